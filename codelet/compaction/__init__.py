@@ -1,0 +1,1 @@
+"""Compaction: replacing old messages by less, without forgetting what matters."""

@@ -1,0 +1,62 @@
+"""What can go wrong, each with the exit status it leads to. Every message is one line that names what to do."""
+
+from __future__ import annotations
+
+EXIT_DONE = 0
+EXIT_FINDINGS = 1
+EXIT_USAGE = 2
+EXIT_PROVIDER = 3
+EXIT_LIMIT = 4
+EXIT_INCOMPLETE = 5
+EXIT_REFUSED = 6
+EXIT_BUG = 70
+EXIT_HANGUP = 129
+EXIT_INTERRUPT = 130
+EXIT_TERMINATE = 143
+
+
+class CodeletError(Exception):
+    """An expected failure: shown as one line on stderr, never as a traceback."""
+
+    exit_status = EXIT_BUG
+
+
+class UsageError(CodeletError):
+    """Arguments, settings or an input file are wrong."""
+
+    exit_status = EXIT_USAGE
+
+
+class ProviderError(CodeletError):
+    """The provider failed for good: authentication, network, a broken stream, retries used up.
+
+    `status` is the HTTP status where there was one. `retryable` says whether the same request may be sent
+    again, `retry_after` the seconds the server asked us to wait. `overflow` marks "the prompt is too long".
+    """
+
+    exit_status = EXIT_PROVIDER
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        overflow: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.overflow = overflow
+
+
+class LimitReached(CodeletError):
+    """A limit that the user set (turns, tokens, time, cost) ended the run; what there is, is partial."""
+
+    exit_status = EXIT_LIMIT
+
+
+class ToolError(Exception):
+    """An expected failure of a tool: its text goes back to the model as the tool's result."""

@@ -1,0 +1,149 @@
+"""The events of a turn: the one channel between the loop and whoever shows it.
+
+`async for event in session.send(prompt)`, then `match event`. Events are small: they carry deltas and ids,
+never whole messages. Each class's `type` is also the `type` of a stream-json line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from codelet.tokens.usage import Usage
+
+ResultStatus = Literal["done", "failed", "refused", "interrupted"]
+EndReason = Literal["done", "limit", "interrupted", "failed"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """What all events have in common: the name of their type."""
+
+    type: ClassVar[str] = ""
+
+
+@dataclass(frozen=True)
+class TurnStart(Event):
+    """A user's prompt was taken in. `turn` counts from 1 over the session."""
+
+    type: ClassVar[str] = "turn_start"
+    turn: int
+    model: str
+
+
+@dataclass(frozen=True)
+class StepStart(Event):
+    """A model request is about to leave. `step` counts from 1 within the turn."""
+
+    type: ClassVar[str] = "step_start"
+    step: int
+
+
+@dataclass(frozen=True)
+class Reasoning(Event):
+    """A piece of the model's reasoning."""
+
+    type: ClassVar[str] = "reasoning"
+    delta: str
+
+
+@dataclass(frozen=True)
+class Text(Event):
+    """A piece of the model's text."""
+
+    type: ClassVar[str] = "text"
+    delta: str
+
+
+@dataclass(frozen=True)
+class ToolCall(Event):
+    """The model asked for a tool. `arguments` is the parsed object, or the raw text if it did not parse."""
+
+    type: ClassVar[str] = "tool_call"
+    id: str
+    name: str
+    arguments: dict[str, Any] | str
+
+
+@dataclass(frozen=True)
+class ToolProgress(Event):
+    """A piece of a running tool's output."""
+
+    type: ClassVar[str] = "tool_progress"
+    id: str
+    delta: str
+
+
+@dataclass(frozen=True)
+class ToolResult(Event):
+    """A tool call was answered. `text` is what the model reads, `display` what a person should see, if other."""
+
+    type: ClassVar[str] = "tool_result"
+    id: str
+    name: str
+    status: ResultStatus
+    text: str
+    display: str | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class UsageReport(Event):
+    """What the step used, as the provider reported it; `context` is the list's size in tokens after it."""
+
+    type: ClassVar[str] = "usage"
+    usage: Usage
+    context: int
+    window: int
+
+
+@dataclass(frozen=True)
+class Retry(Event):
+    """A request failed and will be sent again after `wait` seconds."""
+
+    type: ClassVar[str] = "retry"
+    attempt: int
+    attempts: int
+    wait: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Reminder(Event):
+    """A reminder in the list was added, replaced or removed. Unchanged ones are not reported."""
+
+    type: ClassVar[str] = "reminder"
+    name: str
+    change: Literal["added", "replaced", "removed"]
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Compaction(Event):
+    """Old messages were replaced by less; sizes are estimates in tokens of the whole list."""
+
+    type: ClassVar[str] = "compaction"
+    before: int
+    after: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Interrupted(Event):
+    """The user stopped the turn. Each tuple holds the tool call ids of the step in hand."""
+
+    type: ClassVar[str] = "interrupted"
+    done: tuple[str, ...]
+    half_done: tuple[str, ...]
+    not_done: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TurnEnd(Event):
+    """The turn is over. `usage` is the turn's sum; `error` names the limit or the failure."""
+
+    type: ClassVar[str] = "turn_end"
+    reason: EndReason
+    steps: int
+    usage: Usage
+    error: str | None = None

@@ -1,0 +1,93 @@
+"""The message: one entry sent to a provider, in the shape of OpenAI's Chat Completions.
+
+Messages are plain dicts and are never changed once they stand in a list: whoever wants another text puts
+another dict in its place. Encoders rely on that to encode each message once (see `providers/encoding.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, Required, TypedDict
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+class FunctionCall(TypedDict):
+    """The function's name and its arguments as the JSON text of an object."""
+
+    name: str
+    arguments: str
+
+
+class ToolCall(TypedDict):
+    """The model's request to run one tool."""
+
+    id: str
+    type: Literal["function"]
+    function: FunctionCall
+
+
+class Message(TypedDict, total=False):
+    """One message. `content` is text (None for an assistant message that only calls tools).
+
+    `reasoning_content`, `reasoning_details` (OpenAI-like servers) and `thinking_blocks` (Anthropic) are an
+    assistant's reasoning as it came, kept so that it can be sent back to the provider that made it; `origin`
+    names that provider. None of these four is sent to any other.
+    """
+
+    role: Required[Role]
+    content: Required[str | None]
+    tool_calls: list[ToolCall]
+    tool_call_id: str
+    reasoning_content: str
+    reasoning_details: list[dict[str, Any]]
+    thinking_blocks: list[dict[str, Any]]
+    origin: str
+
+
+def system(text: str) -> Message:
+    """A system message."""
+    return {"role": "system", "content": text}
+
+
+def user(text: str) -> Message:
+    """A user message."""
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str | None, calls: list[ToolCall] | None = None) -> Message:
+    """An assistant message, with its tool calls if there are any."""
+    message: Message = {"role": "assistant", "content": text}
+    if calls:
+        message["tool_calls"] = calls
+    return message
+
+
+def tool_call(call_id: str, name: str, arguments: str) -> ToolCall:
+    """A tool call; `arguments` is the JSON text of an object."""
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def tool_result(call_id: str, text: str) -> Message:
+    """The answer to the tool call with that id."""
+    return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+
+def unpaired(messages: Iterable[Message]) -> list[str]:
+    """The ids that break the pairing rule: each call has exactly one result, right after its message.
+
+    An empty list means that the list is valid. Used by tests and by whoever takes a list from outside.
+    """
+    wrong: list[str] = []
+    open_ids: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            call_id = message.get("tool_call_id", "")
+            if call_id in open_ids:
+                open_ids.remove(call_id)
+            else:
+                wrong.append(call_id)
+            continue
+        wrong.extend(open_ids)
+        open_ids = [call["id"] for call in message.get("tool_calls", ())]
+    return wrong + open_ids

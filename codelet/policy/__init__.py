@@ -1,0 +1,1 @@
+"""The policy: what decides on an action of the model. The one place where a tool call is judged."""

@@ -1,0 +1,49 @@
+"""The words of the policy: verdict, mode, and the question put to a person."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Action = Literal["allow", "ask", "deny"]
+Tier = Literal["read", "write", "execute", "critical"]
+Mode = Literal["read-only", "ask", "auto-edit", "auto"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The decision on one action, with its reason in words.
+
+    `rule` is the rule that decided, if one did; `suggestion` is the rule that "always for this session"
+    would make, or None where there is none to offer.
+    """
+
+    action: Action
+    tier: Tier
+    reason: str
+    rule: str | None = None
+    suggestion: str | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a person is asked: `shown` is the whole command or diff, not yet cleaned for a terminal."""
+
+    call_id: str
+    tool: str
+    arguments: dict[str, Any]
+    verdict: Verdict
+    shown: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A person's answer. `reason` goes to the model; `always` adds the suggested rule for this session."""
+
+    allow: bool
+    reason: str = ""
+    always: bool = False
+
+
+Ask = Callable[[Question], Awaitable[Answer]]

@@ -1,0 +1,1 @@
+"""Providers: the wires to the models."""

@@ -1,0 +1,124 @@
+"""The Provider protocol: what turns messages into a stream of chunks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from codelet.messages import Message
+from codelet.tokens.usage import Usage
+
+FinishReason = Literal["stop", "tool_calls", "length", "refused"]
+
+
+@dataclass(frozen=True)
+class TextChunk:
+    """A piece of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class ReasoningChunk:
+    """A piece of reasoning to show, or what must be kept of it to send it back.
+
+    `text` is for people; `block` is a finished `thinking_blocks` entry (Anthropic), `details` entries of
+    `reasoning_details` (OpenAI-like servers). Chunks with text alone become `reasoning_content`.
+    """
+
+    text: str = ""
+    block: dict[str, Any] | None = None
+    details: list[dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True)
+class ToolCallChunk:
+    """A piece of a tool call: `index` is the server's own number, `arguments` the next piece of JSON text."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(frozen=True)
+class UsageChunk:
+    """The usage so far; a later one replaces an earlier one."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True)
+class FinishChunk:
+    """The stream's finish marker. A stream that ends without one was cut."""
+
+    reason: FinishReason
+
+
+@dataclass(frozen=True)
+class RetryChunk:
+    """The request failed before it gave anything and will be sent again after `wait` seconds."""
+
+    attempt: int
+    attempts: int
+    wait: float
+    reason: str
+
+
+Chunk = TextChunk | ReasoningChunk | ToolCallChunk | UsageChunk | FinishChunk | RetryChunk
+
+
+@dataclass(frozen=True)
+class Request:
+    """One model request. The last `tail` messages are volatile reminders: the cache mark goes before them."""
+
+    system: str
+    messages: Sequence[Message]
+    tail: int = 0
+    tools: Sequence[dict[str, Any]] = ()
+    max_output: int | None = None
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """Time limits of one request in seconds."""
+
+    connect: float = 15.0
+    first_token: float = 300.0
+    between_chunks: float = 120.0
+
+
+@dataclass(frozen=True)
+class Retries:
+    """How often a failed request is sent again, and how long all waits together may last, in seconds."""
+
+    attempts: int = 5
+    total_wait: float = 120.0
+    first_wait: float = 1.0
+
+
+@dataclass(frozen=True)
+class ProviderOptions:
+    """What a provider is opened with, whichever wire it speaks."""
+
+    api_base: str | None = None
+    api_key: str | None = None
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    retries: Retries = field(default_factory=Retries)
+
+
+class Provider(Protocol):
+    """A model behind a wire. `name` says who answers; `origin` marks reasoning that only it can read."""
+
+    model: str
+    name: str
+    origin: str
+
+    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        """The chunks of one answer, in order; raises ProviderError. Ended by cancelling its task."""
+        ...
+
+    async def close(self) -> None:
+        """Close connections. Safe to call twice."""
+        ...

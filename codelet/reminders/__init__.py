@@ -1,0 +1,1 @@
+"""Reminders: tagged text that codelet adds for the model, one per type."""

@@ -1,0 +1,1 @@
+"""Tokens: usage, estimate, budget, windows and prices."""

@@ -1,0 +1,34 @@
+"""Usage: tokens as the provider reports them, normalised once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of one request, or a sum of several. `total_input` includes cached tokens.
+
+    OpenAI-like servers and Gemini report input with the cached part included; Anthropic without, so its
+    adapter sums the three fields. `reasoning` is the part of `output` spent on reasoning.
+    """
+
+    total_input: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+    reasoning: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.total_input + other.total_input,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.output + other.output,
+            self.reasoning + other.reasoning,
+        )
+
+    @property
+    def total(self) -> int:
+        """Everything that was read and written."""
+        return self.total_input + self.output

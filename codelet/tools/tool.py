@@ -1,0 +1,165 @@
+"""A tool: a typed async function that the model can call.
+
+The docstring is the description that the model reads, the annotations become the JSON schema of the
+arguments. The schema is made here, by hand, from the few types that tools use: a library that does more
+costs more than the whole start of codelet.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from codelet.errors import ToolError
+
+Tier = Literal["read", "write", "execute"]
+
+_SCALARS: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+@dataclass(frozen=True)
+class ToolOutput:
+    """What a tool gives back: `text` for the model and, where it should differ, `display` for the user.
+
+    `failed` marks an expected failure that still has output, such as a command with a non-zero exit.
+    """
+
+    text: str
+    display: str | None = None
+    failed: bool = False
+
+
+@dataclass
+class ToolContext:
+    """What a running tool may use. One per session; `seen` belongs to the file tools.
+
+    `seen` maps a resolved path to the fingerprint (size, mtime in ns) it had when the model last read or
+    wrote it. `environment` is what child processes get. `progress` takes pieces of output while a tool runs.
+    """
+
+    workspace: Path
+    environment: dict[str, str] | None = None
+    seen: dict[Path, tuple[int, int]] = field(default_factory=dict)
+
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool: `run(context, progress, **arguments)` is awaited with arguments that fit `parameters`."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    tier: Tier
+    run: Callable[..., Awaitable[ToolOutput]]
+
+    def schema(self) -> dict[str, Any]:
+        """The tool as Chat Completions describes it."""
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": self.parameters},
+        }
+
+
+def tool(function: Callable[..., Awaitable[ToolOutput]], tier: Tier) -> Tool:
+    """Make a Tool of `async def name(context, progress, *, arguments…)`.
+
+    Only keyword arguments are the model's; the description is the docstring's text. An argument is
+    described by a `name: text` line at the end of the docstring.
+    """
+    text, described = _split_docstring(inspect.getdoc(function) or "")
+    hints = get_type_hints(function)
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            continue
+        properties[name] = _schema_of(hints[name])
+        if name in described:
+            properties[name]["description"] = described[name]
+        if parameter.default is inspect.Parameter.empty:
+            required.append(name)
+    parameters = {"type": "object", "properties": properties, "required": required}
+    return Tool(function.__name__, text, parameters, tier, function)
+
+
+def _split_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """The description, and the `name: text` lines that follow an `Arguments:` line."""
+    head, _, tail = text.partition("\nArguments:\n")
+    described = {}
+    for line in tail.splitlines():
+        name, _, meaning = line.strip().partition(": ")
+        described[name] = meaning
+    return " ".join(head.split()), described
+
+
+def _schema_of(hint: Any) -> dict[str, Any]:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint in _SCALARS:
+        return {"type": _SCALARS[hint]}
+    if origin in (Union, types.UnionType):
+        return _schema_of(next(part for part in arguments if part is not type(None)))
+    if origin is Literal:
+        return {"type": "string", "enum": list(arguments)}
+    if origin is list:
+        return {"type": "array", "items": _schema_of(arguments[0])}
+    if is_typeddict(hint):
+        fields = {name: _schema_of(part) for name, part in get_type_hints(hint).items()}
+        return {"type": "object", "properties": fields, "required": sorted(hint.__required_keys__)}
+    raise TypeError(f"no schema for the argument type {hint!r}")
+
+
+def check_arguments(tool: Tool, arguments: object) -> dict[str, Any]:
+    """The arguments as the tool can take them; raises ToolError that tells the model what is wrong.
+
+    An explicit null for an optional argument counts as left out: several models send it.
+    """
+    if not isinstance(arguments, dict):
+        raise ToolError(f"{tool.name}: the arguments must be a JSON object")
+    known = tool.parameters["properties"]
+    required = tool.parameters["required"]
+    unknown = [name for name in arguments if name not in known]
+    if unknown:
+        raise ToolError(f"{tool.name}: unknown argument {unknown[0]!r}; it takes {', '.join(known)}")
+    present = {name: value for name, value in arguments.items() if value is not None or name in required}
+    missing = [name for name in required if name not in present]
+    if missing:
+        raise ToolError(f"{tool.name}: the argument {missing[0]!r} is missing")
+    return {name: _checked(tool.name, name, value, known[name]) for name, value in present.items()}
+
+
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def _checked(tool_name: str, where: str, value: Any, schema: dict[str, Any]) -> Any:
+    kind = schema["type"]
+    right = isinstance(value, _PYTHON_TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
+    if not right:
+        raise ToolError(f"{tool_name}: {where} must be of type {kind}, not {type(value).__name__}")
+    if "enum" in schema and value not in schema["enum"]:
+        raise ToolError(f"{tool_name}: {where} must be one of {', '.join(schema['enum'])}")
+    if kind == "array":
+        return [_checked(tool_name, f"{where}[{i}]", item, schema["items"]) for i, item in enumerate(value)]
+    if kind == "object":
+        missing = [name for name in schema["required"] if name not in value]
+        if missing:
+            raise ToolError(f"{tool_name}: {where} lacks {missing[0]!r}")
+        return {
+            name: _checked(tool_name, f"{where}.{name}", value[name], part)
+            for name, part in schema["properties"].items()
+            if name in value
+        }
+    return value
