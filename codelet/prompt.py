@@ -33,9 +33,7 @@ INSTRUCTIONS = "Project instructions, to be followed where they apply; the user'
 MORE_INSTRUCTIONS = "[instructions for this folder stand in {paths}; read them before you change files here]"
 
 REFUSED_BY_POLICY = "refused: {reason}"
-REFUSED_UNATTENDED = (
-    "refused: {reason}, and there is nobody to ask. Go on without it, or say what you would need."
-)
+REFUSED_UNATTENDED = "refused: {reason}, and there is nobody to ask. Go on without it, or say what you would need."
 REFUSED_BY_USER = "refused by the user{reason}. Do not repeat it; ask or go another way."
 
 BAD_ARGUMENTS = "the arguments of {name} are not a JSON object: {problem}. Call it again with valid JSON."

@@ -91,8 +91,7 @@ class Reply:
         message: Message = {"role": "assistant", "content": self.text or None}
         if calls:
             message["tool_calls"] = [
-                call if isinstance(parsed_arguments(call), dict) else _without_arguments(call)
-                for call in calls
+                call if isinstance(parsed_arguments(call), dict) else _without_arguments(call) for call in calls
             ]
         if self._thinking:
             message["thinking_blocks"] = self._thinking

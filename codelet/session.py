@@ -81,9 +81,7 @@ class Session:
         self.interruption: events.Interrupted | None = None
         chosen = all_tools() if tools is None else tools
         context = ToolContext(workspace, dict(environment) if environment is not None else None)
-        self._toolbox = Toolbox(
-            {tool.name: tool for tool in chosen}, context, policy or Policy(workspace), ask
-        )
+        self._toolbox = Toolbox({tool.name: tool for tool in chosen}, context, policy or Policy(workspace), ask)
         self._sources = Sources(workspace, bare=bare)
         self._window = window
         self._call_ids: set[str] = set()
@@ -250,9 +248,7 @@ class Session:
         return min(facts.max_output or _MAX_OUTPUT, _MAX_OUTPUT, facts.window // 4) if facts.known else None
 
 
-async def _until(
-    turn: AsyncGenerator[events.Event, None], seconds: float | None
-) -> AsyncGenerator[events.Event, None]:
+async def _until(turn: AsyncGenerator[events.Event, None], seconds: float | None) -> AsyncGenerator[events.Event, None]:
     """The turn's events under a time limit, which ends it as LimitReached instead of an interrupt."""
     if seconds is None:
         async with aclosing(turn):

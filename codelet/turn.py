@@ -53,7 +53,7 @@ class Turn:
     max_output: int | None = None
     call_ids: set[str] = field(default_factory=set)
     steps: int = 0
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     reply: Reply | None = None
     calls: CallRunner | None = None
     unusable_steps: int = 0

@@ -31,9 +31,7 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("-V", "--version", action="store_true", help="print the version and exit")
-    parser.add_argument(
-        "-p", "--prompt", metavar="PROMPT", help="answer one prompt and exit; a pipe is added to it"
-    )
+    parser.add_argument("-p", "--prompt", metavar="PROMPT", help="answer one prompt and exit; a pipe is added to it")
     _add_output(parser.add_argument_group("one shot"))
     _add_model(parser.add_argument_group("model"))
     _add_prompt(parser.add_argument_group("prompt and tools"))
@@ -67,9 +65,7 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--api-base", metavar="URL", help="address of a server that speaks OpenAI's or Anthropic's protocol"
     )
-    group.add_argument(
-        "--transport", choices=("auto", "native", "litellm"), help="which way to the model (auto)"
-    )
+    group.add_argument("--transport", choices=("auto", "native", "litellm"), help="which way to the model (auto)")
     group.add_argument("--window", metavar="N", help="the model's window in tokens, where it is not known")
 
 
@@ -81,12 +77,8 @@ def _add_prompt(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_permissions(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--mode", choices=("read-only", "ask", "auto-edit", "auto"), help="what runs unasked (ask)"
-    )
-    group.add_argument(
-        "--allow", metavar="RULE", action="append", help="such as 'bash(git log *)' or 'edit(src/**)'"
-    )
+    group.add_argument("--mode", choices=("read-only", "ask", "auto-edit", "auto"), help="what runs unasked (ask)")
+    group.add_argument("--allow", metavar="RULE", action="append", help="such as 'bash(git log *)' or 'edit(src/**)'")
     group.add_argument("--deny", metavar="RULE", action="append", help="the same; wins over allow")
     group.add_argument("-y", "--yes", action="store_const", const=True, help="answer every question with yes")
     group.add_argument("--trust", action="store_true", help="read this project's .codelet/config.toml")

@@ -105,9 +105,7 @@ def _judge_write(text: str, joined: str, place: str, root: str, facts: os.stat_r
         if why:
             return PathVerdict("ask", f"{text} {why}", Path(place), sensitive=True)
     if facts is not None and stat.S_ISREG(facts.st_mode) and facts.st_nlink > 1:
-        return PathVerdict(
-            "ask", f"{text} has another name (a hard link), perhaps outside the workspace", Path(place)
-        )
+        return PathVerdict("ask", f"{text} has another name (a hard link), perhaps outside the workspace", Path(place))
     return PathVerdict("allow", "writes in the workspace", Path(place))
 
 

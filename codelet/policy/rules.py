@@ -39,16 +39,12 @@ def parse_rule(text: str) -> Rule:
     """The rule that `text` spells; raises UsageError with the reason where it spells none."""
     found = _FORM.fullmatch(text.strip())
     if found is None:
-        raise UsageError(
-            f"bad rule {text!r}: write tool(prefix *) or tool(path glob), e.g. 'bash(git log *)'"
-        )
+        raise UsageError(f"bad rule {text!r}: write tool(prefix *) or tool(path glob), e.g. 'bash(git log *)'")
     tool, body = found["tool"], found["body"]
     if body is not None:
         body = body.strip()
         if not body:
-            raise UsageError(
-                f"bad rule {text!r}: the parentheses are empty; write {tool!r} for every use of it"
-            )
+            raise UsageError(f"bad rule {text!r}: the parentheses are empty; write {tool!r} for every use of it")
         if tool == "bash":
             _check_prefix(text, body)
     return Rule(text.strip(), tool, body)

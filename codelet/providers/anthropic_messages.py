@@ -242,6 +242,4 @@ class _Decoder:
 
 def _stream_error(error: dict[str, Any]) -> ProviderError:
     detail = error_detail(json.dumps({"error": error}))
-    return ProviderError(
-        f"the provider broke off: {detail}", retryable=error.get("type") in _RETRYABLE_ERRORS
-    )
+    return ProviderError(f"the provider broke off: {detail}", retryable=error.get("type") in _RETRYABLE_ERRORS)

@@ -94,9 +94,7 @@ VENDORS = (
         ("GROQ_API_BASE",),
         default_model="groq/openai/gpt-oss-120b",
     ),
-    Vendor(
-        "ollama", "Ollama", "http://127.0.0.1:11434/v1", (), ("OLLAMA_API_BASE", "OLLAMA_HOST"), local=True
-    ),
+    Vendor("ollama", "Ollama", "http://127.0.0.1:11434/v1", (), ("OLLAMA_API_BASE", "OLLAMA_HOST"), local=True),
     Vendor(
         "lm_studio",
         "LM Studio",

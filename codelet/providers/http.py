@@ -114,9 +114,7 @@ class HttpClient:
             self._idle.close()
             self._idle = None
 
-    async def _exchange(
-        self, path: str, headers: dict[str, str], body: bytes
-    ) -> tuple[Connection, h11.Response]:
+    async def _exchange(self, path: str, headers: dict[str, str], body: bytes) -> tuple[Connection, h11.Response]:
         while True:
             connection = self._idle or await self._connect()
             self._idle = None
@@ -236,11 +234,11 @@ def _proxy_for(url: SplitResult) -> SplitResult | None:
     names = (f"{url.scheme}_proxy", f"{url.scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
     if not any(os.environ.get(name) for name in names):
         return None
-    from urllib.request import getproxies_environment, proxy_bypass_environment  # slow to import
+    from urllib.request import getproxies, proxy_bypass  # slow to import
 
-    if proxy_bypass_environment(url.hostname or ""):
+    if proxy_bypass(url.hostname or ""):
         return None
-    proxies = getproxies_environment()
+    proxies = getproxies()
     address = proxies.get(url.scheme) or proxies.get("all", "")
     proxy = urlsplit(address if "//" in address else f"http://{address}")
     if proxy.scheme not in ("http", "https") or not proxy.hostname:

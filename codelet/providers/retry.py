@@ -46,5 +46,5 @@ async def with_retries(
 def _wait_before(number: int, retries: Retries, asked: float | None) -> float:
     from random import uniform
 
-    grown = retries.first_wait * 2 ** (number - 2) * uniform(0.75, 1.25)
-    return max(grown, asked) if asked is not None else grown
+    grown: float = retries.first_wait * 2 ** (number - 2) * uniform(0.75, 1.25)
+    return grown if asked is None else max(grown, asked)

@@ -21,9 +21,7 @@ class Sources:
         self._workspace = workspace
         self._instructions = Instructions(workspace)
 
-    async def gather(
-        self, touched: Iterable[Path]
-    ) -> tuple[Mapping[str, str | None], Mapping[str, str | None]]:
+    async def gather(self, touched: Iterable[Path]) -> tuple[Mapping[str, str | None], Mapping[str, str | None]]:
         """The head's texts and the tail's by type; `touched` are the files that the model has worked with."""
         if self.bare:
             return {}, {}

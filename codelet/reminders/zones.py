@@ -37,9 +37,7 @@ def insert(messages: list[Message], new: Iterable[Message]) -> int:
     return place
 
 
-def renew(
-    messages: list[Message], texts: Mapping[str, str | None], zone: tuple[str, ...]
-) -> list[events.Event]:
+def renew(messages: list[Message], texts: Mapping[str, str | None], zone: tuple[str, ...]) -> list[events.Event]:
     """Bring one zone up to date in place; gives an event for each change.
 
     `texts` holds the reminders gathered anew: an empty text or None takes a reminder out, a type that is not
