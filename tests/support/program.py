@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -145,6 +146,13 @@ def start(
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+
+
+def stop(child: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> tuple[bytes, bytes]:
+    """Signal the child and its whole group, wait for its end; stdout and stderr."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, number)
+    return child.communicate(timeout=30)
 
 
 def descendants(pid: int) -> list[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import repo as repositories
-from tests.support.program import descendants, processor_seconds, run, start
+from tests.support.program import descendants, processor_seconds, run, start, stop
 from tests.support.terminal import Terminal
 
 PYTHON = (sys.executable, "-c")
@@ -64,8 +64,7 @@ def test_descendants_and_processor_time_of_a_live_process(tmp_path: Path):
         assert len(below) == 1
         assert 0.01 < processor_seconds(child.pid) < 10
     finally:
-        child.kill()
-        child.communicate()
+        stop(child)
 
 
 def test_the_terminal_draws_the_screen_and_sends_keys(tmp_path: Path):
