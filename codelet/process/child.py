@@ -8,7 +8,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +15,7 @@ from codelet.process.environment import child_environment
 from codelet.process.output import Head, HeadAndTail, Stream
 from codelet.process.start import shell_argv, start
 from codelet.process.tree import MARKER, Tree, become_subreaper, new_marker
+from codelet.record import Record
 
 _CHUNK = 1 << 16
 _DRAIN_LIMIT = 1 << 20
@@ -27,8 +27,7 @@ Sink = Callable[[bytes], bool]
 """Takes bytes; True when it has enough."""
 
 
-@dataclass(frozen=True)
-class Finished:
+class Finished(Record):
     """A command that ended.
 
     `output` is what it printed on both streams, in order, at most the limit asked for: of more, head and tail
@@ -44,8 +43,7 @@ class Finished:
     background: bool
 
 
-@dataclass(frozen=True)
-class Captured:
+class Captured(Record):
     """What a helper call gave. `cut` says that it printed more than the limit and was ended for it."""
 
     exit_code: int
