@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -115,8 +115,12 @@ class Provider(Protocol):
     name: str
     origin: str
 
-    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer, in order; raises ProviderError. Ended by cancelling its task."""
+        ...
+
+    async def warm(self) -> None:
+        """Do ahead of the first request what it would wait for: open the connection, import a library."""
         ...
 
     async def close(self) -> None:
