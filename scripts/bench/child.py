@@ -100,12 +100,8 @@ def show(rows: Sequence[Row]) -> int:
         median = f"{statistics.median(row.values):.1f} {row.unit}"
         reference = f"{statistics.median(row.reference):.1f} {row.unit}" if row.reference else ""
         ratio = f"{row.ratio:.2f}" if row.ratio is not None else ""
-        promise = (
-            "" if row.promise is None else f"<= {row.promise:g}" + ("" if row.reference else f" {row.unit}")
-        )
-        lines.append(
-            (row.name, median, reference, ratio, promise, {None: "", True: "kept", False: "BROKEN"}[row.kept])
-        )
+        promise = "" if row.promise is None else f"<= {row.promise:g}" + ("" if row.reference else f" {row.unit}")
+        lines.append((row.name, median, reference, ratio, promise, {None: "", True: "kept", False: "BROKEN"}[row.kept]))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         cells = [line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))]

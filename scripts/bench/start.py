@@ -71,9 +71,7 @@ def main() -> int:
     with place() as where, ModelServer(lambda request: Reply(["Hello", "!"])) as server:
         shot = OneShot(server, where, options.wire)
         server.on_request = shot.look
-        first, imports = alternate(
-            options.runs, shot.processor_time, lambda: total([python, "-c", REFERENCE], where)
-        )
+        first, imports = alternate(options.runs, shot.processor_time, lambda: total([python, "-c", REFERENCE], where))
         version, usage, nothing = alternate(
             options.runs,
             lambda: total([*codelet_command(), "--version"], where),
@@ -93,9 +91,7 @@ def main() -> int:
         ]
     print(f"{' '.join(codelet_command())}, {options.runs} runs, {options.wire}")
     rows = [
-        Row(
-            f'processor time to the first request, against python -c "{REFERENCE}"', "ms", first, imports, 2.0
-        ),
+        Row(f'processor time to the first request, against python -c "{REFERENCE}"', "ms", first, imports, 2.0),
         Row("--version, against python -c pass", "ms", version, nothing, 2.5),
         Row("--help, against python -c pass", "ms", usage, nothing, 5.0),
         Row("last byte of the answer to the exit", "ms", shot.to_exit[1:], promise=20.0),

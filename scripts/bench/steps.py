@@ -63,9 +63,7 @@ class Turn:
         child = spawn(command, self.where)
         self.pid = child.pid
         wait(child)
-        own = [
-            (after.arrived - (before.sent or 0.0)) * 1000 for before, after in pairwise(self.server.requests)
-        ]
+        own = [(after.arrived - (before.sent or 0.0)) * 1000 for before, after in pairwise(self.server.requests)]
         return own, [(after - before) * 1000 for before, after in pairwise(self.clocks)]
 
 
@@ -92,9 +90,7 @@ async def minimal(host: str, port: int, first: dict[str, Any]) -> None:
             first["messages"].append({"role": "tool", "tool_call_id": call["id"], "content": content})
 
 
-async def _reply(
-    reader: asyncio.StreamReader, connection: h11.Connection
-) -> tuple[str, list[dict[str, Any]]]:
+async def _reply(reader: asyncio.StreamReader, connection: h11.Connection) -> tuple[str, list[dict[str, Any]]]:
     text, calls, buffer = "", [], b""
     while not isinstance(event := connection.next_event(), h11.EndOfMessage):
         if event is h11.NEED_DATA:
@@ -131,9 +127,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
             model = ["--model", f"{options.wire}/scripted", "--api-base", base[options.wire]]
             own, cpu = turn.run([*codelet_command(), *model, *flags])
             if options.wire != "openai":
-                turn.run(
-                    [*codelet_command(), "--model", "openai/scripted", "--api-base", base["openai"], *flags]
-                )
+                turn.run([*codelet_command(), "--model", "openai/scripted", "--api-base", base["openai"], *flags])
             request = where.home / "request.json"
             request.write_bytes(server.requests[0].body)
             least, least_cpu = turn.run(
