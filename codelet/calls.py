@@ -28,7 +28,7 @@ _PROGRESS_BACKLOG = 200
 _PARTIAL_OUTPUT = 2_000
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Toolbox:
     """What calls are run with. `ask` is None where nobody can be asked; `refused` collects such calls."""
 
@@ -45,7 +45,7 @@ class Toolbox:
         return [tool.schema() for tool in self.tools.values()]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class _Pending:
     call: ToolCall
     state: State = "waiting"

@@ -8,11 +8,11 @@ configuration, such as Git LFS, stays in force.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelet.process import StartError, capture, child_environment
+from codelet.record import Record
 
 if TYPE_CHECKING:
     import git
@@ -34,8 +34,7 @@ _COMMAND_OPTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class GitAnswer:
+class GitAnswer(Record):
     """What git said. `stdout` is at most the limit asked for; `complete` tells whether that was all."""
 
     exit_code: int

@@ -21,7 +21,7 @@ from codelet.providers.base import (
 from codelet.tokens.usage import Usage
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class _OpenCall:
     id: str
     index: int

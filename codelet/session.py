@@ -9,7 +9,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
 
 from codelet import events, prompt
@@ -19,6 +18,7 @@ from codelet.messages import Message, user
 from codelet.policy import Policy
 from codelet.policy.verdict import Ask
 from codelet.providers.base import Provider
+from codelet.record import Record
 from codelet.reminders import zones
 from codelet.reminders.sources import Sources
 from codelet.tokens.estimate import estimate_message, estimate_text
@@ -32,8 +32,7 @@ _MAX_OUTPUT = 32_000
 _CHECKPOINTS = 50
 
 
-@dataclass(frozen=True)
-class ContextRow:
+class ContextRow(Record):
     """One entry of what the model is sent: a message, with its estimate in tokens.
 
     `number` is the message's index in the list; the system prompt and the tools have -1.
@@ -45,8 +44,7 @@ class ContextRow:
     tokens: int
 
 
-@dataclass(frozen=True)
-class _Checkpoint:
+class _Checkpoint(Record):
     """The list as it was before a prompt, and that prompt."""
 
     messages: list[Message]

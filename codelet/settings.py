@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from codelet.errors import UsageError
 from codelet.policy.verdict import Mode
 from codelet.providers import Transport
+from codelet.record import Record
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(Record):
     """What the user chose. Times are in seconds, sizes in tokens, cost in US dollars; None is "not set"."""
 
     model: str | None = None
@@ -172,7 +171,7 @@ def _from_file(settings: Settings, path: Path, allowed: frozenset[str]) -> Setti
         if key not in allowed:
             raise UsageError(f"{path}: {key!r} may not be set in this file")
         settings = _with(settings, key, value, f"{path}: {key}")
-    return replace(settings, files=(*settings.files, path))
+    return settings.replace(files=(*settings.files, path))
 
 
 def _with(settings: Settings, key: str, value: Any, place: str) -> Settings:
@@ -183,4 +182,4 @@ def _with(settings: Settings, key: str, value: Any, place: str) -> Settings:
         raise UsageError(f"{place}: {error}") from None
     if key in ("allow", "deny"):
         parsed = (*getattr(settings, key), *parsed)
-    return replace(settings, **{key: parsed})
+    return settings.replace(**{key: parsed})

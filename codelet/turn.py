@@ -17,6 +17,7 @@ from codelet.calls import CallRunner, Toolbox
 from codelet.errors import LimitReached, ProviderError
 from codelet.messages import Message, assistant, tool_result
 from codelet.providers.base import Provider, Request
+from codelet.record import Record
 from codelet.reminders import zones
 from codelet.reply import Reply
 from codelet.tokens.usage import Usage
@@ -24,8 +25,7 @@ from codelet.tokens.usage import Usage
 _UNUSABLE_STEPS = 5
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Record):
     """Bounds that the user set: steps of a turn, output tokens, dollars and seconds. None is no bound."""
 
     max_turns: int | None = None
@@ -34,7 +34,7 @@ class Limits:
     timeout: float | None = None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Turn:
     """What one turn works with and what it has come to. `messages` is the session's own list.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from typing import Any
 
 from codelet import events
 from codelet.frontends.outcome import Outcome
+from codelet.record import Record
 
 FORMAT_VERSION = 1
 
@@ -50,12 +50,12 @@ def summary(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    """A flat dataclass as an object; a usage inside it as well."""
+def _fields(value: Record) -> dict[str, Any]:
+    """A record as an object, records inside it as well."""
     fields = {}
-    for field in dataclasses.fields(value):
-        item = getattr(value, field.name)
-        fields[field.name] = _fields(item) if dataclasses.is_dataclass(item) else item
+    for name in value.fields:
+        item = getattr(value, name)
+        fields[name] = _fields(item) if isinstance(item, Record) else item
     return fields
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from codelet.record import Record
 from codelet.tokens.usage import Usage
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Record):
     """The answer and how it ended: `partial` if something cut it short, `exit_status` as the process ends.
 
     `cost` is in US dollars, None where prices are unknown; `refused` are the calls the policy refused.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import select
 import sys
-from dataclasses import dataclass
 
+from codelet.record import Record
 from codelet.text import valid_unicode
 
 _HEAD = 192 << 10
@@ -17,8 +17,7 @@ _PATIENCE = 2.0
 _WAITING = "codelet: waiting for the pipe on stdin to end; if there is none, start codelet with </dev/null\n"
 
 
-@dataclass(frozen=True)
-class Piped:
+class Piped(Record):
     """What came through the pipe. `notes` are lines for the user about what is not as it was sent."""
 
     text: str

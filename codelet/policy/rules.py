@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from codelet.errors import UsageError
+from codelet.record import Record
 
 _FORM = re.compile(r"(?P<tool>[a-z][a-z0-9_-]*)(?:\((?P<body>.*)\))?", re.DOTALL)
 _SHELL_SIGNS = re.compile(r"[;&|<>`\n]|\$\(")
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Record):
     """One parsed rule. `body` is None for the bare form `tool`, which matches every use of the tool."""
 
     text: str

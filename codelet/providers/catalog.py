@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from codelet.errors import UsageError
+from codelet.record import Record
 
 Wire = Literal["openai", "anthropic"]
 
 
-@dataclass(frozen=True)
-class Vendor:
+class Vendor(Record):
     """A service or local server: its address, the variables that hold its key or move its address.
 
     `local` servers need no key. The last three are quirks: whether a user message may follow a tool's,
@@ -120,8 +119,7 @@ _BY_PREFIX = {vendor.prefix: vendor for vendor in VENDORS}
 _CUSTOM = Vendor("", "the endpoint", "", ("OPENAI_API_KEY",), local=True)
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(Record):
     """Where a request goes: the vendor, its address and key as this process knows them."""
 
     vendor: Vendor

@@ -25,7 +25,7 @@ from codelet.providers.base import Deadlines
 _READ_SIZE = 65_536
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Connection:
     """An open connection and its protocol state. `used` tells a kept connection from a new one.
 

@@ -12,7 +12,7 @@ _OUTPUT_LIMIT = 256_000
 _TIMEOUT = 2.0
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Status:
     """What `git status` said. `changes` are lines such as ` M src/app.py`; `more` counts those left out."""
 

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import json
 import mmap
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from codelet.record import Record
 from codelet.tokens.usage import Usage
 
 DEFAULT_WINDOW = 128_000
 
 
-@dataclass(frozen=True)
-class ModelFacts:
+class ModelFacts(Record):
     """Sizes in tokens; prices in US dollars per token, None where unknown (the map's 0 means unknown)."""
 
     window: int = DEFAULT_WINDOW
