@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -86,7 +86,7 @@ class ReplayProvider:
         self._pace = pace
         self._position = 0
 
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of the next step; raises ProviderError when the recording has ended."""
         steps = self._recording.steps
         if self._position >= len(steps):
@@ -102,8 +102,11 @@ class ReplayProvider:
         self._position += 1
         yield FinishChunk(step.finish)
 
+    async def warm(self) -> None:
+        """There is nothing to prepare."""
+
     async def close(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""
 
 
 def open_replay(path: str | Path) -> ReplayProvider:
