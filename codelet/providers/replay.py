@@ -103,10 +103,10 @@ class ReplayProvider:
         yield FinishChunk(step.finish)
 
     async def warm(self) -> None:
-        """There is nothing to prepare."""
+        """Nothing to do ahead."""
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Nothing is open."""
 
 
 def open_replay(path: str | Path) -> ReplayProvider:
@@ -201,9 +201,7 @@ def _read_step(value: Any, place: _Place) -> RecordedStep:
     else:
         pieces = _PIECE.findall(place.at("text").text(step.get("text", "")))
     listed = place.at("tool_calls")
-    calls = [
-        _read_call(call, listed.item(i)) for i, call in enumerate(listed.list(step.get("tool_calls", [])))
-    ]
+    calls = [_read_call(call, listed.item(i)) for i, call in enumerate(listed.list(step.get("tool_calls", [])))]
     finish = step.get("finish", "tool_calls" if calls else "stop")
     if finish not in get_args(FinishReason):
         raise place.at("finish").error(f"must be one of {', '.join(get_args(FinishReason))}")

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from codelet.errors import ToolError
+from codelet.record import Record
 
 Tier = Literal["read", "write", "execute"]
 
 _SCALARS: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
-@dataclass(frozen=True)
-class ToolOutput:
+class ToolOutput(Record):
     """What a tool gives back: `text` for the model and, where it should differ, `display` for the user.
 
     `failed` marks an expected failure that still has output, such as a command with a non-zero exit.
@@ -33,7 +33,7 @@ class ToolOutput:
     failed: bool = False
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ToolContext:
     """What a running tool may use. One per session; `seen` belongs to the file tools.
 
@@ -49,8 +49,7 @@ class ToolContext:
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Tool:
+class Tool(Record):
     """One tool: `run(context, progress, **arguments)` is awaited with arguments that fit `parameters`."""
 
     name: str

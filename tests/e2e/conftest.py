@@ -31,16 +31,12 @@ class Codelet:
         base = self.server.openai if self.wire == "openai" else self.server.anthropic
         return ["--model", f"{self.wire}/scripted", "--api-base", base]
 
-    def __call__(
-        self, *arguments: str, env: Mapping[str, str | None] | None = None, **options: Any
-    ) -> Finished:
+    def __call__(self, *arguments: str, env: Mapping[str, str | None] | None = None, **options: Any) -> Finished:
         """Run it to its end, see `tests.support.program.run`."""
         options = {"cwd": self.cwd, "home": self.home} | options
         return run(*self.arguments, *arguments, env=KEYS | dict(env or {}), **options)
 
-    def terminal(
-        self, *arguments: str, env: Mapping[str, str | None] | None = None, **options: Any
-    ) -> Terminal:
+    def terminal(self, *arguments: str, env: Mapping[str, str | None] | None = None, **options: Any) -> Terminal:
         """Open it in a terminal."""
         options = {"cwd": self.cwd, "home": self.home} | options
         return Terminal(*self.arguments, *arguments, env=KEYS | dict(env or {}), **options)

@@ -247,9 +247,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_stream_that_breaks_keeps_the_partial_text_and_is_a_failure(
-    codelet_on_each_wire: Codelet, name: str
-):
+def test_a_stream_that_breaks_keeps_the_partial_text_and_is_a_failure(codelet_on_each_wire: Codelet, name: str):
     codelet = codelet_on_each_wire
     codelet.server.script = lambda request: FAULTS[name]
     done = codelet("-p", "go", "--output-format", "json", timeout=60)

@@ -198,9 +198,7 @@ async def test_fifty_cancels_in_one_session(session: tuple[Session, ModelServer]
     )
     for count in range(50):
         started = time.monotonic()
-        await run_until(
-            subject, server, lambda server, seen, t=started, n=count: time.monotonic() > t + n * 0.002
-        )
+        await run_until(subject, server, lambda server, seen, t=started, n=count: time.monotonic() > t + n * 0.002)
         assert unpaired(subject.messages) == []
     await assert_goes_on(subject, server, [])
 

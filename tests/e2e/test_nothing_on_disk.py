@@ -170,9 +170,7 @@ def test_the_folders_are_as_they_were(codelet: Codelet, tmp_path: Path, tree):
 def test_the_watch_sees_a_write(tmp_path: Path):
     """The other tests mean something only if a write would show."""
     command, trace = strace(tmp_path)
-    script = (
-        f"touch {tmp_path}/made; mv {tmp_path}/made {tmp_path}/moved; echo x > /dev/null; cat /etc/hostname"
-    )
+    script = f"touch {tmp_path}/made; mv {tmp_path}/made {tmp_path}/moved; echo x > /dev/null; cat /etc/hostname"
     subprocess.run([*command, shutil.which("sh") or "sh", "-c", script], check=True, capture_output=True)
     found = offences(trace.read_text())
     assert any("O_CREAT" in line for line in found)

@@ -7,12 +7,8 @@ import json
 from tests.e2e.conftest import Codelet
 from tests.support.script import Call, Delivery, HttpError, Reply, Stop, Tokens
 
-READ = Reply(
-    "Let me look. ", calls=[Call("call-1", "read", {"path": "app.py"}, (5,))], usage=Tokens(50, output=5)
-)
-ANSWER = Reply(
-    ["It prints ", "hello."], reasoning="easy", usage=Tokens(80, cache_read=40, output=6, reasoning=2)
-)
+READ = Reply("Let me look. ", calls=[Call("call-1", "read", {"path": "app.py"}, (5,))], usage=Tokens(50, output=5))
+ANSWER = Reply(["It prints ", "hello."], reasoning="easy", usage=Tokens(80, cache_read=40, output=6, reasoning=2))
 
 
 def test_text_prints_the_answer_alone_on_stdout(codelet_on_each_wire: Codelet):
@@ -53,9 +49,7 @@ def test_stream_json_is_one_event_a_line(codelet_on_each_wire: Codelet):
     assert types[-1] == "turn_end"
     assert types.count("step_start") == 2
     assert types.index("tool_call") < types.index("tool_result")
-    assert "".join(str(event["delta"]) for event in events if event["type"] == "text").endswith(
-        "It prints hello."
-    )
+    assert "".join(str(event["delta"]) for event in events if event["type"] == "text").endswith("It prints hello.")
     call = next(event for event in events if event["type"] == "tool_call")
     assert (call["id"], call["name"], call["arguments"]) == ("call-1", "read", {"path": "app.py"})
     result = next(event for event in events if event["type"] == "tool_result")
@@ -124,9 +118,7 @@ def test_bad_arguments_are_repaired_a_bounded_number_of_times(codelet: Codelet):
 
 
 def test_max_turns_ends_with_4_and_says_partial(codelet: Codelet):
-    codelet.server.script = lambda request: Reply(
-        "looking ", calls=[Call(f"c{request.number}", "read", {"path": "."})]
-    )
+    codelet.server.script = lambda request: Reply("looking ", calls=[Call(f"c{request.number}", "read", {"path": "."})])
     done = codelet("-p", "go", "--max-turns", "3", "--output-format", "json")
     result = done.json()
     assert (done.exit, result["exit"], result["partial"]) == (4, 4, True)

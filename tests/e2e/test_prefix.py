@@ -64,16 +64,12 @@ def test_anthropic_gets_a_cache_mark_before_the_volatile_reminders(codelet: Code
         assert 1 <= marks <= 4
         blocks = [block for message in request.json["messages"] for block in message["content"]]
         marked = [place for place, block in enumerate(blocks) if "cache_control" in block]
-        volatile = [
-            place for place, block in enumerate(blocks) if "type:tokenStatus -->" in json.dumps(block)
-        ]
+        volatile = [place for place, block in enumerate(blocks) if "type:tokenStatus -->" in json.dumps(block)]
         assert marked[-1] < volatile[0]
         assert marked[-1] >= len(blocks) - 3
 
 
-def test_tools_and_system_prompt_are_the_same_bytes_in_the_next_session(
-    codelet_on_each_wire: Codelet, tmp_path: Path
-):
+def test_tools_and_system_prompt_are_the_same_bytes_in_the_next_session(codelet_on_each_wire: Codelet, tmp_path: Path):
     codelet = codelet_on_each_wire
     codelet.server.script = lambda request: Reply("ok")
     other = repositories.plain(tmp_path / "other place", {"x.txt": "x"})
