@@ -117,7 +117,7 @@ async def capture(
     try:
         why = await child.settled
         if why == "exit":
-            child.drain()
+            child.leave()
         else:
             await child.end()
     except asyncio.CancelledError:
@@ -180,6 +180,12 @@ class _Child:
                     await self._pipes_closed.wait()
         self._clean = not self._tree.left_behind() and not self._sinks
         return not self._clean
+
+    def leave(self) -> None:
+        """After the exit: read what is left and end what stayed in the group, without a search."""
+        self.drain()
+        self._tree.signal_group(signal.SIGKILL)
+        self._clean = True
 
     def drain(self) -> None:
         """Read what lies in the pipes, without waiting, a bounded amount."""

@@ -83,7 +83,7 @@ class Tree:
         table = _table()
         if not table:
             self.leader.poll()
-        group = self._signal_group(number)
+        group = self.signal_group(number)
         if not table:
             return int(group)
         alive = 0
@@ -109,7 +109,8 @@ class Tree:
         self.leader.poll()
         _trees.pop(self.leader.pid, None)
 
-    def _signal_group(self, number: int) -> bool:
+    def signal_group(self, number: int) -> bool:
+        """Send a signal to the child's group alone; whether there was one to take it."""
         try:
             os.killpg(self.leader.pid, number)
         except (ProcessLookupError, PermissionError):

@@ -20,11 +20,11 @@ from codelet.providers import open_provider
 from codelet.providers.base import ProviderOptions
 from codelet.session import Session
 from tests.e2e.conftest import Codelet
-from tests.support.program import descendants
+from tests.support.program import descendants, processes_with
 from tests.support.script import Call, Delivery, HttpError, Reply, Step, Stop
 from tests.support.server import ModelServer, Recorded
 
-SLEEP = "sleep 4711"
+SLEEP = f"sleep 4711.{os.getpid()}"
 READ = Call("read-1", "read", {"path": "app.py"}, (4, 9))
 GREP = Call("grep-1", "grep", {"pattern": "hello"}, (3,))
 WRITE = Call("write-1", "write", {"path": "made.txt", "content": "made\n"}, (6, 20))
@@ -134,6 +134,7 @@ async def assert_goes_on(session: Session, server: ModelServer, seen: list[event
         assert seen[-1].reason == "interrupted"
         assert isinstance(seen[-2], events.Interrupted)
     assert descendants(os.getpid()) == []
+    assert processes_with(SLEEP.split()[1]) == []
     server.script = lambda request: ANSWER
     before = len(server.requests)
     said: list[str] = []
@@ -286,6 +287,7 @@ def test_cancels_at_every_state_in_a_terminal(codelet_on_each_wire: Codelet, key
                 assert terminal.pump(), f"{name}: the program ended:\n{terminal.scrollback}"
             terminal.settle(0.15)
             assert descendants(terminal.pid) == [], name
+            assert processes_with(SLEEP.split()[1]) == [], name
             terminal.line(f"next {number}")
             terminal.wait_for(f"Answer {number} is complete.")
             assert_valid(server.requests[-1])
