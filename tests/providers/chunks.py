@@ -69,7 +69,9 @@ async def collect_until_error(provider: Provider) -> tuple[list[Chunk], Provider
 
 
 def joined(chunks: Sequence[Chunk]) -> dict[str, Any]:
-    """What the chunks say together. Calls are told apart as `codelet.reply` does it."""
+    """What the chunks say together. Calls are told apart as `codelet.reply` does it, no arguments are `{}` there
+    too, and a usage of nothing is none.
+    """
     calls: list[list[Any]] = []
     at_index: dict[int, list[Any]] = {}
     for chunk in chunks:
@@ -88,8 +90,8 @@ def joined(chunks: Sequence[Chunk]) -> dict[str, Any]:
         "reasoning": "".join(chunk.text for chunk in chunks if isinstance(chunk, ReasoningChunk)),
         "blocks": [chunk.block for chunk in chunks if isinstance(chunk, ReasoningChunk) and chunk.block],
         "details": [chunk.details for chunk in chunks if isinstance(chunk, ReasoningChunk) and chunk.details],
-        "calls": [tuple(call) for call in calls],
-        "usage": usages[-1] if usages else None,
+        "calls": [(call_id, name, arguments or "{}") for call_id, name, arguments in calls],
+        "usage": usages[-1] if usages and usages[-1].total else None,
         "finish": [chunk.reason for chunk in chunks if isinstance(chunk, FinishChunk)],
         "retries": [(chunk.attempt, chunk.attempts) for chunk in chunks if isinstance(chunk, RetryChunk)],
     }
