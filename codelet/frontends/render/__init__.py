@@ -1,5 +1,4 @@
-"""Render: events to rows on a console, by rich. `Renderer` is the face; the rest serves it."""
+"""Render: events to rows on a console, by rich. `renderer.Renderer` is the face; the rest serves it.
 
-from codelet.frontends.render.renderer import Renderer
-
-__all__ = ["Renderer"]
+Nothing is imported here: the styles and numbers are wanted before rich is.
+"""

@@ -81,6 +81,13 @@ class Renderer:
         self._started = 0.0
         self._drawn_at = 0.0
         self._block = ""
+        self._asking: Sequence[Row] = ()
+        self._asking_cursor = False
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a live area: a terminal that moves its cursor."""
+        return self._live.enabled
 
     @property
     def width(self) -> int:
@@ -113,6 +120,17 @@ class Renderer:
         """Print rows above the live area."""
         self._draw(rows)
 
+    def ask(self, rows: Sequence[Row], *, cursor: bool = False) -> None:
+        """Show a question in the place of the status and the footer; without rows it is over."""
+        self._asking = rows
+        self._asking_cursor = cursor
+        self._draw([])
+
+    def stopping(self) -> None:
+        """The user has stopped the turn: say so at once, whatever takes how long to end."""
+        self._status.stopping = True
+        self._draw([])
+
     def pause(self) -> None:
         """Take the live area off the screen and show the cursor; the next frame brings it back."""
         self._live.frame((), ())
@@ -120,9 +138,8 @@ class Renderer:
     def stop(self) -> None:
         """End whatever was going on and leave the screen to others."""
         self._end_stretch()
-        self._status.doing = ""
-        self._status.running.clear()
-        self._status.retry = None
+        self._status.clear()
+        self._asking = ()
         self.footer, self.cursor = (), False
         self.pause()
 
@@ -134,6 +151,7 @@ class Renderer:
                 self._titles.clear()
                 self._report = None
                 self._block = ""
+                self._status.clear()
                 self._status.now("waiting for the model")
             case StepStart():
                 self._say("note", self._told())
@@ -154,7 +172,7 @@ class Renderer:
             case TurnEnd():
                 seconds = self._clock() - self._started
                 rows = lines.end_rows(event, self._report, seconds, self.width, self.signs)
-                self._status.now("")
+                self._status.clear()
                 self._say("end", [*self._told(), *rows])
 
     def _text(self, delta: str) -> None:
@@ -234,4 +252,7 @@ class Renderer:
         tail = self._stream.tail(_TAIL_ROWS) if self._stream is not None else []
         if tail and self._block not in ("", "text"):
             tail = [Row(), *tail]
+        if self._asking:
+            self._live.frame(rows, [*tail, *self._asking], cursor=self._asking_cursor)
+            return
         self._live.frame(rows, [*tail, *self._status.rows(self.width), *self.footer], cursor=self.cursor)

@@ -10,7 +10,7 @@ from rich.text import Text
 from codelet.events import Retry
 from codelet.frontends.render.lines import retry_row
 from codelet.frontends.render.numbers import duration
-from codelet.frontends.render.style import ACCENT, MARGIN, QUIET, Signs
+from codelet.frontends.render.style import ACCENT, MARGIN, QUIET, WARN, Signs
 from codelet.frontends.render.wrap import cut
 
 _PROGRESS_ROWS = 3
@@ -43,6 +43,7 @@ class Status:
     running: dict[str, Running] = field(default_factory=dict)
     retry: Retry | None = None
     retry_at: float = 0.0
+    stopping: bool = False
 
     def now(self, doing: str) -> None:
         """Something else is going on from now on; the same thing goes on counting."""
@@ -50,8 +51,15 @@ class Status:
         if doing != self.doing:
             self.doing, self.since, self.detail = doing, self.clock(), ""
 
+    def clear(self) -> None:
+        """Nothing is going on."""
+        self.doing, self.detail, self.retry, self.stopping = "", "", None, False
+        self.running.clear()
+
     def rows(self, width: int) -> list[Text]:
         """The rows to draw: at most one for what is done, and a few for a tool's output."""
+        if self.stopping:
+            return [Text(f"{self.signs.stopped} stopping", WARN)]
         if self.retry is not None:
             return [retry_row(self.retry, self.retry_at - self.clock(), width, self.signs)]
         if self.running:
