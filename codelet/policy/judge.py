@@ -7,13 +7,12 @@ in the workspace is allowed; an allow rule allows; the mode decides on the rest;
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from codelet.policy.paths import Access, PathVerdict, judge_path, relative_name
 from codelet.policy.rules import Rule, parse_rule
-from codelet.policy.verdict import Mode, Tier, Verdict
+from codelet.policy.verdict import Action, Mode, Tier, Verdict
 
 _PATH_TOOLS: dict[str, tuple[Access, Tier]] = {
     "read": ("read", "read"),
@@ -69,7 +68,7 @@ class Policy:
         else:
             verdict = self._judge_unknown(tool_name)
         if verdict.action == "ask" and self.yes:
-            return replace(verdict, action="allow", reason=f"--yes: {verdict.reason}")
+            return verdict.replace(action="allow", reason=f"--yes: {verdict.reason}")
         return verdict
 
     def _judge_path(self, tool: str, path: str) -> Verdict:
@@ -99,7 +98,12 @@ class Policy:
         return Verdict("ask", "execute", "a shell command")
 
     def _judge_unknown(self, tool: str) -> Verdict:
-        for rules, action in ((self._deny, "deny"), (self._ask, "ask"), (self._allow, "allow")):
+        lists: tuple[tuple[list[Rule], Action], ...] = (
+            (self._deny, "deny"),
+            (self._ask, "ask"),
+            (self._allow, "allow"),
+        )
+        for rules, action in lists:
             for rule in rules:
                 if rule.tool == tool and rule.body is None:
                     return Verdict(action, "execute", f"the rule {rule.text}", rule=rule.text)

@@ -8,7 +8,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +15,7 @@ from codelet.process.environment import child_environment
 from codelet.process.output import Head, HeadAndTail, Stream
 from codelet.process.start import shell_argv, start
 from codelet.process.tree import MARKER, Tree, become_subreaper, new_marker
+from codelet.record import Record
 
 _CHUNK = 1 << 16
 _DRAIN_LIMIT = 1 << 20
@@ -27,8 +27,7 @@ Sink = Callable[[bytes], bool]
 """Takes bytes; True when it has enough."""
 
 
-@dataclass(frozen=True)
-class Finished:
+class Finished(Record):
     """A command that ended.
 
     `output` is what it printed on both streams, in order, at most the limit asked for: of more, head and tail
@@ -44,8 +43,7 @@ class Finished:
     background: bool
 
 
-@dataclass(frozen=True)
-class Captured:
+class Captured(Record):
     """What a helper call gave. `cut` says that it printed more than the limit and was ended for it."""
 
     exit_code: int
@@ -119,7 +117,7 @@ async def capture(
     try:
         why = await child.settled
         if why == "exit":
-            child.drain()
+            child.leave()
         else:
             await child.end()
     except asyncio.CancelledError:
@@ -182,6 +180,12 @@ class _Child:
                     await self._pipes_closed.wait()
         self._clean = not self._tree.left_behind() and not self._sinks
         return not self._clean
+
+    def leave(self) -> None:
+        """After the exit: read what is left and end what stayed in the group, without a search."""
+        self.drain()
+        self._tree.signal_group(signal.SIGKILL)
+        self._clean = True
 
     def drain(self) -> None:
         """Read what lies in the pipes, without waiting, a bounded amount."""

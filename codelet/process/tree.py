@@ -16,8 +16,9 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+from codelet.record import Record
 
 MARKER = "CODELET_CHILD"
 """The environment variable by which a process that changed its session and its parent is still known."""
@@ -43,8 +44,7 @@ def new_marker(inherited: str) -> str:
     return f"{inherited}/{os.getpid()}-{time.monotonic_ns()}-{next(_numbers)}/"
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(Record):
     """One process of the kernel's table; `start` counts clock ticks since the system started."""
 
     pid: int
@@ -83,7 +83,7 @@ class Tree:
         table = _table()
         if not table:
             self.leader.poll()
-        group = self._signal_group(number)
+        group = self.signal_group(number)
         if not table:
             return int(group)
         alive = 0
@@ -109,7 +109,8 @@ class Tree:
         self.leader.poll()
         _trees.pop(self.leader.pid, None)
 
-    def _signal_group(self, number: int) -> bool:
+    def signal_group(self, number: int) -> bool:
+        """Send a signal to the child's group alone; whether there was one to take it."""
         try:
             os.killpg(self.leader.pid, number)
         except (ProcessLookupError, PermissionError):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -86,7 +86,7 @@ class ReplayProvider:
         self._pace = pace
         self._position = 0
 
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of the next step; raises ProviderError when the recording has ended."""
         steps = self._recording.steps
         if self._position >= len(steps):
@@ -101,6 +101,9 @@ class ReplayProvider:
             yield UsageChunk(step.usage)
         self._position += 1
         yield FinishChunk(step.finish)
+
+    async def warm(self) -> None:
+        """Nothing to do ahead."""
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -198,9 +201,7 @@ def _read_step(value: Any, place: _Place) -> RecordedStep:
     else:
         pieces = _PIECE.findall(place.at("text").text(step.get("text", "")))
     listed = place.at("tool_calls")
-    calls = [
-        _read_call(call, listed.item(i)) for i, call in enumerate(listed.list(step.get("tool_calls", [])))
-    ]
+    calls = [_read_call(call, listed.item(i)) for i, call in enumerate(listed.list(step.get("tool_calls", [])))]
     finish = step.get("finish", "tool_calls" if calls else "stop")
     if finish not in get_args(FinishReason):
         raise place.at("finish").error(f"must be one of {', '.join(get_args(FinishReason))}")

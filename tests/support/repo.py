@@ -24,9 +24,7 @@ def git(folder: Path, *arguments: str) -> str:
     """Run git there, without anyone's configuration; its stdout without the last line end."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     full = ["git", *arguments]
-    done = subprocess.run(
-        full, cwd=folder, env=outside | _ENVIRONMENT, check=True, capture_output=True, text=True
-    )
+    done = subprocess.run(full, cwd=folder, env=outside | _ENVIRONMENT, check=True, capture_output=True, text=True)
     return done.stdout.rstrip("\n")
 
 

@@ -179,9 +179,7 @@ class ModelServer:
             return self.script(recorded)
         if recorded.number < len(self.script):
             return self.script[recorded.number]
-        return HttpError(
-            418, f"the script has {len(self.script)} steps, this is number {recorded.number + 1}"
-        )
+        return HttpError(418, f"the script has {len(self.script)} steps, this is number {recorded.number + 1}")
 
     def opened(self, connection: Connection) -> int:
         self._open.add(connection)

@@ -22,9 +22,7 @@ def test_repositories_are_in_the_state_that_their_name_says(tmp_path: Path):
     assert git(repositories.detached(tmp_path / "detached"), "branch", "--show-current") == ""
     upstream = repositories.with_upstream(tmp_path / "up", ahead=2, behind=1)
     assert git(upstream, "rev-list", "--left-right", "--count", "HEAD...@{u}").split() == ["2", "1"]
-    assert git(repositories.with_submodule(tmp_path / "outer"), "submodule", "status").endswith(
-        "part (heads/main)"
-    )
+    assert git(repositories.with_submodule(tmp_path / "outer"), "submodule", "status").endswith("part (heads/main)")
     assert git(repositories.worktree(tmp_path / "tree"), "branch", "--show-current") == "side"
     many = repositories.many_files(tmp_path / "many", 250, changed=3)
     assert len(git(many, "status", "--porcelain").splitlines()) == 3

@@ -65,9 +65,7 @@ def test_messages_carries_thinking_calls_and_usage():
     assert events[-1] == {"type": "message_stop"}
 
 
-@pytest.mark.parametrize(
-    "odd", [{"odd_chunks": True}, {"framing": "length"}, {"framing": "close"}, {"piece": 3}]
-)
+@pytest.mark.parametrize("odd", [{"odd_chunks": True}, {"framing": "length"}, {"framing": "close"}, {"piece": 3}])
 def test_every_framing_carries_the_same_bytes(odd):
     with ModelServer([TWO_CALLS, Reply("x"), Reply("x", delivery=Delivery(**odd))]) as server:
         ask(server)
