@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from codelet.events import ResultStatus, ToolResult
 from codelet.frontends.render.diff import count_diff, is_diff, set_diff
 from codelet.frontends.render.numbers import duration, plural
 from codelet.frontends.render.style import BAD, GOOD, MARGIN, QUIET, WARN, Signs
-from codelet.frontends.render.wrap import cut
+from codelet.frontends.render.wrap import cut, wrap
 from codelet.text import clean, one_line
 
 _TITLE_CHARACTERS = 400
@@ -48,8 +49,23 @@ def _search_title(arguments: dict[str, Any]) -> str:
     return " ".join(word for word in words if word)
 
 
+USER_COMMAND = "!"
+"""The name of a command that the user ran: its output is shown whole."""
+
+
+def _user_command_rows(result: ToolResult, shown: str, signs: Signs) -> list[Text]:
+    sign, style = _MARKS[result.status]
+    rows = [Text(line) for line in clean(shown).rstrip("\n").split("\n")] if shown.strip() else []
+    code = exit_code(result.text)
+    outcome = f"exit {code}" if code is not None else _MARKS[result.status][0]
+    parts = [outcome, duration(result.seconds), "the model sees this with your next prompt"]
+    end = Text.assemble((f"{getattr(signs, sign)} ", style), (f" {signs.dot} ".join(parts), QUIET))
+    return [*rows, end]
+
+
 _TITLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "bash": lambda arguments: str(arguments.get("command", "")),
+    USER_COMMAND: lambda arguments: str(arguments.get("command", "")),
     "read": _read_title,
     "edit": lambda arguments: str(arguments.get("path", "")),
     "write": lambda arguments: str(arguments.get("path", "")),
@@ -67,8 +83,10 @@ _MARKS: dict[ResultStatus, tuple[str, str]] = {
 
 def result_rows(title_text: str, result: ToolResult, width: int, signs: Signs) -> list[Text]:
     """The call's line with its outcome, and below it what is worth seeing of the result."""
-    sign, style = _MARKS[result.status]
     shown = result.display if result.display is not None else result.text
+    if result.name == USER_COMMAND:
+        return _user_command_rows(result, shown, signs)
+    sign, style = _MARKS[result.status]
     facts = _facts(result, shown)
     tail = f" {signs.dot} ".join(facts)
     head = Text(f"{getattr(signs, sign)} ", style)
@@ -83,8 +101,10 @@ def result_rows(title_text: str, result: ToolResult, width: int, signs: Signs) -
 
 def _facts(result: ToolResult, shown: str) -> list[str]:
     facts: list[str] = []
-    if result.status in ("refused", "interrupted"):
-        return [result.status]
+    if result.status == "interrupted":
+        return ["stopped"]
+    if result.status == "refused":
+        return []
     if result.name == "bash":
         code = exit_code(result.text)
         if code:
@@ -94,9 +114,7 @@ def _facts(result: ToolResult, shown: str) -> list[str]:
     elif is_diff(shown):
         count = count_diff(shown)
         facts.append(
-            " ".join(
-                f for f in (count.added and f"+{count.added}", count.removed and f"-{count.removed}") if f
-            )
+            " ".join(f for f in (count.added and f"+{count.added}", count.removed and f"-{count.removed}") if f)
         )
     elif result.name in _COUNTED:
         facts.append(plural(_lines(result.text), *_COUNTED[result.name]))
@@ -112,17 +130,13 @@ _COUNTED: dict[str, tuple[str, str]] = {
 }
 
 
+_EXIT_LINE = re.compile(r"(?m)^\[exit code (-?\d+)\]$")
+
+
 def exit_code(text: str) -> int | None:
-    """The exit code that the bash tool reports in its text, where it reports one."""
-    for line in (*text.rstrip().split("\n")[-1:], *text.split("\n", 1)[:1]):
-        words = line.strip("[]().: ").lower().split()
-        if (
-            words[:2] in (["exit", "code"], ["exit", "status"])
-            and len(words) > 2
-            and words[2].lstrip("-").isdigit()
-        ):
-            return int(words[2])
-    return None
+    """The exit code that the bash tool reports at the end of its text, where it reports one."""
+    found = _EXIT_LINE.findall(text[-300:])
+    return int(found[-1]) if found else None
 
 
 def _lines(text: str) -> int:
@@ -132,8 +146,13 @@ def _lines(text: str) -> int:
 def _details(result: ToolResult, shown: str, width: int, signs: Signs) -> list[Text]:
     if result.status == "done" and is_diff(shown):
         return set_diff(shown, width, signs)
+    if result.status == "refused":
+        reason = result.text.partition(". ")[0].rstrip(".")
+        return wrap(Text(" " * MARGIN + one_line(reason, 2_000), QUIET), width)
     if result.status == "interrupted" or (result.status == "done" and result.name in _COUNTED):
         return []
+    if result.name == "bash":
+        shown = shown[:-300] + _EXIT_LINE.sub("", shown[-300:])
     limit = _LINES_WHEN_DONE if result.status == "done" else _LINES_WHEN_FAILED
     return last_lines(shown, width, signs, limit)
 

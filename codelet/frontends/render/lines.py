@@ -64,20 +64,12 @@ def interruption_rows(event: Interrupted, titles: Mapping[str, str], width: int,
             row.append(one_line(titles.get(call_id, call_id), room))
             row.append(tail, QUIET)
             rows.append(row)
-    told = (
-        "the model sees this and goes on"
-        if any(ids for _, ids, _ in groups)
-        else "the model goes on from here"
-    )
-    rows.append(
-        cut(Text(f"{' ' * MARGIN}continue: {told}; or type something else", QUIET), width, signs.more)
-    )
+    told = "the model sees this and goes on" if any(ids for _, ids, _ in groups) else "the model goes on from here"
+    rows.append(cut(Text(f"{' ' * MARGIN}continue: {told}; or type something else", QUIET), width, signs.more))
     return rows
 
 
-def end_rows(
-    event: TurnEnd, report: UsageReport | None, seconds: float, width: int, signs: Signs
-) -> list[Text]:
+def end_rows(event: TurnEnd, report: UsageReport | None, seconds: float, width: int, signs: Signs) -> list[Text]:
     """The last line of a turn: steps, tokens, context, time; above it the error, if there was one."""
     rows: list[Text] = []
     if event.error is not None:

@@ -66,11 +66,7 @@ class _Setter:
                 return self.quote(node, width)
             case "table":
                 return set_table(
-                    [
-                        [self.inline(cell) for cell in row.children]
-                        for part in node.children
-                        for row in part.children
-                    ],
+                    [[self.inline(cell) for cell in row.children] for part in node.children for row in part.children],
                     width,
                     self.signs,
                 )

@@ -97,11 +97,11 @@ class Renderer:
     def show(self, event: Event) -> None:
         """Show one event."""
         match event:
-            case Text(delta):
+            case Text(delta=delta):
                 self._text(delta)
-            case Reasoning(delta):
+            case Reasoning(delta=delta):
                 self._reason(delta)
-            case ToolProgress(call_id, delta):
+            case ToolProgress(id=call_id, delta=delta):
                 self._tool_progress(call_id, delta)
             case Reminder():
                 if not (event.change == "replaced" and event.name in _EVERY_STEP):
@@ -118,10 +118,12 @@ class Renderer:
 
     def say(self, rows: Sequence[Row]) -> None:
         """Print rows above the live area."""
-        self._draw(rows)
+        self._say("note", rows)
 
     def ask(self, rows: Sequence[Row], *, cursor: bool = False) -> None:
         """Show a question in the place of the status and the footer; without rows it is over."""
+        if self._asking and not rows:
+            self._status.restart()
         self._asking = rows
         self._asking_cursor = cursor
         self._draw([])
@@ -156,7 +158,7 @@ class Renderer:
             case StepStart():
                 self._say("note", self._told())
                 self._status.now("waiting for the model")
-            case ToolCall(call_id, name, arguments):
+            case ToolCall(id=call_id, name=name, arguments=arguments):
                 self._titles[call_id] = title(name, arguments)
                 self._status.running[call_id] = Running(self._titles[call_id], self._clock())
                 self._draw([])
@@ -253,6 +255,7 @@ class Renderer:
         if tail and self._block not in ("", "text"):
             tail = [Row(), *tail]
         if self._asking:
-            self._live.frame(rows, [*tail, *self._asking], cursor=self._asking_cursor)
+            gap = [Row()] if self._block == "text" else []
+            self._live.frame(rows, [*tail, *gap, *self._asking], cursor=self._asking_cursor)
             return
         self._live.frame(rows, [*tail, *self._status.rows(self.width), *self.footer], cursor=self.cursor)

@@ -51,6 +51,11 @@ class Status:
         if doing != self.doing:
             self.doing, self.since, self.detail = doing, self.clock(), ""
 
+    def restart(self) -> None:
+        """A question was answered: what is running now starts only now."""
+        for call in self.running.values():
+            call.since = self.clock()
+
     def clear(self) -> None:
         """Nothing is going on."""
         self.doing, self.detail, self.retry, self.stopping = "", "", None, False

@@ -34,6 +34,7 @@ class MarkdownStream:
         self._piece_width = width
         self._last: Kind | None = None
         self._last_marker: bool | None = None
+        self._last_margin = 0
         self._code: Highlighter | None = None
         self.work = 0
         """Characters given to the parsers so far: what the cost is made of."""
@@ -159,7 +160,8 @@ class MarkdownStream:
             return []
         if last == "item" and piece.kind == "item" and not (other_list and piece.gap):
             return []
-        inside_list = piece.margin > 0 or (piece.kind == "item" and last == "code")
+        nested, self._last_margin = self._last_margin > 0, piece.margin
+        inside_list = piece.margin > 0 or (piece.kind == "item" and last == "code" and nested)
         if inside_list and last in ("item", "code", "text"):
             return []
         if {"code", "table", "heading"} & {last, self._last}:

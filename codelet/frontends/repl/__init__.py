@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE
-from codelet.providers.base import Provider
-from codelet.session import Session
+if TYPE_CHECKING:
+    from codelet.settings import Settings
 
 __all__ = ["run_repl"]
 
 
-async def run_repl(
-    session: Session,
-    open_model: Callable[[str], Provider],
-    *,
-    warm: Callable[[Provider], None] | None = None,
-) -> int:
+async def run_repl(settings: Settings) -> int:
     """Run the REPL on a terminal until the user leaves; the exit status.
 
-    `open_model` makes the provider of a model's name, raising UsageError. `warm` readies a provider in a
-    thread of its own once the prompt is on the screen. SIGTERM and SIGHUP end it with 143 and 129, after the
-    turn in hand was stopped and the terminal restored.
+    SIGTERM and SIGHUP end it with 143 and 129, after the turn in hand was stopped and the terminal
+    restored. Raises UsageError where no model can be opened.
     """
-    from codelet.frontends.repl.repl import Repl
+    import asyncio
+    import signal
+    from functools import partial
 
-    repl = Repl(session, open_model, warm)
+    from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE
+    from codelet.frontends.repl.repl import Repl
+    from codelet.frontends.workspace import provider_for, provider_named, session_for
+
+    session = session_for(settings, await provider_for(settings))
+    repl = Repl(session, partial(provider_named, settings=settings))
     loop = asyncio.get_running_loop()
     endings = {signal.SIGTERM: EXIT_TERMINATE, signal.SIGHUP: EXIT_HANGUP}
     for number, status in endings.items():
@@ -37,3 +35,4 @@ async def run_repl(
     finally:
         for number in endings:
             loop.remove_signal_handler(number)
+        await session.provider.close()

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from rich.text import Text
 
-from codelet.frontends.render.renderer import Renderer
 from codelet.frontends.render.diff import is_diff, set_diff
-from codelet.frontends.render.style import ACCENT, MARGIN, QUIET, WARN
+from codelet.frontends.render.renderer import Renderer
+from codelet.frontends.render.style import ACCENT, ADDED, MARGIN, QUIET, REMOVED, WARN
 from codelet.frontends.render.wrap import wrap
 from codelet.frontends.repl.keys import Key, Keyboard
 from codelet.policy.verdict import Answer, Question
@@ -68,8 +68,9 @@ class Approver:
             self._show()
 
     async def _until_typing_ends(self) -> None:
-        while (wait := self._typed() + _TYPING_SECONDS - time.monotonic()) > 0:
+        if (wait := self._typed() + _TYPING_SECONDS - time.monotonic()) > 0:
             await asyncio.sleep(wait)
+            await self._until_typing_ends()
 
     def _show(self) -> None:
         assert self._open is not None
@@ -82,7 +83,7 @@ class Approver:
             self._open.rows, rows = rows, rows[:1]
         if renderer.is_live:
             renderer.ask([*rows, *choices], cursor=self._open.reason is not None)
-        elif self._open.reason is None:
+        elif not self._open.reason:
             renderer.say(choices)
 
     def _choices(self) -> list[Text]:
@@ -96,12 +97,13 @@ class Approver:
         if suggestion:
             parts.append(("a", f"always in this session: {clean(suggestion)}"))
         parts += [("n", "no, and say why"), ("esc", "no, and stop")]
-        line = Text("  ")
-        for number, (key, meaning) in enumerate(parts):
-            line.append("   " if number else "")
-            line.append(key, f"bold {ACCENT}")
-            line.append(f" {meaning}")
-        return wrap(line, self._renderer.width)
+        rows = [Text(" ")]
+        for key, meaning in parts:
+            choice = Text.assemble(" ", (key, f"bold {ACCENT}"), f" {meaning}  ")
+            if rows[-1].cell_len > 1 and rows[-1].cell_len + choice.cell_len - 2 > self._renderer.width:
+                rows.append(Text(" "))
+            rows[-1].append_text(choice)
+        return [row for fitting in rows for row in wrap(fitting, self._renderer.width)]
 
     def _key(self, key: Key) -> None:
         assert self._open is not None
@@ -151,15 +153,37 @@ def question_rows(question: Question, renderer: Renderer) -> list[Text]:
     """The whole command or diff with nothing hidden, and why it is asked."""
     width, signs = renderer.width, renderer.signs
     indent = " " * (MARGIN + 2)
-    rows = [Text.assemble(("? ", f"bold {WARN}"), (clean(question.tool), "bold"), " asks to run")]
-    if is_diff(question.shown):
-        rows.extend(set_diff(visible(question.shown), width, signs, limit=10_000, files=True))
+    what = _what(question)
+    about = question.arguments.get("path") if question.tool in ("edit", "write") else None
+    head = Text.assemble(("? ", f"bold {WARN}"), (clean(question.tool), "bold"), " asks to ")
+    rows = wrap(head.append(f"change {visible(str(about))}" if about else "run"), width)
+    if is_diff(what):
+        rows.extend(set_diff(visible(what), width, signs, limit=10_000))
     else:
-        for line in visible(question.shown).split("\n"):
-            rows.extend(Text.assemble(indent, row) for row in wrap(Text(line), width - len(indent)))
+        for line in visible(what).split("\n"):
+            style = {"+": ADDED, "-": REMOVED}.get(line[:1], "") if about else ""
+            rows.extend(Text.assemble(indent, row) for row in wrap(Text(line, style), width - len(indent)))
     for warning in confusables(question.shown):
         rows.extend(wrap(Text(f"  {signs.failed} {clean(warning)}", WARN), width))
     reason = Text.assemble("  ", (f"why: {clean(question.verdict.reason)}", QUIET))
     if question.verdict.tier == "critical":
         reason = Text.assemble("  ", ("dangerous: ", f"bold {WARN}"), clean(question.verdict.reason))
     return [*rows, *wrap(reason, width)]
+
+
+def _what(question: Question) -> str:
+    """The command, the diff, or, where no diff was made, the lines that would go and come."""
+    arguments = question.arguments
+    if question.tool == "bash" and isinstance(arguments.get("command"), str):
+        return str(arguments["command"])
+    if is_diff(question.shown):
+        return question.shown
+    lines: list[str] = []
+    edits = arguments.get("edits")
+    for edit in edits if isinstance(edits, list) else ():
+        if isinstance(edit, dict):
+            lines += [f"- {line}" for line in str(edit.get("old", "")).split("\n")]
+            lines += [f"+ {line}" for line in str(edit.get("new", "")).split("\n")]
+    if isinstance(arguments.get("content"), str):
+        lines += [f"+ {line}" for line in arguments["content"].split("\n")]
+    return "\n".join(lines) or question.shown.removeprefix(f"{question.tool} ")

@@ -13,7 +13,7 @@ from codelet.frontends.repl.pastes import Pastes
 
 KEYS_HELP = (
     ("Enter", "send; while a turn runs: send when it ends"),
-    ("Alt-Enter, Ctrl-J, \\ Enter", "new line"),
+    ("Alt-Enter, Ctrl-J", "new line; a \\ at the end of the line and Enter too"),
     ("Tab", "complete /commands and @files"),
     ("Ctrl-R", "search what you sent before"),
     ("Ctrl-X Ctrl-E", "edit in $VISUAL or $EDITOR"),
@@ -23,9 +23,7 @@ KEYS_HELP = (
 )
 
 
-def prompt_bindings(
-    pastes: Pastes, interrupted: Callable[[], None], cycle_mode: Callable[[], None]
-) -> KeyBindings:
+def prompt_bindings(pastes: Pastes, interrupted: Callable[[], None], cycle_mode: Callable[[], None]) -> KeyBindings:
     """Bindings on top of prompt-toolkit's Emacs ones."""
     bindings = KeyBindings()
     editing = has_focus(DEFAULT_BUFFER)

@@ -26,7 +26,7 @@ async def model(repl: Repl, argument: str) -> None:
     session.switch(provider)
     await before.close()
     repl.note(f"the model is now {session.provider.model}, by {session.provider.name}")
-    repl.warm_up()
+    await repl.warm_up()
 
 
 async def mode(repl: Repl, argument: str) -> None:

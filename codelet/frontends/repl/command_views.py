@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from codelet.frontends.render.numbers import money, plural, share, tokens
@@ -28,12 +28,19 @@ def show_help(repl: Repl, commands: Sequence[Command]) -> None:
     entries = [(f"/{command.name} {command.arguments}".rstrip(), command.help) for command in commands]
     entries.append(("!COMMAND", "run a shell command; the model sees its output with your next prompt"))
     entries.append(("@PATH", "name a file, with completion"))
-    repl.say(*_columns(entries), _text(""), *_columns(list(KEYS_HELP)))
+    name_width = max(len(name) for name, _ in (*entries, *KEYS_HELP)) + 2
+    repl.say(*_columns(entries, name_width, repl), _text(""), *_columns(KEYS_HELP, name_width, repl))
 
 
-def _columns(entries: Sequence[tuple[str, str]]) -> list[Text]:
-    width = min(max(len(name) for name, _ in entries), 44)
-    return [_text((f"  {name:<{width}}  ", ACCENT), meaning) for name, meaning in entries]
+def _columns(entries: Iterable[tuple[str, str]], name_width: int, repl: Repl) -> list[Text]:
+    from codelet.frontends.render.wrap import wrap
+
+    rows = []
+    for name, meaning in entries:
+        for number, row in enumerate(wrap(_text(meaning), max(repl.width - name_width - 2, 20))):
+            lead = name if number == 0 else ""
+            rows.append(_text((f"  {lead:<{name_width}}", ACCENT), row.plain))
+    return rows
 
 
 def _text(*parts: str | tuple[str, str]) -> Text:
@@ -46,9 +53,11 @@ async def context(repl: Repl, argument: str) -> None:
     """Each message with its number, source and tokens; the totals; a map of the window."""
     session = repl.session
     rows = session.context()
-    shown = rows if argument == "all" else [row for row in rows if row.number < 0] + [
-        row for row in rows if row.number >= 0
-    ][-_ROWS:]
+    shown = (
+        rows
+        if argument == "all"
+        else [row for row in rows if row.number < 0] + [row for row in rows if row.number >= 0][-_ROWS:]
+    )
     left_out = len(rows) - len(shown)
     lines = []
     for number, row in enumerate(shown):
@@ -136,7 +145,7 @@ async def permissions(repl: Repl, argument: str) -> None:
     """The mode and the rules of this session."""
     policy = repl.session.policy
     lines = [_text("  mode   ", (policy.mode, ACCENT))]
-    for action, rules in policy.rules().items():
+    for action, rules in policy.rules.items():
         lines.extend(_text(f"  {action:<6} ", (clean(rule), ACCENT)) for rule in rules)
     if len(lines) == 1:
         lines.append(_text(("  no rules; a question answered with a makes one for this session", QUIET)))

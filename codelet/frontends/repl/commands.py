@@ -34,7 +34,7 @@ async def _help(repl: Repl, argument: str) -> None:
 COMMANDS = (
     Command("help", "this list", _help, words=("?",)),
     Command("model", "show the model, or go on with another", command_session.model, "[NAME]"),
-    Command("mode", "show the mode, or set it", command_session.mode, "[ask|auto-edit|auto|read-only]"),
+    Command("mode", "show the mode, or set it", command_session.mode, "[MODE]"),
     Command("permissions", "the mode, and the rules that allow and deny", command_views.permissions),
     Command("context", "what the model is sent, with its tokens", command_views.context, "[all]"),
     Command("usage", "tokens and cost so far", command_views.usage),

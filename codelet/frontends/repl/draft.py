@@ -53,9 +53,7 @@ class Draft:
         """How it looks below a running turn; nothing where nothing was typed."""
         from rich.text import Text
 
-        rows = []
-        for line in self.queued:
-            rows.append(Text(f"  queued: {one_line(line, width - 12)}", QUIET))
+        rows = [Text(f"  queued: {one_line(line, width - 12)}", QUIET) for line in self.queued]
         if self.text:
             *above, last = clean(self.text).split("\n")
             lead = f"(+{len(above)}) " if above else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import threading
 from collections.abc import AsyncGenerator, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,7 +20,6 @@ from codelet.frontends.repl.draft import Draft
 from codelet.frontends.repl.keys import Keyboard
 from codelet.frontends.repl.pastes import Pastes
 from codelet.frontends.repl.prompt_line import PromptLine
-from codelet.frontends.repl.shell import UserCommand
 from codelet.frontends.repl.status_line import fitted, short_path, status_parts
 from codelet.git import run_git
 from codelet.policy.verdict import Mode
@@ -37,13 +35,11 @@ if TYPE_CHECKING:
 
 
 class Repl:
-    """One REPL on one session. `open_model` makes the provider of a model's name; `warm` readies the model."""
+    """One REPL on one session. `open_model` makes the provider of a model's name."""
 
     modes: tuple[Mode, ...] = ("ask", "auto-edit", "auto", "read-only")
 
-    def __init__(
-        self, session: Session, open_model: Callable[[str], Provider], warm: Callable[[Provider], None] | None
-    ) -> None:
+    def __init__(self, session: Session, open_model: Callable[[str], Provider]) -> None:
         self.session = session
         self.open_model = open_model
         self.signs = signs_for(sys.stdout)
@@ -53,7 +49,6 @@ class Repl:
         self.attached: list[str] = []
         self.pastes = Pastes()
         self.draft = Draft(self.pastes)
-        self._warm = warm
         self._branch = ""
         self._main: asyncio.Task[None] | None = None
         self._input = create_input()
@@ -74,7 +69,8 @@ class Repl:
 
         from codelet.frontends.render.renderer import Renderer
 
-        console = Console(markup=False, highlight=False, emoji=False, color_system=_color_system())
+        # "auto" finds out whether there are colours at all; only the palette's sixteen are used.
+        console = Console(markup=False, highlight=False, emoji=False, color_system="auto")
         return Renderer(console, hint="esc stops")
 
     @cached_property
@@ -101,6 +97,7 @@ class Repl:
                 text = await self._next()
                 if text is not None and self.exit_status is None:
                     await self.evaluate(text)
+                    self._part()
         finally:
             for task in helpers:
                 task.cancel()
@@ -133,10 +130,12 @@ class Repl:
         self.renderer.say(rows)
 
     def note(self, text: str) -> None:
-        """Print one quiet line."""
+        """Print a quiet remark."""
         from rich.text import Text
 
-        self.say(self.cut(Text(f"{self.signs.note} {clean(text)}", "dim")))
+        from codelet.frontends.render.wrap import wrap
+
+        self.say(*wrap(Text(f"{self.signs.note} {clean(text)}", "dim"), self.width))
 
     def fail(self, text: str) -> None:
         """Print what went wrong."""
@@ -156,10 +155,11 @@ class Repl:
         """Switch the policy's mode, one of `modes`."""
         self.session.policy.mode = next(known for known in self.modes if known == mode)
 
-    def warm_up(self) -> None:
+    async def warm_up(self) -> None:
         """Ready the model in the background, where it needs that: never in the way of a key."""
-        if self._warm is not None:
-            threading.Thread(target=self._warm, args=(self.session.provider,), daemon=True).start()
+        warm = getattr(self.session.provider, "warm", None)
+        if warm is not None:
+            await warm()
 
     def leave(self, status: int) -> None:
         """End the REPL from outside, as a signal does: the turn in hand is stopped first."""
@@ -201,16 +201,24 @@ class Repl:
         return await self.view.run(events)
 
     async def _shell(self, command: str) -> None:
+        from codelet.frontends.repl.shell import UserCommand
+
         run = UserCommand(command, self.session.workspace)
         await self._watched(run.events())
         self.attached.append(run.text)
-        self.note("the model sees this with your next prompt")
 
     def _greet(self) -> None:
         model = one_line(self.session.provider.model, 60)
         parts = [f"codelet {__version__}", model, clean(short_path(self.session.workspace))]
         sys.stdout.write(f" {self.signs.dot} ".join(parts) + f" {self.signs.dot} /help\n")
         sys.stdout.flush()
+
+    def _part(self) -> None:
+        """A blank row between what was done and the next prompt."""
+        from rich.text import Text
+
+        if self.exit_status is None:
+            self.say(Text())
 
     def _echo(self, text: str) -> None:
         from rich.text import Text
@@ -223,7 +231,7 @@ class Repl:
         """What the first turn needs, imported while the user types."""
         await asyncio.sleep(0.05)
         await asyncio.to_thread(_import_later)
-        self.warm_up()
+        await self.warm_up()
 
     async def _read_branch(self) -> None:
         answer = await run_git(self.session.workspace, "symbolic-ref", "--short", "-q", "HEAD", timeout=3.0)
@@ -252,8 +260,3 @@ def _import_later() -> None:
     import codelet.frontends.repl.turn_view
 
     del markdown_it, rich, codelet
-
-
-def _color_system() -> str:
-    """The sixteen colours of the terminal's own palette; rich itself leaves them out where it should."""
-    return "standard"
