@@ -12,7 +12,7 @@ _LONGEST = 600.0
 
 
 async def bash(context: ToolContext, progress: Progress, *, command: str, timeout: float = 120) -> ToolOutput:
-    """Run a shell command in the workspace, without stdin. What it leaves in the background is ended.
+    """Run a shell command in the workspace. No stdin; what it leaves in the background is ended.
 
     timeout: seconds, at most 600
     """

@@ -12,7 +12,7 @@ import types
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from codelet.errors import ToolError
 from codelet.record import Record
@@ -118,7 +118,10 @@ def _schema_of(hint: Any) -> dict[str, Any]:
         return {"type": "array", "items": _schema_of(arguments[0])}
     if is_typeddict(hint):
         fields = {name: _schema_of(part) for name, part in get_type_hints(hint).items()}
-        return {"type": "object", "properties": fields, "required": sorted(hint.__required_keys__)}
+        # __required_keys__ does not see NotRequired where annotations are strings.
+        parts = get_type_hints(hint, include_extras=True).items()
+        required = [name for name, part in parts if get_origin(part) is not NotRequired]
+        return {"type": "object", "properties": fields, "required": required}
     raise TypeError(f"no schema for the argument type {hint!r}")
 
 
@@ -151,8 +154,23 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
+def _as_meant(value: Any, kind: str) -> Any:
+    """What several models send in place of a number or an array: `10.0`, `"10"`, the array as JSON text."""
+    if kind == "integer" and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if kind in ("integer", "number", "array") and isinstance(value, str):
+        import json
+
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
 def _checked(tool_name: str, where: str, value: Any, schema: dict[str, Any]) -> Any:
     kind = schema["type"]
+    value = _as_meant(value, kind)
     right = isinstance(value, _PYTHON_TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
     if not right:
         raise ToolError(f"{tool_name}: {where} must be of type {kind}, not {type(value).__name__}")

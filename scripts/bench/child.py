@@ -97,8 +97,8 @@ def show(rows: Sequence[Row]) -> int:
     """Print the table; 1 if a promise is broken, else 0."""
     lines = [("measured", "median", "reference", "ratio", "promise", "")]
     for row in rows:
-        median = f"{statistics.median(row.values):.1f} {row.unit}"
-        reference = f"{statistics.median(row.reference):.1f} {row.unit}" if row.reference else ""
+        median = f"{statistics.median(row.values):.2f} {row.unit}"
+        reference = f"{statistics.median(row.reference):.2f} {row.unit}" if row.reference else ""
         ratio = f"{row.ratio:.2f}" if row.ratio is not None else ""
         promise = "" if row.promise is None else f"<= {row.promise:g}" + ("" if row.reference else f" {row.unit}")
         lines.append((row.name, median, reference, ratio, promise, {None: "", True: "kept", False: "BROKEN"}[row.kept]))

@@ -46,7 +46,8 @@ def test_stream_json_is_one_event_a_line(codelet_on_each_wire: Codelet):
     events = done.lines()
     types = [event["type"] for event in events]
     assert types[0] == "turn_start"
-    assert types[-1] == "turn_end"
+    assert types[-2:] == ["turn_end", "result"]
+    assert (events[-1]["exit"], events[-1]["partial"]) == (0, False)
     assert types.count("step_start") == 2
     assert types.index("tool_call") < types.index("tool_result")
     assert "".join(str(event["delta"]) for event in events if event["type"] == "text").endswith("It prints hello.")

@@ -198,6 +198,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, server: ModelServer) -> None:
         self._server = server
         self._buffer = bytearray()
+        self._whole = 0  # how many bytes the request in the buffer needs at least
         self._answering: asyncio.Task[None] | None = None
         self._current: Recorded | None = None
         self._writable = asyncio.Event()
@@ -213,7 +214,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        self._next()
+        if len(self._buffer) >= self._whole:
+            self._next(time.monotonic())
 
     def eof_received(self) -> bool:
         self._client_left()
@@ -240,16 +242,17 @@ class Connection(asyncio.Protocol):
         if self._answering:
             self._answering.cancel()
 
-    def _next(self) -> None:
+    def _next(self, arrived: float) -> None:
         """Start to answer if a whole request is there and none is being answered."""
         if self._answering and not self._answering.done():
             return
         parsed = _parse(self._buffer)
-        if parsed is None:
+        if isinstance(parsed, int):
+            self._whole = parsed
             return
         method, path, headers, body, size = parsed
-        arrived = time.monotonic()
         del self._buffer[:size]
+        self._whole = 0
         if method == "GET":
             self._answering = asyncio.get_running_loop().create_task(self._models())
             return
@@ -265,7 +268,7 @@ class Connection(asyncio.Protocol):
             print("model server:", repr(task.exception()), file=sys.stderr)
             self.abort()
         if not self._left.is_set():
-            self._next()
+            self._next(time.monotonic())
 
     async def _models(self) -> None:
         models = [{"id": name, "object": "model"} for name in self._server.models]
@@ -381,11 +384,14 @@ def _framed(data: bytes, reply: Reply) -> bytes:
     return size.encode() + b"\r\n" + data + b"\r\n"
 
 
-def _parse(buffer: bytearray) -> tuple[str, str, list[tuple[str, str]], bytes, int] | None:
-    """Method, path, headers, body and size of the first request in the buffer, or None if it is not whole."""
+def _parse(buffer: bytearray) -> tuple[str, str, list[tuple[str, str]], bytes, int] | int:
+    """Method, path, headers, body and size of the first request in the buffer.
+
+    Where it is not whole: how many bytes the buffer must have before it is worth looking again.
+    """
     end = buffer.find(b"\r\n\r\n")
     if end < 0:
-        return None
+        return len(buffer) + 1
     first, *lines = buffer[:end].decode("latin-1").split("\r\n")
     method, path, _ = first.split(" ", 2)
     headers = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
@@ -393,10 +399,10 @@ def _parse(buffer: bytearray) -> tuple[str, str, list[tuple[str, str]], bytes, i
     start = end + 4
     if known.get("transfer-encoding", "").lower() == "chunked":
         unchunked = _unchunk(buffer, start)
-        return None if unchunked is None else (method, path, headers, *unchunked)
+        return len(buffer) + 1 if unchunked is None else (method, path, headers, *unchunked)
     size = int(known.get("content-length", "0"))
     if len(buffer) < start + size:
-        return None
+        return start + size
     return method, path, headers, bytes(buffer[start : start + size]), start + size
 
 
