@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
@@ -23,6 +24,7 @@ def main() -> NoReturn:
     if arguments in (["--version"], ["-V"]):  # nothing else is imported for it
         print(f"codelet {__version__}")
         sys.exit(0)
+    gc.disable()  # nothing made while starting is garbage; the front end turns it on again
     debug = "--debug" in arguments
     try:
         status = _run(arguments)
@@ -42,12 +44,14 @@ def _run(arguments: list[str]) -> int:
     if options.version:
         print(f"codelet {__version__}")
         return 0
+    if options.command is not None or _interactive(options):
+        gc.enable()
     if options.command == "demo":
         return _demo(keep=options.keep)
     settings = _settings(options)
     if options.command == "doctor":
         return _doctor(settings, as_json=options.json)
-    if options.prompt is None and sys.stdin is not None and sys.stdin.isatty():
+    if _interactive(options):
         return _repl(settings)
     from codelet.frontends.one_shot import run_one_shot
 
@@ -57,6 +61,10 @@ def _run(arguments: list[str]) -> int:
         output_format=options.output_format or "text",
         quiet=options.quiet,
     )
+
+
+def _interactive(options: argparse.Namespace) -> bool:
+    return options.prompt is None and sys.stdin is not None and sys.stdin.isatty()
 
 
 def _settings(options: argparse.Namespace) -> Settings:

@@ -256,7 +256,8 @@ async def _until(turn: AsyncGenerator[events.Event, None], seconds: float | None
     deadline = asyncio.get_running_loop().time() + seconds
     message = f"the time limit of {seconds:g} s is reached (--timeout)"
     async with aclosing(turn):
-        while True:
+        expired = False
+        while not expired:
             try:
                 async with asyncio.timeout_at(deadline) as limit:
                     event = await anext(turn)
@@ -264,11 +265,14 @@ async def _until(turn: AsyncGenerator[events.Event, None], seconds: float | None
                 return
             except TimeoutError:
                 raise LimitReached(message) from None
-            if not limit.expired():
+            expired = limit.expired()
+            if not expired:
                 yield event
-            elif isinstance(event, events.TurnEnd):
+        async for event in turn:  # what the turn says of its own cancellation is said of the limit instead
+            if isinstance(event, events.TurnEnd):
                 yield events.TurnEnd("limit", event.steps, event.usage, message)
-                raise LimitReached(message)
+                break
+        raise LimitReached(message)
 
 
 def _source(message: Message) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -106,6 +107,7 @@ class _Run:
         try:
             provider = await provider_for(self._settings)
             session = session_for(self._settings, provider)
+            gc.enable()  # everything is imported by now; see cli.main
             await self._turn(session)
         except asyncio.CancelledError:
             if self._stopped is None:

@@ -89,8 +89,8 @@ class AnthropicProvider:
         options = {"max_tokens": request.max_output or _DEFAULT_MAX_OUTPUT, "stream": True}
         fragments = self._cache.fragments(request.messages)
         self._mark(fragments, len(request.messages) - request.tail)
-        closing = b"]}]," if any(fragments) else b"],"
-        return head + b',"messages":[' + b"".join(fragments) + closing + to_json(options)[1:]
+        closing = (b"]}]," if any(fragments) else b"],") + to_json(options)[1:]
+        return b"".join([head, b',"messages":[', *fragments, closing])
 
     def _mark(self, fragments: list[bytes], stable: int) -> None:
         """Set the cache marks in this request's copy of the fragments."""

@@ -148,7 +148,11 @@ class HttpClient:
         data = state.send(h11.Data(data=body)) or b""
         state.send(h11.EndOfMessage())
         try:
-            connection.writer.writelines([head, data])
+            if len(data) <= _READ_SIZE:
+                connection.writer.write(head + data)
+            else:  # a long list is not copied once more
+                connection.writer.write(head)
+                connection.writer.write(data)
             async with asyncio.timeout(self._deadlines.between_chunks):
                 await connection.writer.drain()
         except TimeoutError:

@@ -79,8 +79,8 @@ class OpenAIChatProvider:
         if request.max_output is not None:
             options[self._endpoint.max_output_option] = request.max_output
         fragments = self._cache.fragments(messages)
-        listed = b'"messages":[' + system + b"".join(fragments) + b"],"
-        return head + b"," + listed + to_json(options)[1:]
+        closing = b"]," + to_json(options)[1:]
+        return b"".join([head, b',"messages":[', system, *fragments, closing])
 
     def _messages(self, request: Request) -> Sequence[Message]:
         """The list as this server accepts it: some forbid a user message after a tool's."""
