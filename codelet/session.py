@@ -21,6 +21,7 @@ from codelet.providers.base import Provider
 from codelet.record import Record
 from codelet.reminders import zones
 from codelet.reminders.sources import Sources
+from codelet.text import valid_unicode
 from codelet.tokens.estimate import estimate_message, estimate_text
 from codelet.tokens.usage import Usage
 from codelet.tokens.windows import ModelFacts, model_facts
@@ -136,7 +137,7 @@ class Session:
         inside `contextlib.aclosing`, so that leaving early stops the turn at once.
         """
         self._before.append(_Checkpoint(list(self.messages), text))
-        zones.insert(self.messages, [user(prompt.escape(text))])
+        zones.insert(self.messages, [user(prompt.escape(valid_unicode(text)))])
         self.turns += 1
         async with aclosing(self._turn()) as turn_events:
             async for event in turn_events:

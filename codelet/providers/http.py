@@ -23,6 +23,7 @@ from codelet.errors import ProviderError, UsageError
 from codelet.providers.base import Deadlines
 
 _READ_SIZE = 65_536
+_TRAILER_WAIT = 0.3
 
 
 @dataclass(eq=False, repr=False)
@@ -105,6 +106,7 @@ class HttpClient:
         connection, head = await self._exchange(path, headers, body)
         try:
             yield Response(connection, head, self._deadlines)
+            await self._finish(connection)
         finally:
             self._release(connection)
 
@@ -166,6 +168,12 @@ class HttpClient:
             if isinstance(event, h11.Response):
                 return event
 
+    async def _finish(self, connection: Connection) -> None:
+        """Read what follows the stream's own end marker, so that the connection can be kept."""
+        with suppress(ProviderError, _ClosedEarly):
+            while connection.state.their_state is h11.SEND_BODY:
+                await _next_event(connection, _TRAILER_WAIT)
+
     def _release(self, connection: Connection) -> None:
         state = connection.state
         if state.our_state is h11.DONE and state.their_state is h11.DONE:
@@ -185,7 +193,8 @@ class HttpClient:
             reason = getattr(error, "verify_message", "") or error.reason or str(error)
             raise ProviderError(f"TLS with {self.place} failed: {reason}; is SSL_CERT_FILE needed?") from None
         except OSError as error:
-            reason = error.strerror or str(error) or type(error).__name__
+            known = error.errno is not None and error.errno > 0
+            reason = os.strerror(error.errno or 0) if known else str(error) or type(error).__name__
             message = f"cannot reach {self.place}: {reason}; check the network and --api-base"
             raise ProviderError(message, retryable=True) from None
         return connection

@@ -115,6 +115,7 @@ class OpenAIChatProvider:
                     await response.text(),
                     place=self._endpoint.name,
                     key_name=self._endpoint.key_name,
+                    key=self._endpoint.key,
                 )
             if "text/html" in response.headers.get("content-type", ""):
                 raise ProviderError(f"{self._http.place} answered with a web page; check --api-base")
