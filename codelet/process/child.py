@@ -8,9 +8,8 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from codelet.process.environment import child_environment
 from codelet.process.output import Head, HeadAndTail, Stream
@@ -27,8 +26,7 @@ Sink = Callable[[bytes], bool]
 """Takes bytes; True when it has enough."""
 
 
-@dataclass(frozen=True)
-class Finished:
+class Finished(NamedTuple):
     """A command that ended.
 
     `output` is what it printed on both streams, in order, at most the limit asked for: of more, head and tail
@@ -44,8 +42,7 @@ class Finished:
     background: bool
 
 
-@dataclass(frozen=True)
-class Captured:
+class Captured(NamedTuple):
     """What a helper call gave. `cut` says that it printed more than the limit and was ended for it."""
 
     exit_code: int

@@ -16,8 +16,8 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 MARKER = "CODELET_CHILD"
 """The environment variable by which a process that changed its session and its parent is still known."""
@@ -43,8 +43,7 @@ def new_marker(inherited: str) -> str:
     return f"{inherited}/{os.getpid()}-{time.monotonic_ns()}-{next(_numbers)}/"
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(NamedTuple):
     """One process of the kernel's table; `start` counts clock ticks since the system started."""
 
     pid: int

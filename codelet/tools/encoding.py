@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from codelet.errors import ToolError
 
@@ -30,8 +30,7 @@ _KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(NamedTuple):
     """How a text is written in its file. `errors` is Python's way to take bytes that do not fit in."""
 
     codec: str = "utf-8"

@@ -12,7 +12,17 @@ import types
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import (
+    Any,
+    Literal,
+    NamedTuple,
+    NotRequired,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from codelet.errors import ToolError
 
@@ -21,8 +31,7 @@ Tier = Literal["read", "write", "execute"]
 _SCALARS: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
-@dataclass(frozen=True)
-class ToolOutput:
+class ToolOutput(NamedTuple):
     """What a tool gives back: `text` for the model and, where it should differ, `display` for the user.
 
     `failed` marks an expected failure that still has output, such as a command with a non-zero exit.
@@ -51,8 +60,7 @@ class ToolContext:
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Tool:
+class Tool(NamedTuple):
     """One tool: `run(context, progress, **arguments)` is awaited with arguments that fit `parameters`."""
 
     name: str
