@@ -9,12 +9,13 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from codelet.process.environment import child_environment
 from codelet.process.output import Head, HeadAndTail, Stream
 from codelet.process.start import shell_argv, start
 from codelet.process.tree import MARKER, Tree, become_subreaper, new_marker
+from codelet.record import Record
 
 _CHUNK = 1 << 16
 _DRAIN_LIMIT = 1 << 20
@@ -26,7 +27,7 @@ Sink = Callable[[bytes], bool]
 """Takes bytes; True when it has enough."""
 
 
-class Finished(NamedTuple):
+class Finished(Record):
     """A command that ended.
 
     `output` is what it printed on both streams, in order, at most the limit asked for: of more, head and tail
@@ -42,7 +43,7 @@ class Finished(NamedTuple):
     background: bool
 
 
-class Captured(NamedTuple):
+class Captured(Record):
     """What a helper call gave. `cut` says that it printed more than the limit and was ended for it."""
 
     exit_code: int

@@ -32,9 +32,7 @@ def find_program(name: str, environment: Mapping[str, str] | None = None) -> str
     return None
 
 
-def start(
-    argv: Sequence[str], cwd: Path, environment: Mapping[str, str], apart: bool
-) -> subprocess.Popen[bytes]:
+def start(argv: Sequence[str], cwd: Path, environment: Mapping[str, str], apart: bool) -> subprocess.Popen[bytes]:
     """Start `argv` in a session of its own, standard error `apart` or merged. Raises StartError."""
     program = argv[0] if "/" in argv[0] else find_program(argv[0], environment)
     if program is None:
@@ -56,7 +54,5 @@ def start(
         raise StartError(f"cannot start {argv[0]}: {error}") from error
     except OSError as error:
         if error.errno == errno.E2BIG:
-            raise StartError(
-                "the command is too long for the system: put the long part into a file"
-            ) from error
+            raise StartError("the command is too long for the system: put the long part into a file") from error
         raise StartError(f"cannot start {argv[0]}: {error.strerror}") from error

@@ -43,7 +43,7 @@ def new_marker(inherited: str) -> str:
     return f"{inherited}/{os.getpid()}-{time.monotonic_ns()}-{next(_numbers)}/"
 
 
-class _Row(NamedTuple):
+class _Row(NamedTuple):  # made by the hundred in each look at the table
     """One process of the kernel's table; `start` counts clock ticks since the system started."""
 
     pid: int

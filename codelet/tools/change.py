@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
+from codelet.record import Record
 from codelet.tools import encoding
 from codelet.tools.diff import unified
 from codelet.tools.files import Fingerprint
@@ -15,7 +15,7 @@ MOST_BYTES = 10 << 20
 """Larger files are neither edited nor compared."""
 
 
-class Change(NamedTuple):
+class Change(Record):
     """One file's text before and after it, and how that is written to the disk.
 
     `before` is None where there was no file, or none with text. `summary` is what the model is told.

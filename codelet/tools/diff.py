@@ -34,9 +34,7 @@ def unified(old: str, new: str, name: str) -> str:
                 parts += [_line("-", line) for line in a[i:j]] + [_line("+", line) for line in b[k:m]]
     text = readable("".join(parts))
     return (
-        text
-        if len(text) <= _MOST_SHOWN
-        else f"{text[:_MOST_SHOWN]}\n[… {len(text) - _MOST_SHOWN} more characters]\n"
+        text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}\n[… {len(text) - _MOST_SHOWN} more characters]\n"
     )
 
 
@@ -46,9 +44,7 @@ _Group = list[tuple[str, int, int, int, int]]
 def _groups(a: list[str], b: list[str], head: int, tail: int) -> list[_Group]:
     if len(a) + len(b) > _MOST_LINES:
         i, j = len(a) - tail, len(b) - tail
-        return [
-            [("equal", 0, head, 0, head), ("replace", head, i, head, j), ("equal", i, i + tail, j, j + tail)]
-        ]
+        return [[("equal", 0, head, 0, head), ("replace", head, i, head, j), ("equal", i, i + tail, j, j + tail)]]
     from difflib import SequenceMatcher
 
     return list(SequenceMatcher(None, a, b).get_grouped_opcodes(_CONTEXT))

@@ -15,9 +15,7 @@ class Replacement(TypedDict):
     all: NotRequired[bool]
 
 
-async def edit(
-    context: ToolContext, progress: Progress, *, path: str, edits: list[Replacement]
-) -> ToolOutput:
+async def edit(context: ToolContext, progress: Progress, *, path: str, edits: list[Replacement]) -> ToolOutput:
     """Replace exact text in a file that you have read. Each `old` must occur once, unless `all`.
 
     They apply in order; if one fails, none is made.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from codelet.errors import ToolError
+from codelet.record import Record
 
 SAMPLE = 8192
 """So many bytes from the start of a file decide whether it is text."""
@@ -30,7 +29,7 @@ _KINDS = (
 )
 
 
-class Format(NamedTuple):
+class Format(Record):
     """How a text is written in its file. `errors` is Python's way to take bytes that do not fit in."""
 
     codec: str = "utf-8"

@@ -53,9 +53,7 @@ def resolve(context: ToolContext, path: str) -> Path:
     resolved = Path(os.path.realpath(context.workspace / path))
     inside = resolved.is_relative_to(os.path.realpath(context.workspace))
     if not inside and any(resolved.is_relative_to(folder) for folder in _SYSTEM_FOLDERS):
-        raise ToolError(
-            f"{printable(path)}: files of the system under {', '.join(_SYSTEM_FOLDERS)} are not opened"
-        )
+        raise ToolError(f"{printable(path)}: files of the system under {', '.join(_SYSTEM_FOLDERS)} are not opened")
     return resolved
 
 
@@ -69,9 +67,7 @@ def shown(context: ToolContext, path: Path) -> str:
 def printable(name: str) -> str:
     """A file name without control characters, and with a replacement for bytes that are not UTF-8."""
     clean = name.encode("utf-8", "replace").decode()
-    return (
-        clean if clean.isprintable() else "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in clean)
-    )
+    return clean if clean.isprintable() else "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in clean)
 
 
 def failure(error: OSError, name: str) -> ToolError:

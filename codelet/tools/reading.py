@@ -48,9 +48,7 @@ def _text_file(file: BinaryIO, head: bytes, name: str, size: int) -> BinaryIO:
         file.seek(len(marked.bom) if marked else 0)
         return file
     if size > _MARKED_LIMIT:
-        raise ToolError(
-            f"{name} is {marked.codec} with {size} bytes, too many to convert: use bash with iconv"
-        )
+        raise ToolError(f"{name} is {marked.codec} with {size} bytes, too many to convert: use bash with iconv")
     file.seek(len(marked.bom))
     data = file.read()
     return io.BytesIO(data.decode(marked.codec, "replace").encode("utf-8", "replace"))

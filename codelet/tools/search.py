@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from codelet.errors import ToolError
 from codelet.process import StartError, capture, find_program
+from codelet.record import Record
 from codelet.tools import encoding, files, globs
 from codelet.tools.tool import ToolContext
 
@@ -36,7 +37,7 @@ _NO_REGEX = re.compile(rb"regex parse error|regex could not be compiled|error co
 _HIT = re.compile(rb"([^\0]+)\0(\d+)([:-])(.*)", re.DOTALL)
 
 
-class Query(NamedTuple):
+class Query(Record):
     """What to search: a resolved file or folder, a glob of paths in it, and for lines an expression.
 
     `pattern` None asks for the files themselves. `most` is how many hits the caller can use.
@@ -60,7 +61,7 @@ class Hit(NamedTuple):
     text: bytes = b""
 
 
-class Result(NamedTuple):
+class Result(Record):
     """The hits in order. `stopped` says why the search ended early, if it did.
 
     `literal` says that the pattern is no valid expression and was searched as it stands.
@@ -147,8 +148,8 @@ async def _search(query: Query, argv_for: Callable[[Query], list[str]]) -> Resul
     except StartError as error:
         raise ToolError(f"the search could not start: {error}") from error
     if done.exit_code == 2 and _NO_REGEX.search(done.stderr) and not query.literal:
-        found = await _search(query._replace(literal=True), argv_for)
-        return found._replace(literal=True)
+        found = await _search(query.replace(literal=True), argv_for)
+        return found.replace(literal=True)
     if done.exit_code > 1 and not done.stdout:
         reason = done.stderr.decode(errors="replace").strip().splitlines()
         if reason:

@@ -99,8 +99,7 @@ def search(path: str, pattern: re.Pattern[str], around: int, output: BinaryIO) -
     for number, line in _lines(path):
         if pattern.search(line):
             output.writelines(
-                name + b"%d-%b\n" % (earlier, text.encode("utf-8", "surrogateescape"))
-                for earlier, text in before
+                name + b"%d-%b\n" % (earlier, text.encode("utf-8", "surrogateescape")) for earlier, text in before
             )
             before.clear()
             found += 1

@@ -12,26 +12,17 @@ import types
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import (
-    Any,
-    Literal,
-    NamedTuple,
-    NotRequired,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-    is_typeddict,
-)
+from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from codelet.errors import ToolError
+from codelet.record import Record
 
 Tier = Literal["read", "write", "execute"]
 
 _SCALARS: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
-class ToolOutput(NamedTuple):
+class ToolOutput(Record):
     """What a tool gives back: `text` for the model and, where it should differ, `display` for the user.
 
     `failed` marks an expected failure that still has output, such as a command with a non-zero exit.
@@ -42,7 +33,7 @@ class ToolOutput(NamedTuple):
     failed: bool = False
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ToolContext:
     """What a running tool may use. One per session; `seen` belongs to the file tools.
 
@@ -60,7 +51,7 @@ class ToolContext:
 Progress = Callable[[str], None]
 
 
-class Tool(NamedTuple):
+class Tool(Record):
     """One tool: `run(context, progress, **arguments)` is awaited with arguments that fit `parameters`."""
 
     name: str

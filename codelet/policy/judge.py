@@ -1,0 +1,128 @@
+"""Judge a tool call: what the classifiers found, the rules, the mode, and who answers.
+
+The order: what is critical or leads where nothing may go is denied; a deny rule denies; what is read-only
+in the workspace is allowed; an allow rule allows; the mode decides on the rest; `yes` answers what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from codelet.policy.paths import Access, PathVerdict, judge_path, relative_name
+from codelet.policy.rules import Rule, parse_rule
+from codelet.policy.verdict import Action, Mode, Tier, Verdict
+
+_PATH_TOOLS: dict[str, tuple[Access, Tier]] = {
+    "read": ("read", "read"),
+    "grep": ("read", "read"),
+    "find": ("list", "read"),
+    "write": ("write", "write"),
+    "edit": ("write", "write"),
+}
+
+
+class Policy:
+    """The rules of one session. `mode` may be switched at any time; `yes` answers every ask.
+
+    `sandboxed` says that commands run in a sandbox: only then does the mode `auto` run what is not read-only.
+    Raises UsageError on a bad rule.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        mode: Mode = "ask",
+        allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
+        yes: bool = False,
+        *,
+        ask: Sequence[str] = (),
+        sandboxed: bool = False,
+    ) -> None:
+        self.workspace = workspace
+        self.mode: Mode = mode
+        self.yes = yes
+        self.sandboxed = sandboxed
+        self._allow = [parse_rule(rule) for rule in allow]
+        self._deny = [parse_rule(rule) for rule in deny]
+        self._ask = [parse_rule(rule) for rule in ask]
+
+    @property
+    def rules(self) -> dict[str, list[str]]:
+        """The rules in force, as written, by their action."""
+        lists = {"deny": self._deny, "ask": self._ask, "allow": self._allow}
+        return {action: [rule.text for rule in rules] for action, rules in lists.items()}
+
+    def add_allow(self, rule: str) -> None:
+        """Allow what the rule covers for the rest of the session; raises UsageError on a bad rule."""
+        self._allow.append(parse_rule(rule))
+
+    def judge(self, tool_name: str, arguments: dict[str, Any]) -> Verdict:
+        """The verdict on one tool call, before anybody is asked."""
+        if tool_name in _PATH_TOOLS:
+            verdict = self._judge_path(tool_name, str(arguments.get("path") or "."))
+        elif tool_name == "bash":
+            verdict = self._judge_command(str(arguments.get("command") or ""))
+        else:
+            verdict = self._judge_unknown(tool_name)
+        if verdict.action == "ask" and self.yes:
+            return verdict.replace(action="allow", reason=f"--yes: {verdict.reason}")
+        return verdict
+
+    def _judge_path(self, tool: str, path: str) -> Verdict:
+        access, tier = _PATH_TOOLS[tool]
+        found = judge_path(path, access, self.workspace)
+        if found.action == "deny" or found.place is None:
+            return Verdict("deny", tier, found.reason)
+        name = relative_name(found.place, self.workspace)
+        if rule := _first(self._deny, tool, name):
+            return Verdict("deny", tier, f"the rule {rule.text} denies it", rule=rule.text)
+        if self.mode == "read-only" and tier == "write":
+            return Verdict("deny", tier, "the mode is read-only: nothing is written; /mode changes it")
+        if rule := _first(self._ask, tool, name):
+            return Verdict("ask", tier, f"the rule {rule.text} asks", rule=rule.text)
+        if rule := _first(self._allow, tool, name, exact=found.sensitive):
+            return Verdict("allow", tier, f"the rule {rule.text} allows it", rule=rule.text)
+        suggestion = _path_rule(tool, name, found)
+        if found.action == "ask":
+            return Verdict("ask", tier, found.reason, suggestion=suggestion)
+        if tier == "write" and self.mode == "ask":
+            return Verdict("ask", tier, f"{tool} changes {name}", suggestion=suggestion)
+        return Verdict("allow", tier, found.reason)
+
+    def _judge_command(self, command: str) -> Verdict:
+        if rule := next((rule for rule in self._allow if rule.tool == "bash" and rule.body is None), None):
+            return Verdict("allow", "execute", f"the rule {rule.text} allows it", rule=rule.text)
+        return Verdict("ask", "execute", "a shell command")
+
+    def _judge_unknown(self, tool: str) -> Verdict:
+        lists: tuple[tuple[list[Rule], Action], ...] = (
+            (self._deny, "deny"),
+            (self._ask, "ask"),
+            (self._allow, "allow"),
+        )
+        for rules, action in lists:
+            for rule in rules:
+                if rule.tool == tool and rule.body is None:
+                    return Verdict(action, "execute", f"the rule {rule.text}", rule=rule.text)
+        return Verdict("ask", "execute", f"{tool} is not a tool that the policy knows", suggestion=tool)
+
+
+def _first(rules: Sequence[Rule], tool: str, name: str, *, exact: bool = False) -> Rule | None:
+    """The first rule that covers the path; `exact` takes only rules that spell it without wildcards."""
+    for rule in rules:
+        if rule.tool != tool or not rule.matches_path(name):
+            continue
+        if not exact or (rule.body is not None and not set("*?") & set(rule.body)):
+            return rule
+    return None
+
+
+def _path_rule(tool: str, name: str, found: PathVerdict) -> str | None:
+    """The rule that "always for this session" makes: the folder, or the very path where that is delicate."""
+    if set("*?") & set(name):
+        return None
+    folder = name.rpartition("/")[0]
+    return f"{tool}({name})" if found.sensitive or not folder else f"{tool}({folder}/**)"

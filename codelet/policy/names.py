@@ -1,0 +1,141 @@
+"""The names that decide: secret files, protected files, delicate files. Data that a person can review."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+# Files that hold keys, tokens or passwords; one fnmatch-like pattern for the last component, lower case.
+SECRET_FILES = (
+    ".env", ".env.*", "*.env", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx",
+    "*.ppk", "*.asc", "*.gpg", "*.age", "*.ovpn", "*.tfstate", "*.tfstate.backup", "*.tfvars",
+    "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*_rsa", "*_ed25519", "ssh_host_*_key",
+    ".netrc", "_netrc", ".pgpass", ".my.cnf", ".mylogin.cnf", ".npmrc", ".yarnrc.yml", ".pypirc", ".htpasswd",
+    ".git-credentials", ".dockercfg", ".dockerconfigjson", ".s3cfg", ".boto", ".vault-token", ".terraformrc",
+    "credentials", "credentials.*", "credential.*", "*credentials*.json", "client_secret*.json",
+    "service-account*.json", "service_account*.json", "secret", "secrets", "secret.*", "secrets.*", "*.secret",
+    "*.secrets", "kubeconfig", "*.kubeconfig", "shadow", "gshadow", "master.key", ".vault_pass*", "vault_pass*",
+    "token", "token.*", "*.token", "tokens.json", ".pw", "passwords.*", "password.*", "passwd.*",
+    ".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history",
+    "auth.json", "secring.*", ".cargo/credentials*",
+)  # fmt: skip
+# What those patterns take in though it holds no secret.
+NOT_SECRET = (
+    ".env.example", ".env.sample", ".env.template", ".env.dist", "*.env.example", "*.pub", "*.asc.sig",
+    "token.py", "tokens.py", "token.ts", "token.js", "token.go", "token.rs", "token.c", "token.h", "token.java",
+    "credentials.py", "credentials.ts", "credentials.go", "credentials.rs", "credentials.md", "secrets.py",
+    "secrets.ts", "secrets.go", "secrets.rs", "secrets.md", "secret.py", "secret.ts", "secret.go", "secret.rs",
+    "password.py", "passwords.py", "password.ts", "password.go", "password.rs", "passwd.c", "token.md",
+    "credential.py", "credential.go", "credential.c", "credential.h", "secret.c", "secret.h", "secrets.c",
+)  # fmt: skip
+# Folders whose every file counts as secret.
+SECRET_FOLDERS = (
+    ".ssh", ".gnupg", ".aws", ".azure", ".gcloud", ".kube", ".docker", ".password-store", ".vault", "secrets",
+    ".secrets", ".credentials",
+)  # fmt: skip
+
+# Folders and files, at any depth, that nothing the model does may change: the next program to start would
+# run what stands there, or the policy itself would change.
+PROTECTED_FOLDERS = {
+    ".git": "belongs to git, which runs what stands in it",
+    ".hg": "belongs to Mercurial, which runs what stands in it",
+    ".svn": "belongs to Subversion",
+    ".codelet": "holds codelet's own settings",
+    ".claude": "holds another agent's settings",
+    ".codex": "holds another agent's settings",
+    ".gemini": "holds another agent's settings",
+    ".cursor": "holds another agent's settings",
+    ".windsurf": "holds another agent's settings",
+    ".opencode": "holds another agent's settings",
+    ".vibe": "holds another agent's settings",
+    ".continue": "holds another agent's settings",
+    ".roo": "holds another agent's settings",
+    ".cline": "holds another agent's settings",
+    ".kiro": "holds another agent's settings",
+    ".vscode": "holds an editor's settings, which can run commands",
+    ".idea": "holds an editor's settings, which can run commands",
+    ".zed": "holds an editor's settings, which can run commands",
+    ".ssh": "decides who may log in",
+    ".gnupg": "holds keys",
+}
+PROTECTED_FILES = {
+    ".git": "belongs to git, which runs what stands in it",
+    ".mcp.json": "starts another agent's servers",
+    ".aider.conf.yml": "holds another agent's settings",
+    ".codelet.toml": "holds codelet's own settings",
+    ".gitconfig": "belongs to git, which runs what stands in it",
+    "opencode.json": "holds another agent's settings",
+    "opencode.jsonc": "holds another agent's settings",
+}
+
+# Names that a person must see: what stands there acts later, on another agent, on CI, or on the next command.
+DELICATE_FILES = (
+    "claude.md", "claude.local.md", "agents.md", "agents.override.md", "gemini.md", "copilot-instructions.md",
+    ".cursorrules", ".windsurfrules", ".clinerules", ".goosehints", "conventions.md", "skill.md",
+    ".gitattributes", ".gitmodules", "mcp.json", ".gitlab-ci.yml", ".travis.yml", "appveyor.yml", ".appveyor.yml", "azure-pipelines.yml",
+    "bitbucket-pipelines.yml", "jenkinsfile", ".drone.yml", "cloudbuild.yaml", ".pre-commit-config.yaml",
+    ".pre-commit-hooks.yaml", "lefthook.yml", ".lefthook.yml", ".lintstagedrc*", ".huskyrc*", "codeowners",
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
+    ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".inputrc", "config.fish",
+    ".xprofile", ".xinitrc", ".xsession", ".pam_environment", ".envrc", ".npmrc", ".yarnrc", ".yarnrc.yml",
+    ".pnpmfile.cjs", ".vimrc", ".exrc", ".nvimrc", ".nvim.lua", ".gdbinit", ".lldbinit", ".emacs", ".dir-locals.el",
+    ".tmux.conf", ".screenrc", ".wgetrc", ".curlrc", ".ripgreprc", "sitecustomize.py", "usercustomize.py",
+    "*.pth", ".pythonrc", ".rprofile", ".irbrc", ".pryrc", ".mise.toml", "mise.toml", ".tool-versions",
+    "devcontainer.json", ".devcontainer.json", "*.code-workspace",
+)  # fmt: skip
+DELICATE_FOLDERS = (
+    ".github/workflows", ".github/actions", ".github/instructions", ".github/prompts", ".github/agents",
+    ".githooks", ".hooks", ".husky", ".circleci", ".gitlab", ".buildkite", ".woodpecker", ".drone",
+    ".forgejo", ".gitea", ".devcontainer", ".agents", ".config/fish", ".config/systemd", ".config/autostart",
+)  # fmt: skip
+
+
+@cache
+def _pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(re.escape(one).replace(r"\*", ".*") for one in patterns))
+
+
+def _components(path: str) -> list[str]:
+    # Case is folded because some file systems fold it: .GIT is .git there.
+    return [part.casefold() for part in path.split("/") if part not in ("", ".")]
+
+
+def secret(path: str) -> str | None:
+    """Why the content of `path` (relative inside the workspace) may be a secret, or None."""
+    parts = _components(path)
+    if not parts or _pattern(NOT_SECRET).fullmatch(parts[-1]):
+        return None
+    if _pattern(SECRET_FILES).fullmatch(parts[-1]):
+        return "has the name of a file with secrets"
+    for folder in parts:
+        if folder in SECRET_FOLDERS:
+            return f"stands in {folder}, a place for secrets"
+    if parts[-2:-1] == [".git"] and parts[-1] in ("config", "config.worktree"):
+        return "may hold credentials of a remote"
+    return None
+
+
+def protected(path: str) -> str | None:
+    """Why nothing may write at `path`, or None."""
+    parts = _components(path)
+    for folder in parts:
+        # Windows and macOS drop trailing dots and spaces and some invisible letters from a name.
+        if folder.rstrip(". ") in PROTECTED_FOLDERS:
+            return PROTECTED_FOLDERS[folder.rstrip(". ")]
+    if "/.config/codelet/" in "/" + "/".join(parts) + "/":
+        return PROTECTED_FOLDERS[".codelet"]
+    return PROTECTED_FILES.get(parts[-1].rstrip(". ")) if parts else None
+
+
+def delicate(path: str) -> str | None:
+    """Why a person must see a write at `path`, or None."""
+    parts = _components(path)
+    if not parts:
+        return None
+    if _pattern(DELICATE_FILES).fullmatch(parts[-1]):
+        return "acts later, on an agent, on CI or on a program that starts here"
+    joined = "/" + "/".join(parts) + "/"
+    for folder in DELICATE_FOLDERS:
+        if f"/{folder}/" in joined:
+            return f"stands in {folder}, whose files act later"
+    return None

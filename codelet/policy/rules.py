@@ -1,0 +1,84 @@
+"""Rules that a user gives: `tool(prefix *)` for commands, `tool(path glob)` for paths, `tool` for all of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from codelet.errors import UsageError
+from codelet.record import Record
+
+_FORM = re.compile(r"(?P<tool>[a-z][a-z0-9_-]*)(?:\((?P<body>.*)\))?", re.DOTALL)
+_SHELL_SIGNS = re.compile(r"[;&|<>`\n]|\$\(")
+
+
+class Rule(Record):
+    """One parsed rule. `body` is None for the bare form `tool`, which matches every use of the tool."""
+
+    text: str
+    tool: str
+    body: str | None
+
+    def matches_words(self, words: Sequence[str]) -> bool:
+        """Whether the rule covers a command of these words: word by word, `*` at the end for any rest."""
+        if self.body is None:
+            return True
+        wanted = self.body.split()
+        if wanted[-1] == "*":
+            return len(words) >= len(wanted) - 1 and list(words[: len(wanted) - 1]) == wanted[:-1]
+        return list(words) == wanted
+
+    def matches_path(self, path: str) -> bool:
+        """Whether the rule covers the path, relative to the workspace (`src/a.py`) or absolute outside it."""
+        return self.body is None or _glob(self.body.removeprefix("./")).fullmatch(path) is not None
+
+
+def parse_rule(text: str) -> Rule:
+    """The rule that `text` spells; raises UsageError with the reason where it spells none."""
+    found = _FORM.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"bad rule {text!r}: write tool(prefix *) or tool(path glob), e.g. 'bash(git log *)'")
+    tool, body = found["tool"], found["body"]
+    if body is not None:
+        body = body.strip()
+        if not body:
+            raise UsageError(f"bad rule {text!r}: the parentheses are empty; write {tool!r} for every use of it")
+        if tool == "bash":
+            _check_prefix(text, body)
+    return Rule(text.strip(), tool, body)
+
+
+def _check_prefix(text: str, body: str) -> None:
+    words = body.split()
+    if any("*" in word for word in words[:-1]) or ("*" in words[-1] and words[-1] != "*"):
+        raise UsageError(f"bad rule {text!r}: in a command '*' stands alone and last, e.g. 'bash(git log *)'")
+    if words == ["*"]:
+        raise UsageError(f"bad rule {text!r}: write 'bash' for every command")
+    if _SHELL_SIGNS.search(body):
+        raise UsageError(f"bad rule {text!r}: one rule names one command; give each part of a list its own")
+
+
+@cache
+def _glob(pattern: str) -> re.Pattern[str]:
+    """A path glob: `**` any directories, `*` and `?` within one name; a folder covers its content."""
+    parts: list[str] = []
+    position = 0
+    while position < len(pattern):
+        rest = pattern[position:]
+        if rest.startswith("**/"):
+            parts.append("(?:[^/]+/)*")
+            position += 3
+        elif rest.startswith("**"):
+            parts.append(".*")
+            position += 2
+        elif rest[0] == "*":
+            parts.append("[^/]*")
+            position += 1
+        elif rest[0] == "?":
+            parts.append("[^/]")
+            position += 1
+        else:
+            parts.append(re.escape(rest[0]))
+            position += 1
+    return re.compile("".join(parts).rstrip("/") + "(?:/.*)?", re.DOTALL)

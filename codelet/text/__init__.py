@@ -1,0 +1,24 @@
+"""The one place that cleans untrusted text for a terminal, a log or a CI runner.
+
+Everything that a model, a file, a tool or a repository wrote passes through here before a sink shows it:
+`Cleaner` for text that arrives in chunks, `clean` for whole text, `visible` for what a person approves.
+Front ends that use rich put the result into `rich.text.Text`, never into a markup string; where a markup
+string cannot be avoided, `escape_markup` makes it literal.
+"""
+
+from __future__ import annotations
+
+from codelet.text.cleaner import Cleaner, clean, valid_unicode
+from codelet.text.lookalikes import confusables
+from codelet.text.shown import escape_markup, has_markup, one_line, visible
+
+__all__ = [
+    "Cleaner",
+    "clean",
+    "confusables",
+    "escape_markup",
+    "has_markup",
+    "one_line",
+    "valid_unicode",
+    "visible",
+]
