@@ -18,6 +18,9 @@ import pytest
 from codelet.process import StartError, capture, child_environment, find_program, run
 from codelet.process.tree import become_subreaper
 
+PROMPT = 0.75
+"""Seconds a cancel may take: 0.2 for SIGTERM, 0.2 for SIGKILL, and what a busy machine adds."""
+
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 
 
@@ -179,7 +182,7 @@ async def test_cancel_ends_the_whole_tree(command: str, tmp_path: Path, number: 
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - begin < 0.5
+    assert time.monotonic() - begin < PROMPT
     assert not sleepers(number)
     assert not zombies()
 
@@ -244,7 +247,7 @@ async def test_fifty_cancels_at_random_moments(tmp_path: Path, number: str) -> N
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert time.monotonic() - begin < 0.5
+        assert time.monotonic() - begin < PROMPT
         assert not sleepers(number), turn
     assert not zombies()
 

@@ -19,6 +19,7 @@ from codelet.record import Record
 _CHUNK = 1 << 16
 _DRAIN_LIMIT = 1 << 20
 _POLL = 0.01
+_TERM_GRACE = 0.2
 _TERM_POLLS = 20
 _GRACE_POLLS = 10
 
@@ -199,8 +200,9 @@ class _Child:
             return
         try:
             self._tree.signal(signal.SIGTERM)
+            limit = self._loop.time() + _TERM_GRACE
             for _ in range(_TERM_POLLS):
-                if not self._tree.signal(0):
+                if not self._tree.signal(0) or self._loop.time() > limit:
                     break
                 await asyncio.sleep(_POLL)
         finally:

@@ -57,7 +57,8 @@ def is_binary(data: bytes) -> bool:
         return False
     if b"\0" in sample:
         return True
-    if 10 * (len(sample) - len(sample.translate(None, _CONTROLS))) > len(sample):
+    controls = len(sample) - len(sample.translate(None, _CONTROLS))
+    if controls > 1 + len(sample) // 20:
         return True
     return 2 * _invalid(sample) > len(sample)
 

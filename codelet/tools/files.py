@@ -53,7 +53,7 @@ def resolve(context: ToolContext, path: str) -> Path:
     resolved = Path(os.path.realpath(context.workspace / path))
     inside = resolved.is_relative_to(os.path.realpath(context.workspace))
     if not inside and any(resolved.is_relative_to(folder) for folder in _SYSTEM_FOLDERS):
-        raise ToolError(f"{printable(path)}: files of the system under {', '.join(_SYSTEM_FOLDERS)} are not opened")
+        raise ToolError(f"{printable(path)}: nothing under {', '.join(_SYSTEM_FOLDERS)} is opened")
     return resolved
 
 
@@ -81,6 +81,14 @@ def failure(error: OSError, name: str) -> ToolError:
 def fingerprint(status: os.stat_result) -> Fingerprint:
     """What is compared to learn whether a file changed."""
     return status.st_size, status.st_mtime_ns
+
+
+def is_folder(path: Path, name: str) -> bool:
+    """Whether the resolved path is a folder. Raises ToolError where there is nothing, or nothing to be seen."""
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except OSError as error:
+        raise failure(error, name) from error
 
 
 def open_regular(path: Path, name: str) -> BinaryIO:

@@ -24,7 +24,7 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
     resolved = files.resolve(context, path)
     name = files.shown(context, resolved)
     first, count = max(offset, 1), min(max(limit, 1), MOST_LINES)
-    if resolved.is_dir():
+    if files.is_folder(resolved, name):
         return _listing(resolved, name, first, count)
     with files.open_regular(resolved, name) as file:
         try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -76,11 +75,7 @@ def root_of(context: ToolContext, path: str) -> Path:
     """The resolved file or folder to search. Raises ToolError where there is none to read."""
     root = files.resolve(context, path)
     name = files.shown(context, root)
-    try:
-        is_folder = stat.S_ISDIR(root.stat().st_mode)
-    except OSError as error:
-        raise files.failure(error, name) from error
-    if not is_folder:
+    if not files.is_folder(root, name):
         files.open_regular(root, name).close()
     elif not os.access(root, os.R_OK | os.X_OK):
         raise ToolError(f"permission denied: {name}")
