@@ -79,8 +79,7 @@ def _replace(text: str, replacement: Replacement) -> tuple[str, int]:
 
     Line ends are compared as if all were LF, because that is what the model saw.
     """
-    old = replacement["old"].replace("\r\n", "\n")
-    new = replacement["new"].replace("\r\n", "\n")
+    old, new = replacement["old"], replacement["new"].replace("\r\n", "\n")
     everywhere = replacement.get("all", False)
     if not old:
         raise ToolError("old is empty: give the text to replace; to create a file use write")
@@ -88,6 +87,8 @@ def _replace(text: str, replacement: Replacement) -> tuple[str, int]:
         raise ToolError("old and new are the same")
     encoding.must_be_text(new, "new")
     plain = text.replace("\r\n", "\n")
+    if old not in plain:
+        old = old.replace("\r\n", "\n")
     starts = _occurrences(plain, old)
     if not starts:
         raise ToolError(f"old was not found{closest(plain, old)}")

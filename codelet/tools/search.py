@@ -77,8 +77,11 @@ def root_of(context: ToolContext, path: str) -> Path:
     name = files.shown(context, root)
     if not files.is_folder(root, name):
         files.open_regular(root, name).close()
-    elif not os.access(root, os.R_OK | os.X_OK):
-        raise ToolError(f"permission denied: {name}")
+        return root
+    try:
+        os.scandir(root).close()
+    except OSError as error:
+        raise files.failure(error, name) from error
     return root
 
 
