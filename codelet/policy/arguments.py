@@ -41,7 +41,7 @@ class Program:
 
 @dataclass
 class Parsed:
-    """The arguments taken apart: `options` as (name, value), `operands`, `uses` as (kind, text) of every path."""
+    """The arguments taken apart: `options` as (name, value), `operands`, `uses` as (kind, path)."""
 
     options: list[tuple[str, str | None]] = field(default_factory=list)
     operands: list[str] = field(default_factory=list)

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from glob import iglob
-from itertools import islice
 from pathlib import Path
 
 from codelet.policy.arguments import Parsed, RefusedError, parse
@@ -18,13 +16,11 @@ from codelet.policy.program_table import PROGRAMS, VERSIONS
 from codelet.policy.special import CHECKS, Place
 from codelet.policy.syntax import Command, Redirect
 from codelet.policy.verdict import Tier
+from codelet.policy.wildcards import matches as expand
 from codelet.policy.words import Word
 
 FOLDER_CAP = 4
 """Folders that a command may stand in after the `cd`s before it."""
-
-MATCH_CAP = 300
-"""Files that one wildcard may stand for."""
 
 _LOCALE = ("LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_NUMERIC", "LC_TIME", "LC_MESSAGES", "LANG", "LANGUAGE")
 _LOCALES = re.compile(r"C|POSIX|(?:C|en_US|en_GB)\.(?:UTF-8|utf8)|")
@@ -141,7 +137,7 @@ def _expanded(name: str, words: Sequence[Word], place: Place, *, any_option: boo
         if word.glob is None:
             yield word.text
             continue
-        matches = _matches(word, place)
+        matches = expand(word, place)
         if not matches:
             yield word.text
             continue
@@ -152,31 +148,6 @@ def _expanded(name: str, words: Sequence[Word], place: Place, *, any_option: boo
         if any(match.startswith("-") for match in matches):
             raise RefusedError(f"{word.raw} stands for a file whose name looks like an option")
         yield from matches
-
-
-def _matches(word: Word, place: Place) -> list[str]:
-    """The files that the wildcard stands for; raises RefusedError where that is uncertain or outside."""
-    pattern = word.glob or ""
-    bare = re.sub(r"\[([*?\[])\]", "x", pattern)
-    if "[" in bare:
-        # What a bracket matches depends on the locale: it may stay if nothing matches its widest reading.
-        if next(iglob(re.sub(r"\[.*", "*", pattern), root_dir=place.cwd), None):
-            raise RefusedError(f"{word.raw}: a pattern with brackets")
-        return []
-    if re.search(r"(?:^|/)\.[*?]", bare):
-        raise RefusedError(f"{word.raw} also stands for the folder above")
-    fixed = re.split(r"[*?]", bare, maxsplit=1)[0].rpartition("/")[0]
-    base = os.path.realpath(fixed if bare.startswith("/") and fixed else f"{place.cwd}/{fixed}")
-    if bare.startswith("/") and not fixed:
-        base = "/"
-    if not contained(base, place.root):
-        raise RefusedError(f"{word.raw} is outside the workspace")
-    if len(re.findall(r"[^/]*[*?][^/]*", bare)) > 3:
-        raise RefusedError(f"{word.raw} has too many wildcards")
-    found = list(islice(iglob(pattern, root_dir=place.cwd), MATCH_CAP + 1))
-    if len(found) > MATCH_CAP:
-        raise RefusedError(f"{word.raw} stands for more than {MATCH_CAP} files")
-    return sorted(found)
 
 
 def _change_folder(command: Command, folders: Folders) -> None:

@@ -12,6 +12,7 @@ from codelet.policy import names
 from codelet.policy.arguments import Parsed, RefusedError, parse
 from codelet.policy.git_table import CONFIG_SECTIONS, GIT, GIT_VARIABLES, PLAIN_OPTIONS, STASH_LISTS
 from codelet.policy.paths import contained
+from codelet.policy.repository import find_repository
 from codelet.policy.special import Place
 
 _INDEX_CAP = 32 * 1024 * 1024
@@ -139,9 +140,9 @@ def _var(parsed: Parsed, _: Place) -> None:
 
 def _grep(parsed: Parsed, place: Place) -> None:
     """`git grep` reads every tracked file, so the index must not name a secret one."""
-    repository = _repository(place.cwd)
-    index = f"{repository}/.git/index" if repository else None
-    if index is None or not Path(index).is_file():
+    repository = find_repository(place.cwd)
+    index = f"{repository.git_folder}/index" if repository else ""
+    if not Path(index).is_file():
         raise RefusedError("git grep where the index cannot be looked at")
     facts = os.lstat(index)
     if facts.st_size > _INDEX_CAP:
@@ -179,16 +180,6 @@ _CHECKS: dict[str, Callable[[Parsed, Place], None]] = {
 }
 
 
-def _repository(folder: str) -> str | None:
-    """The folder at or above `folder` in which git finds its repository."""
-    while True:
-        if os.path.lexists(f"{folder}/.git"):
-            return folder
-        if folder == "/":
-            return None
-        folder = folder.rpartition("/")[0] or "/"
-
-
 def _refuse_other_repository(place: Place) -> None:
     """Only the workspace's own repository is read: one inside it came with the files, as may its settings."""
     folder = place.cwd
@@ -200,15 +191,10 @@ def _refuse_other_repository(place: Place) -> None:
         folder = folder.rpartition("/")[0] or "/"
     if folder != place.root and contained(folder, place.root):
         raise RefusedError(f"{folder} holds another repository")
-    if _redirects(_repository(place.cwd)):
+    repository = find_repository(place.cwd)
+    if repository is None:
+        return
+    if repository.redirects:
         raise RefusedError("the repository's configuration takes its files from elsewhere")
-
-
-def _redirects(repository: str | None) -> bool:
-    """Whether the repository's configuration moves the work tree or includes another file."""
-    try:
-        with Path(f"{repository}/.git/config").open("rb") as file:
-            content = file.read(1 << 20)
-    except OSError:
-        return False
-    return re.search(rb"(?im)^\s*(?:\[core[^\]]*\]\s*)?worktree\s*=|^\s*\[include", content) is not None
+    if any(re.fullmatch(r"[\w.@ -]+", name) is None for name in repository.filters):
+        raise RefusedError("the repository's configuration names a filter in an unusual way")

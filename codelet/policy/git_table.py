@@ -51,7 +51,7 @@ _LIST = (
 
 GIT: dict[str, Program] = {
     "status": Program(
-        "-s --short -b --branch --no-branch --show-stash --porcelain?text --long -v --verbose -u?text "
+        "-s --short -b --branch --no-branch --show-stash --porcelain?text --long -u?text "
         "--untracked-files?text --ignored?text -z --column?text --no-column --ahead-behind "
         "--no-ahead-behind --renames --no-renames --find-renames?text",
         "rev*",

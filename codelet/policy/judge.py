@@ -99,6 +99,14 @@ class Policy:
 
         return judge_script(command, self)
 
+    def prepare(self, command: str) -> str:
+        """The command as it is to run: every read-only git in it keeps off the repository's own code, every
+        search through a tree off files with secrets. The shell tool runs this in place of the model's text.
+        """
+        from codelet.policy.prepare import prepare_command
+
+        return prepare_command(command, self.workspace)
+
     def _judge_unknown(self, tool: str) -> Verdict:
         actions: dict[Action, list[Rule]] = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
         for action, rules in actions.items():

@@ -29,9 +29,10 @@ _TEXT_VARIABLES = (
     "EDITOR",
 )
 _EXPANSIONS = ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion")
-_WORDS = ("word", "string", "raw_string", "concatenation", "number", "simple_expansion", "expansion") + (
+_WORDS = (
+    "word", "string", "raw_string", "concatenation", "number", "simple_expansion", "expansion",
     "command_substitution",
-)
+)  # fmt: skip
 _OPERATORS = (";", "&&", "||", "|", "|&", "\n", "!", "(", ")", "{", "}")
 BLOCKS = {
     "function_definition": "it defines a function",
