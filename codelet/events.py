@@ -6,23 +6,21 @@ never whole messages. Each class's `type` is also the `type` of a stream-json li
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from codelet.record import Record
 from codelet.tokens.usage import Usage
 
 ResultStatus = Literal["done", "failed", "refused", "interrupted"]
 EndReason = Literal["done", "limit", "interrupted", "failed"]
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(Record):
     """What all events have in common: the name of their type."""
 
     type: ClassVar[str] = ""
 
 
-@dataclass(frozen=True)
 class TurnStart(Event):
     """A user's prompt was taken in. `turn` counts from 1 over the session."""
 
@@ -31,7 +29,6 @@ class TurnStart(Event):
     model: str
 
 
-@dataclass(frozen=True)
 class StepStart(Event):
     """A model request is about to leave. `step` counts from 1 within the turn."""
 
@@ -39,7 +36,6 @@ class StepStart(Event):
     step: int
 
 
-@dataclass(frozen=True)
 class Reasoning(Event):
     """A piece of the model's reasoning."""
 
@@ -47,7 +43,6 @@ class Reasoning(Event):
     delta: str
 
 
-@dataclass(frozen=True)
 class Text(Event):
     """A piece of the model's text."""
 
@@ -55,7 +50,6 @@ class Text(Event):
     delta: str
 
 
-@dataclass(frozen=True)
 class ToolCall(Event):
     """The model asked for a tool. `arguments` is the parsed object, or the raw text if it did not parse."""
 
@@ -65,7 +59,6 @@ class ToolCall(Event):
     arguments: dict[str, Any] | str
 
 
-@dataclass(frozen=True)
 class ToolProgress(Event):
     """A piece of a running tool's output."""
 
@@ -74,7 +67,6 @@ class ToolProgress(Event):
     delta: str
 
 
-@dataclass(frozen=True)
 class ToolResult(Event):
     """A tool call was answered. `text` is what the model reads, `display` what a person should see, if other."""
 
@@ -87,7 +79,6 @@ class ToolResult(Event):
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
 class UsageReport(Event):
     """What the step used, as the provider reported it; `context` is the list's size in tokens after it."""
 
@@ -97,7 +88,6 @@ class UsageReport(Event):
     window: int
 
 
-@dataclass(frozen=True)
 class Retry(Event):
     """A request failed and will be sent again after `wait` seconds."""
 
@@ -108,7 +98,6 @@ class Retry(Event):
     reason: str
 
 
-@dataclass(frozen=True)
 class Reminder(Event):
     """A reminder in the list was added, replaced or removed. Unchanged ones are not reported."""
 
@@ -118,7 +107,6 @@ class Reminder(Event):
     tokens: int
 
 
-@dataclass(frozen=True)
 class Compaction(Event):
     """Old messages were replaced by less; sizes are estimates in tokens of the whole list."""
 
@@ -128,7 +116,6 @@ class Compaction(Event):
     reason: str
 
 
-@dataclass(frozen=True)
 class Interrupted(Event):
     """The user stopped the turn. Each tuple holds the tool call ids of the step in hand."""
 
@@ -138,7 +125,6 @@ class Interrupted(Event):
     not_done: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class TurnEnd(Event):
     """The turn is over. `usage` is the turn's sum; `error` names the limit or the failure."""
 

@@ -142,9 +142,7 @@ def _expanded(name: str, words: Sequence[Word], place: Place, *, any_option: boo
             yield word.text
             continue
         if word.glob[0] in "*?[" and not any_option and not operands_only:
-            raise RefusedError(
-                f"{name} {word.raw}: a file's name may look like an option; write ./{word.raw}"
-            )
+            raise RefusedError(f"{name} {word.raw}: a file's name may look like an option; write ./{word.raw}")
         if any(match.startswith("-") for match in matches):
             raise RefusedError(f"{word.raw} stands for a file whose name looks like an option")
         yield from matches
@@ -191,9 +189,7 @@ def judge_redirect(redirect: Redirect, folders: Folders) -> Finding:
     return Finding(None, "read")
 
 
-_BUILTINS = frozenset(
-    ("cd", "echo", "printf", "test", "true", "false", ":", "type", "command", "pwd", "exit")
-)
+_BUILTINS = frozenset(("cd", "echo", "printf", "test", "true", "false", ":", "type", "command", "pwd", "exit"))
 
 
 def _refuse_own_program(name: str, place: Place) -> None:
@@ -203,11 +199,7 @@ def _refuse_own_program(name: str, place: Place) -> None:
     found = _found_program(name, os.environ.get("PATH", ""))
     if found is None:
         return
-    if (
-        not found.startswith("/")
-        or contained(os.path.realpath(found), place.root)
-        or contained(found, place.root)
-    ):
+    if not found.startswith("/") or contained(os.path.realpath(found), place.root) or contained(found, place.root):
         raise RefusedError(f"{name} is a program of the workspace")
 
 

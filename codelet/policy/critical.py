@@ -90,9 +90,7 @@ def _words_critical(words: list[str], context: _Context, depth: int, printed: Se
         if name in SHELLS and not [word for word in inner[1:] if not word.startswith("-")]:
             # A shell that reads its commands from the pipe: what was printed before is what it runs.
             for text in printed:
-                if depth < 3 and (
-                    why := find_critical(text, read_script(text), context.workspace, depth + 1)
-                ):
+                if depth < 3 and (why := find_critical(text, read_script(text), context.workspace, depth + 1)):
                     return why
     if depth < 3:
         for text in nested_scripts(words):
@@ -135,13 +133,10 @@ def _rm(words: list[str], context: _Context) -> str | None:
 
 def _find(words: list[str], context: _Context) -> str | None:
     destroys = "-delete" in words or any(
-        word in ("-exec", "-execdir", "-ok", "-okdir")
-        and base_name(words[at + 1]) in ("rm", "shred", "unlink")
+        word in ("-exec", "-execdir", "-ok", "-okdir") and base_name(words[at + 1]) in ("rm", "shred", "unlink")
         for at, word in enumerate(words[:-1])
     )
-    narrowed = any(
-        word.startswith(("-name", "-iname", "-path", "-regex", "-newer", "-mtime")) for word in words
-    )
+    narrowed = any(word.startswith(("-name", "-iname", "-path", "-regex", "-newer", "-mtime")) for word in words)
     if destroys and not narrowed:
         for word in words[1:]:
             if word.startswith("-"):
@@ -166,9 +161,7 @@ def _everything(operand: str, context: _Context) -> str | None:
     root = workspace_root(context.workspace)
     for cwd in context.folders:
         spelled = operand if operand.startswith("/") else f"{cwd}/{operand}"
-        place = os.path.realpath(
-            re.sub(r"(?:/(?:\*+|\.|\.\*|\{[^}]*\}))+$", "", os.path.normpath(spelled)) or "/"
-        )
+        place = os.path.realpath(re.sub(r"(?:/(?:\*+|\.|\.\*|\{[^}]*\}))+$", "", os.path.normpath(spelled)) or "/")
         if place == root:
             return "the whole workspace"
         if contained(root, place):
@@ -202,9 +195,7 @@ def _destination(words: list[str], context: _Context) -> str | None:
 def _changes(words: list[str], context: _Context) -> str | None:
     """Programs whose every operand is written."""
     return _first(
-        forbidden_place(operand, cwd, context.workspace)
-        for operand in _operands(words)
-        for cwd in context.folders
+        forbidden_place(operand, cwd, context.workspace) for operand in _operands(words) for cwd in context.folders
     )
 
 
@@ -220,9 +211,7 @@ def _in_place(words: list[str], context: _Context) -> str | None:
 
 def _dd(words: list[str], context: _Context) -> str | None:
     targets = [word.partition("=")[2] for word in words if word.startswith("of=")]
-    return _first(
-        forbidden_place(target, cwd, context.workspace) for target in targets for cwd in context.folders
-    )
+    return _first(forbidden_place(target, cwd, context.workspace) for target in targets for cwd in context.folders)
 
 
 def _git(words: list[str], _: _Context) -> str | None:
@@ -259,9 +248,7 @@ def forbidden_place(text: str, cwd: str, workspace: Path) -> str | None:
     spelled = text if text.startswith("/") else f"{cwd}/{text}"
     root = workspace_root(workspace)
     for place in {os.path.normpath(spelled), os.path.realpath(spelled)}:
-        if place.startswith(("/dev/tcp/", "/dev/udp/")) or any(
-            contained(place, one) for one in _DEVICES_FOR_OUTPUT
-        ):
+        if place.startswith(("/dev/tcp/", "/dev/udp/")) or any(contained(place, one) for one in _DEVICES_FOR_OUTPUT):
             continue
         if any(contained(place, magic) for magic in ("/dev", "/proc", "/sys")):
             return f"{text} is a device or a switch of the kernel"

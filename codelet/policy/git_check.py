@@ -51,9 +51,7 @@ def _paths(parsed: Parsed) -> None:
             continue
         found.append(("rev", text))
         if ":" in text:
-            path = (
-                re.sub(r"^:\([^)]*\)|^:[!^/]*", "", text) if text.startswith(":") else text.partition(":")[2]
-            )
+            path = re.sub(r"^:\([^)]*\)|^:[!^/]*", "", text) if text.startswith(":") else text.partition(":")[2]
             found.append(("rev", path or "."))
     for value in parsed.values("-L"):
         path = re.sub(r"^(?:/(?:\\.|[^/])*/|:[^:]*|[^:]*)(?:,(?:/(?:\\.|[^/])*/|[^:]*))?:?", "", value)

@@ -76,9 +76,7 @@ GIT: dict[str, Program] = {
         "--no-revs --flags --no-flags --sq --show-object-format?text",
         "rev*",
     ),
-    "rev-list": Program(
-        f"{_FORMAT} {_HISTORY} --objects --disk-usage?text --timestamp", "rev*", check="format"
-    ),
+    "rev-list": Program(f"{_FORMAT} {_HISTORY} --objects --disk-usage?text --timestamp", "rev*", check="format"),
     "ls-files": Program(
         "-c --cached -d --deleted -m --modified -o --others -i --ignored -s --stage -u --unmerged -k "
         "--killed --directory --no-empty-directory -z -t -v -f --full-name --abbrev?number "
@@ -96,9 +94,7 @@ GIT: dict[str, Program] = {
         "--match:text --exclude:text --always --first-parent",
         "rev*",
     ),
-    "name-rev": Program(
-        "--tags --refs:text --exclude:text --all --name-only --no-undefined --always", "rev*"
-    ),
+    "name-rev": Program("--tags --refs:text --exclude:text --all --name-only --no-undefined --always", "rev*"),
     "merge-base": Program("-a --all --octopus --independent --is-ancestor --fork-point", "rev*"),
     "branch": Program(
         f"-a --all -r --remotes -l --list -v -vv --verbose -q --quiet --show-current --abbrev?number "
@@ -109,14 +105,11 @@ GIT: dict[str, Program] = {
     "tag": Program(f"-l --list -n?number {_LIST}", "text*", check="listing"),
     "for-each-ref": Program(f"--count:number {_LIST}", "text*", check="references"),
     "show-ref": Program(
-        "--head --heads --branches --tags -d --dereference -s --hash?number --verify --abbrev?number -q "
-        "--quiet",
+        "--head --heads --branches --tags -d --dereference -s --hash?number --verify --abbrev?number -q --quiet",
         "text*",
     ),
     "symbolic-ref": Program("-q --quiet --short", "rev"),
-    "reflog": Program(
-        f"{_FORMAT} {_HISTORY} -p --stat?text --name-only --name-status", "rev*", check="reflog"
-    ),
+    "reflog": Program(f"{_FORMAT} {_HISTORY} -p --stat?text --name-only --name-status", "rev*", check="reflog"),
     "stash": Program(f"{_FORMAT} {_DIFF} -NUM -n:number", "rev*", check="stash"),
     "remote": Program("-v --verbose --all --push", "text*", check="remote"),
     "worktree": Program("--porcelain -v --verbose -z", "text*", check="worktree"),
@@ -144,9 +137,7 @@ GIT: dict[str, Program] = {
     "version": Program("--build-options"),
 }
 
-PLAIN_OPTIONS = frozenset(
-    ("--no-pager", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects")
-)
+PLAIN_OPTIONS = frozenset(("--no-pager", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"))
 """What may stand before the git command."""
 
 STASH_LISTS = ("list", "show")

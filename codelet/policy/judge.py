@@ -7,7 +7,6 @@ in the workspace is allowed; an allow rule allows; the mode decides on the rest;
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,7 @@ class Policy:
         else:
             verdict = self._judge_unknown(tool_name)
         if verdict.action == "ask" and self.yes:
-            return replace(verdict, action="allow", reason=f"--yes: {verdict.reason}")
+            return verdict.replace(action="allow", reason=f"--yes: {verdict.reason}")
         return verdict
 
     def _judge_path(self, tool: str, path: str) -> Verdict:

@@ -40,9 +40,7 @@ def open_contained(
     return descriptor
 
 
-def open_folder(
-    workspace: Path, path: Path | str, *, make: bool = False, outside: bool = False
-) -> tuple[int, str]:
+def open_folder(workspace: Path, path: Path | str, *, make: bool = False, outside: bool = False) -> tuple[int, str]:
     """A descriptor of the folder that holds `path`, and the file's name in it; `make` creates folders."""
     root = "/" if outside else workspace_root(workspace)
     text = os.fspath(path)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 from codelet.policy import names
 from codelet.policy.verdict import Action
+from codelet.record import Record
 
 Access = Literal["read", "list", "write"]
 
@@ -18,8 +18,7 @@ _MAGIC_ROOTS = ("/proc", "/sys", "/dev")
 _HARMLESS_DEVICES = ("/dev/null",)
 
 
-@dataclass(frozen=True)
-class PathVerdict:
+class PathVerdict(Record):
     """What may be done at a path: the action, the reason, and the resolved place (None where there is none).
 
     `sensitive` marks a secret or delicate name: only a rule that spells the very path lifts such an ask.
@@ -109,9 +108,7 @@ def _judge_write(text: str, joined: str, place: str, root: str, facts: os.stat_r
         if why:
             return PathVerdict("ask", f"{text} {why}", Path(place), sensitive=True)
     if facts is not None and stat.S_ISREG(facts.st_mode) and facts.st_nlink > 1:
-        return PathVerdict(
-            "ask", f"{text} has another name (a hard link), perhaps outside the workspace", Path(place)
-        )
+        return PathVerdict("ask", f"{text} has another name (a hard link), perhaps outside the workspace", Path(place))
     return PathVerdict("allow", "writes in the workspace", Path(place))
 
 

@@ -22,9 +22,7 @@ _GREP = (
     "--exclude-dir:text --label:text --binary-files:text -NUM"
 )
 _GREP_PROGRAM = Program(_GREP, "text!-e,--regexp read*", check="grep", any_option=False)
-_AWK = Program(
-    "-F:text --field-separator:text -v:text --assign:text", "text read*", check="awk", permutes=False
-)
+_AWK = Program("-F:text --field-separator:text -v:text --assign:text", "text read*", check="awk", permutes=False)
 
 PROGRAMS: dict[str, Program] = {
     # Names and sizes of files
@@ -45,9 +43,7 @@ PROGRAMS: dict[str, Program] = {
         "-L:number -I:text -P:text --filelimit:number --timefmt:text --charset:text --sort:text",
         "list*",
     ),
-    "stat": Program(
-        "-f --file-system -t --terse -c:text --format:text --printf:text", "list*", any_option=True
-    ),
+    "stat": Program("-f --file-system -t --terse -c:text --format:text --printf:text", "list*", any_option=True),
     "du": Program(
         "-a --all -s --summarize -h --human-readable -c --total -b --bytes -k -m -0 --null "
         "--apparent-size -S --separate-dirs -x --one-file-system --inodes --si -l -P -d:number "
@@ -95,14 +91,12 @@ PROGRAMS: dict[str, Program] = {
         any_option=True,
     ),
     "head": Program(
-        "-n:number --lines:number -c:number --bytes:number -q --quiet --silent -v --verbose -z "
-        "--zero-terminated -NUM",
+        "-n:number --lines:number -c:number --bytes:number -q --quiet --silent -v --verbose -z --zero-terminated -NUM",
         "read*",
         any_option=True,
     ),
     "tail": Program(
-        "-n:number --lines:number -c:number --bytes:number -q --quiet --silent -v --verbose -z "
-        "--zero-terminated -NUM",
+        "-n:number --lines:number -c:number --bytes:number -q --quiet --silent -v --verbose -z --zero-terminated -NUM",
         "read*",
     ),
     "wc": Program("-l --lines -w --words -c --bytes -m --chars -L --max-line-length --total:text", "read*"),
@@ -163,8 +157,7 @@ PROGRAMS: dict[str, Program] = {
         check="diff",
     ),
     "cmp": Program(
-        "-b --print-bytes -i:text --ignore-initial:text -l --verbose -n:number --bytes:number -s --quiet "
-        "--silent",
+        "-b --print-bytes -i:text --ignore-initial:text -l --verbose -n:number --bytes:number -s --quiet --silent",
         "read read number number",
         any_option=True,
     ),

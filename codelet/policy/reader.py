@@ -142,12 +142,7 @@ class WordReader:
 
     def _assignment(self, node: Node, scope: tuple[int, ...], depth: int) -> tuple[str, Word | None]:
         name, equals, *value = node.children
-        if (
-            name.type != "variable_name"
-            or equals.type != "="
-            or len(value) != 1
-            or value[0].type not in _WORDS
-        ):
+        if name.type != "variable_name" or equals.type != "=" or len(value) != 1 or value[0].type not in _WORDS:
             self.inside(node, scope, depth)
             return self.text_of(name), None
         return self.text_of(name), self._word(value[0], scope, depth)

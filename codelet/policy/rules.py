@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from codelet.errors import UsageError
+from codelet.record import Record
 
 _FORM = re.compile(r"(?P<tool>[a-z][a-z0-9_-]*)(?:\((?P<body>.*)\))?", re.DOTALL)
 _SHELL_SIGNS = re.compile(r"[;&|<>`\n]|\$\(")
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Record):
     """One parsed rule. `body` is None for the bare form `tool`, which matches every use of the tool."""
 
     text: str
@@ -39,16 +38,12 @@ def parse_rule(text: str) -> Rule:
     """The rule that `text` spells; raises UsageError with the reason where it spells none."""
     found = _FORM.fullmatch(text.strip())
     if found is None:
-        raise UsageError(
-            f"bad rule {text!r}: write tool(prefix *) or tool(path glob), e.g. 'bash(git log *)'"
-        )
+        raise UsageError(f"bad rule {text!r}: write tool(prefix *) or tool(path glob), e.g. 'bash(git log *)'")
     tool, body = found["tool"], found["body"]
     if body is not None:
         body = body.strip()
         if not body:
-            raise UsageError(
-                f"bad rule {text!r}: the parentheses are empty; write {tool!r} for every use of it"
-            )
+            raise UsageError(f"bad rule {text!r}: the parentheses are empty; write {tool!r} for every use of it")
         if tool == "bash":
             _check_prefix(text, body)
     return Rule(text.strip(), tool, body)

@@ -137,9 +137,7 @@ _TWO_WORDS = frozenset(
      "just", "bundle", "dotnet", "gradle", "mvn", "kubectl", "terraform", "gh", "conda", "apt", "apt-get",
      "brew", "systemctl"]
 )  # fmt: skip
-_NO_RULE = (
-    SHELLS | WRAPPERS | frozenset(("eval", "source", ".", "python", "python3", "node", "perl", "ruby", "rm"))
-)
+_NO_RULE = SHELLS | WRAPPERS | frozenset(("eval", "source", ".", "python", "python3", "node", "perl", "ruby", "rm"))
 
 
 def _suggestion(findings: Sequence[Finding]) -> str | None:

@@ -128,11 +128,7 @@ class _Reader(WordReader):
         before = self.source[node.start_byte - 1 : node.start_byte] if node.start_byte else b"\n"
         after = self.source[node.end_byte : node.end_byte + 1]
         text = self.text_of(node)
-        if (
-            before not in (b"\n", b" ", b"\t", b";", b"|", b"&", b"(")
-            or after not in (b"", b"\n")
-            or "\n" in text
-        ):
+        if before not in (b"\n", b" ", b"\t", b";", b"|", b"&", b"(") or after not in (b"", b"\n") or "\n" in text:
             self.obstacle("it has a comment that is not clear")
 
     def _bracket(self, node: Node, scope: tuple[int, ...]) -> None:

@@ -63,9 +63,7 @@ _FIND_TESTS |= dict.fromkeys(
 )  # fmt: skip
 _FIND_TESTS |= dict.fromkeys(("-newer", "-anewer", "-cnewer", "-samefile"), "list")
 
-_FILE_TESTS = frozenset(
-    ("-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h", "-p", "-S", "-b", "-c", "-O", "-G")
-)
+_FILE_TESTS = frozenset(("-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h", "-p", "-S", "-b", "-c", "-O", "-G"))
 _TEXT_TESTS = frozenset(("=", "==", "!=", "<", ">"))
 _NUMBER_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 
@@ -141,9 +139,7 @@ _JQ_LONG = frozenset(
      "--join-output", "--tab", "--ascii-output", "--null-input", "--color-output", "--raw-input", "--seq",
      "--stream"]
 )  # fmt: skip
-_JQ_UNSAFE = re.compile(
-    r"\b(?:env|ENV|import|include|modulemeta|input_filename|get_search_list|__prog_args)\b"
-)
+_JQ_UNSAFE = re.compile(r"\b(?:env|ENV|import|include|modulemeta|input_filename|get_search_list|__prog_args)\b")
 
 
 def _jq(words: Sequence[str], parsed: Parsed, _: Place) -> None:
@@ -234,9 +230,7 @@ def refuse_secrets(who: str, folder: str, place: Place, *, follow: bool = False)
             continue
         seen += len(entries)
         if seen > WALK_CAP:
-            raise RefusedError(
-                f"{who} searches more than {WALK_CAP} files, too many to look for secrets first"
-            )
+            raise RefusedError(f"{who} searches more than {WALK_CAP} files, too many to look for secrets first")
         for entry in entries:
             if follow and entry.is_symlink() and not contained(os.path.realpath(entry.path), place.root):
                 raise RefusedError(f"{who} follows {entry.name} out of the workspace")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from codelet.record import Record
 
 Action = Literal["allow", "ask", "deny"]
 Tier = Literal["read", "write", "execute", "critical"]
 Mode = Literal["read-only", "ask", "auto-edit", "auto"]
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Record):
     """The decision on one action, with its reason in words.
 
     `rule` is the rule that decided, if one did; `suggestion` is the rule that "always for this session"
@@ -26,8 +26,7 @@ class Verdict:
     suggestion: str | None = None
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(Record):
     """What a person is asked: `shown` is the whole command or diff, not yet cleaned for a terminal."""
 
     call_id: str
@@ -37,8 +36,7 @@ class Question:
     shown: str
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Record):
     """A person's answer. `reason` goes to the model; `always` adds the suggested rule for this session."""
 
     allow: bool

@@ -1,1 +1,41 @@
-"""Providers: the wires to the models."""
+"""Providers: what turns messages into a stream of chunks, over two native wires, litellm or a recording."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from codelet.errors import UsageError
+from codelet.providers.base import Provider, ProviderOptions
+from codelet.providers.catalog import endpoint_for
+from codelet.tokens.windows import is_listed
+
+Transport = Literal["auto", "native", "litellm"]
+
+REPLAY_PREFIX = "replay:"
+
+
+def open_provider(model: str, options: ProviderOptions, transport: Transport = "auto") -> Provider:
+    """The provider for a model name as litellm spells it, or `replay:FILE`; raises UsageError.
+
+    `auto` takes a native wire where there is one. Nothing is sent yet.
+    """
+    if model.startswith(REPLAY_PREFIX):
+        from codelet.providers.replay import open_replay
+
+        return open_replay(model.removeprefix(REPLAY_PREFIX))
+    endpoint = None if transport == "litellm" else endpoint_for(model, options.api_base, options.api_key)
+    if endpoint is not None and endpoint.vendor.wire == "anthropic":
+        from codelet.providers.anthropic_messages import AnthropicProvider
+
+        return AnthropicProvider(model, endpoint, options)
+    if endpoint is not None:
+        from codelet.providers.openai_chat import OpenAIChatProvider
+
+        return OpenAIChatProvider(model, endpoint, options)
+    if transport == "native":
+        raise UsageError(f"no native wire for {model!r}; use --transport auto, or give --api-base")
+    if not is_listed(model) and not is_listed(model.partition("/")[0]):
+        raise UsageError(f"unknown model {model!r}; name it as provider/model, or give --api-base")
+    from codelet.providers.litellm_bridge import LiteLLMProvider
+
+    return LiteLLMProvider(model, options)

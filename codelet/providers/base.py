@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Literal, Protocol
 
 from codelet.messages import Message
+from codelet.record import Record
 from codelet.tokens.usage import Usage
 
 FinishReason = Literal["stop", "tool_calls", "length", "refused"]
 
 
-@dataclass(frozen=True)
-class TextChunk:
+class TextChunk(Record):
     """A piece of the answer."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class ReasoningChunk:
+class ReasoningChunk(Record):
     """A piece of reasoning to show, or what must be kept of it to send it back.
 
     `text` is for people; `block` is a finished `thinking_blocks` entry (Anthropic), `details` entries of
@@ -32,8 +30,7 @@ class ReasoningChunk:
     details: list[dict[str, Any]] | None = None
 
 
-@dataclass(frozen=True)
-class ToolCallChunk:
+class ToolCallChunk(Record):
     """A piece of a tool call: `index` is the server's own number, `arguments` the next piece of JSON text."""
 
     index: int
@@ -42,22 +39,19 @@ class ToolCallChunk:
     arguments: str = ""
 
 
-@dataclass(frozen=True)
-class UsageChunk:
+class UsageChunk(Record):
     """The usage so far; a later one replaces an earlier one."""
 
     usage: Usage
 
 
-@dataclass(frozen=True)
-class FinishChunk:
+class FinishChunk(Record):
     """The stream's finish marker. A stream that ends without one was cut."""
 
     reason: FinishReason
 
 
-@dataclass(frozen=True)
-class RetryChunk:
+class RetryChunk(Record):
     """The request failed before it gave anything and will be sent again after `wait` seconds."""
 
     attempt: int
@@ -69,8 +63,7 @@ class RetryChunk:
 Chunk = TextChunk | ReasoningChunk | ToolCallChunk | UsageChunk | FinishChunk | RetryChunk
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Record):
     """One model request. The last `tail` messages are volatile reminders: the cache mark goes before them."""
 
     system: str
@@ -80,8 +73,7 @@ class Request:
     max_output: int | None = None
 
 
-@dataclass(frozen=True)
-class Deadlines:
+class Deadlines(Record):
     """Time limits of one request in seconds."""
 
     connect: float = 15.0
@@ -89,8 +81,7 @@ class Deadlines:
     between_chunks: float = 120.0
 
 
-@dataclass(frozen=True)
-class Retries:
+class Retries(Record):
     """How often a failed request is sent again, and how long all waits together may last, in seconds."""
 
     attempts: int = 5
@@ -98,14 +89,13 @@ class Retries:
     first_wait: float = 1.0
 
 
-@dataclass(frozen=True)
-class ProviderOptions:
+class ProviderOptions(Record):
     """What a provider is opened with, whichever wire it speaks."""
 
     api_base: str | None = None
     api_key: str | None = None
-    deadlines: Deadlines = field(default_factory=Deadlines)
-    retries: Retries = field(default_factory=Retries)
+    deadlines: Deadlines = Deadlines()
+    retries: Retries = Retries()
 
 
 class Provider(Protocol):
@@ -115,8 +105,12 @@ class Provider(Protocol):
     name: str
     origin: str
 
-    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer, in order; raises ProviderError. Ended by cancelling its task."""
+        ...
+
+    async def warm(self) -> None:
+        """Do ahead of the first request what it would wait for: open the connection, import a library."""
         ...
 
     async def close(self) -> None:

@@ -106,9 +106,7 @@ class Cleaner:
         start = max(map(text.rfind, _INTRODUCERS))
         # The escape of a closing "ESC \" is itself an introducer: look from the string's own start.
         if start > 0 and text[start] == "\x1b":
-            earlier = max(
-                text.rfind(mark, max(0, start - STRING_CAP - 2), start) for mark in _INTRODUCERS[:7]
-            )
+            earlier = max(text.rfind(mark, max(0, start - STRING_CAP - 2), start) for mark in _INTRODUCERS[:7])
             if earlier >= 0 and start == len(text) - 1 and _unfinished().match(text, earlier):
                 return earlier
         if start >= 0 and _unfinished().match(text, start):

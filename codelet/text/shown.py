@@ -59,10 +59,44 @@ def has_markup(text: str) -> bool:
 
 
 _ATTRIBUTES = frozenset(
-    ["b", "bold", "d", "dim", "i", "italic", "u", "underline", "uu", "underline2", "blink", "blink2", "r",
-     "reverse", "c", "conceal", "s", "strike", "frame", "encircle", "o", "overline", "on", "not", "none",
-     "link", "default", "black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"]
-)  # fmt: skip
+    [
+        "b",
+        "bold",
+        "d",
+        "dim",
+        "i",
+        "italic",
+        "u",
+        "underline",
+        "uu",
+        "underline2",
+        "blink",
+        "blink2",
+        "r",
+        "reverse",
+        "c",
+        "conceal",
+        "s",
+        "strike",
+        "frame",
+        "encircle",
+        "o",
+        "overline",
+        "on",
+        "not",
+        "none",
+        "link",
+        "default",
+        "black",
+        "red",
+        "green",
+        "yellow",
+        "blue",
+        "magenta",
+        "cyan",
+        "white",
+    ]
+)
 
 
 def _is_tag(body: str) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from codelet.record import Record
 
 
-@dataclass(frozen=True)
-class Usage:
+class Usage(Record):
     """Tokens of one request, or a sum of several. `total_input` includes cached tokens.
 
     OpenAI-like servers and Gemini report input with the cached part included; Anthropic without, so its

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from codelet.errors import ToolError
+from codelet.record import Record
 
 Tier = Literal["read", "write", "execute"]
 
 _SCALARS: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
-@dataclass(frozen=True)
-class ToolOutput:
+class ToolOutput(Record):
     """What a tool gives back: `text` for the model and, where it should differ, `display` for the user.
 
     `failed` marks an expected failure that still has output, such as a command with a non-zero exit.
@@ -33,24 +33,25 @@ class ToolOutput:
     failed: bool = False
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ToolContext:
     """What a running tool may use. One per session; `seen` belongs to the file tools.
 
     `seen` maps a resolved path to the fingerprint (size, mtime in ns) it had when the model last read or
-    wrote it. `environment` is what child processes get. `progress` takes pieces of output while a tool runs.
+    wrote it. `environment` is what child processes get, None for the process's own without secrets.
+    `wrap_command` makes the words to run of a shell command, where a sandbox wants to be around it.
     """
 
     workspace: Path
     environment: dict[str, str] | None = None
     seen: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    wrap_command: Callable[[str], Sequence[str]] | None = None
 
 
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Tool:
+class Tool(Record):
     """One tool: `run(context, progress, **arguments)` is awaited with arguments that fit `parameters`."""
 
     name: str
@@ -73,13 +74,16 @@ def tool(function: Callable[..., Awaitable[ToolOutput]], tier: Tier) -> Tool:
     Only keyword arguments are the model's; the description is the docstring's text. An argument is
     described by a `name: text` line at the end of the docstring.
     """
-    text, described = _split_docstring(inspect.getdoc(function) or "")
     hints = get_type_hints(function)
     properties: dict[str, Any] = {}
     required: list[str] = []
-    for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-            continue
+    taken = [
+        (name, parameter)
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    text, described = _split_docstring(inspect.getdoc(function) or "", [name for name, _ in taken])
+    for name, parameter in taken:
         properties[name] = _schema_of(hints[name])
         if name in described:
             properties[name]["description"] = described[name]
@@ -89,14 +93,17 @@ def tool(function: Callable[..., Awaitable[ToolOutput]], tier: Tier) -> Tool:
     return Tool(function.__name__, text, parameters, tier, function)
 
 
-def _split_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """The description, and the `name: text` lines that follow an `Arguments:` line."""
-    head, _, tail = text.partition("\nArguments:\n")
+def _split_docstring(text: str, names: list[str]) -> tuple[str, dict[str, str]]:
+    """The description, and the `name: text` lines that end it."""
+    lines = text.splitlines()
     described = {}
-    for line in tail.splitlines():
-        name, _, meaning = line.strip().partition(": ")
+    while lines:
+        name, _, meaning = lines[-1].strip().partition(": ")
+        if name not in names:
+            break
         described[name] = meaning
-    return " ".join(head.split()), described
+        lines.pop()
+    return " ".join(" ".join(lines).removesuffix("Arguments:").split()), described
 
 
 def _schema_of(hint: Any) -> dict[str, Any]:
@@ -111,7 +118,10 @@ def _schema_of(hint: Any) -> dict[str, Any]:
         return {"type": "array", "items": _schema_of(arguments[0])}
     if is_typeddict(hint):
         fields = {name: _schema_of(part) for name, part in get_type_hints(hint).items()}
-        return {"type": "object", "properties": fields, "required": sorted(hint.__required_keys__)}
+        # __required_keys__ does not see NotRequired where annotations are strings.
+        parts = get_type_hints(hint, include_extras=True).items()
+        required = [name for name, part in parts if get_origin(part) is not NotRequired]
+        return {"type": "object", "properties": fields, "required": required}
     raise TypeError(f"no schema for the argument type {hint!r}")
 
 
@@ -144,8 +154,23 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
+def _as_meant(value: Any, kind: str) -> Any:
+    """What several models send in place of a number or an array: `10.0`, `"10"`, the array as JSON text."""
+    if kind == "integer" and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if kind in ("integer", "number", "array") and isinstance(value, str):
+        import json
+
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
 def _checked(tool_name: str, where: str, value: Any, schema: dict[str, Any]) -> Any:
     kind = schema["type"]
+    value = _as_meant(value, kind)
     right = isinstance(value, _PYTHON_TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
     if not right:
         raise ToolError(f"{tool_name}: {where} must be of type {kind}, not {type(value).__name__}")

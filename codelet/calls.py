@@ -1,0 +1,229 @@
+"""The tool calls of one step: judged, run, answered, in an order that is safe and a result order that is fixed.
+
+Consecutive reading calls run at once, every other one alone. Each call's placeholder result already stands
+in the list when this begins; `answer` fills it in. So a cancel at any moment leaves a valid list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from codelet import events, prompt
+from codelet.errors import ToolError
+from codelet.messages import ToolCall
+from codelet.policy import Policy
+from codelet.policy.verdict import Answer, Ask, Question, Verdict
+from codelet.reply import parsed_arguments
+from codelet.tools.tool import Tool, ToolContext, ToolOutput, check_arguments
+
+State = Literal["waiting", "running", "done", "failed", "refused"]
+
+_PROGRESS_BACKLOG = 200
+_PARTIAL_OUTPUT = 2_000
+
+
+@dataclass(eq=False, repr=False)
+class Toolbox:
+    """What calls are run with. `ask` is None where nobody can be asked; `refused` collects such calls."""
+
+    tools: Mapping[str, Tool]
+    context: ToolContext
+    policy: Policy
+    ask: Ask | None = None
+    refused: list[str] = field(default_factory=list)
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @cached_property
+    def schemas(self) -> list[dict[str, Any]]:
+        """The tools as a request carries them."""
+        return [tool.schema() for tool in self.tools.values()]
+
+
+@dataclass(eq=False, repr=False)
+class _Pending:
+    call: ToolCall
+    state: State = "waiting"
+    started: float = 0.0
+    unusable: bool = False
+    recent: str = ""
+    result: events.ToolResult | None = None
+
+    @property
+    def id(self) -> str:
+        return self.call["id"]
+
+    @property
+    def name(self) -> str:
+        return self.call["function"]["name"]
+
+
+class CallRunner:
+    """Runs the calls of one step. `answer(id, text)` puts a result into the list."""
+
+    def __init__(
+        self, calls: Sequence[ToolCall], toolbox: Toolbox, answer: Callable[[str, str], None], *, cut: bool
+    ) -> None:
+        self._pending = [_Pending(call) for call in calls]
+        self._toolbox = toolbox
+        self._answer = answer
+        self._cut = cut
+
+    async def run(self) -> AsyncGenerator[events.Event, None]:
+        """Run all calls; gives their events. Closing or cancelling it stops what still runs."""
+        for batch in self._batches():
+            async with aclosing(self._run_batch(batch)) as batch_events:
+                async for event in batch_events:
+                    yield event
+
+    @property
+    def all_unusable(self) -> bool:
+        """Whether no call could be run: unknown tools, malformed arguments."""
+        return bool(self._pending) and all(item.unusable for item in self._pending)
+
+    def settle(self) -> events.Interrupted:
+        """Answer what an interrupt left unanswered; gives the receipt."""
+        done, half, waiting = [], [], []
+        for item in self._pending:
+            if item.result is not None:
+                done.append(item.id)
+            elif item.state == "running":
+                half.append(item.id)
+                output = prompt.PARTIAL_OUTPUT.format(output=item.recent) if item.recent else ""
+                self._answer(item.id, prompt.INTERRUPTED_RUNNING + output)
+            else:
+                waiting.append(item.id)
+                self._answer(item.id, prompt.INTERRUPTED_WAITING)
+        return events.Interrupted(tuple(done), tuple(half), tuple(waiting))
+
+    def _batches(self) -> list[list[_Pending]]:
+        batches: list[list[_Pending]] = []
+        reading = False
+        for item in self._pending:
+            tool = self._toolbox.tools.get(item.name)
+            reads = tool is not None and tool.tier == "read"
+            if reads and reading:
+                batches[-1].append(item)
+            else:
+                batches.append([item])
+            reading = reads
+        return batches
+
+    async def _run_batch(self, batch: list[_Pending]) -> AsyncGenerator[events.Event, None]:
+        queue: asyncio.Queue[events.ToolProgress | None] = asyncio.Queue()
+        for item in batch:
+            arguments = parsed_arguments(item.call)
+            shown = arguments if isinstance(arguments, dict) else item.call["function"]["arguments"]
+            yield events.ToolCall(item.id, item.name, shown)
+        tasks = [asyncio.create_task(self._execute(item, queue)) for item in batch]
+        for task in tasks:
+            task.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            running = len(tasks)
+            while running:
+                event = await queue.get()
+                if event is None:
+                    running -= 1
+                else:
+                    yield event
+            for item, task in zip(batch, tasks, strict=True):
+                yield self._result_of(item, task)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _result_of(self, item: _Pending, task: asyncio.Task[None]) -> events.ToolResult:
+        """The call's result. An error that the tool did not expect is ours, but the model may go on."""
+        if (error := task.exception()) is not None:
+            problem = f"{type(error).__name__}: {error}"
+            self._finish(item, "failed", prompt.TOOL_BROKE.format(name=item.name, problem=problem))
+        assert item.result is not None
+        return item.result
+
+    async def _execute(self, item: _Pending, queue: asyncio.Queue[events.ToolProgress | None]) -> None:
+        def progress(delta: str) -> None:
+            item.recent = (item.recent + delta)[-_PARTIAL_OUTPUT:]
+            if queue.qsize() < _PROGRESS_BACKLOG:
+                queue.put_nowait(events.ToolProgress(item.id, delta))
+
+        item.started = time.monotonic()
+        try:
+            tool, arguments = self._checked(item)
+            refusal = await self._refusal(item, tool, arguments)
+            if refusal is not None:
+                self._finish(item, "refused", refusal)
+                return
+            item.state, item.started = "running", time.monotonic()
+            output: ToolOutput = await tool.run(self._toolbox.context, progress, **arguments)
+        except ToolError as error:
+            self._finish(item, "failed", str(error))
+        else:
+            self._finish(item, "failed" if output.failed else "done", output.text, output.display)
+
+    def _checked(self, item: _Pending) -> tuple[Tool, dict[str, Any]]:
+        item.unusable = True
+        tool = self._toolbox.tools.get(item.name)
+        if tool is None:
+            names = ", ".join(self._toolbox.tools)
+            raise ToolError(prompt.UNKNOWN_TOOL.format(name=item.name, names=names))
+        arguments = parsed_arguments(item.call)
+        if not isinstance(arguments, dict):
+            if self._cut:
+                raise ToolError(prompt.CUT_ARGUMENTS)
+            problem = str(arguments)[:200]
+            raise ToolError(prompt.BAD_ARGUMENTS.format(name=item.name, problem=problem))
+        checked = check_arguments(tool, arguments)
+        item.unusable = False
+        return tool, checked
+
+    async def _refusal(self, item: _Pending, tool: Tool, arguments: dict[str, Any]) -> str | None:
+        """None if the call may run, else what the model is told."""
+        box = self._toolbox
+        verdict = box.policy.judge(tool.name, arguments)
+        if verdict.action == "ask":
+            async with box.asking:
+                verdict = box.policy.judge(tool.name, arguments)  # an "always" may have come in meanwhile
+                if verdict.action == "ask":
+                    return await self._ask(item, arguments, verdict)
+        if verdict.action == "deny":
+            box.refused.append(_describe(item.name, arguments))
+            return prompt.REFUSED_BY_POLICY.format(reason=verdict.reason)
+        return None
+
+    async def _ask(self, item: _Pending, arguments: dict[str, Any], verdict: Verdict) -> str | None:
+        box = self._toolbox
+        if box.ask is None:
+            box.refused.append(_describe(item.name, arguments))
+            return prompt.REFUSED_UNATTENDED.format(reason=verdict.reason)
+        shown = _describe(item.name, arguments)
+        answer: Answer = await box.ask(Question(item.id, item.name, arguments, verdict, shown))
+        if answer.allow:
+            if answer.always and verdict.suggestion:
+                box.policy.add_allow(verdict.suggestion)
+            return None
+        return prompt.REFUSED_BY_USER.format(reason=f": {answer.reason}" if answer.reason else "")
+
+    def _finish(
+        self,
+        item: _Pending,
+        status: Literal["done", "failed", "refused"],
+        text: str,
+        display: str | None = None,
+    ) -> None:
+        item.state = status
+        seconds = time.monotonic() - item.started
+        text = prompt.escape(text)
+        item.result = events.ToolResult(item.id, item.name, status, text, display, seconds)
+        self._answer(item.id, text)
+
+
+def _describe(name: str, arguments: dict[str, Any]) -> str:
+    """A call in one line for people: the tool and what it is about."""
+    about = arguments.get("command") or arguments.get("path") or arguments.get("pattern") or ""
+    return f"{name} {about}".strip()

@@ -1,0 +1,84 @@
+"""The command line: arguments to a namespace."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import NoReturn
+
+from codelet.errors import EXIT_USAGE
+
+_EPILOG = """\
+exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomplete,
+6 a tool needed permission and nobody could be asked, 70 a bug, 130/143/129 stopped by a signal"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line that names what to do."""
+
+    def error(self, message: str) -> NoReturn:
+        sys.stderr.write(f"codelet: {message}; see codelet --help\n")
+        sys.exit(EXIT_USAGE)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = _Parser(
+        prog="codelet",
+        description="Pair with a model on the code in this folder. Nothing is kept on disk.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("-V", "--version", action="store_true", help="print the version and exit")
+    parser.add_argument("-p", "--prompt", metavar="PROMPT", help="answer one prompt and exit; a pipe is added to it")
+    _add_output(parser.add_argument_group("one shot"))
+    _add_model(parser.add_argument_group("model"))
+    _add_prompt(parser.add_argument_group("prompt and tools"))
+    _add_permissions(parser.add_argument_group("permissions"))
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    demo = commands.add_parser("demo", help="watch a recorded model fix a small project, without any key")
+    demo.add_argument("--keep", action="store_true", help="keep the demo's folder")
+    doctor = commands.add_parser("doctor", help="show what codelet finds on this machine")
+    doctor.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--output-format",
+        choices=("text", "json", "stream-json"),
+        help="text (default), one JSON object, or one event a line",
+    )
+    group.add_argument("--max-turns", metavar="N", help="at most N model requests")
+    group.add_argument("--max-tokens", metavar="N", help="at most N output tokens in all")
+    group.add_argument("--max-cost", metavar="USD", help="stop at this cost, where prices are known")
+    group.add_argument("--timeout", metavar="SECONDS", help="stop after this time")
+    group.add_argument("-q", "--quiet", action="store_true", help="no progress on stderr")
+
+
+def _add_model(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "-m", "--model", metavar="NAME", help="as litellm spells it, such as anthropic/claude-sonnet-5-5"
+    )
+    group.add_argument(
+        "--api-base", metavar="URL", help="address of a server that speaks OpenAI's or Anthropic's protocol"
+    )
+    group.add_argument("--transport", choices=("auto", "native", "litellm"), help="which way to the model (auto)")
+    group.add_argument("--window", metavar="N", help="the model's window in tokens, where it is not known")
+
+
+def _add_prompt(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--system-prompt", metavar="TEXT", help="instead of codelet's own")
+    group.add_argument("--append-system-prompt", metavar="TEXT", help="after codelet's own")
+    group.add_argument("--tools", metavar="NAMES", help="only these, separated by commas; '' for none")
+    group.add_argument("--bare", action="store_const", const=True, help="no reminders, no instruction files")
+
+
+def _add_permissions(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--mode", choices=("read-only", "ask", "auto-edit", "auto"), help="what runs unasked (ask)")
+    group.add_argument("--allow", metavar="RULE", action="append", help="such as 'bash(git log *)' or 'edit(src/**)'")
+    group.add_argument("--deny", metavar="RULE", action="append", help="the same; wins over allow")
+    group.add_argument("-y", "--yes", action="store_const", const=True, help="answer every question with yes")
+    group.add_argument("--trust", action="store_true", help="read this project's .codelet/config.toml")

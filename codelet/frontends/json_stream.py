@@ -1,0 +1,65 @@
+"""The machine formats: one JSON object at the end, or one event a line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from codelet import events
+from codelet.frontends.outcome import Outcome
+from codelet.record import Record
+
+FORMAT_VERSION = 1
+
+
+class JsonOutput:
+    """One object: `{version, result, partial, exit, error, usage, cost, refused}`."""
+
+    def show(self, event: events.Event) -> None:
+        """Nothing is shown before the end."""
+
+    def finish(self, outcome: Outcome) -> None:
+        """Write the object."""
+        _write_line(summary(outcome))
+
+
+class StreamJsonOutput:
+    """One event a line, then a line of type `result` with the same keys as the json format."""
+
+    def show(self, event: events.Event) -> None:
+        """Write the event."""
+        _write_line({"type": event.type, **_fields(event)})
+
+    def finish(self, outcome: Outcome) -> None:
+        """Write the closing line."""
+        _write_line({"type": "result", **summary(outcome)})
+
+
+def summary(outcome: Outcome) -> dict[str, Any]:
+    """The outcome as an object."""
+    return {
+        "version": FORMAT_VERSION,
+        "result": outcome.result,
+        "partial": outcome.partial,
+        "exit": outcome.exit_status,
+        "error": outcome.error,
+        "usage": _fields(outcome.usage),
+        "cost": outcome.cost,
+        "refused": list(outcome.refused),
+    }
+
+
+def _fields(value: Record) -> dict[str, Any]:
+    """A record as an object, records inside it as well."""
+    fields = {}
+    for name in value.fields:
+        item = getattr(value, name)
+        fields[name] = _fields(item) if isinstance(item, Record) else item
+    return fields
+
+
+def _write_line(value: dict[str, Any]) -> None:
+    """ASCII alone is written, so that nothing in it can act on a terminal or a log."""
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()

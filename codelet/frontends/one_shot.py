@@ -1,0 +1,159 @@
+"""One shot: a prompt, and what a pipe brings, to one answer and an exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+from contextlib import aclosing
+from typing import Protocol
+
+from codelet import events, prompt
+from codelet.errors import (
+    EXIT_DONE,
+    EXIT_HANGUP,
+    EXIT_INCOMPLETE,
+    EXIT_INTERRUPT,
+    EXIT_REFUSED,
+    EXIT_TERMINATE,
+    CodeletError,
+    UsageError,
+)
+from codelet.frontends.outcome import Outcome
+from codelet.frontends.stdin import Piped, read_stdin
+from codelet.frontends.workspace import provider_for, session_for
+from codelet.session import Session
+from codelet.settings import Settings
+from codelet.text import valid_unicode
+from codelet.tokens.usage import Usage
+
+_SIGNALS = {
+    signal.SIGINT: (EXIT_INTERRUPT, "interrupted"),
+    signal.SIGTERM: (EXIT_TERMINATE, "terminated"),
+    signal.SIGHUP: (EXIT_HANGUP, "hung up"),
+}
+
+
+class Output(Protocol):
+    """One output format."""
+
+    def show(self, event: events.Event) -> None:
+        """Take one event in."""
+
+    def finish(self, outcome: Outcome) -> None:
+        """Write what the run came to."""
+
+
+def run_one_shot(settings: Settings, text: str | None, *, output_format: str, quiet: bool) -> int:
+    """Answer one prompt; gives the exit status. Without `text` the pipe is the prompt."""
+    piped = read_stdin()
+    question = _question(text, piped)
+    notes = [*(piped.notes if piped else ())]
+    if valid_unicode(question) != question:
+        notes.append("the prompt is not all UTF-8 text: what is not is replaced")
+    for note in notes if not quiet else ():
+        sys.stderr.write(f"codelet: {note}\n")
+    run = _Run(settings, question, _output(output_format, quiet=quiet))
+    try:
+        return asyncio.run(run.run())
+    except BrokenPipeError:
+        # The reader has what it wanted (`codelet … | head -1`): that is no failure.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_DONE
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(f"codelet: the answer could not be written: {error.strerror or error}\n")
+        return EXIT_INCOMPLETE
+
+
+def _question(text: str | None, piped: Piped | None) -> str:
+    body = piped.text if piped else ""
+    if text is None:
+        if not body.strip():
+            raise UsageError("nothing to answer: give a prompt with -p, or pipe one in")
+        return body
+    if not text.strip():
+        raise UsageError("the prompt is empty: give one with -p")
+    return f"{text}\n\n{prompt.STDIN.format(text=body)}" if body.strip() else text
+
+
+def _output(output_format: str, *, quiet: bool) -> Output:
+    if output_format == "text":
+        from codelet.frontends.text import TextOutput
+
+        return TextOutput(quiet=quiet)
+    from codelet.frontends.json_stream import JsonOutput, StreamJsonOutput
+
+    return JsonOutput() if output_format == "json" else StreamJsonOutput()
+
+
+class _Run:
+    """One run: the answer so far, and the signal that stopped it, if one did."""
+
+    def __init__(self, settings: Settings, question: str, output: Output) -> None:
+        self._settings = settings
+        self._question = question
+        self._output = output
+        self._answer: list[str] = []
+        self._earlier = ""
+        self._stopped: tuple[int, str] | None = None
+
+    async def run(self) -> int:
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._stop, number, task)
+        session: Session | None = None
+        error: CodeletError | None = None
+        try:
+            provider = await provider_for(self._settings)
+            session = session_for(self._settings, provider)
+            gc.enable()  # everything is imported by now; see cli.main
+            await self._turn(session)
+        except asyncio.CancelledError:
+            if self._stopped is None:
+                raise
+            task.uncancel()
+        except UsageError:
+            raise
+        except CodeletError as caught:
+            error = caught
+        outcome = self._outcome(session, error)
+        self._output.finish(outcome)
+        return outcome.exit_status
+
+    async def _turn(self, session: Session) -> None:
+        async with aclosing(session.send(self._question)) as turn:
+            async for event in turn:
+                if isinstance(event, events.StepStart):
+                    self._earlier = "".join(self._answer) or self._earlier
+                    self._answer.clear()
+                elif isinstance(event, events.Text):
+                    self._answer.append(event.delta)
+                self._output.show(event)
+
+    def _stop(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
+        self._stopped = _SIGNALS[number]
+        task.cancel()
+
+    def _outcome(self, session: Session | None, error: CodeletError | None) -> Outcome:
+        refused = tuple(session.refused) if session else ()
+        if self._stopped is not None:
+            status, message = self._stopped
+        elif error is not None:
+            status, message = error.exit_status, str(error)
+        else:
+            status, message = (EXIT_REFUSED if refused else EXIT_DONE), None
+        partial = status not in (EXIT_DONE, EXIT_REFUSED)
+        return Outcome(
+            result="".join(self._answer) or (self._earlier if partial else ""),
+            partial=partial,
+            exit_status=status,
+            error=message,
+            usage=session.usage if session else Usage(),
+            cost=session.cost if session else None,
+            refused=refused,
+        )

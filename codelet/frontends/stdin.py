@@ -1,0 +1,65 @@
+"""The pipe on stdin: read to its end in bounded memory, before anything else starts."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+
+from codelet.record import Record
+from codelet.text import valid_unicode
+
+_HEAD = 192 << 10
+_TAIL = 64 << 10
+_CHUNK = 64 << 10
+_PATIENCE = 2.0
+
+_WAITING = "codelet: waiting for the pipe on stdin to end; if there is none, start codelet with </dev/null\n"
+
+
+class Piped(Record):
+    """What came through the pipe. `notes` are lines for the user about what is not as it was sent."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+def read_stdin() -> Piped | None:
+    """Everything on stdin if it is no terminal: at most 256 KiB of it, head and tail of more."""
+    try:
+        descriptor = sys.stdin.fileno()
+        if sys.stdin.isatty():
+            return None
+        return _decoded(*_read_bounded(descriptor))
+    except (AttributeError, ValueError, OSError):
+        return None  # closed, or not readable: there is no pipe
+
+
+def _read_bounded(descriptor: int) -> tuple[bytes, bytes, int]:
+    head, tail, total = bytearray(), bytearray(), 0
+    if not select.select([descriptor], [], [], _PATIENCE)[0]:
+        sys.stderr.write(_WAITING)
+        sys.stderr.flush()
+    while data := os.read(descriptor, _CHUNK):
+        total += len(data)
+        taken = min(len(data), _HEAD - len(head))
+        head += data[:taken]
+        tail += data[taken:]
+        if len(tail) > _TAIL + (1 << 20):
+            del tail[:-_TAIL]
+    dropped = max(0, len(tail) - _TAIL)
+    return bytes(head), bytes(tail[dropped:]), total
+
+
+def _decoded(head: bytes, tail: bytes, total: int) -> Piped:
+    notes = []
+    dropped = total - len(head) - len(tail)
+    data = head + tail
+    if dropped:
+        notes.append(f"stdin has {total:,} bytes: {dropped:,} in the middle are left out")
+        data = head + f"\n[… {dropped:,} bytes left out …]\n".encode() + tail
+    text = data.decode("utf-8", "replace")
+    if "\ufffd" in text or "\0" in text:
+        notes.append("stdin is not all UTF-8 text: what is not is replaced")
+        text = text.replace("\0", "\u2400")
+    return Piped(valid_unicode(text), tuple(notes))

@@ -1,0 +1,81 @@
+"""The text format: the answer on stdout, progress on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from codelet import events
+from codelet.frontends.outcome import Outcome
+from codelet.text import Cleaner, one_line
+
+_LINE_WIDTH = 160
+
+
+def in_ci() -> bool:
+    """Whether the output is read by a CI runner, which takes commands from it."""
+    return any(os.environ.get(name) for name in ("CI", "GITHUB_ACTIONS", "TF_BUILD"))
+
+
+class TextOutput:
+    """Writes the last step's text as the answer; on a terminal, all text as it comes."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._live = sys.stdout.isatty()
+        self._quiet = quiet
+        self._cleaner = Cleaner(ci=in_ci())
+        self._line_open = False
+
+    def show(self, event: events.Event) -> None:
+        """Show one event, if this format shows it."""
+        match event:
+            case events.Text() if self._live:
+                self._write(self._cleaner.feed(event.delta))
+            case events.ToolCall():
+                self._progress(describe_call(event))
+            case events.ToolResult() if event.status != "done":
+                self._progress(f"  {event.status}: {event.text}")
+            case events.Retry():
+                self._progress(f"{event.reason}; trying again in {event.wait:.0f} s")
+
+    def finish(self, outcome: Outcome) -> None:
+        """Write the answer, and say on stderr what cut it short."""
+        if self._live:
+            self._write(self._cleaner.flush())
+        else:
+            self._write(self._cleaner.feed(outcome.result) + self._cleaner.flush())
+        self._end_line()
+        sys.stdout.flush()
+        if outcome.partial and outcome.result:
+            self._note("the answer above is partial")
+        if outcome.error:
+            self._note(outcome.error)
+        for call in outcome.refused:
+            self._note(f"refused: {call}; --allow RULE or --yes would permit it")
+
+    def _write(self, text: str) -> None:
+        if text:
+            sys.stdout.write(text)
+            self._line_open = not text.endswith("\n")
+            if self._live:
+                sys.stdout.flush()
+
+    def _end_line(self) -> None:
+        if self._line_open:
+            sys.stdout.write("\n")
+            self._line_open = False
+
+    def _progress(self, text: str) -> None:
+        if not self._quiet:
+            self._end_line() if self._live else None
+            sys.stderr.write(one_line(text, _LINE_WIDTH) + "\n")
+
+    def _note(self, text: str) -> None:
+        sys.stderr.write(f"codelet: {one_line(text, 1_000)}\n")
+
+
+def describe_call(call: events.ToolCall) -> str:
+    """A call in one line: the tool and what it is about."""
+    arguments = call.arguments if isinstance(call.arguments, dict) else {}
+    about = arguments.get("command") or arguments.get("path") or arguments.get("pattern") or ""
+    return f"{call.name} {about}".strip()

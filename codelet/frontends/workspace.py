@@ -1,0 +1,65 @@
+"""From Settings to a Session in the current folder: what every front end needs first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from codelet import prompt
+from codelet.errors import UsageError
+from codelet.policy import Policy
+from codelet.policy.verdict import Ask
+from codelet.providers import open_provider
+from codelet.providers.base import Deadlines, Provider, ProviderOptions, Retries
+from codelet.providers.choose import choose_model
+from codelet.session import Session
+from codelet.settings import Settings
+from codelet.text import valid_unicode
+from codelet.tools import all_tools, select_tools
+from codelet.turn import Limits
+
+
+def current_folder() -> Path:
+    """The workspace: the folder codelet was started in."""
+    try:
+        return Path.cwd()
+    except OSError:
+        raise UsageError("the current folder does not exist any more; cd into one that does") from None
+
+
+async def provider_for(settings: Settings) -> Provider:
+    """The provider that the settings name, or the one that this machine offers."""
+    return provider_named(settings.model or await choose_model(), settings)
+
+
+def provider_named(model: str, settings: Settings) -> Provider:
+    """The provider for this model, with everything else as the settings say."""
+    options = ProviderOptions(
+        api_base=settings.api_base,
+        api_key=settings.api_key,
+        deadlines=Deadlines(settings.connect_timeout, settings.first_token_timeout, settings.chunk_timeout),
+        retries=Retries(attempts=settings.retries + 1),
+    )
+    return open_provider(model, options, settings.transport)
+
+
+def session_for(settings: Settings, provider: Provider, ask: Ask | None = None) -> Session:
+    """A new session in the current folder; without `ask` nobody can be asked."""
+    workspace = current_folder()
+    tools = all_tools() if settings.tools is None else select_tools(settings.tools)
+    return Session(
+        provider,
+        workspace=workspace,
+        tools=tools,
+        policy=Policy(workspace, settings.mode, settings.allow, settings.deny, settings.yes),
+        ask=ask,
+        system_prompt=_system_prompt(settings),
+        limits=Limits(settings.max_turns, settings.max_tokens, settings.max_cost, settings.timeout),
+        bare=settings.bare,
+        window=settings.window,
+    )
+
+
+def _system_prompt(settings: Settings) -> str:
+    text = prompt.SYSTEM if settings.system_prompt is None else settings.system_prompt
+    more = settings.append_system_prompt
+    return valid_unicode(f"{text}\n\n{more}" if more else text)

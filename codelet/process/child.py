@@ -1,0 +1,266 @@
+"""Starts a child, reads what it prints, and ends it with all that it started."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from codelet.process.environment import child_environment
+from codelet.process.output import Head, HeadAndTail, Stream
+from codelet.process.start import shell_argv, start
+from codelet.process.tree import MARKER, Tree, become_subreaper, new_marker
+from codelet.record import Record
+
+_CHUNK = 1 << 16
+_DRAIN_LIMIT = 1 << 20
+_PIPE_GRACE = 0.1
+_POLL = 0.01
+_TERM_POLLS = 20
+
+Sink = Callable[[bytes], bool]
+"""Takes bytes; True when it has enough."""
+
+
+class Finished(Record):
+    """A command that ended.
+
+    `output` is what it printed on both streams, in order, at most the limit asked for: of more, head and tail
+    with a line between them that counts what was left out; `dropped_bytes` is that count. `exit_code` is
+    negative for a signal. `background` says that it left processes running, which were ended.
+    """
+
+    exit_code: int
+    output: str
+    dropped_bytes: int
+    timed_out: bool
+    seconds: float
+    background: bool
+
+
+class Captured(Record):
+    """What a helper call gave. `cut` says that it printed more than the limit and was ended for it."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    cut: bool
+    timed_out: bool
+
+
+async def run(
+    command: str | Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str] | None = None,
+    timeout: float,
+    output_limit: int,
+    on_output: Callable[[str], None] | None = None,
+) -> Finished:
+    """Run a command, as text for the shell or as its words, to its end.
+
+    `timeout` is in seconds, `output_limit` in bytes. `on_output` gets the output while it comes, in pieces of
+    a few KiB, some left out when there is too much. `environment` is taken as it is; without one the child
+    gets `child_environment()`. Raises StartError.
+    """
+    become_subreaper()
+    environment = child_environment() if environment is None else environment
+    argv = shell_argv(command, environment) if isinstance(command, str) else command
+    kept = HeadAndTail(output_limit)
+    stream = Stream(on_output) if on_output else None
+
+    def take(data: bytes) -> bool:
+        if stream:
+            stream.feed(data)
+        return kept.feed(data)
+
+    started = time.monotonic()
+    child = _Child(argv, cwd, environment, [take], timeout)
+    background = False
+    try:
+        timed_out = await child.settled == "timeout"
+        background = not timed_out and await child.left_behind()
+        if timed_out or background:
+            await child.end()
+    except asyncio.CancelledError:
+        await child.end()
+        raise
+    finally:
+        child.close()
+        if stream:
+            stream.close()
+    text, dropped = kept.text()
+    return Finished(child.exit_code, text, dropped, timed_out, time.monotonic() - started, background)
+
+
+async def capture(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str] | None = None,
+    timeout: float = 10.0,
+    limit: int = 1 << 20,
+) -> Captured:
+    """Run a short helper; both streams apart, each at most `limit` bytes. Raises StartError.
+
+    One that prints more is ended. Meant for programs of our own choice: it does without the search for what a
+    command left in the background, which `run` makes, unless the helper is ended early.
+    """
+    environment = child_environment() if environment is None else environment
+    streams = [Head(limit), Head(limit)]
+    child = _Child(argv, cwd, environment, [stream.feed for stream in streams], timeout)
+    try:
+        why = await child.settled
+        if why == "exit":
+            child.leave()
+        else:
+            await child.end()
+    except asyncio.CancelledError:
+        await child.end()
+        raise
+    finally:
+        child.close()
+    stdout, stderr = (bytes(stream.kept) for stream in streams)
+    cut = any(stream.cut for stream in streams)
+    return Captured(child.exit_code, stdout, stderr, cut, why == "timeout")
+
+
+class _Child:
+    """A started child with its pipes. From its creation on, `close` must be reached on every way out."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        environment: Mapping[str, str],
+        sinks: Sequence[Sink],
+        timeout: float,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.settled: asyncio.Future[Literal["exit", "timeout", "full"]] = self._loop.create_future()
+        self._pipes_closed = asyncio.Event()
+        self._sinks: dict[int, Sink] = {}
+        self._pidfd = -1
+        self._clean = False
+        marker = new_marker(os.environ.get(MARKER, ""))
+        self._process = start(argv, cwd, {**environment, MARKER: marker}, apart=len(sinks) > 1)
+        self._tree = Tree(self._process, marker)
+        self._timer = self._loop.call_later(timeout, self._settle, "timeout")
+        try:
+            for pipe, sink in zip((self._process.stdout, self._process.stderr), sinks, strict=False):
+                if pipe is not None:
+                    os.set_blocking(pipe.fileno(), False)
+                    self._sinks[pipe.fileno()] = sink
+                    self._loop.add_reader(pipe.fileno(), self._read, pipe.fileno())
+            self._watch()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def exit_code(self) -> int:
+        """The exit status once closed; negative for a signal."""
+        code = self._process.returncode
+        return -signal.SIGKILL if code is None else code
+
+    async def left_behind(self) -> bool:
+        """After the exit: read what is left, and say whether anything that the child started still runs.
+
+        What holds the pipe gets a moment first: a shell does not wait for `>(…)`.
+        """
+        self.drain()
+        if self._sinks:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PIPE_GRACE):
+                    await self._pipes_closed.wait()
+        self._clean = not self._tree.left_behind() and not self._sinks
+        return not self._clean
+
+    def leave(self) -> None:
+        """After the exit: read what is left and end what stayed in the group, without a search."""
+        self.drain()
+        self._tree.signal_group(signal.SIGKILL)
+        self._clean = True
+
+    def drain(self) -> None:
+        """Read what lies in the pipes, without waiting, a bounded amount."""
+        for pipe in list(self._sinks):
+            left = _DRAIN_LIMIT
+            while left > 0 and (size := self._read(pipe)):
+                left -= size
+
+    async def end(self) -> None:
+        """End the child and all that it started: SIGTERM, and after 0.2 s, or a second cancel, SIGKILL."""
+        if self._clean:
+            return
+        try:
+            self._tree.signal(signal.SIGTERM)
+            for _ in range(_TERM_POLLS):
+                if not self._tree.signal(0):
+                    break
+                await asyncio.sleep(_POLL)
+        finally:
+            self._tree.kill()
+            self._clean = True
+            self.drain()
+
+    def close(self) -> None:
+        """Give everything back; kills what should still live."""
+        self._timer.cancel()
+        if not self._loop.is_closed():
+            for fd in (*self._sinks, self._pidfd):
+                self._loop.remove_reader(fd)
+        if self._clean:
+            self._tree.close()
+        else:
+            self._tree.kill()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+    def _settle(self, why: Literal["exit", "timeout", "full"]) -> None:
+        if not self.settled.done():
+            self.settled.set_result(why)
+
+    def _watch(self) -> None:
+        """Learn of the exit: through a pidfd, or by asking where there is none."""
+        try:
+            self._pidfd = os.pidfd_open(self._process.pid)
+        except (AttributeError, OSError):
+            self._ask()
+        else:
+            self._loop.add_reader(self._pidfd, self._exited)
+
+    def _exited(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        self._settle("exit")
+
+    def _ask(self) -> None:
+        if self._process.poll() is not None:
+            self._settle("exit")
+        elif not self.settled.done():
+            self._loop.call_later(_POLL, self._ask)
+
+    def _read(self, pipe: int) -> int:
+        """Pass one chunk on; how many bytes it had."""
+        try:
+            data = os.read(pipe, _CHUNK)
+        except BlockingIOError:
+            return 0
+        if data:
+            if self._sinks[pipe](data):
+                self._settle("full")
+            return len(data)
+        self._loop.remove_reader(pipe)
+        del self._sinks[pipe]
+        if not self._sinks:
+            self._pipes_closed.set()
+        return 0

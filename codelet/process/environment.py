@@ -1,0 +1,104 @@
+"""The environment of child processes: the user's own, without what is secret in itself.
+
+Names and values are judged: a name that speaks of a credential, a value that is a well-known kind of token,
+or an address with a password in it. What only says where to ask for a credential stays (SSH_AUTH_SOCK, a
+D-Bus address, the path of an X authority file): it gives nothing away when it is printed, any program that
+runs as the user finds the same socket without it, and `git push` over ssh, once approved, needs it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+_WORDS = frozenset(
+    [
+        *(
+            "APIKEY",
+            "AUTH",
+            "AUTHORIZATION",
+            "BEARER",
+            "COOKIE",
+            "COOKIES",
+            "CREDENTIAL",
+            "CREDENTIALS",
+            "CREDS",
+        ),
+        *(
+            "DSN",
+            "JWT",
+            "KEY",
+            "KEYS",
+            "PASS",
+            "PASSPHRASE",
+            "PASSWD",
+            "PASSWORD",
+            "PASSWORDS",
+            "PAT",
+            "SALT",
+        ),
+        *("SECRET", "SECRETS", "SIGNATURE", "TOKEN", "TOKENS"),
+    ]
+)
+"""Words, between underscores, that make a name one of a secret."""
+_ENDINGS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS", "CONNECTION_STRING")
+"""The same for names that run their words together, such as PGPASSWORD."""
+_NAMES = frozenset(["MYSQL_PWD", "SSHPASS", "VSCODE_GIT_IPC_HANDLE"])
+_KEPT = frozenset(["SSH_AUTH_SOCK"])
+_VALUES = (
+    *(
+        "sk-",
+        "sk_live_",
+        "sk_test_",
+        "rk_live_",
+        "ghp_",
+        "gho_",
+        "ghu_",
+        "ghs_",
+        "ghr_",
+        "github_pat_",
+        "glpat-",
+    ),
+    *("xoxb-", "xoxp-", "xapp-", "AKIA", "ASIA", "AIza", "hf_", "gsk_", "xai-", "npm_", "pypi-", "dop_v1_"),
+    *("-----BEGIN ", "eyJ"),
+)
+"""How the tokens of well-known services begin (`eyJ` is any JSON web token)."""
+_SETTINGS = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_EDITOR": "true",
+    "GIT_PAGER": "cat",
+    "PAGER": "cat",
+    "MANPAGER": "cat",
+    "TERM": "dumb",
+    "NO_COLOR": "1",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "SSH_ASKPASS_REQUIRE": "never",
+}
+"""Nobody is there to answer a question, leave a pager or close an editor; colours are noise to the model."""
+
+
+def child_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """`base` (the process's own by default) without secrets, and set up for programs that nobody watches."""
+    variables = os.environ if base is None else base
+    kept = {name: value for name, value in variables.items() if not is_secret(name, value)}
+    return kept | _SETTINGS
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a variable holds a credential, by its name or by the look of its value."""
+    if name in _KEPT:
+        return False
+    upper = name.upper()
+    words = upper.replace("-", "_").replace(".", "_").split("_")
+    if upper in _NAMES or upper.endswith(_ENDINGS) or not _WORDS.isdisjoint(words):
+        return True
+    return value.startswith(_VALUES) or _has_password(value)
+
+
+def _has_password(value: str) -> bool:
+    """Whether the value is an address such as `postgres://user:password@host/`."""
+    scheme, separator, rest = value.partition("://")
+    if not separator or not scheme.replace("+", "").isalnum():
+        return False
+    login, at, _ = rest.partition("/")[0].rpartition("@")
+    return bool(at) and bool(login.partition(":")[2])

@@ -1,0 +1,246 @@
+"""The native wire for Anthropic's Messages.
+
+Source: Anthropic's API reference for `POST /v1/messages` with `stream: true`, prompt caching and extended
+thinking. Cache marks: on the system prompt (which covers the tools), on the last block before the volatile
+reminders, and where the last request had it, so that a step with many results still finds its prefix.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from codelet.errors import ProviderError
+from codelet.messages import Message
+from codelet.providers.base import (
+    Chunk,
+    FinishChunk,
+    FinishReason,
+    ProviderOptions,
+    ReasoningChunk,
+    Request,
+    TextChunk,
+    ToolCallChunk,
+    UsageChunk,
+)
+from codelet.providers.catalog import Endpoint
+from codelet.providers.encoding import PrefixCache, to_json
+from codelet.providers.failure import error_detail, failure
+from codelet.providers.http import HttpClient
+from codelet.providers.retry import with_retries
+from codelet.providers.sse import DONE, json_events
+from codelet.tokens.usage import Usage
+
+_VERSION = "2023-06-01"
+_DEFAULT_MAX_OUTPUT = 8_192
+_MARK = {"cache_control": {"type": "ephemeral"}}
+_MARK_BYTES = b"," + to_json(_MARK)[1:]
+
+_FINISH: dict[str, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refused",
+}
+
+_RETRYABLE_ERRORS = frozenset({"overloaded_error", "api_error", "rate_limit_error", "timeout_error"})
+
+
+class AnthropicProvider:
+    """A model behind a server that speaks Anthropic's Messages."""
+
+    def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
+        self.model = model
+        self.name = endpoint.name
+        self.origin = "anthropic"
+        self._endpoint = endpoint
+        self._options = options
+        self._http = HttpClient(endpoint.base, options.deadlines)
+        self._path = "/messages" if endpoint.base.rstrip("/").endswith("/v1") else "/v1/messages"
+        self._cache = PrefixCache(self._encode)
+        self._last_mark = -1
+
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """The chunks of one answer; see `Provider.stream`."""
+        body = self.body(request)
+        return with_retries(lambda: self._attempt(body), self._options.retries)
+
+    async def warm(self) -> None:
+        """Open the connection."""
+        await self._http.warm()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._http.close()
+
+    def body(self, request: Request) -> bytes:
+        """The request's body: what never changes comes first, then the messages, then the options."""
+        head = b'{"model":' + to_json(self._endpoint.model_name(self.model))
+        if request.tools:
+            head += b',"tools":' + to_json([_tool(tool["function"]) for tool in request.tools])
+        if request.system:
+            head += b',"system":' + to_json([{"type": "text", "text": request.system, **_MARK}])
+        options = {"max_tokens": request.max_output or _DEFAULT_MAX_OUTPUT, "stream": True}
+        fragments = self._cache.fragments(request.messages)
+        self._mark(fragments, len(request.messages) - request.tail)
+        closing = (b"]}]," if any(fragments) else b"],") + to_json(options)[1:]
+        return b"".join([head, b',"messages":[', *fragments, closing])
+
+    def _mark(self, fragments: list[bytes], stable: int) -> None:
+        """Set the cache marks in this request's copy of the fragments."""
+        here = stable - 1
+        while here > 0 and not fragments[here]:
+            here -= 1
+        for place in {here, self._last_mark}:
+            if 0 <= place < stable and fragments[place]:
+                fragments[place] = fragments[place][:-1] + _MARK_BYTES
+        self._last_mark = here
+
+    def _encode(self, message: Message, open_role: str) -> tuple[bytes, str]:
+        """A message's content blocks, with what closes the message before where the role changes."""
+        role = "assistant" if message["role"] == "assistant" else "user"
+        blocks = b",".join(to_json(block) for block in self._blocks(message))
+        if not blocks:
+            return b"", open_role
+        if role == open_role:
+            return b"," + blocks, role
+        start = b'{"role":"' + role.encode() + b'","content":['
+        return (b"]}," if open_role else b"") + start + blocks, role
+
+    def _blocks(self, message: Message) -> list[dict[str, Any]]:
+        text = message["content"] or ""
+        if message["role"] == "tool":
+            call_id = _call_id(message.get("tool_call_id", ""))
+            return [{"type": "tool_result", "tool_use_id": call_id, "content": text or "(no output)"}]
+        blocks: list[dict[str, Any]] = []
+        if message.get("origin") == self.origin:
+            blocks.extend(message.get("thinking_blocks", ()))
+        if text.strip():
+            blocks.append({"type": "text", "text": text})
+        for call in message.get("tool_calls", ()):
+            function = call["function"]
+            blocks.append(
+                {
+                    "type": "tool_use",
+                    "id": _call_id(call["id"]),
+                    "name": function["name"],
+                    "input": json.loads(function["arguments"]),
+                }
+            )
+        return blocks
+
+    async def _attempt(self, body: bytes) -> AsyncGenerator[Chunk, None]:
+        headers = {"anthropic-version": _VERSION}
+        if self._endpoint.key:
+            headers["x-api-key"] = self._endpoint.key
+        async with self._http.post(self._path, headers, body) as response:
+            if response.status != 200:
+                raise failure(
+                    response.status,
+                    response.headers,
+                    await response.text(),
+                    place=self._endpoint.name,
+                    key_name=self._endpoint.key_name,
+                    key=self._endpoint.key,
+                )
+            if "text/html" in response.headers.get("content-type", ""):
+                raise ProviderError(f"{self._http.place} answered with a web page; check --api-base")
+            async with aclosing(json_events(response.body())) as events:
+                async for chunk in _Decoder().chunks(events):
+                    yield chunk
+
+
+def _tool(function: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": function["name"],
+        "description": function["description"],
+        "input_schema": function["parameters"],
+    }
+
+
+def _call_id(call_id: str) -> str:
+    """Ids made by other vendors may hold characters that this one refuses."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", call_id)
+
+
+class _Decoder:
+    """Turns the events of one answer into chunks; holds the open thinking block and the usage so far."""
+
+    def __init__(self) -> None:
+        self._thinking: dict[str, Any] | None = None
+        self._input: dict[str, int] = {}
+        self._finish: FinishReason | None = None
+
+    async def chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
+        """The chunks, ended by the finish marker; raises ProviderError where it is missing."""
+        async for event in events:
+            if event is DONE:
+                continue
+            for chunk in self._decode(event):
+                yield chunk
+            if event.get("type") == "message_stop":
+                yield FinishChunk(self._finish or "stop")
+                return
+        raise ProviderError("the answer was cut: the stream ended without its finish marker")
+
+    def _decode(self, event: dict[str, Any]) -> list[Chunk]:
+        match event.get("type"):
+            case "message_start":
+                return [self._usage((event.get("message") or {}).get("usage") or {})]
+            case "content_block_start":
+                return self._block_start(event.get("index", 0), event.get("content_block") or {})
+            case "content_block_delta":
+                return self._delta(event.get("index", 0), event.get("delta") or {})
+            case "content_block_stop" if self._thinking is not None:
+                block, self._thinking = self._thinking, None
+                return [ReasoningChunk(block=block)]
+            case "message_delta":
+                reason = (event.get("delta") or {}).get("stop_reason")
+                self._finish = _FINISH.get(reason, "stop") if reason else self._finish
+                return [self._usage(event.get("usage") or {})]
+            case "error":
+                raise _stream_error(event.get("error") or {})
+        return []
+
+    def _block_start(self, index: int, block: dict[str, Any]) -> list[Chunk]:
+        match block.get("type"):
+            case "tool_use":
+                return [ToolCallChunk(index, block.get("id", ""), block.get("name", ""))]
+            case "thinking" | "redacted_thinking":
+                self._thinking = dict(block)
+            case "text" if block.get("text"):
+                return [TextChunk(block["text"])]
+        return []
+
+    def _delta(self, index: int, delta: dict[str, Any]) -> list[Chunk]:
+        match delta.get("type"):
+            case "text_delta":
+                return [TextChunk(delta.get("text", ""))]
+            case "input_json_delta":
+                return [ToolCallChunk(index, arguments=delta.get("partial_json", ""))]
+            case "thinking_delta" if self._thinking is not None:
+                piece = delta.get("thinking", "")
+                self._thinking["thinking"] = self._thinking.get("thinking", "") + piece
+                return [ReasoningChunk(text=piece)]
+            case "signature_delta" if self._thinking is not None:
+                self._thinking["signature"] = self._thinking.get("signature", "") + delta.get("signature", "")
+        return []
+
+    def _usage(self, reported: dict[str, Any]) -> UsageChunk:
+        """Later reports replace the fields they name; input is the sum of its three parts."""
+        self._input.update({name: value for name, value in reported.items() if isinstance(value, int)})
+        get = self._input.get
+        read, write = get("cache_read_input_tokens", 0), get("cache_creation_input_tokens", 0)
+        total = get("input_tokens", 0) + read + write
+        return UsageChunk(Usage(total, read, write, get("output_tokens", 0)))
+
+
+def _stream_error(error: dict[str, Any]) -> ProviderError:
+    detail = error_detail(json.dumps({"error": error}))
+    return ProviderError(f"the provider broke off: {detail}", retryable=error.get("type") in _RETRYABLE_ERRORS)

@@ -1,0 +1,199 @@
+"""Which models the native wires reach: names as litellm spells them, addresses and the variables with keys."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Literal
+
+from codelet.errors import UsageError
+from codelet.record import Record
+
+Wire = Literal["openai", "anthropic"]
+
+
+class Vendor(Record):
+    """A service or local server: its address, the variables that hold its key or move its address.
+
+    `local` servers need no key. The last three are quirks: whether a user message may follow a tool's,
+    whether usage must be asked for, and the name of the output limit.
+    """
+
+    prefix: str
+    name: str
+    base: str
+    key_names: tuple[str, ...] = ()
+    base_names: tuple[str, ...] = ()
+    wire: Wire = "openai"
+    default_model: str | None = None
+    local: bool = False
+    user_after_tool: bool = True
+    usage_option: bool = True
+    max_output_option: str = "max_tokens"
+
+
+VENDORS = (
+    Vendor(
+        "anthropic",
+        "Anthropic",
+        "https://api.anthropic.com",
+        ("ANTHROPIC_API_KEY",),
+        ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
+        wire="anthropic",
+        default_model="anthropic/claude-sonnet-5-5",
+    ),
+    Vendor(
+        "openai",
+        "OpenAI",
+        "https://api.openai.com/v1",
+        ("OPENAI_API_KEY",),
+        ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+        default_model="openai/gpt-5.6",
+        max_output_option="max_completion_tokens",
+    ),
+    Vendor(
+        "gemini",
+        "Gemini",
+        "https://generativelanguage.googleapis.com/v1beta/openai",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        default_model="gemini/gemini-3.8-flash",
+    ),
+    Vendor(
+        "openrouter",
+        "OpenRouter",
+        "https://openrouter.ai/api/v1",
+        ("OPENROUTER_API_KEY",),
+        ("OPENROUTER_API_BASE",),
+        default_model="openrouter/auto",
+    ),
+    Vendor(
+        "deepseek",
+        "DeepSeek",
+        "https://api.deepseek.com/v1",
+        ("DEEPSEEK_API_KEY",),
+        ("DEEPSEEK_API_BASE",),
+        default_model="deepseek/deepseek-v4-pro",
+    ),
+    Vendor("xai", "xAI", "https://api.x.ai/v1", ("XAI_API_KEY",), default_model="xai/grok-4.7"),
+    Vendor(
+        "mistral",
+        "Mistral",
+        "https://api.mistral.ai/v1",
+        ("MISTRAL_API_KEY",),
+        ("MISTRAL_API_BASE",),
+        default_model="mistral/devstral-latest",
+        user_after_tool=False,
+        usage_option=False,
+    ),
+    Vendor(
+        "groq",
+        "Groq",
+        "https://api.groq.com/openai/v1",
+        ("GROQ_API_KEY",),
+        ("GROQ_API_BASE",),
+        default_model="groq/openai/gpt-oss-120b",
+    ),
+    Vendor("ollama", "Ollama", "http://127.0.0.1:11434/v1", (), ("OLLAMA_API_BASE", "OLLAMA_HOST"), local=True),
+    Vendor(
+        "lm_studio",
+        "LM Studio",
+        "http://127.0.0.1:1234/v1",
+        ("LM_STUDIO_API_KEY",),
+        ("LM_STUDIO_API_BASE",),
+        local=True,
+    ),
+    Vendor("llamafile", "llama.cpp", "http://127.0.0.1:8080/v1", (), ("LLAMAFILE_API_BASE",), local=True),
+    Vendor(
+        "hosted_vllm",
+        "vLLM",
+        "http://127.0.0.1:8000/v1",
+        ("HOSTED_VLLM_API_KEY",),
+        ("HOSTED_VLLM_API_BASE",),
+        local=True,
+    ),
+)
+
+_ALIASES = {"ollama_chat": "ollama", "llamacpp": "llamafile", "vllm": "hosted_vllm"}
+_BARE_NAMES = (("claude", "anthropic"), ("gpt-", "openai"), ("chatgpt-", "openai"))
+_BY_PREFIX = {vendor.prefix: vendor for vendor in VENDORS}
+_CUSTOM = Vendor("", "the endpoint", "", ("OPENAI_API_KEY",), local=True)
+
+
+class Endpoint(Record):
+    """Where a request goes: the vendor, its address and key as this process knows them."""
+
+    vendor: Vendor
+    base: str
+    key: str | None
+
+    @property
+    def name(self) -> str:
+        """The vendor's name for people, with the address where it is not the vendor's own."""
+        return self.vendor.name if self.base == self.vendor.base else self.base
+
+    @property
+    def key_name(self) -> str:
+        """The variable to set, as an error message names it."""
+        return self.vendor.key_names[0] if self.vendor.key_names else "CODELET_API_KEY"
+
+    @property
+    def user_after_tool(self) -> bool:
+        """Whether a user message may follow a tool's."""
+        return self.vendor.user_after_tool
+
+    @property
+    def usage_option(self) -> bool:
+        """Whether usage must be asked for."""
+        return self.vendor.usage_option
+
+    @property
+    def max_output_option(self) -> str:
+        """What the output limit is called."""
+        return self.vendor.max_output_option
+
+    def model_name(self, model: str) -> str:
+        """The model's name as the server knows it: without the vendor's prefix."""
+        prefix, _, rest = model.partition("/")
+        return rest if rest and (prefix in _BY_PREFIX or prefix in _ALIASES) else model
+
+
+def vendor_of(model: str) -> Vendor | None:
+    """The vendor of a model name, or None where only litellm may know it."""
+    prefix, slash, _ = model.partition("/")
+    if slash:
+        return _BY_PREFIX.get(_ALIASES.get(prefix, prefix))
+    lowered = model.lower()
+    for start, name in _BARE_NAMES:
+        if lowered.startswith(start):
+            return _BY_PREFIX[name]
+    if lowered[:1] == "o" and lowered[1:2].isdigit():
+        return _BY_PREFIX["openai"]
+    return None
+
+
+def endpoint_for(
+    model: str, api_base: str | None, api_key: str | None, environment: Mapping[str, str] = os.environ
+) -> Endpoint | None:
+    """The native endpoint for a model, or None where there is none. Raises UsageError without a needed key.
+
+    With `api_base` every name is native: Anthropic's wire for Anthropic's names, Chat Completions for others.
+    """
+    vendor = vendor_of(model)
+    if vendor is None and api_base is None:
+        return None
+    vendor = vendor or _CUSTOM
+    key = api_key or next((environment[name] for name in vendor.key_names if environment.get(name)), None)
+    moved = next((environment[name] for name in vendor.base_names if environment.get(name)), None)
+    base = api_base or (_as_base(moved, vendor) if moved else vendor.base)
+    if key is None and not vendor.local and base == vendor.base:
+        raise UsageError(f"no key for {vendor.name}: set {vendor.key_names[0]}, or choose another --model")
+    return Endpoint(vendor, base.rstrip("/"), key)
+
+
+def _as_base(address: str, vendor: Vendor) -> str:
+    """An address from a variable: local servers' are often given without scheme or path."""
+    if not vendor.local:
+        return address
+    if "//" not in address:
+        address = f"http://{address}" if ":" in address else f"http://{address}:11434"
+    return address if address.rstrip("/").endswith("/v1") else address.rstrip("/") + "/v1"

@@ -1,0 +1,100 @@
+"""What an HTTP error answer means: one line for the user, and whether to try again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from codelet.errors import ProviderError
+
+_RETRYABLE = frozenset({408, 429, 500, 502, 503, 504, 529})
+
+# Words by which servers say that the prompt is longer than the window; the status alone (400, 413) does not.
+_OVERFLOW = (
+    "context_length_exceeded",
+    "context length",
+    "context window",
+    "context size",
+    "maximum context",
+    "prompt is too long",
+    "input is too long",
+    "too many tokens",
+    "exceeds the limit of tokens",
+    "token limit",
+)
+
+# A 429 that no waiting will cure.
+_EXHAUSTED = ("insufficient_quota", "billing", "credit balance", "exceeded your current quota")
+
+
+def failure(
+    status: int, headers: dict[str, str], body: str, *, place: str, key_name: str, key: str | None = None
+) -> ProviderError:
+    """The error for an answer with that status. `key_name` is the variable that holds the key.
+
+    Some servers repeat the key in their message: it is taken out.
+    """
+    detail = error_detail(body.replace(key, "[key]") if key else body)
+    lowered = detail.lower() + body[:2_000].lower()
+    overflow = status in (400, 413, 422) and any(words in lowered for words in _OVERFLOW)
+    exhausted = any(words in lowered for words in _EXHAUSTED)
+    return ProviderError(
+        f"{_headline(status, overflow=overflow, place=place, key_name=key_name)}: {detail or 'no details'}",
+        status=status,
+        retryable=status in _RETRYABLE and not exhausted,
+        retry_after=retry_after(headers),
+        overflow=overflow,
+    )
+
+
+def _headline(status: int, *, overflow: bool, place: str, key_name: str) -> str:
+    if overflow:
+        return f"the prompt does not fit the model's window ({status})"
+    if status in (401, 403):
+        return f"{place} rejected the key ({status}); check {key_name}"
+    if status == 402:
+        return f"{place} wants a payment (402)"
+    if status == 404:
+        return f"{place} does not know this model or path (404); check --model and --api-base"
+    if status == 429:
+        return f"{place} limits the rate (429)"
+    if 300 <= status < 400:
+        return f"{place} redirects elsewhere ({status}), which is not followed; check --api-base"
+    return f"{place} answered with status {status}"
+
+
+def error_detail(body: str) -> str:
+    """The message inside a JSON error body, or the start of any other body, on one line."""
+    try:
+        found: Any = json.loads(body)
+    except ValueError:
+        found = body
+    if isinstance(found, list) and found:
+        found = found[0]
+    if isinstance(found, dict):
+        found = found.get("error", found)
+    if isinstance(found, dict):
+        found = found.get("message") or found.get("detail") or json.dumps(found)
+    return " ".join(str(found).split())[:300]
+
+
+def retry_after(headers: dict[str, str]) -> float | None:
+    """The seconds that the server asks us to wait, from `retry-after-ms` or `retry-after`."""
+    try:
+        if "retry-after-ms" in headers:
+            return max(0.0, float(headers["retry-after-ms"]) / 1000)
+        if "retry-after" in headers:
+            return max(0.0, float(headers["retry-after"]))
+    except ValueError:
+        return _seconds_until(headers.get("retry-after", ""))
+    return None
+
+
+def _seconds_until(date: str) -> float | None:
+    from datetime import UTC, datetime
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds())
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,278 @@
+"""The bridge to litellm, for every model that the native wires do not reach. Nothing else imports it.
+
+litellm takes seconds to import and does much on its own: it fetches a price map, loads a `.env`, prints,
+retries, and waits up to 6,000 seconds. So it is imported when it is needed, in a thread, with switches set
+that stop all this; retries, time limits and the folding of tool calls are codelet's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncGenerator, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from types import ModuleType, TracebackType
+from typing import Any
+
+from codelet.errors import ProviderError
+from codelet.providers.base import Chunk, ProviderOptions, Request
+from codelet.providers.catalog import vendor_of
+from codelet.providers.litellm_decode import Decoder
+from codelet.providers.litellm_errors import translated
+from codelet.providers.litellm_request import Requests, is_claude
+from codelet.providers.retry import with_retries
+
+# Releases with a stealer in them: these are never imported.
+MALICIOUS = ("1.82.7", "1.82.8", "1.107.0")
+
+_SWITCHES = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else it fetches a price map
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",  # else it fetches a list of headers
+    "LITELLM_MODE": "PRODUCTION",  # else it loads a .env, and a repository's own one can redirect requests
+    "LITELLM_LOG": "CRITICAL",
+    "REPEATED_STREAMING_CHUNK_LIMIT": "1000000",  # else 100 equal chunks in a row are an error
+}
+_WARNING = r"(litellm|openai|pydantic|httpx|aiohttp|botocore|google)(\.|$)"
+_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
+
+
+class _Library:
+    """litellm, imported at most once, in a thread."""
+
+    def __init__(self) -> None:
+        self._loading: Future[ModuleType] | None = None
+
+    def warm(self) -> Future[ModuleType]:
+        """Start the import, unless it is under way or done."""
+        if self._loading is None:
+            self._loading = Future()
+            self._loading.set_running_or_notify_cancel()
+            # A daemon, so that leaving codelet does not wait for the import to end.
+            threading.Thread(target=_load, args=(self._loading,), name="litellm import", daemon=True).start()
+        return self._loading
+
+    async def loaded(self) -> ModuleType:
+        """The module; raises ProviderError where it cannot be imported."""
+        return await asyncio.wrap_future(self.warm())
+
+    def if_loaded(self) -> ModuleType | None:
+        """The module if it is there already."""
+        if self._loading is None or not self._loading.done() or self._loading.exception():
+            return None
+        return self._loading.result()
+
+
+_library = _Library()
+_running: set[asyncio.Task[None]] = set()
+
+
+def warm() -> None:
+    """Start importing litellm in the background, unless that is under way or done."""
+    _library.warm()
+
+
+class LiteLLMProvider:
+    """A model that litellm reaches; `model` is its name as litellm spells it."""
+
+    def __init__(self, model: str, options: ProviderOptions) -> None:
+        vendor = vendor_of(model)
+        prefix = vendor.prefix if vendor else model.partition("/")[0]
+        self.model = model
+        self.name = f"{vendor.name if vendor else prefix} through litellm"
+        self.origin = f"litellm:{options.api_base or prefix}"
+        self._key_name = vendor.key_names[0] if vendor and vendor.key_names else "the provider's key"
+        self._options = options
+        self._requests = Requests(model, self.origin)
+
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """The chunks of one answer; see `Provider.stream`. Closing it closes the connection too."""
+        return with_retries(lambda: self._attempt(request), self._options.retries)
+
+    async def warm(self) -> None:
+        """Start importing litellm."""
+        warm()
+
+    async def close(self) -> None:
+        """Close litellm's connections, unless another provider's stream is using them."""
+        litellm = _library.if_loaded()
+        if litellm is None or _running:
+            return
+        await litellm.close_litellm_async_clients()
+        litellm.in_memory_llm_clients_cache.flush_cache()
+        vars(litellm).pop("module_level_aclient", None)  # made anew by the next request
+
+    async def _attempt(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """One attempt, in a task of its own: cancelling it is what closes the connection in all cases.
+
+        The queue is unbounded, so that the task always waits for the network, where a cancel reaches it.
+        """
+        queue: asyncio.Queue[Chunk | None] = asyncio.Queue()
+        task = asyncio.create_task(self._pump(request, queue))
+        _running.add(task)
+        task.add_done_callback(_running.discard)
+        task.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            while (chunk := await queue.get()) is not None:
+                yield chunk
+            task.result()
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()  # taken note of: it was raised above, or nobody listens any more
+
+    async def _pump(self, request: Request, queue: asyncio.Queue[Chunk | None]) -> None:
+        deadlines = self._options.deadlines
+        limit = deadlines.first_token
+        litellm = await _library.loaded()
+        _quiet_warnings()
+        decoder = Decoder(counts_reasoning=not is_claude(self.model))
+        now = asyncio.get_running_loop().time
+        try:
+            async with asyncio.timeout(limit) as timeout:
+                stream = await litellm.acompletion(**self._arguments(litellm, request))
+                async for chunk in stream:
+                    limit = deadlines.between_chunks
+                    timeout.reschedule(now() + limit)
+                    for piece in decoder.chunks(chunk):
+                        queue.put_nowait(piece)
+        except TimeoutError:
+            raise ProviderError(f"no data for {limit:g} seconds: the answer has stalled") from None
+        except Exception as error:
+            known = {"model": self.model, "place": self.name, "key_name": self._key_name}
+            raise translated(error, **known, begun=decoder.begun) from error
+        for piece in decoder.end(stream):
+            queue.put_nowait(piece)
+
+    def _arguments(self, litellm: ModuleType, request: Request) -> dict[str, Any]:
+        model, provider = self._resolved(litellm)
+        arguments = self._requests.arguments(request, marks=is_claude(model) and provider != "openai")
+        supported = litellm.get_supported_openai_params(model, provider) or ()
+        if "tools" in arguments and "tools" not in supported:
+            arguments["allowed_openai_params"] = ["tools"]  # else they would be dropped without a word
+        arguments.update(
+            model=model,
+            custom_llm_provider=provider,
+            stream=True,
+            stream_options={"include_usage": True},
+            timeout=self._timeout(),
+            max_retries=0,
+            drop_params=True,
+            _skip_mcp_handler=True,  # else the first call with tools imports another library for seconds
+        )
+        base, key = self._options.api_base, self._options.api_key
+        if base:
+            arguments["api_base"] = base.rstrip("/").removesuffix("/v1") if provider == "anthropic" else base
+            if not key and provider == "openai" and not os.environ.get("OPENAI_API_KEY"):
+                key = "none"  # a local server needs no key, but the library underneath wants one
+        if key:
+            arguments["api_key"] = key
+        return arguments
+
+    def _resolved(self, litellm: ModuleType) -> tuple[str, str]:
+        """The model's name and provider as litellm splits them; an unknown one with `api_base` is OpenAI's."""
+        name = self.model
+        vendor = vendor_of(name)
+        if vendor is not None and "/" not in name:
+            name = f"{vendor.prefix}/{name}"
+        if name.startswith("ollama/"):
+            name = name.replace("ollama/", "ollama_chat/", 1)  # the other one has no tools
+        try:
+            model, provider, _, _ = litellm.get_llm_provider(name)
+        except litellm.BadRequestError:
+            if self._options.api_base is None:
+                raise
+            return name, "openai"
+        return model, provider
+
+    def _timeout(self) -> Any:
+        """A limit for connecting, and one for reading that comes later than ours."""
+        import httpx
+
+        deadlines = self._options.deadlines
+        reading = max(deadlines.first_token, deadlines.between_chunks) + 5
+        return httpx.Timeout(reading, connect=deadlines.connect)
+
+
+def _load(loading: Future[ModuleType]) -> None:
+    with _Settling(loading):
+        loading.set_result(_import())
+
+
+class _Settling:
+    """Hands any failure of its block to the future, so that whoever waits for it does not wait for ever."""
+
+    def __init__(self, future: Future[ModuleType]) -> None:
+        self._future = future
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is not None:
+            known = isinstance(error, ProviderError)
+            text = f"litellm cannot be imported: {type(error).__name__}: {error}"
+            self._future.set_exception(error if known else ProviderError(text))
+        return True
+
+
+def _import() -> ModuleType:
+    from importlib.metadata import version
+
+    installed = version("litellm")
+    if installed in MALICIOUS:
+        raise ProviderError(f"litellm {installed} is malicious: remove it and replace the keys it could read")
+    with _contained():
+        import litellm
+    litellm.suppress_debug_info = True
+    _silence()
+    return litellm
+
+
+@contextmanager
+def _contained() -> Iterator[None]:
+    """Switches set and no probing of the temporary folder while litellm is imported.
+
+    The switches are taken back: programs that codelet starts must not inherit them.
+    """
+    import tempfile
+
+    before = {name: os.environ.get(name) for name in _SWITCHES}
+    folder = tempfile.tempdir
+    os.environ.update(_SWITCHES)
+    tempfile.tempdir = folder or os.environ.get("TMPDIR") or "/tmp"  # else a file is written there to try it
+    _quiet_warnings()
+    try:
+        yield
+    finally:
+        tempfile.tempdir = folder
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _quiet_warnings() -> None:
+    """Hold back what litellm and the libraries under it warn about: it is nothing that a user can change.
+
+    Done before each request, since filters that litellm sets itself get lost where others reset them.
+    """
+    import warnings
+
+    warnings.filterwarnings("ignore", module=_WARNING)
+
+
+def _silence() -> None:
+    import logging
+
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.addHandler(logging.NullHandler())
+        logger.propagate = False
+        logger.setLevel(logging.CRITICAL + 1)

@@ -1,0 +1,104 @@
+"""litellm's stream in, chunks out. Tool calls go on in pieces: folding them is `codelet.reply`'s work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from codelet.errors import ProviderError
+from codelet.providers.base import (
+    Chunk,
+    FinishChunk,
+    FinishReason,
+    ReasoningChunk,
+    TextChunk,
+    ToolCallChunk,
+    UsageChunk,
+)
+from codelet.tokens.usage import Usage
+
+_FINISH: dict[str, FinishReason] = {
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "content_filter": "refused",
+    "refusal": "refused",
+}
+
+
+class Decoder:
+    """Turns one stream's chunks into ours; holds the open thinking block.
+
+    `counts_reasoning` is False where litellm estimates the reasoning tokens instead of passing them on.
+    """
+
+    def __init__(self, *, counts_reasoning: bool) -> None:
+        self.begun = False
+        self._counts_reasoning = counts_reasoning
+        self._thinking = ""
+
+    def chunks(self, chunk: Any) -> Iterator[Chunk]:
+        """The pieces in one chunk."""
+        if not chunk.choices:
+            return
+        delta = chunk.choices[0].delta
+        for piece in (*self._reasoning(delta), *_text(delta), *_calls(delta)):
+            self.begun = True
+            yield piece
+
+    def end(self, stream: Any) -> Iterator[Chunk]:
+        """Usage and finish marker; raises ProviderError where the marker is missing.
+
+        litellm makes up both where the server did not send them, so they are taken from what it received.
+        """
+        reported = [usage for chunk in stream.chunks if (usage := getattr(chunk, "usage", None)) is not None]
+        if reported and (usage := self._usage(reported[-1])).total:
+            yield UsageChunk(usage)
+        reason = stream.received_finish_reason or stream.intermittent_finish_reason
+        if not reason:
+            raise ProviderError("the answer was cut: the stream ended without its finish marker")
+        yield FinishChunk(_FINISH.get(reason, "stop"))
+
+    def _reasoning(self, delta: Any) -> Iterator[Chunk]:
+        text = getattr(delta, "reasoning_content", None) or ""
+        details = getattr(delta, "reasoning_details", None)
+        if text or details:
+            yield ReasoningChunk(text=text, details=details)
+        for block in getattr(delta, "thinking_blocks", None) or ():
+            if block.get("type") == "redacted_thinking":
+                yield ReasoningChunk(block=dict(block))
+                continue
+            self._thinking += block.get("thinking") or ""
+            if block.get("signature"):
+                thinking, self._thinking = self._thinking, ""
+                whole = {"type": "thinking", "thinking": thinking, "signature": block["signature"]}
+                yield ReasoningChunk(block=whole)
+
+    def _usage(self, reported: Any) -> Usage:
+        """Cached tokens are part of `prompt_tokens`, whichever provider reported them."""
+        read = getattr(reported, "prompt_tokens_details", None)
+        written = getattr(reported, "completion_tokens_details", None)
+        cache_write = _count(reported, "cache_creation_input_tokens") or _count(read, "cache_write_tokens")
+        return Usage(
+            total_input=_count(reported, "prompt_tokens"),
+            cache_read=_count(read, "cached_tokens"),
+            cache_write=cache_write,
+            output=_count(reported, "completion_tokens"),
+            reasoning=_count(written, "reasoning_tokens") if self._counts_reasoning else 0,
+        )
+
+
+def _count(holder: Any, name: str) -> int:
+    value = getattr(holder, name, None)
+    return value if isinstance(value, int) else 0
+
+
+def _text(delta: Any) -> Iterator[Chunk]:
+    if delta.content:
+        yield TextChunk(delta.content)
+
+
+def _calls(delta: Any) -> Iterator[Chunk]:
+    for position, call in enumerate(delta.tool_calls or ()):
+        index = call.index if isinstance(call.index, int) else position
+        yield ToolCallChunk(index, call.id or "", call.function.name or "", call.function.arguments or "")

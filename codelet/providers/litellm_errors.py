@@ -1,0 +1,134 @@
+"""What an exception out of litellm means. Its classes and texts mislead, so the exceptions underneath decide.
+
+Measured: a refused connection comes as status 500, Anthropic's 413 as 400 and its 529 as 500, a missing key
+as 500, and any failure in the middle of a stream as 503. The exception that the HTTP client raised is still
+in the chain, with the status and the headers that the server really sent.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import ssl
+from collections.abc import Iterator
+from typing import Any
+
+from codelet.errors import CodeletError, ProviderError, UsageError
+from codelet.providers.failure import error_detail, failure
+
+_RETRYABLE = frozenset({408, 429, 500, 502, 503, 504, 529})
+_MISSING_KEY = ("missing credentials", "api key", "api_key", "unable to locate credentials")
+
+
+def translated(error: Exception, *, model: str, place: str, key_name: str, begun: bool) -> CodeletError:
+    """The error to raise in place of `error`; `begun` says whether the stream had given anything."""
+    chain = list(_chain(error))
+    headers = next((found for link in chain if (found := _headers(link)) is not None), None)
+    if headers is not None:
+        answer = failure(_status(chain), headers, _body(chain), place=place, key_name=key_name)
+        answer.overflow = answer.overflow or _has(chain, "ContextWindowExceededError")
+        return answer
+    if (lost := _lost_connection(chain, place, begun=begun)) is not None:
+        return lost
+    if _has(chain, "JSONDecodeError"):
+        return ProviderError(f"the answer is garbled: {_text(chain[-1])}")
+    if _has(chain, "MidStreamFallbackError"):
+        return _broken_off(chain)
+    text = _text(error)
+    if "LLM Provider NOT provided" in text:
+        return UsageError(f"unknown model {model!r}: write it as provider/name, as litellm spells it")
+    if any(words in text.lower() for words in _MISSING_KEY):
+        return ProviderError(f"no key for {place}: set {key_name} ({text})", status=401)
+    return ProviderError(f"{place}: {text}")
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception and those underneath it, outermost first."""
+    seen: list[BaseException] = []
+    waiting: list[Any] = [error]
+    while waiting:
+        link = waiting.pop(0)
+        if not isinstance(link, BaseException) or link in seen:
+            continue
+        seen.append(link)
+        yield link
+        waiting += [getattr(link, "original_exception", None), link.__cause__, link.__context__]
+
+
+def _has(chain: list[BaseException], name: str) -> bool:
+    return any(parent.__name__ == name for link in chain for parent in type(link).__mro__)
+
+
+def _headers(link: BaseException) -> dict[str, str] | None:
+    """The headers of the server's error answer, if this link knows them."""
+    headers = getattr(link, "litellm_response_headers", None)
+    return None if headers is None else {str(name).lower(): str(value) for name, value in headers.items()}
+
+
+def _status(chain: list[BaseException]) -> int:
+    """The status of the answer: the innermost one, since the outer ones are guesses."""
+    found = [code for link in chain if isinstance(code := getattr(link, "status_code", None), int)]
+    return found[-1] if found else 500
+
+
+def _body(chain: list[BaseException]) -> str:
+    """The body of the server's error as text."""
+    for link in reversed(chain):
+        body = getattr(link, "body", None)
+        if isinstance(body, dict):
+            return json.dumps({"error": body})
+        message = getattr(link, "message", None)
+        if isinstance(message, str) and message:
+            return _unquoted(message)
+    return _text(chain[0])
+
+
+def _unquoted(message: str) -> str:
+    """The body itself: some are passed on as the repr of bytes."""
+    if message[:2] not in ("b'", 'b"'):
+        return message
+    try:
+        return bytes(ast.literal_eval(message)).decode("utf-8", "replace")
+    except (ValueError, SyntaxError, TypeError):
+        return message
+
+
+def _lost_connection(chain: list[BaseException], place: str, *, begun: bool) -> ProviderError | None:
+    for link in chain:
+        if isinstance(link, ssl.SSLError):
+            reason = getattr(link, "verify_message", "") or link.reason or str(link)
+            return ProviderError(f"TLS with {place} failed: {reason}; is SSL_CERT_FILE needed?")
+    if begun and any(_has(chain, name) for name in ("OSError", "TransportError", "ClientError")):
+        return ProviderError("the connection was cut in the middle of the answer")
+    if any(_has(chain, name) for name in ("ConnectTimeout", "ConnectionTimeoutError")):
+        return ProviderError(f"{place} did not accept a connection in time", retryable=True)
+    for link in reversed(chain):
+        if isinstance(link, OSError):
+            reason = link.strerror or str(link) or type(link).__name__
+            message = f"cannot reach {place}: {reason}; check the network and --api-base"
+            return ProviderError(message, retryable=True)
+    if _has(chain, "TransportError") or _has(chain, "ClientError"):
+        return ProviderError(f"{place} closed the connection without an answer", retryable=True)
+    return None
+
+
+def _broken_off(chain: list[BaseException]) -> ProviderError:
+    """An error event of the stream. Its `code` may be a status; Anthropic's adapter makes one up, good for a hint."""
+    status, hint = None, None
+    for link in chain:
+        body = getattr(link, "body", None)
+        if isinstance(body, dict) and isinstance(body.get("code"), int):
+            status = body["code"]
+        if type(link).__module__.startswith("litellm.llms."):
+            hint = getattr(link, "status_code", None)
+    retryable = (status or hint) in _RETRYABLE
+    return ProviderError(f"the provider broke off: {error_detail(_body(chain))}", status=status, retryable=retryable)
+
+
+def _text(error: BaseException) -> str:
+    """The exception's own words on one line, without litellm's prefix and traceback."""
+    text = str(error).partition("\nTraceback")[0]
+    head, separator, rest = text.partition(": ")
+    if separator and head.startswith("litellm."):
+        text = rest
+    return " ".join(text.split())[:300]

@@ -1,0 +1,106 @@
+"""A request as litellm takes it: Chat Completions messages, with what its back ends need done to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from codelet.messages import Message, ToolCall
+from codelet.providers.base import Request
+
+_MARK = {"cache_control": {"type": "ephemeral"}}
+_CLAUDE_MAX_OUTPUT = 8_192
+
+# Back ends that refuse a user message right after a tool's.
+_NO_USER_AFTER_TOOL = ("mistral/", "codestral/")
+
+
+def is_claude(model: str) -> bool:
+    """Whether the model is one of Anthropic's, whoever serves it."""
+    return "claude" in model.lower()
+
+
+class Requests:
+    """Makes the arguments of one `acompletion` call after another for one model.
+
+    Remembers where the last cache mark stood, so that a step with many results still finds its prefix.
+    """
+
+    def __init__(self, model: str, origin: str) -> None:
+        self._model = model
+        self._origin = origin
+        self._last_mark = -1
+
+    def arguments(self, request: Request, *, marks: bool) -> dict[str, Any]:
+        """What differs from request to request: messages, tools and output limit. All lists are fresh ones.
+
+        `marks` sets Anthropic's cache marks.
+        """
+        messages = self._joined_tail(request) if self._model.startswith(_NO_USER_AFTER_TOOL) else request.messages
+        wire = [self._wire(message) for message in messages]
+        head: list[dict[str, Any]] = []
+        if request.system:
+            head.append({"role": "system", "content": request.system})
+        if marks:
+            self._mark(head, wire, len(request.messages) - request.tail)
+        arguments: dict[str, Any] = {"messages": head + wire}
+        if request.tools:
+            arguments["tools"] = list(request.tools)
+        limit = request.max_output or (_CLAUDE_MAX_OUTPUT if is_claude(self._model) else None)
+        if limit is not None:
+            arguments["max_tokens"] = limit
+        return arguments
+
+    def _wire(self, message: Message) -> dict[str, Any]:
+        wire: dict[str, Any] = {"role": message["role"], "content": message["content"]}
+        if "tool_calls" in message:
+            wire["tool_calls"] = [_valid_call(call) for call in message["tool_calls"]]
+        if "tool_call_id" in message:
+            wire["tool_call_id"] = message["tool_call_id"]
+        if message.get("origin") != self._origin:
+            return wire
+        if "thinking_blocks" in message:
+            wire["thinking_blocks"] = [dict(block) for block in message["thinking_blocks"]]
+        elif "reasoning_details" in message:
+            wire["reasoning_details"] = message["reasoning_details"]
+        elif "reasoning_content" in message:
+            wire["reasoning_content"] = message["reasoning_content"]
+        return wire
+
+    def _joined_tail(self, request: Request) -> Sequence[Message]:
+        """The list with the volatile reminders inside the last tool result, where they follow one."""
+        stable = len(request.messages) - request.tail
+        last = request.messages[stable - 1] if stable else None
+        if not request.tail or last is None or last["role"] != "tool":
+            return request.messages
+        texts = [last["content"], *(message["content"] for message in request.messages[stable:])]
+        joined: Message = {**last, "content": "\n\n".join(text for text in texts if text)}
+        return [*request.messages[: stable - 1], joined]
+
+    def _mark(self, head: list[dict[str, Any]], wire: list[dict[str, Any]], stable: int) -> None:
+        """Set the cache marks: after tools and system, before the tail, and where the last one stood."""
+        for message in head:
+            message["content"] = [{"type": "text", "text": message["content"], **_MARK}]
+        here = stable - 1
+        for place in {here, self._last_mark}:
+            if 0 <= place < stable:
+                _mark_message(wire[place])
+        self._last_mark = here
+
+
+def _mark_message(message: dict[str, Any]) -> None:
+    if message["role"] == "tool":
+        message.update(_MARK)
+    elif isinstance(message["content"], str) and message["content"].strip():
+        message["content"] = [{"type": "text", "text": message["content"], **_MARK}]
+
+
+def _valid_call(call: ToolCall) -> dict[str, Any]:
+    """A copy whose arguments are a JSON object: anything else makes back ends refuse the whole list."""
+    arguments = call["function"]["arguments"]
+    try:
+        valid = isinstance(json.loads(arguments), dict)
+    except ValueError:
+        valid = False
+    return {**call, "function": {**call["function"], "arguments": arguments if valid else "{}"}}

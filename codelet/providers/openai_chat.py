@@ -1,0 +1,189 @@
+"""The native wire for OpenAI's Chat Completions, as many servers speak it.
+
+Source: OpenAI's API reference for `POST /chat/completions` with `stream: true`; reasoning fields as DeepSeek,
+vLLM (`reasoning_content`) and OpenRouter (`reasoning`, `reasoning_details`) send them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from codelet.errors import ProviderError
+from codelet.messages import Message
+from codelet.providers.base import (
+    Chunk,
+    FinishChunk,
+    FinishReason,
+    ProviderOptions,
+    ReasoningChunk,
+    Request,
+    TextChunk,
+    ToolCallChunk,
+    UsageChunk,
+)
+from codelet.providers.catalog import Endpoint
+from codelet.providers.encoding import PrefixCache, to_json
+from codelet.providers.failure import error_detail, failure
+from codelet.providers.http import HttpClient
+from codelet.providers.retry import with_retries
+from codelet.providers.sse import DONE, json_events
+from codelet.tokens.usage import Usage
+
+_FINISH: dict[str, FinishReason] = {
+    "stop": "stop",
+    "eos": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "content_filter": "refused",
+}
+
+
+class OpenAIChatProvider:
+    """A model behind a server that speaks Chat Completions."""
+
+    def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
+        self.model = model
+        self.name = endpoint.name
+        self.origin = f"openai:{endpoint.base}"
+        self._endpoint = endpoint
+        self._options = options
+        self._http = HttpClient(endpoint.base, options.deadlines)
+        self._cache = PrefixCache(self._encode)
+
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """The chunks of one answer; see `Provider.stream`."""
+        body = self.body(request)
+        return with_retries(lambda: self._attempt(body), self._options.retries)
+
+    async def warm(self) -> None:
+        """Open the connection."""
+        await self._http.warm()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._http.close()
+
+    def body(self, request: Request) -> bytes:
+        """The request's body: what never changes comes first, then the messages, then the options."""
+        messages = self._messages(request)
+        head = b'{"model":' + to_json(self._endpoint.model_name(self.model))
+        if request.tools:
+            head += b',"tools":' + to_json(list(request.tools))
+        system = to_json({"role": "system", "content": request.system})
+        options: dict[str, Any] = {"stream": True}
+        if self._endpoint.usage_option:
+            options["stream_options"] = {"include_usage": True}
+        if request.max_output is not None:
+            options[self._endpoint.max_output_option] = request.max_output
+        fragments = self._cache.fragments(messages)
+        closing = b"]," + to_json(options)[1:]
+        return b"".join([head, b',"messages":[', system, *fragments, closing])
+
+    def _messages(self, request: Request) -> Sequence[Message]:
+        """The list as this server accepts it: some forbid a user message after a tool's."""
+        stable = len(request.messages) - request.tail
+        last = request.messages[stable - 1] if stable else None
+        if self._endpoint.user_after_tool or not request.tail or last is None or last["role"] != "tool":
+            return request.messages
+        texts = [last["content"], *(message["content"] for message in request.messages[stable:])]
+        joined: Message = {**last, "content": "\n\n".join(text for text in texts if text)}
+        return [*request.messages[: stable - 1], joined]
+
+    def _encode(self, message: Message, _state: str) -> tuple[bytes, str]:
+        wire: dict[str, Any] = {"role": message["role"], "content": message["content"]}
+        if "tool_calls" in message:
+            wire["tool_calls"] = message["tool_calls"]
+        if "tool_call_id" in message:
+            wire["tool_call_id"] = message["tool_call_id"]
+        if message.get("origin") == self.origin:
+            if "reasoning_details" in message:
+                wire["reasoning_details"] = message["reasoning_details"]
+            elif "reasoning_content" in message:
+                wire["reasoning_content"] = message["reasoning_content"]
+        return b"," + to_json(wire), ""
+
+    async def _attempt(self, body: bytes) -> AsyncGenerator[Chunk, None]:
+        headers = {"authorization": f"Bearer {self._endpoint.key}"} if self._endpoint.key else {}
+        async with self._http.post("/chat/completions", headers, body) as response:
+            if response.status != 200:
+                raise failure(
+                    response.status,
+                    response.headers,
+                    await response.text(),
+                    place=self._endpoint.name,
+                    key_name=self._endpoint.key_name,
+                    key=self._endpoint.key,
+                )
+            if "text/html" in response.headers.get("content-type", ""):
+                raise ProviderError(f"{self._http.place} answered with a web page; check --api-base")
+            async with aclosing(json_events(response.body())) as events:
+                async for chunk in _chunks(events):
+                    yield chunk
+
+
+async def _chunks(events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
+    finish: FinishReason | None = None
+    async for event in events:
+        if event is DONE:
+            finish = finish or "stop"
+            continue
+        if event.get("error"):
+            raise _stream_error(event["error"])
+        if event.get("usage"):
+            yield UsageChunk(usage_of(event["usage"]))
+        for choice in (event.get("choices") or ())[:1]:
+            for chunk in _delta_chunks(choice.get("delta") or {}):
+                yield chunk
+            if choice.get("finish_reason"):
+                finish = _FINISH.get(choice["finish_reason"], "stop")
+    if finish is None:
+        raise ProviderError("the answer was cut: the stream ended without its finish marker")
+    yield FinishChunk(finish)
+
+
+def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
+    chunks: list[Chunk] = []
+    reasoning = delta.get("reasoning_content") or delta.get("reasoning")
+    details = delta.get("reasoning_details")
+    if reasoning or details:
+        chunks.append(ReasoningChunk(text=reasoning or "", details=details))
+    if delta.get("content"):
+        chunks.append(TextChunk(delta["content"]))
+    for position, call in enumerate(delta.get("tool_calls") or ()):
+        function = call.get("function") or {}
+        index = call.get("index")
+        chunks.append(
+            ToolCallChunk(
+                index if isinstance(index, int) else position,
+                call.get("id") or "",
+                function.get("name") or "",
+                function.get("arguments") or "",
+            )
+        )
+    return chunks
+
+
+def usage_of(reported: dict[str, Any]) -> Usage:
+    """Usage from a Chat Completions `usage` object, whose prompt tokens include the cached ones."""
+    read = reported.get("prompt_tokens_details") or {}
+    written = reported.get("completion_tokens_details") or {}
+    cache_read = read.get("cached_tokens") or reported.get("prompt_cache_hit_tokens") or 0
+    cache_write = read.get("cache_write_tokens") or reported.get("cache_creation_input_tokens") or 0
+    return Usage(
+        total_input=reported.get("prompt_tokens") or 0,
+        cache_read=cache_read,
+        cache_write=cache_write,
+        output=reported.get("completion_tokens") or 0,
+        reasoning=written.get("reasoning_tokens") or 0,
+    )
+
+
+def _stream_error(error: Any) -> ProviderError:
+    detail = error_detail(error if isinstance(error, str) else to_json({"error": error}).decode())
+    code = error.get("code") if isinstance(error, dict) else None
+    status = code if isinstance(code, int) else None
+    retryable = status in (429, 500, 502, 503, 504, 529)
+    return ProviderError(f"the provider broke off: {detail}", status=status, retryable=retryable)

@@ -1,0 +1,228 @@
+"""The replay provider: a scripted model that plays a recording, for demos, tests and bug reports.
+
+A recording is a JSON document:
+
+    {"version": 1, "model": "name", "steps": [
+      {"reasoning": "…", "text": "…", "tool_calls": [{"id": "…", "name": "…", "arguments": {…}}],
+       "usage": {"total_input": 0, "cache_read": 0, "cache_write": 0, "output": 0, "reasoning": 0},
+       "finish": "stop", "pace": 15}]}
+
+Every key of a step may be left out. `chunks`, a list of strings, stands for `text` where the borders between
+the pieces matter. `arguments` is an object, or a string that is sent as it is. `pace` is the pause between
+two pieces in milliseconds. The tools, the loop and the approvals around it are the real ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from codelet.errors import ProviderError, UsageError
+from codelet.providers.base import (
+    Chunk,
+    FinishChunk,
+    FinishReason,
+    ReasoningChunk,
+    Request,
+    TextChunk,
+    ToolCallChunk,
+    UsageChunk,
+)
+from codelet.record import Record
+from codelet.tokens.usage import Usage
+
+VERSION = 1
+_PIECE = re.compile(r"\s*\S+\s*|\s+")
+_ARGUMENT_PIECE = 24
+_USAGE_KEYS = ("total_input", "cache_read", "cache_write", "output", "reasoning")
+
+
+class RecordedCall(Record):
+    """A tool call of a recording; `arguments` is the text that goes over the wire."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class RecordedStep(Record):
+    """One answer: reasoning, then the pieces of the text, then the calls, usage and finish marker."""
+
+    reasoning: str
+    pieces: tuple[str, ...]
+    calls: tuple[RecordedCall, ...]
+    usage: Usage | None
+    finish: FinishReason
+    pace: float
+
+
+class Recording(Record):
+    """A script of answers. `source` names where it came from, for messages."""
+
+    source: str
+    model: str
+    steps: tuple[RecordedStep, ...]
+
+
+class ReplayProvider:
+    """Plays a recording: the n-th complete answer is its n-th step, whatever the request says.
+
+    A step that was interrupted is played again from its start. `pace`, in milliseconds, overrides the
+    recording's own pauses.
+    """
+
+    def __init__(self, recording: Recording, *, pace: float | None = None) -> None:
+        self.model = recording.model
+        self.name = f"recording {recording.source}"
+        self.origin = f"replay:{recording.source}"
+        self._recording = recording
+        self._pace = pace
+        self._position = 0
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """The chunks of the next step; raises ProviderError when the recording has ended."""
+        steps = self._recording.steps
+        if self._position >= len(steps):
+            count = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
+            raise ProviderError(f"the recording {self._recording.source} has ended: it holds {count}")
+        step = steps[self._position]
+        pause = (step.pace if self._pace is None else self._pace) / 1000
+        for chunk in _content(step):
+            yield chunk
+            await asyncio.sleep(pause)
+        if step.usage is not None:
+            yield UsageChunk(step.usage)
+        self._position += 1
+        yield FinishChunk(step.finish)
+
+    async def warm(self) -> None:
+        """Nothing to do ahead."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def open_replay(path: str | Path) -> ReplayProvider:
+    """The provider of `--model replay:FILE`; raises UsageError that names the place in a bad file."""
+    source = Path(path)
+    try:
+        if not source.is_file():
+            raise UsageError(f"{source}: no such recording; --model replay:FILE needs a JSON file")
+        text = source.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{source}: cannot read the recording: {error}") from error
+    return ReplayProvider(read_recording(text, str(source)))
+
+
+def read_recording(text: str, source: str) -> Recording:
+    """The recording in the JSON text `text`; raises UsageError that begins with `source` and the place."""
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{source}: not a recording: {error}") from error
+    except RecursionError as error:
+        raise UsageError(f"{source}: not a recording: nested too deeply") from error
+    place = _Place(source)
+    record = place.object(document, ("version", "model", "steps"))
+    if record.get("version") != VERSION:
+        raise place.at("version").error(f"must be {VERSION}")
+    model = place.at("model").text(record.get("model", "recorded"))
+    place = place.at("steps")
+    steps = [_read_step(step, place.item(i)) for i, step in enumerate(place.list(record.get("steps")))]
+    return Recording(source, model, tuple(steps))
+
+
+def _content(step: RecordedStep) -> Iterator[Chunk]:
+    for piece in _PIECE.findall(step.reasoning):
+        yield ReasoningChunk(piece)
+    for piece in step.pieces:
+        yield TextChunk(piece)
+    for index, call in enumerate(step.calls):
+        yield ToolCallChunk(index, call.id, call.name)
+        for start in range(0, len(call.arguments), _ARGUMENT_PIECE):
+            yield ToolCallChunk(index, arguments=call.arguments[start : start + _ARGUMENT_PIECE])
+
+
+class _Place(Record):
+    """A place in a recording: takes a value of the expected kind or says where it is wrong."""
+
+    source: str
+    path: str = ""
+
+    def at(self, name: str) -> _Place:
+        return _Place(self.source, f"{self.path}.{name}" if self.path else name)
+
+    def item(self, index: int) -> _Place:
+        return _Place(self.source, f"{self.path}[{index}]")
+
+    def error(self, message: str) -> UsageError:
+        where = f"{self.source}: {self.path}" if self.path else self.source
+        return UsageError(f"{where}: {message}")
+
+    def object(self, value: Any, keys: tuple[str, ...]) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self.error("must be an object")
+        unknown = [key for key in value if key not in keys]
+        if unknown:
+            raise self.error(f"unknown key {unknown[0]!r}; known are {', '.join(keys)}")
+        return value
+
+    def list(self, value: Any) -> list[Any]:
+        if not isinstance(value, list):
+            raise self.error("must be a list")
+        return value
+
+    def text(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise self.error("must be a string")
+        return value
+
+    def count(self, value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise self.error("must be a whole number, 0 or more")
+        return value
+
+
+def _read_step(value: Any, place: _Place) -> RecordedStep:
+    step = place.object(value, ("text", "chunks", "reasoning", "tool_calls", "usage", "finish", "pace"))
+    if "text" in step and "chunks" in step:
+        raise place.error("has both text and chunks; only one can be played")
+    if "chunks" in step:
+        chunks = place.at("chunks")
+        pieces = [chunks.item(i).text(piece) for i, piece in enumerate(chunks.list(step["chunks"]))]
+    else:
+        pieces = _PIECE.findall(place.at("text").text(step.get("text", "")))
+    listed = place.at("tool_calls")
+    calls = [_read_call(call, listed.item(i)) for i, call in enumerate(listed.list(step.get("tool_calls", [])))]
+    finish = step.get("finish", "tool_calls" if calls else "stop")
+    if finish not in get_args(FinishReason):
+        raise place.at("finish").error(f"must be one of {', '.join(get_args(FinishReason))}")
+    return RecordedStep(
+        reasoning=place.at("reasoning").text(step.get("reasoning", "")),
+        pieces=tuple(pieces),
+        calls=tuple(calls),
+        usage=_read_usage(step["usage"], place.at("usage")) if "usage" in step else None,
+        finish=cast(FinishReason, finish),
+        pace=place.at("pace").count(step.get("pace", 0)),
+    )
+
+
+def _read_call(value: Any, place: _Place) -> RecordedCall:
+    call = place.object(value, ("id", "name", "arguments"))
+    for key in ("id", "name"):
+        if not place.at(key).text(call.get(key)):
+            raise place.at(key).error("must not be empty")
+    arguments = call.get("arguments", {})
+    if not isinstance(arguments, str):
+        keys = tuple(arguments) if isinstance(arguments, dict) else ()
+        arguments = json.dumps(place.at("arguments").object(arguments, keys), ensure_ascii=False)
+    return RecordedCall(call["id"], call["name"], arguments)
+
+
+def _read_usage(value: Any, place: _Place) -> Usage:
+    usage = place.object(value, _USAGE_KEYS)
+    return Usage(**{key: place.at(key).count(count) for key, count in usage.items()})

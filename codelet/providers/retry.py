@@ -1,0 +1,54 @@
+"""Retries: a request that failed before it gave anything is sent again, a bounded number of times."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from codelet.errors import ProviderError
+from codelet.providers.base import Chunk, Retries, RetryChunk
+
+# A server that does not answer at all is more likely off, or the address wrong, than busy.
+_ATTEMPTS_WITHOUT_ANSWER = 2
+
+
+async def with_retries(
+    attempt: Callable[[], AsyncGenerator[Chunk, None]], retries: Retries
+) -> AsyncGenerator[Chunk, None]:
+    """The chunks of the first attempt that gives any; each wait is announced by a RetryChunk.
+
+    An attempt that fails after its first chunk is not repeated: what it gave has been shown already. Waits
+    grow twofold with jitter, are never shorter than the server asks for, and end when their sum would pass
+    `retries.total_wait`.
+    """
+    waited = 0.0
+    for number in range(1, retries.attempts + 1):
+        begun = False
+        try:
+            async with aclosing(attempt()) as chunks:
+                async for chunk in chunks:
+                    begun = True
+                    yield chunk
+            return
+        except ProviderError as error:
+            wait = _wait_before(number + 1, retries, error.retry_after)
+            attempts = retries.attempts if error.status else min(retries.attempts, _ATTEMPTS_WITHOUT_ANSWER)
+            if begun or not error.retryable or number >= attempts:
+                raise
+            if waited + wait > retries.total_wait:
+                raise ProviderError(
+                    f"{error}; waiting {wait:.0f} s more would pass the limit of {retries.total_wait:.0f} s",
+                    status=error.status,
+                ) from None
+            reason = str(error)
+        yield RetryChunk(number + 1, attempts, wait, reason)
+        await asyncio.sleep(wait)
+        waited += wait
+
+
+def _wait_before(number: int, retries: Retries, asked: float | None) -> float:
+    from random import uniform
+
+    grown: float = retries.first_wait * 2 ** (number - 2) * uniform(0.75, 1.25)
+    return grown if asked is None else max(grown, asked)

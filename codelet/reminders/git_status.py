@@ -1,0 +1,108 @@
+"""gitStatus: branch, distance to the upstream, and what has changed, bounded. Asked once a turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codelet.git import run_git
+
+_SHOWN = 20
+_OUTPUT_LIMIT = 256_000
+_TIMEOUT = 2.0
+
+
+@dataclass(eq=False, repr=False)
+class Status:
+    """What `git status` said. `changes` are lines such as ` M src/app.py`; `more` counts those left out."""
+
+    branch: str = ""
+    upstream: str = ""
+    ahead: int = 0
+    behind: int = 0
+    unborn: bool = False
+    changes: list[str] = field(default_factory=list)
+    more: int = 0
+    cut: bool = False
+
+
+async def git_status(workspace: Path) -> str | None:
+    """The reminder's text; None outside a repository or without git.
+
+    Where looking for new files takes too long, they are left out and the text says so.
+    """
+    arguments = ("--porcelain=v2", "--branch", "-z")
+    answer = await run_git(
+        workspace, "status", *arguments, "--untracked-files=normal", timeout=_TIMEOUT, limit=_OUTPUT_LIMIT
+    )
+    without_new = answer is not None and answer.timed_out
+    if without_new:
+        answer = await run_git(
+            workspace, "status", *arguments, "--untracked-files=no", timeout=_TIMEOUT, limit=_OUTPUT_LIMIT
+        )
+    if answer is None or (answer.exit_code != 0 and answer.complete):
+        return None
+    if answer.timed_out:
+        return "git status took too long; ask git yourself if you need it."
+    text = describe(parse_status(answer.stdout, complete=answer.complete))
+    return text + ("\n(new files were not looked for: it took too long)" if without_new else "")
+
+
+def parse_status(output: bytes, *, complete: bool = True) -> Status:
+    """Read the output of `git status --porcelain=v2 --branch -z`, whose last entry may be cut."""
+    status = Status(cut=not complete)
+    entries = output.decode("utf-8", "replace").split("\0")
+    if not complete:
+        entries.pop()
+    remaining = iter(entries)
+    for entry in remaining:
+        if entry.startswith("# branch."):
+            _read_branch(status, entry[len("# branch.") :])
+            continue
+        change = _change(entry)
+        if entry.startswith("2 "):
+            next(remaining, None)  # a rename is followed by the old name
+        if change is None:
+            continue
+        if len(status.changes) < _SHOWN:
+            status.changes.append(change)
+        else:
+            status.more += 1
+    return status
+
+
+def describe(status: Status) -> str:
+    """The status in words for the model."""
+    branch = status.branch if status.branch != "(detached)" else "detached HEAD"
+    line = f"Branch: {branch}" + (" (no commit yet)" if status.unborn else "")
+    if status.upstream:
+        line += f", upstream {status.upstream}: {status.ahead} ahead, {status.behind} behind"
+    if not status.changes:
+        return f"{line}\nWorking tree: clean"
+    more = f"\n… and {status.more}{'+' if status.cut else ''} more" if status.more else ""
+    return f"{line}\nChanged files (git status, short form):\n" + "\n".join(status.changes) + more
+
+
+def _read_branch(status: Status, entry: str) -> None:
+    name, _, value = entry.partition(" ")
+    if name == "oid":
+        status.unborn = value == "(initial)"
+    elif name == "head":
+        status.branch = value
+    elif name == "upstream":
+        status.upstream = value
+    elif name == "ab":
+        ahead, _, behind = value.partition(" ")
+        status.ahead, status.behind = abs(int(ahead)), abs(int(behind))
+
+
+def _change(entry: str) -> str | None:
+    """One entry in git's short form: two letters and the path."""
+    kind = entry[:2]
+    if kind == "? ":
+        return f"?? {entry[2:]}"
+    columns = {"1 ": 8, "2 ": 9, "u ": 10}.get(kind)
+    if columns is None:
+        return None
+    fields = entry.split(" ", columns)
+    return f"{fields[1].replace('.', ' ')} {fields[-1]}"

@@ -1,0 +1,148 @@
+"""claudeMd: the instructions that people wrote for the model, from CLAUDE.md or else AGENTS.md.
+
+Read are the user's own file, then the files from the repository's root down to the workspace, then those of
+folders below it that the model has worked in. Lines may import others by `@path`, bounded in depth and size
+and only from the tree that the file belongs to: a repository must not pull in files from elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from codelet import prompt
+
+NAMES = ("CLAUDE.md", "AGENTS.md")
+
+_FILE_LIMIT = 40_000
+_TOTAL_LIMIT = 80_000
+_IMPORT_DEPTH = 5
+_IMPORT = re.compile(r"(?:^|(?<=\s))@((?:~/|\.{0,2}/)?[\w][\w./-]*)")
+
+
+class Instructions:
+    """Finds and reads the instruction files of one workspace."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._root = repository_root(workspace) or workspace
+
+    def text(self, touched: Iterable[Path] = ()) -> str | None:
+        """The reminder's text, or None where there are no instructions."""
+        parts: list[str] = []
+        left = _TOTAL_LIMIT
+        for path, tree in self._files(touched):
+            body = read_with_imports(path, tree)
+            if not body.strip():
+                continue
+            part = f"# {path}\n\n{body.strip()}"[:left]
+            left -= len(part)
+            parts.append(part)
+            if left <= 0:
+                parts.append("[more instructions were left out: too long]")
+                break
+        return prompt.INSTRUCTIONS.format(body="\n\n".join(parts)) if parts else None
+
+    def _files(self, touched: Iterable[Path]) -> list[tuple[Path, Path]]:
+        """The instruction files in order, each with the tree that its imports may come from."""
+        found: dict[Path, Path] = {}
+        for folder in user_folders():
+            if (path := instruction_file(folder)) is not None:
+                found[path] = folder
+                break
+        folders = [self._root, *_below(self._root, self._workspace)]
+        nested = {parent for path in touched for parent in _below(self._workspace, path.parent)}
+        for folder in [*folders, *sorted(nested)]:
+            if (path := instruction_file(folder)) is not None:
+                found.setdefault(path, self._root)
+        return list(found.items())
+
+
+def instruction_file(folder: Path) -> Path | None:
+    """A folder's instruction file: CLAUDE.md, else AGENTS.md."""
+    return next((folder / name for name in NAMES if _is_regular(folder / name)), None)
+
+
+def user_folders() -> list[Path]:
+    """Where the user's own instructions may stand, the first one found counts."""
+    home = os.environ.get("HOME")
+    config = os.environ.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else None)
+    folders = [Path(config) / "codelet"] if config else []
+    return [*folders, Path(home) / ".claude"] if home else folders
+
+
+def repository_root(folder: Path) -> Path | None:
+    """The nearest folder upwards that holds `.git`."""
+    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
+
+
+def read_with_imports(path: Path, tree: Path) -> str:
+    """A file's text, each `@path` outside code replaced by that file's text where it may be read.
+
+    Each file is read once, and only from inside `tree`, links followed.
+    """
+    return _Reader(tree).read(path, 0)
+
+
+class _Reader:
+    def __init__(self, tree: Path) -> None:
+        self._tree = tree.resolve()
+        self._read: set[Path] = set()
+
+    def read(self, path: Path, depth: int) -> str:
+        target = self._allowed(path)
+        if target is None or target in self._read:
+            return ""
+        self._read.add(target)
+        text = _head_of(target)
+        if depth >= _IMPORT_DEPTH or "@" not in text:
+            return text
+
+        def imported(match: re.Match[str]) -> str:
+            name = match[1]
+            place = Path(name).expanduser() if name.startswith("~/") else target.parent / name
+            return self.read(place, depth + 1).strip() if self._allowed(place) else match[0]
+
+        parts = re.split(r"(```.*?```|`[^`\n]*`)", text, flags=re.DOTALL)
+        return "".join(part if part.startswith("`") else _IMPORT.sub(imported, part) for part in parts)
+
+    def _allowed(self, path: Path) -> Path | None:
+        """The resolved path if it is a regular file inside the tree and not a hidden one."""
+        try:
+            target = path.resolve()
+        except (OSError, RuntimeError, ValueError):
+            return None
+        if not target.is_relative_to(self._tree) or not _is_regular(target):
+            return None
+        hidden = any(part.startswith(".") for part in target.relative_to(self._tree).parts)
+        return None if hidden else target
+
+
+def _head_of(path: Path) -> str:
+    """A file's text, or as much of it as is let in."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_FILE_LIMIT + 1).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    if len(text) <= _FILE_LIMIT:
+        return text
+    return text[:_FILE_LIMIT] + "\n[the rest of this file was left out: too long]"
+
+
+def _is_regular(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _below(top: Path, folder: Path) -> list[Path]:
+    """The folders from below `top` down to `folder`; none where it is not inside."""
+    if not folder.is_relative_to(top):
+        return []
+    names = folder.relative_to(top).parts
+    return [top.joinpath(*names[: count + 1]) for count in range(len(names))]

@@ -1,0 +1,185 @@
+"""Settings: defaults < user file < trusted project file < environment < flags; frozen once made.
+
+A project's file belongs to the repository, so it is read only with `--trust` and may only choose a model,
+tighten limits and add deny rules: never commands, endpoints, keys or allow rules.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from codelet.errors import UsageError
+from codelet.policy.verdict import Mode
+from codelet.providers import Transport
+from codelet.record import Record
+
+
+class Settings(Record):
+    """What the user chose. Times are in seconds, sizes in tokens, cost in US dollars; None is "not set"."""
+
+    model: str | None = None
+    api_base: str | None = None
+    api_key: str | None = None
+    transport: Transport = "auto"
+    mode: Mode = "ask"
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    yes: bool = False
+    system_prompt: str | None = None
+    append_system_prompt: str | None = None
+    tools: tuple[str, ...] | None = None
+    bare: bool = False
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    timeout: float | None = None
+    window: int | None = None
+    connect_timeout: float = 15.0
+    first_token_timeout: float = 300.0
+    chunk_timeout: float = 120.0
+    retries: int = 4
+    files: tuple[Path, ...] = ()
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("must be a text")
+    return value
+
+
+def _one_of(*names: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if value not in names:
+            raise ValueError(f"must be one of {', '.join(names)}")
+        return str(value)
+
+    return check
+
+
+def _count(value: Any) -> int:
+    number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 10**9:
+        raise ValueError("must be a positive whole number")
+    return number
+
+
+def _retries(value: Any) -> int:
+    return 0 if value in (0, "0") and value is not False else _count(value)
+
+
+def _amount(value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError("must be a positive number") from None
+    if isinstance(value, bool) or not 0 < number < 10**9:
+        raise ValueError("must be a positive number")
+    return number
+
+
+def _flag(value: Any) -> bool:
+    known = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in known:
+        return known[value.lower()]
+    raise ValueError("must be true or false")
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
+        raise ValueError("must be a list of texts")
+    return tuple(item for item in items if item)
+
+
+PARSERS: dict[str, Callable[[Any], Any]] = {
+    "model": _text,
+    "api_base": _text,
+    "api_key": _text,
+    "transport": _one_of("auto", "native", "litellm"),
+    "mode": _one_of("read-only", "ask", "auto-edit", "auto"),
+    "allow": _names,
+    "deny": _names,
+    "yes": _flag,
+    "system_prompt": str,
+    "append_system_prompt": _text,
+    "tools": _names,
+    "bare": _flag,
+    "max_turns": _count,
+    "max_tokens": _count,
+    "max_cost": _amount,
+    "timeout": _amount,
+    "window": _count,
+    "connect_timeout": _amount,
+    "first_token_timeout": _amount,
+    "chunk_timeout": _amount,
+    "retries": _retries,
+}
+
+_USER_FILE_REFUSES = frozenset({"api_key", "yes"})
+_ENVIRONMENT_REFUSES = frozenset({"yes", "allow"})
+_PROJECT_FILE_TAKES = frozenset({"model", "max_turns", "max_tokens", "max_cost", "timeout", "window", "deny"})
+
+
+def load_settings(
+    flags: Mapping[str, Any],
+    *,
+    workspace: Path,
+    trust: bool = False,
+    environment: Mapping[str, str] = os.environ,
+) -> Settings:
+    """The settings in force; `flags` holds what the command line named. Raises UsageError naming the place."""
+    settings = Settings()
+    user_file = user_settings_file(environment)
+    if user_file is not None and user_file.is_file():
+        settings = _from_file(settings, user_file, frozenset(PARSERS) - _USER_FILE_REFUSES)
+    project_file = workspace / ".codelet" / "config.toml"
+    if trust and project_file.is_file():
+        settings = _from_file(settings, project_file, _PROJECT_FILE_TAKES)
+    for key in PARSERS:
+        name = f"CODELET_{key.upper()}"
+        if key not in _ENVIRONMENT_REFUSES and environment.get(name):
+            settings = _with(settings, key, environment[name], name)
+    for key, value in flags.items():
+        if value is not None:
+            settings = _with(settings, key, value, "--" + key.replace("_", "-"))
+    return settings
+
+
+def user_settings_file(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Where the user's settings stand; None without a home."""
+    if folder := environment.get("XDG_CONFIG_HOME"):
+        return Path(folder) / "codelet" / "config.toml"
+    home = environment.get("HOME")
+    return Path(home) / ".config" / "codelet" / "config.toml" if home else None
+
+
+def _from_file(settings: Settings, path: Path, allowed: frozenset[str]) -> Settings:
+    import tomllib  # only where there is a file: the import costs more than the reading
+
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path}: {error}") from None
+    for key, value in values.items():
+        if key not in PARSERS:
+            raise UsageError(f"{path}: unknown setting {key!r}")
+        if key not in allowed:
+            raise UsageError(f"{path}: {key!r} may not be set in this file")
+        settings = _with(settings, key, value, f"{path}: {key}")
+    return settings.replace(files=(*settings.files, path))
+
+
+def _with(settings: Settings, key: str, value: Any, place: str) -> Settings:
+    """One more setting. Rules add up, everything else replaces."""
+    try:
+        parsed = PARSERS[key](value)
+    except ValueError as error:
+        raise UsageError(f"{place}: {error}") from None
+    if key in ("allow", "deny"):
+        parsed = (*getattr(settings, key), *parsed)
+    return settings.replace(**{key: parsed})

@@ -1,0 +1,114 @@
+"""What is known of a model: its window, its output limit and its prices, from litellm's bundled map.
+
+The map is read in place, without importing litellm and without parsing its three megabytes: only the entry
+that is asked for is decoded.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from codelet.record import Record
+from codelet.tokens.usage import Usage
+
+DEFAULT_WINDOW = 128_000
+
+
+class ModelFacts(Record):
+    """Sizes in tokens; prices in US dollars per token, None where unknown (the map's 0 means unknown)."""
+
+    window: int = DEFAULT_WINDOW
+    max_output: int | None = None
+    input_price: float | None = None
+    output_price: float | None = None
+    cache_read_price: float | None = None
+    cache_write_price: float | None = None
+    known: bool = False
+
+    def cost(self, usage: Usage) -> float | None:
+        """What `usage` cost in US dollars, or None where a price is unknown."""
+        if self.input_price is None or self.output_price is None:
+            return None
+        read_price = self.input_price if self.cache_read_price is None else self.cache_read_price
+        write_price = self.input_price if self.cache_write_price is None else self.cache_write_price
+        plain = usage.total_input - usage.cache_read - usage.cache_write
+        return (
+            plain * self.input_price
+            + usage.cache_read * read_price
+            + usage.cache_write * write_price
+            + usage.output * self.output_price
+        )
+
+
+@cache
+def model_facts(model: str) -> ModelFacts:
+    """The facts of a model by its litellm name, with or without the vendor's prefix."""
+    for name in dict.fromkeys((model, model.partition("/")[2], model.rpartition("/")[2])):
+        entry = _entry(name) if name else None
+        if entry is not None:
+            return _facts(entry)
+    return ModelFacts()
+
+
+def is_listed(text: str) -> bool:
+    """Whether the map holds this model name, or a provider of this name."""
+    quoted = json.dumps(text).encode()
+    return _position(b"\n    " + quoted + b": {") >= 0 or _position(b'"litellm_provider": ' + quoted) >= 0
+
+
+def _entry(name: str) -> dict[str, Any] | None:
+    key = b"\n    " + json.dumps(name).encode() + b": "
+    start = _position(key)
+    if start < 0:
+        return None
+    with _open_map() as data:
+        text = data[start + len(key) : start + len(key) + 16_384].decode("utf-8", "replace")
+    entry, _ = json.JSONDecoder().raw_decode(text)
+    return entry if isinstance(entry, dict) else None
+
+
+def _position(needle: bytes) -> int:
+    if _map_path() is None:
+        return -1
+    with _open_map() as data:
+        return data.find(needle)
+
+
+def _open_map() -> mmap.mmap:
+    path = _map_path()
+    assert path is not None
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+@cache
+def _map_path() -> Path | None:
+    """The map beside litellm's code, found without importing it; None where litellm is not installed."""
+    from importlib.util import find_spec
+
+    spec = find_spec("litellm")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        path = Path(folder) / "model_prices_and_context_window_backup.json"
+        if path.is_file():
+            return path
+    return None
+
+
+def _facts(entry: dict[str, Any]) -> ModelFacts:
+    return ModelFacts(
+        window=_positive_int(entry.get("max_input_tokens") or entry.get("max_tokens")) or DEFAULT_WINDOW,
+        max_output=_positive_int(entry.get("max_output_tokens")),
+        input_price=entry.get("input_cost_per_token") or None,
+        output_price=entry.get("output_cost_per_token") or None,
+        cache_read_price=entry.get("cache_read_input_token_cost") or None,
+        cache_write_price=entry.get("cache_creation_input_token_cost") or None,
+        known=True,
+    )
+
+
+def _positive_int(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -1,0 +1,47 @@
+"""The tool `bash`: a shell command in the workspace."""
+
+from __future__ import annotations
+
+from codelet.errors import ToolError
+from codelet.process import Finished, StartError, run
+from codelet.tools.encoding import readable
+from codelet.tools.tool import Progress, ToolContext, ToolOutput
+
+_OUTPUT_LIMIT = 30_000
+_LONGEST = 600.0
+
+
+async def bash(context: ToolContext, progress: Progress, *, command: str, timeout: float = 120) -> ToolOutput:
+    """Run a shell command in the workspace. No stdin; what it leaves in the background is ended.
+
+    timeout: seconds, at most 600
+    """
+    seconds = min(max(timeout, 0.1), _LONGEST)
+    if not command.strip():
+        raise ToolError("the command is empty")
+    try:
+        done = await run(
+            context.wrap_command(command) if context.wrap_command else command,
+            cwd=context.workspace,
+            environment=context.environment,
+            timeout=seconds,
+            output_limit=_OUTPUT_LIMIT,
+            on_output=progress,
+        )
+    except StartError as error:
+        raise ToolError(str(error)) from error
+    return ToolOutput(_text(done, seconds), failed=done.timed_out or done.exit_code != 0)
+
+
+def _text(done: Finished, seconds: float) -> str:
+    # A NUL is legal in JSON, but several servers refuse it.
+    parts = [readable(done.output).replace("\0", "\N{REPLACEMENT CHARACTER}").rstrip("\n")]
+    if done.timed_out:
+        parts.append(f"[timed out after {seconds:g} s; it and all its processes were ended]")
+    elif done.exit_code < 0:
+        parts.append(f"[ended by signal {-done.exit_code}]")
+    else:
+        parts.append(f"[exit code {done.exit_code}]")
+    if done.background:
+        parts.append("[it left processes in the background; they were ended]")
+    return "\n".join(part for part in parts if part)

@@ -1,0 +1,128 @@
+"""Text from a file's bytes, and back without the loss of a byte."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codelet.errors import ToolError
+
+SAMPLE = 8192
+"""So many bytes from the start of a file decide whether it is text."""
+
+_BOMS = (
+    (b"\xef\xbb\xbf", "utf-8"),
+    (b"\xff\xfe\x00\x00", "utf-32-le"),
+    (b"\x00\x00\xfe\xff", "utf-32-be"),
+    (b"\xff\xfe", "utf-16-le"),
+    (b"\xfe\xff", "utf-16-be"),
+)
+_CONTROLS = bytes(set(range(32)) - set(b"\b\t\n\f\r\x1b")) + b"\x7f"
+_HIGH = bytes(range(128, 256))
+_KINDS = (
+    (b"\x89PNG", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"%PDF", "a PDF document"),
+    (b"PK\x03\x04", "a ZIP archive"),
+    (b"\x1f\x8b", "gzip data"),
+    (b"\x7fELF", "an ELF program"),
+    (b"SQLite format 3", "an SQLite database"),
+)
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a text is written in its file. `errors` is Python's way to take bytes that do not fit in."""
+
+    codec: str = "utf-8"
+    errors: str = "strict"
+    bom: bytes = b""
+
+
+def kind_of(data: bytes) -> str:
+    """What a binary file is, in words, by its first bytes."""
+    return next((kind for start, kind in _KINDS if data.startswith(start)), "binary data")
+
+
+def with_bom(data: bytes) -> Format | None:
+    """The format that a byte order mark at the start says."""
+    for bom, codec in _BOMS:
+        if data.startswith(bom):
+            return Format(codec, "surrogateescape" if codec == "utf-8" else "surrogatepass", bom)
+    return None
+
+
+def is_binary(data: bytes) -> bool:
+    """Whether the start of a file looks like no text: a NUL, control characters, mostly invalid UTF-8."""
+    sample = data[:SAMPLE]
+    if with_bom(sample):
+        return False
+    if b"\0" in sample:
+        return True
+    if 10 * (len(sample) - len(sample.translate(None, _CONTROLS))) > len(sample):
+        return True
+    return 2 * _invalid(sample) > len(sample)
+
+
+def decode(data: bytes) -> tuple[str, Format] | None:
+    """The text, and the format that gives the same bytes again; None for what is binary.
+
+    UTF-8, what a byte order mark says, UTF-8 with a few stray bytes, else Latin-1.
+    """
+    if is_binary(data):
+        return None
+    marked = with_bom(data)
+    tries = [marked] if marked else [Format(), _guess(data)]
+    for form in tries:
+        try:
+            text = data[len(form.bom) :].decode(form.codec, form.errors)
+        except UnicodeDecodeError:
+            continue
+        if not marked or encode(text, form) == data:
+            return text, form
+    return None
+
+
+def encode(text: str, form: Format) -> bytes:
+    """The bytes of a text in a format. Raises ToolError for a character that it cannot hold."""
+    try:
+        return form.bom + text.encode(form.codec, form.errors)
+    except UnicodeEncodeError as error:
+        character = text[error.start]
+        raise ToolError(
+            f"the file is written in {form.codec}, which has no {character!r} (U+{ord(character):04X}): "
+            "leave that character out, or convert the file to UTF-8 first"
+        ) from error
+
+
+def must_be_text(text: str, what: str) -> None:
+    """Raises ToolError for half of a surrogate pair, which no file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ToolError(f"{what} contains half of a surrogate pair at character {error.start}") from error
+
+
+def readable(text: str) -> str:
+    """The text with a replacement character for what is no character."""
+    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
+
+
+def decode_part(data: bytes) -> str:
+    """A part of a file for reading only, whatever it holds."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        form = _guess(data)
+        return data.decode(form.codec, "replace")
+
+
+def _invalid(data: bytes) -> int:
+    """How many bytes are not UTF-8; a character cut off at the end counts, too."""
+    return len(data.decode("utf-8", "surrogateescape")) - len(data.decode("utf-8", "ignore"))
+
+
+def _guess(data: bytes) -> Format:
+    """For what is not UTF-8 throughout: mostly UTF-8 with stray bytes, or Latin-1."""
+    whole = len(data.decode("utf-8", "ignore")) - len(data.translate(None, _HIGH))
+    return Format("utf-8", "surrogateescape") if whole > _invalid(data) else Format("latin-1")

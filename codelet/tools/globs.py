@@ -1,0 +1,102 @@
+"""Globs as regular expressions that match in linear time.
+
+`*` and `?` stay within one part of a path, `**` spans parts, `[…]` and `{a,b}` are known. Without a slash a
+glob is for the file's name, at any depth; with one it is for the path from the folder searched.
+"""
+
+from __future__ import annotations
+
+import re
+
+from codelet.errors import ToolError
+
+_MOST_ALTERNATIVES = 64
+_MOST_SPANS = 3
+
+
+def to_regex(glob: str) -> str:
+    """A regular expression that matches whole paths relative to the folder searched. Raises ToolError."""
+    return "(?:" + "|".join(_path_regex(plain) for plain in expand(glob)) + r")\Z"
+
+
+def names(glob: str) -> list[str]:
+    """Globs for the file's name alone, one of which everything that `glob` finds must match."""
+    return sorted({plain.rpartition("/")[2].replace("**", "*") or "*" for plain in expand(glob)})
+
+
+def expand(glob: str) -> list[str]:
+    """The globs without braces that one with braces stands for. Raises ToolError for too many."""
+    done, waiting = [], [glob]
+    while waiting:
+        plain = waiting.pop()
+        braces = _innermost(plain)
+        if braces is None:
+            done.append(plain)
+        else:
+            start, end = braces
+            parts = plain[start + 1 : end].split(",")
+            waiting += [plain[:start] + part + plain[end + 1 :] for part in reversed(parts)]
+        if len(done) + len(waiting) > _MOST_ALTERNATIVES:
+            raise ToolError(f"the glob {glob!r} has too many alternatives: use a simpler one")
+    return done
+
+
+def _innermost(glob: str) -> tuple[int, int] | None:
+    """Where the first pair of braces without another inside stands."""
+    match = re.search(r"\{[^{}]*\}", glob)
+    return (match.start(), match.end() - 1) if match else None
+
+
+def _path_regex(glob: str) -> str:
+    anchored = "/" in glob.rstrip("/")
+    parts = [part for part in glob.split("/") if part not in ("", ".")]
+    if not anchored and parts != ["**"]:
+        parts.insert(0, "**")
+    # Two spans beside each other are one; several apart multiply the ways to match.
+    parts = [part for at, part in enumerate(parts) if part != "**" or at == 0 or parts[at - 1] != "**"]
+    if parts.count("**") > _MOST_SPANS:
+        raise ToolError(f"the glob {glob!r} has more than {_MOST_SPANS} times '**': use a simpler one")
+    text = ""
+    for at, part in enumerate(parts):
+        last = at == len(parts) - 1
+        if part == "**":
+            text += ".+" if last else "(?:[^/]+/)*"
+        else:
+            text += _part_regex(part) + ("" if last else "/")
+    return text
+
+
+def _part_regex(part: str) -> str:
+    """One part of a path. All stars but the last take the first match and never give it back."""
+    first, *rest = _chunks(part)
+    if not rest:
+        return first
+    middle = "".join(f"(?>[^/]*?{chunk})" for chunk in rest[:-1])
+    return f"{first}{middle}[^/]*{rest[-1]}"
+
+
+def _chunks(part: str) -> list[str]:
+    """What stands between the stars, each as a regular expression."""
+    chunks = [""]
+    for token in re.findall(r"\*+|\?|\[!?\]?[^\]]*\]|\\.|.", part, re.DOTALL):
+        if token[0] == "*":
+            chunks.append("")
+        elif token == "?":
+            chunks[-1] += "[^/]"
+        elif len(token) > 2 and token[0] == "[":
+            chunks[-1] += _class(token[1:-1])
+        else:
+            chunks[-1] += re.escape(token[-1])
+    return chunks
+
+
+def _class(inner: str) -> str:
+    negated = inner[0] in "!^"
+    body = inner[1:] if negated else inner
+    escaped = body.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace("^", "\\^")
+    text = f"(?!/)[{'^' if negated else ''}{escaped}]"
+    try:
+        re.compile(text)
+    except re.error:
+        return re.escape(f"[{inner}]")
+    return text

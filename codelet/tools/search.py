@@ -1,0 +1,170 @@
+"""Searches a tree for `grep` and `find`: with ripgrep where there is one, else with the built-in search.
+
+Both give the same: regular files in the order of their names folder by folder, hidden ones too, without what
+.gitignore excludes, without the folders of version control, without following links.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from codelet.errors import ToolError
+from codelet.process import StartError, capture, find_program
+from codelet.tools import files, globs
+from codelet.tools.tool import ToolContext
+
+_TIMEOUT = 20.0
+_MOST_BYTES = 4 << 20
+_LINE_COLUMNS = 2000
+_COMMON = (
+    *("--no-config", "--color=never", "--sort=path", "--null", "--hidden", "--no-require-git"),
+    *("--no-ignore-dot", "--no-ignore-global", "--no-messages", "--no-follow"),
+    *("--glob=!.git", "--glob=!.hg", "--glob=!.jj", "--glob=!.svn"),
+)
+_LINES = (
+    *("--line-number", "--with-filename", "--no-heading", "--crlf", "--engine=auto", "--max-columns-preview"),
+    f"--max-columns={_LINE_COLUMNS}",
+)
+_NO_REGEX = re.compile(rb"regex parse error|regex could not be compiled|error compiling pattern")
+_HIT = re.compile(rb"([^\0]+)\0(\d+)([:-])(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Query:
+    """What to search: a resolved file or folder, a glob of paths in it, and for lines an expression.
+
+    `pattern` None asks for the files themselves. `most` is how many hits the caller can use.
+    """
+
+    root: Path
+    glob: str | None = None
+    pattern: str | None = None
+    ignore_case: bool = False
+    around: int = 0
+    literal: bool = False
+    most: int = 1000
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A matching line, or with `match` False one of context; for a search of files, a file with line 0."""
+
+    path: str
+    line: int = 0
+    match: bool = True
+    text: bytes = b""
+
+
+@dataclass(frozen=True)
+class Result:
+    """The hits in order. `stopped` says why the search ended early, if it did.
+
+    `literal` says that the pattern is no valid expression and was searched as it stands.
+    """
+
+    hits: list[Hit]
+    stopped: str = ""
+    literal: bool = False
+
+
+def root_of(context: ToolContext, path: str) -> Path:
+    """The resolved file or folder to search. Raises ToolError where there is none to read."""
+    root = files.resolve(context, path)
+    name = files.shown(context, root)
+    try:
+        is_folder = stat.S_ISDIR(root.stat().st_mode)
+    except OSError as error:
+        raise files.failure(error, name) from error
+    if not is_folder:
+        files.open_regular(root, name).close()
+    elif not os.access(root, os.R_OK | os.X_OK):
+        raise ToolError(f"permission denied: {name}")
+    return root
+
+
+async def search(query: Query) -> Result:
+    """Search with what there is. Raises ToolError."""
+    program = find_program("rg")
+    return await (ripgrep(query, program) if program else builtin(query))
+
+
+async def ripgrep(query: Query, program: str) -> Result:
+    """Search with ripgrep."""
+    return await _search(query, lambda asked: _ripgrep_argv(asked, program))
+
+
+async def builtin(query: Query) -> Result:
+    """Search with our own program."""
+    return await _search(query, _builtin_argv)
+
+
+def _ripgrep_argv(query: Query, program: str) -> list[str]:
+    argv = [program, *_COMMON]
+    if query.glob and not query.root.is_file():
+        # ripgrep's own --glob brings back what .gitignore excludes; a file type narrows by the name alone.
+        argv += [f"--type-add=wanted:{name}" for name in globs.names(query.glob)]
+        argv.append("--type=wanted")
+    if query.pattern is None:
+        argv.append("--files")
+    else:
+        argv += [*_LINES, f"--context={query.around}", f"--regexp={query.pattern}"]
+        argv += ["--ignore-case"] if query.ignore_case else []
+        argv += ["--fixed-strings"] if query.literal else []
+    return [*argv, "--", str(query.root)]
+
+
+def _builtin_argv(query: Query) -> list[str]:
+    request = {
+        "sys_path": sys.path,
+        "root": str(query.root),
+        "include": globs.to_regex(query.glob) if query.glob else None,
+        "pattern": query.pattern,
+        "ignore_case": query.ignore_case,
+        "around": query.around,
+        "literal": query.literal,
+        "most": query.most,
+    }
+    return [sys.executable, "-I", str(Path(__file__).with_name("search_child.py")), json.dumps(request)]
+
+
+async def _search(query: Query, argv_for: Callable[[Query], list[str]]) -> Result:
+    cwd = query.root if query.root.is_dir() else query.root.parent
+    try:
+        done = await capture(argv_for(query), cwd=cwd, timeout=_TIMEOUT, limit=_MOST_BYTES)
+    except StartError as error:
+        raise ToolError(f"the search could not start: {error}") from error
+    if done.exit_code == 2 and _NO_REGEX.search(done.stderr) and not query.literal:
+        found = await _search(replace(query, literal=True), argv_for)
+        return replace(found, literal=True)
+    if done.exit_code > 1 and not done.stdout:
+        reason = done.stderr.decode(errors="replace").strip().splitlines()
+        if reason:
+            raise ToolError(f"the search failed: {reason[0][:300]}")
+    stopped = "it found very much" if done.cut else f"it took {_TIMEOUT:g} s" if done.timed_out else ""
+    return Result(list(_hits(done.stdout, query)), stopped)
+
+
+def _hits(output: bytes, query: Query) -> Iterator[Hit]:
+    wanted = re.compile(globs.to_regex(query.glob)) if query.glob and not query.root.is_file() else None
+    start = len(str(query.root).rstrip("/")) + 1
+
+    def is_wanted(path: str) -> bool:
+        return wanted is None or wanted.match(path[start:]) is not None
+
+    if query.pattern is None:
+        # What follows the last NUL is a name that was cut off.
+        for name in output.split(b"\0")[:-1]:
+            if is_wanted(path := os.fsdecode(name)):
+                yield Hit(path)
+        return
+    for line in output.split(b"\n")[:-1]:
+        found = _HIT.fullmatch(line)
+        if found and is_wanted(path := os.fsdecode(found[1])):
+            yield Hit(path, int(found[2]), found[3] == b":", found[4].removesuffix(b"\r"))

@@ -1,0 +1,187 @@
+"""The agent loop: one turn, as an async generator of events.
+
+A turn is steps: one model request each, then the tool calls that it asks for. The assistant message and a
+placeholder result for each of its calls are put into the list together, so there is no moment at which a
+cancel leaves a call without its result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from codelet import events, prompt
+from codelet.calls import CallRunner, Toolbox
+from codelet.errors import LimitReached, ProviderError
+from codelet.messages import Message, assistant, tool_result
+from codelet.providers.base import Provider, Request
+from codelet.record import Record
+from codelet.reminders import zones
+from codelet.reply import Reply
+from codelet.tokens.usage import Usage
+
+_UNUSABLE_STEPS = 5
+
+
+class Limits(Record):
+    """Bounds that the user set: steps of a turn, output tokens, dollars and seconds. None is no bound."""
+
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    timeout: float | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Turn:
+    """What one turn works with and what it has come to. `messages` is the session's own list.
+
+    `renew_tail` brings the volatile reminders up to date before each request; `spent` tells the session's
+    output tokens and cost so far; `report` is called with each step's usage.
+    """
+
+    messages: list[Message]
+    provider: Provider
+    system: str
+    toolbox: Toolbox
+    limits: Limits
+    renew_tail: Callable[[], list[events.Event]]
+    spend: Callable[[Usage], events.UsageReport]
+    exceeded: Callable[[], str | None]
+    max_output: int | None = None
+    call_ids: set[str] = field(default_factory=set)
+    steps: int = 0
+    usage: Usage = field(default_factory=Usage)
+    reply: Reply | None = None
+    calls: CallRunner | None = None
+    unusable_steps: int = 0
+    open: bool = True
+
+    def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
+        """The turn's last event."""
+        self.open = False
+        return events.TurnEnd(reason, self.steps, self.usage, error)
+
+    def settle(self, note: str) -> events.Interrupted:
+        """Leave a valid list that says what happened: partial text kept, open calls answered."""
+        receipt = events.Interrupted((), (), ())
+        if self.reply is not None:
+            if self.reply.text.strip():
+                zones.insert(self.messages, [assistant(f"{self.reply.text}\n\n{note}")])
+            self.reply = None
+        if self.calls is not None:
+            receipt = self.calls.settle()
+            self.calls = None
+        self.open = False
+        return receipt
+
+
+async def run_turn(turn: Turn) -> AsyncGenerator[events.Event, None]:
+    """Steps until the model stops calling tools, or something else ends the turn.
+
+    Raises what ended it early, after the list is settled and its TurnEnd is out: CancelledError, ProviderError
+    or LimitReached.
+    """
+    try:
+        while turn.open:
+            async with aclosing(_run_step(turn)) as step:
+                async for event in step:
+                    yield event
+        yield turn.end("done")
+    except asyncio.CancelledError:
+        yield turn.settle(prompt.INTERRUPTED_TEXT)
+        yield turn.end("interrupted")
+        raise
+    except ProviderError as error:
+        turn.settle(prompt.CUT_TEXT.format(reason=error))
+        yield turn.end("failed", str(error))
+        raise
+    except LimitReached as error:
+        turn.settle(prompt.CUT_TEXT.format(reason=error))
+        yield turn.end("limit", str(error))
+        raise
+    finally:
+        turn.settle(prompt.INTERRUPTED_TEXT)
+
+
+async def _run_step(turn: Turn) -> AsyncGenerator[events.Event, None]:
+    _check_limits(turn)
+    for event in turn.renew_tail():
+        yield event
+    turn.steps += 1
+    yield events.StepStart(turn.steps)
+    reply = turn.reply = Reply()
+    async with aclosing(turn.provider.stream(_request(turn))) as chunks:
+        async for chunk in chunks:
+            shown = reply.add(chunk)
+            if shown is not None:
+                yield shown
+    _take_in(turn, reply)
+    if reply.usage is not None:
+        turn.usage += reply.usage
+        yield turn.spend(reply.usage)
+    if turn.calls is not None:
+        async with aclosing(turn.calls.run()) as results:
+            async for event in results:
+                yield event
+        _after_calls(turn)
+    else:
+        _after_answer(turn, reply)
+
+
+def _request(turn: Turn) -> Request:
+    return Request(
+        system=turn.system,
+        messages=turn.messages,
+        tail=zones.tail_length(turn.messages),
+        tools=turn.toolbox.schemas,
+        max_output=turn.max_output,
+    )
+
+
+def _take_in(turn: Turn, reply: Reply) -> None:
+    """Put the finished reply into the list, together with a placeholder result for each call."""
+    calls = reply.calls(turn.call_ids)
+    turn.reply = None
+    if not calls and not reply.text:
+        return
+    message = reply.message(calls, turn.provider.origin)
+    placeholders = [tool_result(call["id"], prompt.INTERRUPTED) for call in calls]
+    place = zones.insert(turn.messages, [message, *placeholders])
+    if not calls:
+        return
+    positions = {call["id"]: place + 1 + number for number, call in enumerate(calls)}
+
+    def answer(call_id: str, text: str) -> None:
+        turn.messages[positions[call_id]] = tool_result(call_id, text)
+
+    turn.calls = CallRunner(calls, turn.toolbox, answer, cut=reply.finish == "length")
+
+
+def _after_calls(turn: Turn) -> None:
+    assert turn.calls is not None
+    turn.unusable_steps = turn.unusable_steps + 1 if turn.calls.all_unusable else 0
+    turn.calls = None
+    if turn.unusable_steps >= _UNUSABLE_STEPS:
+        raise LimitReached(
+            f"the model made unusable tool calls in {_UNUSABLE_STEPS} steps in a row; try another --model"
+        )
+
+
+def _after_answer(turn: Turn, reply: Reply) -> None:
+    turn.open = False
+    if reply.finish == "length":
+        raise LimitReached("the answer reached the model's output limit")
+    if reply.finish == "refused":
+        raise ProviderError("the provider's content filter stopped the answer")
+    if (passed := turn.exceeded()) is not None:
+        raise LimitReached(passed)
+
+
+def _check_limits(turn: Turn) -> None:
+    if turn.limits.max_turns is not None and turn.steps >= turn.limits.max_turns:
+        raise LimitReached(f"the limit of {turn.limits.max_turns} turns is reached (--max-turns)")
+    if (passed := turn.exceeded()) is not None:
+        raise LimitReached(passed)

@@ -1,0 +1,49 @@
+"""How many tokens the first request spends before the user's words: the system prompt and the tools.
+
+Use: python -m scripts.bench.prompt_size
+
+Counted with o200k_base in a request that was really sent, for both wires; nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from scripts.bench.child import Row, codelet_command, place, show
+from scripts.bench.count_tokens import tokens
+from tests.support.program import run
+from tests.support.script import Reply
+from tests.support.server import ModelServer
+
+
+def measure(wire: str) -> list[Row]:
+    with place() as where, ModelServer([Reply("ok")]) as server:
+        base = server.openai if wire == "openai" else server.anthropic
+        arguments = ["--model", f"{wire}/scripted", "--api-base", base, "-p", "say hello"]
+        run(*arguments, cwd=where.cwd, env=where.environment(), command=codelet_command())
+        request = server.requests[0].json
+    messages = request["messages"]
+    if wire == "openai":
+        system, messages = messages[0]["content"], messages[1:]
+    else:
+        parts = request["system"]
+        system = parts if isinstance(parts, str) else "".join(part["text"] for part in parts)
+    tools = json.dumps(request["tools"])
+    both = tokens(system) + tokens(tools)
+    return [
+        Row(f"{wire}: system prompt", "tokens", [tokens(system)]),
+        Row(f"{wire}: {len(request['tools'])} tools", "tokens", [tokens(tools)]),
+        Row(f"{wire}: system prompt and tools", "tokens", [both], promise=1299),
+        Row(f"{wire}: messages (prompt and reminders)", "tokens", [tokens(json.dumps(messages))]),
+    ]
+
+
+def main() -> int:
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    return show([row for wire in ("openai", "anthropic") for row in measure(wire)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""Fixtures that all tests share. Programs that are not there skip the tests that need them, by name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import repo as repositories
+from tests.support.certificates import Certificates, make_certificates
+from tests.support.program import ROOT
+from tests.support.proxy import Proxy
+from tests.support.script import Script
+from tests.support.server import ModelServer
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(*programs): skip where one of these programs is not installed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for mark in item.iter_markers("needs"):
+            missing = [name for name in mark.args if shutil.which(name) is None]
+            if missing:
+                item.add_marker(pytest.mark.skip(reason=f"needs the program {', '.join(missing)}"))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """An empty home directory."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A git repository with one commit."""
+    return repositories.plain(tmp_path / "repo")
+
+
+@pytest.fixture
+def model_server() -> Iterator[ModelServer]:
+    """A model server on loopback; give it a script by setting `model_server.script`."""
+    script: Script = ()
+    with ModelServer(script) as server:
+        yield server
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    with Proxy() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """A throw-away authority and a server certificate for loopback."""
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of cases and transcripts beside the repository; the test skips where it is absent."""
+    folder = Path(os.environ.get("CODELET_SHARED", ROOT.parent / "shared"))
+    if not folder.is_dir():
+        pytest.skip(f"needs the shared folder {folder} (set CODELET_SHARED)")
+    return folder

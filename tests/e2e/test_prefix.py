@@ -1,0 +1,95 @@
+"""What a turn costs at the provider's cache: each request's bytes go on where the one before ended."""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Codelet
+from tests.support import repo as repositories
+from tests.support.bodies import field, stable_prefix, system_bytes
+from tests.support.script import Call, Reply, Tokens
+from tests.support.server import Recorded
+
+STEPS = 200
+
+
+def long_turn(request: Recorded) -> Reply:
+    """Two hundred steps of reading, at times with a search beside it; usage grows; then an answer."""
+    number = request.number
+    if number >= STEPS:
+        return Reply("Done.")
+    calls = [Call(f"call-{number}", "read", {"path": "app.py", "offset": 1}, (4, 9))]
+    if number % 3 == 0:
+        calls.append(Call(f"more-{number}", "grep", {"pattern": f"hello{number % 7}"}))
+    usage = Tokens(1000 + 700 * number, cache_read=600 * number, output=40)
+    return Reply(f"Step {number}. ", reasoning="on" if number % 2 else (), calls=calls, usage=usage)
+
+
+def assert_prefixes(requests: list[Recorded]) -> None:
+    for before, after in pairwise(requests):
+        prefix = stable_prefix(before)
+        assert stable_prefix(after).startswith(prefix), f"request {after.number} does not go on from the last"
+        assert len(stable_prefix(after)) > len(prefix)
+
+
+def test_two_hundred_steps_extend_one_prefix(codelet_on_each_wire: Codelet):
+    codelet = codelet_on_each_wire
+    codelet.server.script = long_turn
+    done = codelet("-p", "go", "--max-turns", "250", timeout=100)
+    assert done.exit == 0, done.err
+    requests = codelet.server.requests
+    assert len(requests) == STEPS + 1
+    assert_prefixes(requests)
+    assert len({field(request, "tools") for request in requests}) == 1
+    assert len({system_bytes(request) for request in requests}) == 1
+    assert len({request.connection for request in requests}) == 1, "one connection is kept open"
+    for request in requests:
+        text = request.body.decode()
+        assert text.count("type:gitStatus -->") <= 1
+        assert text.count("type:tokenStatus -->") == 1
+        assert text.count("type:environment -->") == 1
+
+
+def test_anthropic_gets_a_cache_mark_before_the_volatile_reminders(codelet: Codelet):
+    codelet.wire = "anthropic"
+    codelet.server.script = lambda request: long_turn(request) if request.number < 3 else Reply("Done.")
+    assert codelet("-p", "go").exit == 0
+    for request in codelet.server.requests:
+        marks = request.body.count(b'"cache_control"')
+        assert 1 <= marks <= 4
+        blocks = [block for message in request.json["messages"] for block in message["content"]]
+        marked = [place for place, block in enumerate(blocks) if "cache_control" in block]
+        volatile = [place for place, block in enumerate(blocks) if "type:tokenStatus -->" in json.dumps(block)]
+        assert marked[-1] < volatile[0]
+        assert marked[-1] >= len(blocks) - 3
+
+
+def test_tools_and_system_prompt_are_the_same_bytes_in_the_next_session(codelet_on_each_wire: Codelet, tmp_path: Path):
+    codelet = codelet_on_each_wire
+    codelet.server.script = lambda request: Reply("ok")
+    other = repositories.plain(tmp_path / "other place", {"x.txt": "x"})
+    codelet("-p", "one", env={"PYTHONHASHSEED": "1"})
+    codelet("-p", "two", cwd=other, env={"PYTHONHASHSEED": "2", "LANG": "C", "TERM": "dumb"})
+    codelet("-p", "three", stdin=b"more", env={"EXTRA": str(os.getpid())})
+    first, *others = codelet.server.requests
+    for request in others:
+        assert field(request, "tools") == field(first, "tools") != b""
+        assert system_bytes(request) == system_bytes(first) != b""
+
+
+@pytest.mark.parametrize("reply", [Reply("one"), Reply("x", calls=[Call("c", "read", {"path": "app.py"})])])
+def test_a_later_turn_extends_the_prefix_too(codelet_on_each_wire: Codelet, reply: Reply):
+    codelet = codelet_on_each_wire
+    codelet.server.script = [reply, Reply("two"), Reply("three"), Reply("four")]
+    with codelet.terminal() as terminal:
+        for prompt, last in (("first", 1), ("second", 2), ("third", 3)):
+            terminal.settle()
+            terminal.line(prompt)
+            codelet.server.wait_for(last).done.wait(10)
+        terminal.settle()
+    assert_prefixes(codelet.server.requests)

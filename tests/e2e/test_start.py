@@ -1,0 +1,108 @@
+"""What a one-shot run loads and costs up to its first request, and how big that request is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import KEYS, Codelet
+from tests.support.program import ROOT, Finished, run
+from tests.support.script import Call, Reply
+from tests.support.server import Recorded
+
+# No module of codelet is touched: the interpreter itself is asked, at its start, to write down what it has
+# loaded when the server says that the request is there.
+SITE = """
+import os, signal, sys
+
+def write_down(number, frame):
+    with open(os.environ["LOADED"], "w") as file:
+        file.write("\\n".join(sorted(sys.modules)))
+    os.rename(os.environ["LOADED"], os.environ["LOADED"] + ".done")
+
+signal.signal(signal.SIGUSR1, write_down)
+with open(os.environ["LOADED"] + ".pid", "w") as file:
+    file.write(str(os.getpid()))
+"""
+HEAVY = ("litellm", "openai", "tiktoken", "prompt_toolkit", "rich", "git", "pydantic", "msgspec", "psutil")
+HEAVY_TOO = ("tree_sitter", "pathspec", "httpx", "requests", "aiohttp", "numpy", "yaml", "jinja2")
+
+
+@pytest.mark.parametrize("extra", [[], ["--output-format", "stream-json"], ["--yes", "--timeout", "20"]])
+def test_no_heavy_module_is_loaded_when_the_first_request_has_left(
+    codelet_on_each_wire: Codelet, tmp_path: Path, extra: list[str]
+):
+    codelet = codelet_on_each_wire
+    (codelet.cwd / "CLAUDE.md").write_text("Be brief.\n")
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(SITE)
+    note = tmp_path / "loaded"
+    finished = note.with_suffix(".done")
+
+    def look(request: Recorded) -> None:
+        os.kill(int(note.with_suffix(".pid").read_text()), signal.SIGUSR1)
+        end = time.monotonic() + 10
+        while not finished.exists() and time.monotonic() < end:
+            time.sleep(0.005)
+
+    codelet.server.on_request = look
+    codelet.server.script = [Reply("ok")]
+    environment = {"PYTHONPATH": f"{site}{os.pathsep}{ROOT}", "LOADED": str(note)}
+    done = codelet("-p", "go", *extra, env=environment)
+    assert done.exit == 0, done.err
+    loaded = {name.partition(".")[0] for name in finished.read_text().split()}
+    assert "codelet" in loaded
+    assert loaded.isdisjoint(HEAVY + HEAVY_TOO), loaded & {*HEAVY, *HEAVY_TOO}
+
+
+@pytest.mark.parametrize("flag", ["--version", "--help"])
+def test_version_and_help_load_next_to_nothing(tmp_path: Path, flag: str):
+    command = (sys.executable, "-X", "importtime", "-m", "codelet")
+    done = run(flag, cwd=tmp_path, home=tmp_path, command=command)
+    assert done.exit == 0
+    assert done.out.strip()
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.err.splitlines()}
+    assert "codelet" in loaded
+    assert loaded.isdisjoint({*HEAVY, *HEAVY_TOO, "ssl"}), loaded
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is counted as on Linux")
+def test_peak_memory_of_a_one_shot_run_is_under_50_mb(codelet_on_each_wire: Codelet):
+    codelet = codelet_on_each_wire
+    calls = [Call("a", "read", {"path": "app.py"}), Call("b", "grep", {"pattern": "hello"})]
+    codelet.server.script = [Reply(calls=calls), Reply(["A long answer. "] * 2000)]
+    done: Finished = codelet("-p", "go", measure=True)
+    assert done.exit == 0, done.err
+    assert 5_000 < done.peak_kib < 50_000
+
+
+def test_system_prompt_and_tools_are_under_1300_tokens(codelet: Codelet, tmp_path: Path):
+    """Counted with o200k_base, from the file that litellm brings along: nothing is downloaded."""
+    codelet.server.script = [Reply("ok")]
+    assert codelet("-p", "go").exit == 0
+    request = codelet.server.requests[0].json
+    text = request["messages"][0]["content"] + json.dumps(request["tools"])
+    counter = ROOT / "scripts" / "bench" / "count_tokens.py"
+    counted = run(str(counter), cwd=tmp_path, home=tmp_path, command=(sys.executable,), stdin=text.encode())
+    assert 300 < int(counted.out) < 1300
+
+
+def test_the_answer_is_followed_by_the_exit_at_once(codelet: Codelet):
+    """The promise is 20 ms on a quiet machine; here, beside other tests, only an idle wait would be seen."""
+    waits = []
+    for _ in range(5):
+        codelet.server.requests.clear()
+        codelet.server.script = [Reply("ok")]
+        done = codelet("-p", "go", env=KEYS)
+        assert done.exit == 0
+        sent = codelet.server.requests[0].sent
+        assert sent is not None
+        waits.append(time.monotonic() - sent)
+    assert min(waits) < 0.2

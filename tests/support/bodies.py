@@ -1,0 +1,68 @@
+"""Looks into recorded request bodies as bytes: what a provider's prompt cache sees."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from tests.support.server import Recorded
+
+_TAIL = re.compile(rb"<system-reminder>\\n<!-- type:(?:gitStatus|tokenStatus|plan|facts|tasks) -->")
+_MARK = re.compile(rb',\s*"cache_control":\s*\{[^{}]*\}|"cache_control":\s*\{[^{}]*\},\s*')
+_OPENINGS = (b'{"role":"user","content":[', b'{"role": "user", "content": [')
+
+
+def without_marks(raw: bytes) -> bytes:
+    """The body without the provider's cache marks."""
+    return _MARK.sub(b"", raw)
+
+
+def stable_prefix(recorded: Recorded) -> bytes:
+    """The body up to the volatile reminders at its end, or all messages where there are none."""
+    raw = without_marks(recorded.body)
+    found = [match.start() for match in _TAIL.finditer(raw)]
+    if found:
+        start = raw.rfind(b"{", 0, found[0])
+        prefix = raw[:start].rstrip(b", ")
+        for opening in _OPENINGS:  # a message opened for the reminders alone
+            prefix = prefix.removesuffix(opening)
+        return prefix.rstrip(b", ")
+    start, end = _span(raw, "messages")
+    return raw[: start + len(raw[start:end].rstrip(b"] \n"))]
+
+
+def field(recorded: Recorded, name: str) -> bytes:
+    """The bytes of a field at the top of the body, cache marks left out; empty where it is missing."""
+    raw = without_marks(recorded.body)
+    start, end = _span(raw, name)
+    return raw[start:end]
+
+
+def system_bytes(recorded: Recorded) -> bytes:
+    """The bytes of the system prompt, wherever the protocol puts it."""
+    if recorded.anthropic:
+        return field(recorded, "system")
+    messages = field(recorded, "messages").decode()
+    start = messages.index("{")
+    _, end = json.JSONDecoder().raw_decode(messages, start)
+    return messages[start:end].encode()
+
+
+def _span(raw: bytes, name: str) -> tuple[int, int]:
+    """Where the value of a top-level field stands, in bytes; (0, 0) where it is missing."""
+    text = raw.decode()
+    decoder = json.JSONDecoder()
+    place = 1
+    while True:
+        while text[place] in " ,\n":
+            place += 1
+        if text[place] == "}":
+            return 0, 0
+        key, place = decoder.raw_decode(text, place)
+        place = text.index(":", place) + 1
+        while text[place] in " \n":
+            place += 1
+        _, end = decoder.raw_decode(text, place)
+        if key == name:
+            return len(text[:place].encode()), len(text[:end].encode())
+        place = end

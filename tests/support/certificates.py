@@ -1,0 +1,46 @@
+"""A throw-away certificate authority and a server certificate for loopback, made with the openssl program."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """Files in PEM form; `ca` is what a client must trust."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+    def server_context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, self.key)
+        return context
+
+
+def make_certificates(folder: Path) -> Certificates:
+    """Make both in the folder; the test skips where there is no openssl program."""
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("needs the program openssl")
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run([program, *arguments], cwd=folder, check=True, capture_output=True)
+
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    openssl("req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=test CA")
+    openssl("req", *curve, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
+    extensions = folder / "extensions"
+    extensions.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n")
+    openssl(
+        *("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial"),
+        *("-out", "server.pem", "-days", "2", "-extfile", "extensions"),
+    )
+    return Certificates(folder / "ca.pem", folder / "server.pem", folder / "server.key")

@@ -1,0 +1,83 @@
+"""A fault-free HTTP proxy on loopback: tunnels CONNECT, forwards requests with an absolute address."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Self
+from urllib.parse import urlsplit
+
+from tests.support.server import LoopThread
+
+
+class Proxy:
+    """Records what was asked of it: `targets` as host:port in order, `authorizations` beside them.
+
+    With `password` set it answers 407 to whoever does not send it as Basic credentials (base64 text).
+    """
+
+    def __init__(self, *, password: str | None = None) -> None:
+        self.targets: list[str] = []
+        self.authorizations: list[str | None] = []
+        self._password = password
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self._thread = LoopThread()
+        self._server = self._thread.run(self._listen())
+        self.port: int = self._server.sockets[0].getsockname()[1]
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._thread.loop.call_soon_threadsafe(self._server.close)
+        self._thread.stop()
+
+    async def _listen(self) -> asyncio.Server:
+        return await asyncio.start_server(self._serve, "127.0.0.1", 0)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                await self._handle(reader, writer)
+        finally:
+            writer.close()
+
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        method, target, version = first.split(" ", 2)
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        address = urlsplit(target)
+        where = target if method == "CONNECT" else address.netloc
+        self.targets.append(where)
+        self.authorizations.append(headers.get("proxy-authorization"))
+        if self._password and headers.get("proxy-authorization") != f"Basic {self._password}":
+            writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\n")
+            writer.write(b"Proxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+            return
+        host, _, port = where.rpartition(":")
+        up_reader, up_writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        if method == "CONNECT":
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
+            path = address.path + (f"?{address.query}" if address.query else "")
+            kept = [line for line in lines if not line.lower().startswith("proxy-")]
+            up_writer.write("\r\n".join([f"{method} {path} {version}", *kept]).encode("latin-1"))
+        try:
+            await asyncio.gather(_pump(reader, up_writer), _pump(up_reader, writer))
+        finally:
+            up_writer.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()

@@ -1,0 +1,155 @@
+"""A real terminal around the program: pexpect holds the pty, pyte draws the screen."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import pexpect
+import pyte
+
+from tests.support.program import CODELET, environment
+
+KEYS = {
+    "enter": "\r",
+    "esc": "\x1b",
+    "ctrl-c": "\x03",
+    "ctrl-d": "\x04",
+    "up": "\x1b[A",
+    "down": "\x1b[B",
+    "tab": "\t",
+    "backspace": "\x7f",
+}
+
+
+class _Screen(pyte.HistoryScreen):
+    """Answers the program's questions about the cursor, as a terminal does."""
+
+    def __init__(self, columns: int, lines: int, answer: Any) -> None:
+        self._answer = answer
+        super().__init__(columns, lines, history=100_000, ratio=0.5)
+
+    def write_process_input(self, data: str) -> None:
+        self._answer(data)
+
+
+class Terminal:
+    """The program in a terminal of a given size. Use as a context manager: leaving it ends the program."""
+
+    def __init__(
+        self,
+        *arguments: str,
+        cwd: Path,
+        home: Path | None = None,
+        env: Mapping[str, str | None] | None = None,
+        columns: int = 80,
+        rows: int = 24,
+        command: Sequence[str] = CODELET,
+    ) -> None:
+        program, *rest = [*command, *arguments]
+        size = (rows, columns)
+        with warnings.catch_warnings():
+            # Newer Pythons warn of forkpty beside threads.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self.child = pexpect.spawn(
+                program, rest, cwd=str(cwd), env=environment(home, env), dimensions=size, timeout=20
+            )
+        self.child.delaybeforesend = None
+        self.raw = b""
+        self._screen = _Screen(columns, rows, self.child.send)
+        self._stream = pyte.ByteStream(self._screen)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.child.close(force=True)
+
+    @property
+    def pid(self) -> int:
+        return int(self.child.pid)
+
+    @property
+    def text(self) -> str:
+        """What stands on the screen, without blanks at the line ends."""
+        return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+
+    @property
+    def scrollback(self) -> str:
+        """What has left the screen at the top, and what stands on it."""
+        width = self._screen.columns
+        past = ["".join(line[x].data for x in range(width)).rstrip() for line in self._screen.history.top]
+        return "\n".join([*past, self.text])
+
+    def pump(self, seconds: float = 0.05) -> bool:
+        """Take in what the program writes within so many seconds; False once it has closed the terminal."""
+        try:
+            data = self.child.read_nonblocking(65536, timeout=seconds)
+        except pexpect.TIMEOUT:
+            return True
+        except pexpect.EOF:
+            return False
+        self.raw += data
+        self._stream.feed(data)
+        return True
+
+    def wait_for(self, text: str, timeout: float = 20.0, *, gone: bool = False) -> str:
+        """Wait until the text is on the screen or above it, or with `gone` no longer on the screen."""
+        end = time.monotonic() + timeout
+        while True:
+            there = text in (self.text if gone else self.scrollback)
+            if there != gone:
+                return self.text
+            if time.monotonic() > end or not self.pump():
+                there = text in (self.text if gone else self.scrollback)
+                if there != gone:
+                    return self.text
+                verb = "stayed on" if gone else "did not come to"
+                raise AssertionError(f"{text!r} {verb} the screen within {timeout} s:\n{self.scrollback}")
+
+    def settle(self, quiet: float = 0.3, timeout: float = 10.0) -> str:
+        """Wait until the program has written nothing for so many seconds; the screen's text."""
+        end = time.monotonic() + timeout
+        size, since = len(self.raw), time.monotonic()
+        while time.monotonic() - since < quiet and time.monotonic() < end and self.pump():
+            if len(self.raw) != size:
+                size, since = len(self.raw), time.monotonic()
+        return self.text
+
+    def type(self, text: str) -> None:
+        """Send characters as a person types them."""
+        self.child.send(text)
+
+    def key(self, name: str) -> None:
+        """Send one key by its name in KEYS."""
+        self.child.send(KEYS[name])
+
+    def line(self, text: str) -> None:
+        """Type a line and press enter."""
+        self.type(text)
+        self.key("enter")
+
+    def resize(self, columns: int, rows: int) -> None:
+        self._screen.resize(rows, columns)
+        self.child.setwinsize(rows, columns)
+
+    def wait_exit(self, timeout: float = 20.0) -> int:
+        """Wait until the program ends; its exit status, negative for a signal."""
+        end = time.monotonic() + timeout
+        while self.pump():
+            if time.monotonic() > end:
+                raise AssertionError(f"the program did not end within {timeout} s:\n{self.text}")
+        while self.child.isalive():
+            if time.monotonic() > end:
+                raise AssertionError(f"the program closed its terminal but lives after {timeout} s")
+            time.sleep(0.01)
+        if self.child.signalstatus is not None:
+            return -int(self.child.signalstatus)
+        return int(self.child.exitstatus)
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
