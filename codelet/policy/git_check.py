@@ -125,7 +125,7 @@ def _worktree(parsed: Parsed, _: Place) -> None:
 
 
 def _config(parsed: Parsed, _: Place) -> None:
-    if not parsed.has("--get", "--get-all") or len(parsed.operands) != 1:
+    if len(parsed.operands) != 1:
         raise RefusedError("git config writes, or shows credentials")
     if not parsed.operands[0].lower().startswith(CONFIG_SECTIONS):
         raise RefusedError(f"{parsed.operands[0]} may hold credentials")
@@ -139,9 +139,15 @@ def _var(parsed: Parsed, _: Place) -> None:
 def _grep(parsed: Parsed, place: Place) -> None:
     """`git grep` reads every tracked file, so the index must not name a secret one."""
     repository = find_repository(place.cwd)
-    index = f"{repository.git_folder}/index" if repository else ""
-    if not Path(index).is_file():
+    git_folder = repository.git_folder if repository else ""
+    given = parsed.operands if parsed.has("-e") else parsed.operands[1:]
+    if any(not Path(place.cwd, path).exists() for path in given):
+        raise RefusedError("git grep in an old revision, whose files are not known")
+    index = f"{git_folder}/index"
+    if not git_folder or any(Path(git_folder).glob("sharedindex.*")):
         raise RefusedError("git grep where the index cannot be looked at")
+    if not Path(index).exists():
+        return
     facts = os.lstat(index)
     if facts.st_size > _INDEX_CAP:
         raise RefusedError("git grep over too large an index to look for secrets first")

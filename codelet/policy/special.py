@@ -126,6 +126,10 @@ def _awk(_: Sequence[str], parsed: Parsed, __: Place) -> None:
     if not parsed.operands:
         raise RefusedError("awk without a program")
     program = parsed.operands[0].replace("||", "  ")
+    pattern, brace, action = program.partition("{")
+    if not set('"/') & set(pattern):
+        # Outside of an action `>` compares; inside, it may write.
+        program = pattern.replace(">", " ") + brace + action
     if _AWK_UNSAFE.search(program) or "\\\n" in program:
         raise RefusedError("this awk program is not known to be read-only")
     for value in parsed.values("-v", "--assign"):

@@ -28,7 +28,7 @@ def matches(word: Word, place: Place) -> list[str]:
     bare = re.sub(r"\[([*?\[])\]", "x", pattern)
     if "[" in bare:
         # What a bracket matches depends on the locale: it may stay if nothing matches its widest reading.
-        widest = re.sub(r"\[(?![*?\[]\]).*", "*", pattern)
+        widest = re.sub(r"\[(?![*?\[]\])(?:[^\]/]*\]|.*)", lambda part: "?" if part[0].endswith("]") else "*", pattern)
         if next(_expand(widest, place), None) is not None:
             raise RefusedError(f"{word.raw}: a pattern with brackets")
         return []
