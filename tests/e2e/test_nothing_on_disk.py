@@ -118,7 +118,7 @@ def test_a_repl_session_opens_nothing_for_writing(codelet: Codelet, tmp_path: Pa
         codelet.server.wait_for(3).started.wait(10)
         terminal.wait_for("never")
         terminal.key("esc")
-        terminal.wait_for("interrupted")
+        terminal.wait_for("stopped")
         terminal.settle()
         terminal.line("continue")
         terminal.wait_for("Second answer.")
