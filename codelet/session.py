@@ -192,26 +192,26 @@ class Session:
 
     async def _turn(self) -> AsyncGenerator[events.Event, None]:
         self.interruption = None
-        yield events.TurnStart(self.turns, self.provider.model)
-        for event in await self._renew_for_turn():
-            yield event
         turn = Turn(
             messages=self.messages,
             provider=self.provider,
             system=self.system_prompt,
             toolbox=self._toolbox,
             limits=self.limits,
+            prepare=self._renew_for_turn,
             renew_tail=self._renew_for_step,
             spend=self._spend,
             exceeded=self._exceeded,
             max_output=self._max_output(),
             call_ids=self._call_ids,
         )
-        async with aclosing(_until(run_turn(turn), self.limits.timeout)) as turn_events:
-            async for event in turn_events:
-                if isinstance(event, events.Interrupted):
-                    self.interruption = event
-                yield event
+        try:
+            yield events.TurnStart(self.turns, self.provider.model)
+            async with aclosing(_until(run_turn(turn), self.limits.timeout)) as turn_events:
+                async for event in turn_events:
+                    yield event
+        finally:
+            self.interruption = turn.receipt
 
     async def _renew_for_turn(self) -> list[events.Event]:
         head, tail = await self._sources.gather(self._toolbox.context.seen)
