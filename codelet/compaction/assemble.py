@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codelet.compaction.gather import Gatherer
-from codelet.compaction.segments import Entry, Segment, render
+from codelet.compaction.segments import Entry, Segment, opening, render
 
 
 @dataclass
@@ -22,8 +22,8 @@ class Block:
     said: list[tuple[tuple[int, int], Entry]] = field(default_factory=list)
 
     def overhead(self) -> int:
-        """Characters that its frame takes."""
-        return 48
+        """Characters that its first line takes."""
+        return len(opening(self.first, self.last)) + 1
 
 
 def message_of(block: Block, gatherer: Gatherer, chosen: Sequence[int], *, note: bool) -> dict[str, Any] | None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from codelet.compaction.assemble import Block
-from codelet.compaction.calls import label_of
+from codelet.compaction.calls import LABEL_LENGTH, label_of
+from codelet.compaction.content import text_of
 from codelet.compaction.gather import Gatherer
 from codelet.compaction.plan import Plan, Subject
 from codelet.compaction.reading import Reading
@@ -34,8 +35,8 @@ def collect(subject: Subject, plan: Plan) -> Collected:
     block: Block | None = None
     for index, reading in enumerate(subject.readings):
         if index in plan.kept:
-            if index in plan.reduced and reading.kind == "user":
-                _from_source(found, index, reading, "from user", "user")
+            if index in plan.reduced:
+                _take_cut(found, index, reading, text_of(plan.kept[index]))
             block = None
             continue
         if index in plan.gone:
@@ -47,6 +48,17 @@ def collect(subject: Subject, plan: Plan) -> Collected:
         block.last = max(block.last, reading.turn, block.first)
         _take(found, index, reading, sources, block)
     return found
+
+
+def _take_cut(found: Collected, index: int, reading: Reading, shown: str) -> None:
+    """Lines that were cut from a kept message. They stand in the segment before it; there is always one."""
+    if not found.blocks:
+        found.blocks.append(Block(index, index, max(1, reading.turn), max(1, reading.turn)))
+    here = set(shown.split("\n"))
+    rest = "\n".join(line for line in reading.text.split("\n") if line not in here)
+    label = "from user" if reading.answers is None else label_of(reading.answers)
+    source = found.gatherer.source((index, 1), reading.turn, label)
+    found.gatherer.add(source, rest, "user" if reading.kind == "user" else "result")
 
 
 def _take(found: Collected, index: int, reading: Reading, sources: dict[str, int], block: Block) -> None:
@@ -64,6 +76,8 @@ def _take(found: Collected, index: int, reading: Reading, sources: dict[str, int
             source = gatherer.source((index, number), reading.turn, label, as_line=True)
             sources[deed.call_id] = source
             gatherer.add_head(source, "assistant")
+            if len(deed.subject) > LABEL_LENGTH:
+                gatherer.add(source, deed.subject, "assistant")
             for value in deed.values:
                 gatherer.add(source, value, "assistant")
     elif reading.kind == "result" and reading.answers is not None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from codelet.compaction.identifiers import Lexicon
 
-REPEAT_PERCENT = 22
+REPEAT_PERCENT = 18
 FRAME = 12
 SMALLEST_ROOM = 8
 

@@ -14,7 +14,7 @@ from codelet.compaction.identifiers import WORD, Lexicon
 from codelet.compaction.segments import heading
 from codelet.compaction.signals import ERROR_WORDS, RULE_WORDS, is_error_line
 
-SPEAKER_WEIGHT = {"assistant": 30, "user": 20, "result": 5, "other": 5, "segment": 25}
+SPEAKER_WEIGHT = {"assistant": 60, "user": 40, "result": 4, "other": 4, "segment": 40}
 LONGEST_LINE = 320
 SHORTEST_LINE = 4
 _PIECE = 240
@@ -139,7 +139,7 @@ class Gatherer:
         """The weight of every name: its shape times the logarithm of how much it was used."""
         used = self.used + [0] * (len(self.lexicon.shape) - len(self.used))
         return [
-            shape * log2_milli(1 + amount // 1000) // 10 if amount else 0
+            shape * log2_milli(2 + amount // 500) // 10 if amount else 0
             for shape, amount in zip(self.lexicon.shape, used, strict=True)
         ]
 

@@ -14,11 +14,11 @@ _PIECES = re.compile(r"[A-Za-z_$][\w$]{3,}")
 
 NAME_WEIGHT = 100
 NUMBER_WEIGHT = 60
-WORD_WEIGHT = 12
+WORD_WEIGHT = 26
 
 
 def weight_of(word: str) -> int:
-    """How much a word tells by its shape: 0 for noise, 12 for a plain word, 60 for a number, 100 for a name."""
+    """How much a word tells by its shape: 0 for noise, 26 for a plain word, 60 for a number, 100 for a name."""
     if len(word) < 4 or len(word) > 200:
         return 0
     if word.isalpha():

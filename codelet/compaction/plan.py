@@ -21,6 +21,8 @@ from codelet.compaction.turns import Span, units
 
 _SEGMENT_FLOOR = 24
 _PROMPT_FLOOR = 48
+TIGHT = 400
+SHORT_TALK = 100
 
 
 @dataclass
@@ -105,8 +107,9 @@ def _keep_newest(subject: Subject, plan: Plan, spans: Sequence[Span], settings: 
     newest = set(turns[-settings.keep_last :])
     wanted = [span for span in spans if subject.readings[span.start].turn in newest]
     size = sum(_weight(subject, span) for span in wanted)
+    tight = plan.available < TIGHT or _only_talk(subject, spans, plan.available)
     limit = plan.available * settings.tail_percent // 100
-    if size * 100 <= plan.available * settings.newest_percent:
+    if not tight and size * 100 <= plan.available * settings.newest_percent:
         for span in wanted:
             plan.keep(subject.messages, span, "newest turns")
         _extend(subject, plan, [span for span in spans if span not in wanted], limit - size)
@@ -114,10 +117,18 @@ def _keep_newest(subject: Subject, plan: Plan, spans: Sequence[Span], settings: 
     plan.tier = 3
     last_user = next((s for s in reversed(spans) if subject.readings[s.start].kind == "user"), None)
     limit -= _keep_prompt(subject, plan, last_user, limit)
+    if tight and not subject.readings[spans[-1].start].deeds:
+        return
     last = spans[-1]
     if last.start not in plan.kept and _weight(subject, last) > limit:
         limit -= _keep_reduced(subject, plan, last, limit)
     _extend(subject, plan, [span for span in spans if span.start not in plan.kept], limit)
+
+
+def _only_talk(subject: Subject, spans: Sequence[Span], available: int) -> bool:
+    """Whether many short user messages alone would fill the room: then it is for them, not for the newest replies."""
+    sizes = [subject.sizes[span.start] for span in spans if subject.readings[span.start].kind == "user"]
+    return bool(sizes) and sum(sizes) * 10 > available * 6 and sum(sizes) < SHORT_TALK * len(sizes)
 
 
 def _weight(subject: Subject, span: Span) -> int:

@@ -73,6 +73,11 @@ def guarded(line: str) -> str:
     return " " + line if line.startswith("[t") and _ENTRY.match(line) else line
 
 
+def _no_key(line: str) -> str:
+    """A request that could be taken for a ledger line, moved in by a blank."""
+    return " " + line if line.partition(": ")[0] in LEDGER_KEYS else line
+
+
 def render(segment: Segment, *, note: bool) -> str:
     """The text of a segment."""
     parts = [opening(segment.first, segment.last)]
@@ -81,7 +86,9 @@ def render(segment: Segment, *, note: bool) -> str:
     parts.extend(f"{key}: {text}" for key, text in segment.ledger)
     for entry in segment.entries:
         head = heading(entry.turn, entry.label)
-        if entry.is_user:
+        if entry.label == REQUESTS and entry is segment.entries[0]:
+            parts.extend(map(_no_key, map(guarded, entry.lines)))
+        elif entry.is_user:
             first, *rest = entry.lines or [""]
             parts.append(f"{head} {first}")
             parts.extend(map(guarded, rest))
@@ -117,7 +124,7 @@ def _ledger_line(segment: Segment, line: str) -> None:
     if colon and key in LEDGER_KEYS:
         segment.ledger.append((key, rest))
     elif line and line != NOTE:
-        segment.entries.append(Entry(segment.first, "", [line]))
+        segment.entries.append(Entry(segment.first, REQUESTS, [line]))
 
 
 def numbers(segments: Iterable[Segment]) -> int:

@@ -17,9 +17,9 @@ class Settings:
     """
 
     keep_last: int = 3
-    newest_percent: int = 45
-    tail_percent: int = 22
+    newest_percent: int = 40
+    tail_percent: int = 18
     user_percent: int = 20
-    ledger_percent: int = 6
+    ledger_percent: int = 4
     minimum_score: int = 0
     feedback: Mapping[int, int] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from codelet.compaction.words import Represented, Said, represent
 
 NOTE_FROM = 6_000
 LEDGER_FROM = 2_000
+SMALL_ROOM = 4_000
 SHOWN_PERCENT = 15
 _ROUNDS = 24
 
@@ -56,10 +57,8 @@ def summarise(
     )
     room = _room(subject, plan, found, target)
     tail = [Said(r.turn, r.text) for i, r in enumerate(subject.readings) if i in plan.kept and r.kind == "user"]
-    said = mark(found.said, tail)
-    words = represent(said, room * settings.user_percent // 100, room * 6 // 10 if room > 4_000 else room * 17 // 20)
+    words = _words(subject, plan, found, mark(found.said, tail), room, settings, target)
     add_cut_words(found, words.cut)
-    _place_words(found, words)
     left = room - words.size()
     if found.blocks and room >= LEDGER_FROM:
         ledger_room = min(left // 2, room * settings.ledger_percent // 100)
@@ -71,8 +70,9 @@ def summarise(
     shown |= {n for b in found.blocks for n in gatherer.lexicon.read("\n".join(text for _, text in b.ledger))}
     weights = gatherer.weights()
     cover(weights, present | shown, SHOWN_PERCENT)
+    slack = 100 if subject.measure is default_estimate else 115
     heads = [source.head for source in gatherer.sources]
-    chosen = choose(gatherer.candidates, weights, max(0, left), gatherer.headers, heads)
+    chosen = choose(gatherer.candidates, weights, max(0, left) * slack // 100, gatherer.headers, heads)
     note = room >= NOTE_FROM
     messages, size, segments, used = _fit(subject, plan, found, chosen, target, note=note)
     present |= shown
@@ -103,18 +103,42 @@ def _names(subject: Subject, plan: Plan, found: Collected) -> tuple[set[int], di
 
 
 def _room(subject: Subject, plan: Plan, found: Collected, target: int) -> int:
-    """Characters that the segments may have together."""
-    left = target - sum(subject.measure(message) for message in plan.kept.values())
-    left -= len(found.blocks) * subject.measure({"role": "user", "content": ""})
-    frames = sum(block.overhead() for block in found.blocks)
-    if subject.measure is default_estimate:
-        return max(0, 4 * left - frames)
-    size = max(1, sum(subject.sizes))
-    return max(0, left * sum(map(characters, subject.messages)) // size * 11 // 10 - frames)
+    """Characters that the segments may have together. Where it is little, only those with the user's words count."""
+    fixed = target - sum(subject.measure(message) for message in plan.kept.values())
+    frame = subject.measure({"role": "user", "content": ""})
+    with_words = [b for b in found.blocks if any(b.start <= place[0] < b.stop for place in found.places)]
+    room = 0
+    for blocks in (found.blocks, with_words):
+        left = fixed - len(blocks) * frame
+        if subject.measure is default_estimate:
+            room = 4 * left
+        else:
+            room = left * sum(map(characters, subject.messages)) // max(1, sum(subject.sizes))
+        room = max(0, room - sum(block.overhead() for block in blocks))
+        if room > SMALL_ROOM or not with_words:
+            break
+    return room
+
+
+def _words(
+    subject: Subject, plan: Plan, found: Collected, said: list[Said], room: int, settings: Settings, target: int
+) -> Represented:
+    """The user's words, placed in their blocks; less of them where the bare segments would not fit."""
+    fixed = sum(subject.measure(message) for message in plan.kept.values())
+    while True:
+        words = represent(said, room * settings.user_percent // 100, room if room <= SMALL_ROOM else room * 6 // 10)
+        _place_words(found, words)
+        made = _segments(found, [], note=False)
+        over = fixed + sum(subject.measure(message) for message in made if message is not None) - target
+        if over <= 0 or not words.entries:
+            return words
+        room = max(0, min(room, words.size()) - max(8, over * room // max(1, target - fixed)))
 
 
 def _place_words(found: Collected, words: Represented) -> None:
     """Give each block its entries. One entry for all messages goes to the first block that has any."""
+    for block in found.blocks:
+        block.said = []
     if len(words.entries) == len(found.places):
         for place, entry in zip(found.places, words.entries, strict=True):
             block = next(b for b in found.blocks if b.start <= place[0] < b.stop)

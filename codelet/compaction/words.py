@@ -7,7 +7,7 @@ become one short line each, rules and values before small talk.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codelet.compaction.segments import REQUESTS, SUPERSEDED, USER, Entry, heading
@@ -15,15 +15,25 @@ from codelet.compaction.signals import states_rule
 
 LEAST = 160
 _READABLE = 60
+# Passes over the messages where it is tight: characters for each (0: all), and the least rank that gets them.
+_STEPS = ((50, 1), (80, 1), (10, -9), (0, 1), (36, -5), (0, -5))
 _GAP = " […] "
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _VALUE = re.compile(r"\d|[`\"'][^`\"'\n]{2,60}[`\"']|\w[/_]\w|[a-z][A-Z]")
+# Words that carry no fact of their own. Negations, bounds and orders (not, never, must, only, until …) are not among
+# them: without those a sentence says something else.
 _STOP = frozenset(
-    """a an the is are was were be been being am do does did will would can could shall should may might have has had
-    i we you he she it they me us him them my our your his her its their this that these those there here of to in on at
-    for from with as by and or but if then so than too very just also please really quite some any all both each
-    which who whom whose what when where how about into over under out up down off again further still already yet
-    ok okay yes yeah well hey hi thanks thank like want need let lets get got going go make sure keep""".split()
+    """a an the this that these those there here it its itself is are was were be been being am isn't aren't do
+    does did doing done has have had having will would shall should could can may might let lets let's i i'm
+    i'd i'll i've me my mine myself we we're we'll we've us our ours you you're you'll your yours he him his
+    she her hers they them their theirs who whom whose which what when where why how of to in on at for from
+    with as by into onto upon about again further also too so such then than thus hence and or nor but if
+    though although while since very really quite rather just simply actually basically currently please kindly
+    ok okay yes yeah well hey hi hello thanks thank like want wants wanted needed get gets got getting go goes
+    going gone make makes made making sure note noted notice fyi btw reminder remember important importantly
+    know known knows given regarding concerning via across throughout among along around either some many much
+    several few other others another itself still already yet now kind sort bit lot thing things way one's
+    there's that's what's here's it's""".split()
 )
 
 
@@ -51,7 +61,8 @@ class Represented:
     def size(self) -> int:
         """Characters of the rendered entries."""
         return sum(
-            len(heading(e.turn, e.label)) + 1 + sum(len(line) + 1 for line in e.lines) for e in self.entries
+            (0 if e.label == REQUESTS else len(heading(e.turn, e.label)) + 1) + sum(len(line) + 1 for line in e.lines)
+            for e in self.entries
         )
 
 
@@ -107,57 +118,73 @@ def clip(text: str, cap: int) -> tuple[str, str]:
     return text[:head], text[len(text) - tail :]
 
 
-def abridge(text: str) -> str:
-    """A text in its telling words: no articles, auxiliaries, courtesies; numbers, names and negations stay."""
-    words = [word for word in text.split() if word.strip(".,;:!?").lower() not in _STOP]
-    return " ".join(word.rstrip(".,;:!") for word in words) or text.strip()[:20]
+def abridge(text: str, cap: int, common: Mapping[str, int]) -> str:
+    """The telling words of a text, in order, as many as `cap` characters take.
+
+    Articles, auxiliaries and courtesies go first, then words that many of the messages share (`common` counts in how
+    many each occurs); values, names, negations and bounds go last.
+    """
+    words = [word.rstrip(".,;:!") for word in text.split()]
+    worth = [_worth(word, common) for word in words]
+    left = cap + 1
+    taken: set[int] = set()
+    for index in sorted(range(len(words)), key=lambda i: (-worth[i], i)):
+        if worth[index] > 0 and len(words[index]) + 1 <= left:
+            taken.add(index)
+            left -= len(words[index]) + 1
+    return " ".join(words[i] for i in sorted(taken)) or text.strip()[: min(cap, 20)]
+
+
+def _worth(word: str, common: Mapping[str, int]) -> int:
+    """How telling a word is: 0 for none of its own, most for a value or a name."""
+    low = word.strip(".,;:!?()\"'").lower()
+    if not low or low in _STOP:
+        return 0
+    if any(c.isdigit() for c in low) or _VALUE.search(word) or word[:1] in "\"'`":
+        return 100
+    if states_rule(low):
+        return 60
+    return 50 - min(40, 6 * (common.get(low, 1) - 1)) + 5 * word[:1].isupper()
 
 
 def _tight(said: Sequence[Said], room: int) -> Represented:
-    """One short line per distinct message: a stub of each, then the whole of as many as fit, rules and values first."""
+    """One short line per distinct message: what is said once before what is repeated, more words while there is room."""
     counts: dict[str, int] = {}
     for one in said:
-        counts[one.text] = counts.get(one.text, 0) + 1
-    lines = [(" ".join(text.split()), times) for text, times in counts.items() if text.strip()]
+        text = " ".join(one.text.split())
+        counts[text] = counts.get(text, 0) + 1
     gone = {" ".join(one.text.split()) for one in said if one.superseded}
+    texts = [text for text in counts if text]
+    common: dict[str, int] = {}
+    for text in texts:
+        for word in {word.strip(".,;:!?()\"'").lower() for word in text.split()}:
+            common[word] = common.get(word, 0) + 1
+    ranks = [_rank(text, counts[text], text in gone) for text in texts]
+    shown = [""] * len(texts)
     turn = said[0].turn
-    left = room - len(heading(turn, REQUESTS)) - 2
-    short = [abridge(text[:600]) for text, _ in lines]
-    stubs = [_stub(text) for text in short]
-    shown = list(stubs)
-    left -= sum(len(stub) + 1 for stub in stubs)
-    left_out = 0
-    ranks = [_rank(text, times, text in gone) for text, times in lines]
-    for index in sorted(range(len(lines)), key=lambda i: (ranks[i], -len(stubs[i]), i)):
-        if left >= 0:
-            break
-        left += len(shown[index]) + 1
-        shown[index] = ""
-        left_out += 1
-    for index in sorted(range(len(lines)), key=lambda i: (-ranks[i], len(short[i]), -i)):
-        more = len(short[index]) - len(shown[index])
-        if shown[index] and 0 < more <= left and ranks[index] > 0:
-            shown[index] = short[index]
-            left -= more
-    for index in sorted(range(len(lines)), key=lambda i: (-ranks[i], -i)):
-        more = len(lines[index][0]) - len(shown[index])
-        if shown[index] == short[index] and 0 < more <= left:
-            shown[index] = lines[index][0]
-            left -= more
-    return Represented([Entry(turn, REQUESTS, [line for line in shown if line])], mode="stubs", left_out=left_out)
+    left = room
+    for cap, least in _STEPS:
+        for index in sorted(range(len(texts)), key=lambda i: (-ranks[i], len(texts[i]), -i)):
+            version = abridge(texts[index][:600], _fitting(cap, left), common) if cap else texts[index]
+            more = len(version) - len(shown[index]) + (not shown[index])
+            if ranks[index] >= least and 0 < more <= left:
+                shown[index] = version
+                left -= more
+    lines = [line for line in shown if line]
+    entries = [Entry(turn, REQUESTS, lines)] if lines else []
+    return Represented(entries, mode="stubs", left_out=len(texts) - len(lines))
 
 
-def _stub(text: str) -> str:
-    """The first words of a text, up to ten characters."""
-    cut = text[:10]
-    return cut if len(text) <= 10 or " " not in cut else cut[: cut.rindex(" ")]
+def _fitting(cap: int, left: int) -> int:
+    """The cap, or a little less where just that is left: a shorter line is better than none."""
+    return left - 1 if 2 * cap // 3 <= left - 1 < cap else cap
 
 
 def _rank(text: str, times: int, superseded: bool) -> int:
     """How much a message must be kept whole: rules and values count, repetition and what was replaced do not."""
     if superseded:
-        return 0
-    return 1 + 2 * states_rule(text) + 2 * bool(_VALUE.search(text)) - 2 * (times > 1)
+        return -6
+    return 1 + 2 * states_rule(text) + 2 * bool(_VALUE.search(text)) - 3 * min(2, times - 1)
 
 
 def sentences(text: str) -> list[str]:
