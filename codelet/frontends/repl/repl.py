@@ -12,7 +12,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import create_input
 
 from codelet import __version__
-from codelet.errors import EXIT_HANGUP, EXIT_INTERRUPT
+from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT
 from codelet.events import Event
 from codelet.frontends.render.style import signs_for
 from codelet.frontends.repl.commands import COMMANDS, find_command
@@ -93,11 +93,13 @@ class Repl:
         self._greet()
         helpers = [asyncio.create_task(self._read_branch()), asyncio.create_task(self._prepare())]
         try:
-            while self.exit_status is None:
-                text = await self._next()
-                if text is not None and self.exit_status is None:
-                    await self.evaluate(text)
-                    self._part()
+            # Raw all the time: a key that comes between a turn and the prompt keeps its meaning.
+            with self._input.raw_mode():
+                while self.exit_status is None:
+                    text = await self._next()
+                    if text is not None and self.exit_status is None:
+                        await self.evaluate(text)
+                        self._part()
         finally:
             for task in helpers:
                 task.cancel()
@@ -189,6 +191,9 @@ class Repl:
             text = self.draft.queued.pop(0)
             self._echo(text)
             return text
+        if self.draft.leaving and not self.can_resume:
+            self.exit_status = EXIT_DONE
+            return None
         default = "\n".join(part for part in (self.prefill, self.draft.withdraw()) if part)
         self.prefill = ""
         try:
