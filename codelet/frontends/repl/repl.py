@@ -93,13 +93,11 @@ class Repl:
         self._greet()
         helpers = [asyncio.create_task(self._read_branch()), asyncio.create_task(self._prepare())]
         try:
-            # Raw all the time: a key that comes between a turn and the prompt keeps its meaning.
-            with self._input.raw_mode():
-                while self.exit_status is None:
-                    text = await self._next()
-                    if text is not None and self.exit_status is None:
-                        await self.evaluate(text)
-                        self._part()
+            while self.exit_status is None:
+                text = await self._next()
+                if text is not None and self.exit_status is None:
+                    await self.evaluate(text)
+                    self._part()
         finally:
             for task in helpers:
                 task.cancel()
@@ -125,6 +123,8 @@ class Repl:
         """Run one turn. When it was stopped or failed, what was queued goes back to the editor."""
         outcome = await self._watched(events)
         self.can_resume = outcome != "done"
+        if outcome == "failed":
+            self.note("continue takes it up from here; or type something else")
         await self._read_branch()
 
     def say(self, *rows: Text) -> None:
@@ -162,13 +162,6 @@ class Repl:
         warm = getattr(self.session.provider, "warm", None)
         if warm is not None:
             await warm()
-
-    def leave(self, status: int) -> None:
-        """End the REPL from outside, as a signal does: the turn in hand is stopped first."""
-        if self.exit_status is None:
-            self.exit_status = status
-        if self._main is not None:
-            self._main.cancel()
 
     async def run(self) -> int:
         """The whole REPL; its exit status."""
@@ -253,7 +246,10 @@ class Repl:
         self.session.policy.mode = self.modes[(place + 1) % len(self.modes)]
 
     def _hung_up(self) -> None:
-        self.leave(EXIT_HANGUP)
+        """The terminal is gone: stop the turn in hand and end."""
+        self.exit_status = EXIT_HANGUP
+        if self._main is not None:
+            self._main.cancel()
 
 
 def _import_later() -> None:
