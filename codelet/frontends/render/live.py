@@ -68,9 +68,10 @@ class LiveArea:
 
     def _plain(self, rows: Sequence[Text]) -> str:
         """The rows as the console's terminal takes them, each with its line end."""
+        if not rows:
+            return ""
         with self._console.capture() as capture:
-            for row in rows:
-                self._console.print(row, soft_wrap=True, highlight=False)
+            self._console.print(Text("\n").join(rows), soft_wrap=True, highlight=False)
         return capture.get()
 
     def _write(self, text: str) -> None:
