@@ -21,6 +21,7 @@ from codelet.providers.base import Provider
 from codelet.record import Record
 from codelet.reminders import zones
 from codelet.reminders.sources import Sources
+from codelet.text import valid_unicode
 from codelet.tokens.estimate import estimate_message, estimate_text
 from codelet.tokens.usage import Usage
 from codelet.tokens.windows import ModelFacts, model_facts
@@ -136,7 +137,7 @@ class Session:
         inside `contextlib.aclosing`, so that leaving early stops the turn at once.
         """
         self._before.append(_Checkpoint(list(self.messages), text))
-        zones.insert(self.messages, [user(prompt.escape(text))])
+        zones.insert(self.messages, [user(prompt.escape(valid_unicode(text)))])
         self.turns += 1
         async with aclosing(self._turn()) as turn_events:
             async for event in turn_events:
@@ -191,28 +192,29 @@ class Session:
 
     async def _turn(self) -> AsyncGenerator[events.Event, None]:
         self.interruption = None
-        yield events.TurnStart(self.turns, self.provider.model)
-        for event in await self._renew_for_turn():
-            yield event
         turn = Turn(
             messages=self.messages,
             provider=self.provider,
             system=self.system_prompt,
             toolbox=self._toolbox,
             limits=self.limits,
+            prepare=self._renew_for_turn,
             renew_tail=self._renew_for_step,
             spend=self._spend,
             exceeded=self._exceeded,
             max_output=self._max_output(),
             call_ids=self._call_ids,
         )
-        async with aclosing(_until(run_turn(turn), self.limits.timeout)) as turn_events:
-            async for event in turn_events:
-                if isinstance(event, events.Interrupted):
-                    self.interruption = event
-                yield event
+        try:
+            yield events.TurnStart(self.turns, self.provider.model)
+            async with aclosing(_until(run_turn(turn), self.limits.timeout)) as turn_events:
+                async for event in turn_events:
+                    yield event
+        finally:
+            self.interruption = turn.receipt
 
     async def _renew_for_turn(self) -> list[events.Event]:
+        await self.provider.warm()
         head, tail = await self._sources.gather(self._toolbox.context.seen)
         return zones.renew(self.messages, head, zones.HEAD) + zones.renew(self.messages, tail, zones.TAIL)
 

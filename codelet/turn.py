@@ -8,7 +8,7 @@ cancel leaves a call without its result.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -38,8 +38,8 @@ class Limits(Record):
 class Turn:
     """What one turn works with and what it has come to. `messages` is the session's own list.
 
-    `renew_tail` brings the volatile reminders up to date before each request; `spent` tells the session's
-    output tokens and cost so far; `report` is called with each step's usage.
+    `prepare` gathers the reminders, `renew_tail` brings the volatile ones up to date before each request, `spend`
+    takes a step's usage, `exceeded` says which limit of the session is passed. `receipt` is what an early end left.
     """
 
     messages: list[Message]
@@ -47,6 +47,7 @@ class Turn:
     system: str
     toolbox: Toolbox
     limits: Limits
+    prepare: Callable[[], Awaitable[list[events.Event]]]
     renew_tail: Callable[[], list[events.Event]]
     spend: Callable[[Usage], events.UsageReport]
     exceeded: Callable[[], str | None]
@@ -58,6 +59,7 @@ class Turn:
     calls: CallRunner | None = None
     unusable_steps: int = 0
     open: bool = True
+    receipt: events.Interrupted | None = None
 
     def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
         """The turn's last event."""
@@ -66,16 +68,16 @@ class Turn:
 
     def settle(self, note: str) -> events.Interrupted:
         """Leave a valid list that says what happened: partial text kept, open calls answered."""
-        receipt = events.Interrupted((), (), ())
+        self.receipt = events.Interrupted((), (), ())
         if self.reply is not None:
             if self.reply.text.strip():
                 zones.insert(self.messages, [assistant(f"{self.reply.text}\n\n{note}")])
             self.reply = None
         if self.calls is not None:
-            receipt = self.calls.settle()
+            self.receipt = self.calls.settle()
             self.calls = None
         self.open = False
-        return receipt
+        return self.receipt
 
 
 async def run_turn(turn: Turn) -> AsyncGenerator[events.Event, None]:
@@ -85,6 +87,8 @@ async def run_turn(turn: Turn) -> AsyncGenerator[events.Event, None]:
     or LimitReached.
     """
     try:
+        for event in await turn.prepare():
+            yield event
         while turn.open:
             async with aclosing(_run_step(turn)) as step:
                 async for event in step:
@@ -102,8 +106,9 @@ async def run_turn(turn: Turn) -> AsyncGenerator[events.Event, None]:
         turn.settle(prompt.CUT_TEXT.format(reason=error))
         yield turn.end("limit", str(error))
         raise
-    finally:
+    except GeneratorExit:
         turn.settle(prompt.INTERRUPTED_TEXT)
+        raise
 
 
 async def _run_step(turn: Turn) -> AsyncGenerator[events.Event, None]:

@@ -27,9 +27,14 @@ _OVERFLOW = (
 _EXHAUSTED = ("insufficient_quota", "billing", "credit balance", "exceeded your current quota")
 
 
-def failure(status: int, headers: dict[str, str], body: str, *, place: str, key_name: str) -> ProviderError:
-    """The error for an answer with that status. `key_name` is the variable that holds the key."""
-    detail = error_detail(body)
+def failure(
+    status: int, headers: dict[str, str], body: str, *, place: str, key_name: str, key: str | None = None
+) -> ProviderError:
+    """The error for an answer with that status. `key_name` is the variable that holds the key.
+
+    Some servers repeat the key in their message: it is taken out.
+    """
+    detail = error_detail(body.replace(key, "[key]") if key else body)
     lowered = detail.lower() + body[:2_000].lower()
     overflow = status in (400, 413, 422) and any(words in lowered for words in _OVERFLOW)
     exhausted = any(words in lowered for words in _EXHAUSTED)

@@ -59,8 +59,8 @@ class OpenAIChatProvider:
         return with_retries(lambda: self._attempt(body), self._options.retries)
 
     async def warm(self) -> None:
-        """Open the connection."""
-        await self._http.warm()
+        """Start opening the connection."""
+        self._http.warm()
 
     async def close(self) -> None:
         """Close the connection."""
@@ -115,6 +115,7 @@ class OpenAIChatProvider:
                     await response.text(),
                     place=self._endpoint.name,
                     key_name=self._endpoint.key_name,
+                    key=self._endpoint.key,
                 )
             if "text/html" in response.headers.get("content-type", ""):
                 raise ProviderError(f"{self._http.place} answered with a web page; check --api-base")

@@ -9,6 +9,9 @@ from contextlib import aclosing
 from codelet.errors import ProviderError
 from codelet.providers.base import Chunk, Retries, RetryChunk
 
+# A server that does not answer at all is more likely off, or the address wrong, than busy.
+_ATTEMPTS_WITHOUT_ANSWER = 2
+
 
 async def with_retries(
     attempt: Callable[[], AsyncGenerator[Chunk, None]], retries: Retries
@@ -30,7 +33,8 @@ async def with_retries(
             return
         except ProviderError as error:
             wait = _wait_before(number + 1, retries, error.retry_after)
-            if begun or not error.retryable or number == retries.attempts:
+            attempts = retries.attempts if error.status else min(retries.attempts, _ATTEMPTS_WITHOUT_ANSWER)
+            if begun or not error.retryable or number >= attempts:
                 raise
             if waited + wait > retries.total_wait:
                 raise ProviderError(
@@ -38,7 +42,7 @@ async def with_retries(
                     status=error.status,
                 ) from None
             reason = str(error)
-        yield RetryChunk(number + 1, retries.attempts, wait, reason)
+        yield RetryChunk(number + 1, attempts, wait, reason)
         await asyncio.sleep(wait)
         waited += wait
 
