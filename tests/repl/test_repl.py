@@ -65,14 +65,14 @@ def test_ctrl_c_clears_then_leaves(start: Start) -> None:
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 @pytest.mark.parametrize("during", ["prompt", "turn", "tool", "question"])
 def test_signals_end_it_cleanly(start: Start, number: signal.Signals, status: int, during: str) -> None:
-    command = ("bash", {"command": "sleep 613"})
+    command = ("bash", {"command": "touch held.txt; sleep 613"})
     arguments = ("--yes",) if during == "tool" else ()
     terminal = start(SLOW if during == "turn" else step("Look.", command), arguments=arguments)
     terminal.wait_for(STATUS)
     children: list[int] = []
     if during != "prompt":
         terminal.line("go")
-        terminal.wait_for({"turn": "come one", "tool": "bash sleep 613", "question": "why:"}[during])
+        terminal.wait_for({"turn": "come one", "tool": "sleep 613", "question": "why:"}[during])
     if during == "tool":
         end = time.monotonic() + 5
         while not (children := descendants(terminal.pid)) and time.monotonic() < end:
@@ -394,7 +394,9 @@ def test_suspend_and_go_on(tmp_path: Path, repo: Path, home: Path) -> None:
 
 
 def test_a_dumb_terminal_gets_plain_lines(start: Start) -> None:
-    terminal = start(step("Hello **there**.", ("bash", {"command": "echo hi"})), step("Done."), env={"TERM": "dumb"})
+    terminal = start(
+        step("Hello **there**.", ("bash", {"command": "touch made.txt; echo hi"})), step("Done."), env={"TERM": "dumb"}
+    )
     terminal.line("go")
     terminal.wait_for("why:")
     terminal.type("y")
@@ -412,6 +414,35 @@ def test_no_color(start: Start) -> None:
     terminal.wait_for("1 step")
     terminal.settle()
     assert not re.search(rb"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9\d)(?:;\d+)*m", terminal.raw)
+
+
+def test_an_old_encoding_breaks_nothing(start: Start) -> None:
+    env = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    terminal = start(step("Grüße, 你好 ✓\n\n- one\n"), env=env)
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("* one")
+    assert "Gr??e" in terminal.text
+    terminal.wait_for("1 step")
+    terminal.key("ctrl-d")
+    assert terminal.wait_exit() == 0
+
+
+def test_it_needs_a_terminal_on_both_sides(tmp_path: Path, repo: Path, home: Path) -> None:
+    shell = ("bash", "--norc", "--noprofile", "-c")
+    with Terminal(f"{' '.join(CODELET)} --model replay:x.json | cat", cwd=repo, home=home, command=shell) as terminal:
+        terminal.wait_for("the REPL needs a terminal")
+
+
+def test_keys_typed_while_it_starts_are_not_lost(start: Start) -> None:
+    terminal = start(step("One."), ready="")
+    terminal.pump(0.2)
+    terminal.line("an early prompt")
+    terminal.wait_for("› an early prompt")
+    terminal.settle(0.5)
+    if "One." not in terminal.scrollback:  # typed before raw mode: it waits in the editor
+        terminal.key("enter")
+    terminal.wait_for("One.")
 
 
 def test_a_failed_turn_says_why_and_keeps_what_was_queued(start: Start) -> None:

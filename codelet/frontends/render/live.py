@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from codelet.frontends.render.style import writable
 from codelet.frontends.render.wrap import cut
 
 _BEGIN = "\x1b[?2026h"
@@ -75,5 +76,5 @@ class LiveArea:
         return capture.get()
 
     def _write(self, text: str) -> None:
-        self._console.file.write(text)
+        self._console.file.write(writable(text, self._console.file))
         self._console.file.flush()

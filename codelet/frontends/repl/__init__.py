@@ -14,14 +14,17 @@ async def run_repl(settings: Settings) -> int:
     """Run the REPL on a terminal until the user leaves; the exit status.
 
     SIGTERM and SIGHUP end it with 143 and 129, after the turn in hand was stopped and the terminal
-    restored. Raises UsageError where no model can be opened.
+    restored. Raises UsageError where there is no terminal, or no model can be opened.
     """
     import asyncio
     import signal
+    import sys
 
-    from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE
+    from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE, UsageError
     from codelet.frontends.repl.raw import raw_terminal
 
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("the REPL needs a terminal for its input and output; -p PROMPT answers without one")
     task = asyncio.current_task()
     assert task is not None
     ended: list[int] = []

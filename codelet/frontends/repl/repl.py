@@ -14,7 +14,7 @@ from prompt_toolkit.input import create_input
 from codelet import __version__
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT
 from codelet.events import Event
-from codelet.frontends.render.style import signs_for
+from codelet.frontends.render.style import signs_for, writable
 from codelet.frontends.repl.commands import COMMANDS, find_command
 from codelet.frontends.repl.draft import Draft
 from codelet.frontends.repl.keys import Keyboard
@@ -206,9 +206,12 @@ class Repl:
         self.attached.append(run.text)
 
     def _greet(self) -> None:
-        model = one_line(self.session.provider.model, 60)
-        parts = [f"codelet {__version__}", model, clean(short_path(self.session.workspace))]
-        sys.stdout.write(f" {self.signs.dot} ".join(parts) + f" {self.signs.dot} /help\n")
+        dot = f" {self.signs.dot} "
+        head = dot.join([f"codelet {__version__}", one_line(self.session.provider.model, 60), "/help", ""])
+        room = max(self.prompt_line.output.get_size().columns - len(head), 20)
+        path = clean(short_path(self.session.workspace))
+        path = path if len(path) <= room else self.signs.more + path[len(self.signs.more) - room :]
+        sys.stdout.write(writable(f"{head}{path}\n", sys.stdout))
         sys.stdout.flush()
 
     def _part(self) -> None:
