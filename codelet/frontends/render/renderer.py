@@ -187,11 +187,11 @@ class Renderer:
                 return
             self._stream = MarkdownStream(self.width, self.signs)
         self._status.now("writing")
-        self._stream.width = self.width
         rows = self._stream.feed(self._cleaner.feed(delta))
         if rows:
             self._say("text", rows)
         elif self._clock() - self._drawn_at >= _FRAME_SECONDS:
+            self._stream.width = self.width
             self._draw([])
 
     def _reason(self, delta: str) -> None:

@@ -72,6 +72,12 @@ ASCII = Signs(
 )
 
 
+def writable(text: str, stream: IO[str]) -> str:
+    """The text with what the stream's encoding cannot carry replaced by question marks."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)
+
+
 def signs_for(stream: IO[str]) -> Signs:
     """The signs that the stream's encoding can carry."""
     try:
