@@ -214,6 +214,7 @@ class Session:
             self.interruption = turn.receipt
 
     async def _renew_for_turn(self) -> list[events.Event]:
+        await self.provider.warm()
         head, tail = await self._sources.gather(self._toolbox.context.seen)
         return zones.renew(self.messages, head, zones.HEAD) + zones.renew(self.messages, tail, zones.TAIL)
 

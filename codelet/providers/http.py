@@ -60,19 +60,18 @@ class HttpClient:
         self._url = checked_url(base)
         self._deadlines = deadlines
         self._idle: Connection | None = None
+        self._opening: asyncio.Task[Connection] | None = None
 
     @property
     def place(self) -> str:
         """Host and port as an error message names them."""
         return f"{self._url.hostname}:{port_of(self._url)}"
 
-    async def warm(self) -> None:
-        """Open the connection ahead of the first request; a failure will show at the request."""
-        if self._idle is None:
-            try:
-                self._idle = await self._connect()
-            except ProviderError:
-                self._idle = None
+    def warm(self) -> None:
+        """Start opening the connection ahead of the first request; a failure will show at the request."""
+        if self._idle is None and self._opening is None:
+            self._opening = asyncio.create_task(self._connect())
+            self._opening.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     @asynccontextmanager
     async def post(self, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[Response]:
@@ -89,12 +88,16 @@ class HttpClient:
 
     async def close(self) -> None:
         """Close the kept connection."""
+        if self._opening is not None:
+            self._opening.cancel()
+            await self._warmed()
         if self._idle is not None:
             self._idle.close()
             self._idle = None
 
     async def _exchange(self, path: str, headers: dict[str, str], body: bytes) -> tuple[Connection, h11.Response]:
         while True:
+            await self._warmed()
             connection = self._idle or await self._connect()
             self._idle = None
             kept = connection.used
@@ -110,6 +113,17 @@ class HttpClient:
             except BaseException:
                 connection.close()
                 raise
+
+    async def _warmed(self) -> None:
+        """Take over the connection that `warm` opens, if it did. It may have been idle long: that is no failure."""
+        if self._opening is None:
+            return
+        opening = self._opening
+        await asyncio.wait([opening])
+        self._opening = None
+        if not opening.cancelled() and opening.exception() is None:
+            self._idle = opening.result()
+            self._idle.used = True
 
     async def _send(self, connection: Connection, path: str, headers: dict[str, str], body: bytes) -> None:
         every = {

@@ -59,8 +59,8 @@ class OpenAIChatProvider:
         return with_retries(lambda: self._attempt(body), self._options.retries)
 
     async def warm(self) -> None:
-        """Open the connection."""
-        await self._http.warm()
+        """Start opening the connection."""
+        self._http.warm()
 
     async def close(self) -> None:
         """Close the connection."""

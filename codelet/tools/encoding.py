@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from codelet.errors import ToolError
+from codelet.record import Record
 
 SAMPLE = 8192
 """So many bytes from the start of a file decide whether it is text."""
@@ -30,8 +29,7 @@ _KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(Record):
     """How a text is written in its file. `errors` is Python's way to take bytes that do not fit in."""
 
     codec: str = "utf-8"
@@ -59,7 +57,8 @@ def is_binary(data: bytes) -> bool:
         return False
     if b"\0" in sample:
         return True
-    if 10 * (len(sample) - len(sample.translate(None, _CONTROLS))) > len(sample):
+    controls = len(sample) - len(sample.translate(None, _CONTROLS))
+    if controls > 1 + len(sample) // 20:
         return True
     return 2 * _invalid(sample) > len(sample)
 

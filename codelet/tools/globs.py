@@ -16,6 +16,8 @@ _MOST_SPANS = 3
 
 def to_regex(glob: str) -> str:
     """A regular expression that matches whole paths relative to the folder searched. Raises ToolError."""
+    if "\0" in glob or not glob.isprintable():
+        raise ToolError(f"the glob {glob!r} contains characters that do not print")
     return "(?:" + "|".join(_path_regex(plain) for plain in expand(glob)) + r")\Z"
 
 

@@ -285,7 +285,6 @@ def test_cancels_at_every_state_in_a_terminal(codelet_on_each_wire: Codelet, key
     codelet = codelet_on_each_wire
     server = codelet.server
     with codelet.terminal("--yes", rows=40) as terminal:
-        terminal.settle()
         for number, name in enumerate(PTY_STATES):
             base = len(server.requests)
             played = steps(STATES[name].script, codelet.wire)
@@ -301,11 +300,11 @@ def test_cancels_at_every_state_in_a_terminal(codelet_on_each_wire: Codelet, key
                 assert time.monotonic() < end, f"{name}: the tool did not start:\n{terminal.scrollback}"
                 terminal.pump()
             terminal.pump(0.15)
-            before = terminal.scrollback.count("interrupted")
+            before = terminal.scrollback.count("stopped")
             terminal.key(key)
             end = time.monotonic() + 10
-            while terminal.scrollback.count("interrupted") <= before:
-                assert time.monotonic() < end, f"{name}: no word of the interrupt:\n{terminal.scrollback}"
+            while terminal.scrollback.count("stopped") <= before:
+                assert time.monotonic() < end, f"{name}: no word of the stop:\n{terminal.scrollback}"
                 assert terminal.pump(), f"{name}: the program ended:\n{terminal.scrollback}"
             terminal.settle(0.15)
             assert descendants(terminal.pid) == [], name

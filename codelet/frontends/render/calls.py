@@ -117,10 +117,18 @@ def _facts(result: ToolResult, shown: str) -> list[str]:
             " ".join(f for f in (count.added and f"+{count.added}", count.removed and f"-{count.removed}") if f)
         )
     elif result.name in _COUNTED:
-        facts.append(plural(_lines(result.text), *_COUNTED[result.name]))
+        facts.append(_counted(result))
     if result.seconds >= 0.95 or (result.name == "bash" and result.seconds >= 0.05):
         facts.append(duration(result.seconds))
     return facts
+
+
+def _counted(result: ToolResult) -> str:
+    """How much was found; a tool's remarks stand in brackets, and "no …" says that there was nothing."""
+    lines = [line for line in result.text.rstrip("\n").split("\n") if line and line[:1] != "["]
+    if len(lines) == 1 and lines[0].startswith("no "):
+        return one_line(lines[0], 40)
+    return plural(len(lines), *_COUNTED[result.name])
 
 
 _COUNTED: dict[str, tuple[str, str]] = {

@@ -63,7 +63,7 @@ def interruption_rows(event: Interrupted, titles: Mapping[str, str], width: int,
             row.append(f"{word:<11}", "" if word == "done" else WARN)
             row.append(one_line(titles.get(call_id, call_id), room))
             row.append(tail, QUIET)
-            rows.append(row)
+            rows.append(cut(row, width, signs.more))
     told = "the model sees this and goes on" if any(ids for _, ids, _ in groups) else "the model goes on from here"
     rows.append(cut(Text(f"{' ' * MARGIN}continue: {told}; or type something else", QUIET), width, signs.more))
     return rows

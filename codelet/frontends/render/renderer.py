@@ -158,6 +158,7 @@ class Renderer:
             case StepStart():
                 self._say("note", self._told())
                 self._status.now("waiting for the model")
+                self._draw([])
             case ToolCall(id=call_id, name=name, arguments=arguments):
                 self._titles[call_id] = title(name, arguments)
                 self._status.running[call_id] = Running(self._titles[call_id], self._clock())

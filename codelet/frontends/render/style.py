@@ -75,7 +75,7 @@ ASCII = Signs(
 def signs_for(stream: IO[str]) -> Signs:
     """The signs that the stream's encoding can carry."""
     try:
-        "".join(vars(Signs()).values()).encode(getattr(stream, "encoding", None) or "ascii")
+        "".join(vars(Signs()).values()).encode(getattr(stream, "encoding", None) or "utf-8")
     except (UnicodeEncodeError, LookupError):
         return ASCII
     return Signs()
