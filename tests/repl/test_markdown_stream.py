@@ -95,7 +95,7 @@ def test_running_text_is_not_wider_than_a_page() -> None:
 def test_rows_come_while_the_paragraph_is_still_open() -> None:
     open_stream = MarkdownStream(40, Signs())
     given = [row.plain for word in ["many words "] * 12 for row in open_stream.feed(word)]
-    assert given[:2] == ["many words many words many words many"] + ["words many words many words many words"]
+    assert given[:2] == ["many words many words many words many", "words many words many words many words"]
     assert open_stream.tail(4)[-1].plain.strip()
 
 
