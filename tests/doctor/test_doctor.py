@@ -185,7 +185,8 @@ def bare_python(folder: Path) -> tuple[Path, Path]:
 
 def doctor_of(python: Path, cwd: Path, home: Path) -> Finished:
     path = f"{ROOT}{os.pathsep}{LIBRARIES}"
-    return run("doctor", cwd=cwd, home=home, env={"PYTHONPATH": path}, command=(str(python), "-m", "codelet"))
+    env = {"PYTHONPATH": path, "COLUMNS": "600"}
+    return run("doctor", cwd=cwd, home=home, env=env, command=(str(python), "-m", "codelet"))
 
 
 def test_files_that_run_at_each_start_are_told(repo: Path, home: Path, tmp_path: Path):
