@@ -85,7 +85,8 @@ class Session:
         self._window = window
         self._call_ids: set[str] = set()
         self._before: deque[_Checkpoint] = deque(maxlen=_CHECKPOINTS)
-        self._last: tuple[Usage, int] | None = None
+        self._partial: Message | None = None
+        self._known_size: tuple[int, int] | None = None
 
     @property
     def policy(self) -> Policy:
@@ -123,12 +124,16 @@ class Session:
 
     @property
     def size(self) -> int:
-        """The list's size in tokens: the last request's, as reported, and an estimate of what came since."""
-        if self._last is not None and self._last[1] <= len(self.messages):
-            usage, counted = self._last
-            return usage.total + sum(map(estimate_message, self.messages[counted:]))
-        fixed = estimate_text(self.system_prompt) + estimate_text(str(self._toolbox.schemas))
-        return fixed + sum(map(estimate_message, self.messages))
+        """The list's size in tokens: the last request's, as reported, and an estimate of what came since.
+
+        Only what is new is looked at; the volatile reminders are left out.
+        """
+        end = len(self.messages) - zones.tail_length(self.messages)
+        if self._known_size is None or self._known_size[1] > end:
+            fixed = estimate_text(self.system_prompt) + estimate_text(str(self._toolbox.schemas))
+            return fixed + sum(map(estimate_message, self.messages[:end]))
+        tokens, counted = self._known_size
+        return tokens + sum(map(estimate_message, self.messages[counted:end]))
 
     async def send(self, text: str) -> AsyncGenerator[events.Event, None]:
         """One turn: takes the prompt in, then steps until the model stops calling tools.
@@ -149,10 +154,9 @@ class Session:
         Text that was cut off is taken out: the model writes it anew. What tools did stands in the list.
         """
         place = len(self.messages) - zones.tail_length(self.messages) - 1
-        last = self.messages[place] if place >= 0 else None
-        if last is not None and last["role"] == "assistant" and "tool_calls" not in last:
+        if self._partial is not None and place >= 0 and self.messages[place] is self._partial:
             del self.messages[place]
-            self._last = None
+            self._known_size = None
         async with aclosing(self._turn()) as turn_events:
             async for event in turn_events:
                 yield event
@@ -164,7 +168,7 @@ class Session:
         checkpoint = self._before.pop()
         self.messages[:] = checkpoint.messages
         self.interruption = None
-        self._last = None
+        self._known_size = None
         return checkpoint.prompt
 
     def clear(self) -> None:
@@ -173,12 +177,12 @@ class Session:
         self._before.clear()
         self._toolbox.context.seen.clear()
         self.interruption = None
-        self._last = None
+        self._known_size = None
 
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
         self.provider = provider
-        self._last = None
+        self._known_size = None
 
     def context(self) -> list[ContextRow]:
         """What the next request would carry, entry by entry, with estimates."""
@@ -202,7 +206,7 @@ class Session:
             renew_tail=self._renew_for_step,
             spend=self._spend,
             exceeded=self._exceeded,
-            max_output=self._max_output(),
+            max_output=self._max_output,
             call_ids=self._call_ids,
         )
         try:
@@ -212,6 +216,7 @@ class Session:
                     yield event
         finally:
             self.interruption = turn.receipt
+            self._partial = turn.partial
 
     async def _renew_for_turn(self) -> list[events.Event]:
         await self.provider.warm()
@@ -219,16 +224,20 @@ class Session:
         return zones.renew(self.messages, head, zones.HEAD) + zones.renew(self.messages, tail, zones.TAIL)
 
     def _renew_for_step(self) -> list[events.Event]:
+        size = self.size
+        self._known_size = (size, len(self.messages) - zones.tail_length(self.messages))
         if self._sources.bare:
             return []
-        text = self._sources.token_status(self.size, self.window)
+        text = self._sources.token_status(size, self.window)
         return zones.renew(self.messages, {"tokenStatus": text}, zones.TAIL)
 
-    def _spend(self, usage: Usage) -> events.UsageReport:
+    def _spend(self, usage: Usage, unanswered: int) -> events.UsageReport:
+        """Take in what a step used; the results of its calls, not yet there, are not part of it."""
         self.usage += usage
         cost = self.facts.cost(usage)
         self.cost = None if cost is None or self.cost is None else self.cost + cost
-        self._last = (usage, len(self.messages) - zones.tail_length(self.messages))
+        answered = len(self.messages) - zones.tail_length(self.messages) - unanswered
+        self._known_size = (usage.total, answered)
         return events.UsageReport(usage, self.size, self.window)
 
     def _exceeded(self) -> str | None:
@@ -241,11 +250,13 @@ class Session:
         return None
 
     def _max_output(self) -> int | None:
-        """The output limit for a request, where one must or should be named."""
-        if self.limits.max_tokens is not None:
-            return max(1, self.limits.max_tokens - self.usage.output)
+        """The output limit for a request, where one must or should be named: the model's, less what is used up."""
         facts = self.facts
-        return min(facts.max_output or _MAX_OUTPUT, _MAX_OUTPUT, facts.window // 4) if facts.known else None
+        most = min(facts.max_output or _MAX_OUTPUT, _MAX_OUTPUT, facts.window // 4) if facts.known else None
+        if self.limits.max_tokens is None:
+            return most
+        left = max(1, self.limits.max_tokens - self.usage.output)
+        return left if most is None else min(left, most)
 
 
 async def _until(turn: AsyncGenerator[events.Event, None], seconds: float | None) -> AsyncGenerator[events.Event, None]:

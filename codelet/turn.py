@@ -39,7 +39,9 @@ class Turn:
     """What one turn works with and what it has come to. `messages` is the session's own list.
 
     `prepare` gathers the reminders, `renew_tail` brings the volatile ones up to date before each request, `spend`
-    takes a step's usage, `exceeded` says which limit of the session is passed. `receipt` is what an early end left.
+    takes a step's usage and the number of its calls, `exceeded` says which limit of the session is passed,
+    `max_output` what a request may still ask for. `receipt` and `partial`, the text that was cut off, are what an
+    early end left.
     """
 
     messages: list[Message]
@@ -49,9 +51,9 @@ class Turn:
     limits: Limits
     prepare: Callable[[], Awaitable[list[events.Event]]]
     renew_tail: Callable[[], list[events.Event]]
-    spend: Callable[[Usage], events.UsageReport]
+    spend: Callable[[Usage, int], events.UsageReport]
     exceeded: Callable[[], str | None]
-    max_output: int | None = None
+    max_output: Callable[[], int | None]
     call_ids: set[str] = field(default_factory=set)
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -60,6 +62,7 @@ class Turn:
     unusable_steps: int = 0
     open: bool = True
     receipt: events.Interrupted | None = None
+    partial: Message | None = None
 
     def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
         """The turn's last event."""
@@ -71,7 +74,8 @@ class Turn:
         self.receipt = events.Interrupted((), (), ())
         if self.reply is not None:
             if self.reply.text.strip():
-                zones.insert(self.messages, [assistant(f"{self.reply.text}\n\n{note}")])
+                self.partial = assistant(f"{self.reply.text}\n\n{note}")
+                zones.insert(self.messages, [self.partial])
             self.reply = None
         if self.calls is not None:
             self.receipt = self.calls.settle()
@@ -126,7 +130,7 @@ async def _run_step(turn: Turn) -> AsyncGenerator[events.Event, None]:
     _take_in(turn, reply)
     if reply.usage is not None:
         turn.usage += reply.usage
-        yield turn.spend(reply.usage)
+        yield turn.spend(reply.usage, len(turn.calls) if turn.calls is not None else 0)
     if turn.calls is not None:
         async with aclosing(turn.calls.run()) as results:
             async for event in results:
@@ -142,7 +146,7 @@ def _request(turn: Turn) -> Request:
         messages=turn.messages,
         tail=zones.tail_length(turn.messages),
         tools=turn.toolbox.schemas,
-        max_output=turn.max_output,
+        max_output=turn.max_output(),
     )
 
 
