@@ -88,6 +88,7 @@ class Session:
         self.reminders = ReminderLedger()
         self._call_ids: set[str] = set()
         self._before: deque[_Checkpoint] = deque(maxlen=_CHECKPOINTS)
+        self._partial: Message | None = None
 
     @property
     def policy(self) -> Policy:
@@ -148,8 +149,7 @@ class Session:
         Text that was cut off is taken out: the model writes it anew. What tools did stands in the list.
         """
         place = len(self.messages) - zones.tail_length(self.messages) - 1
-        last = self.messages[place] if place >= 0 else None
-        if last is not None and last["role"] == "assistant" and "tool_calls" not in last:
+        if self._partial is not None and place >= 0 and self.messages[place] is self._partial:
             del self.messages[place]
             self.gauge.forget()
         async with aclosing(self._turn()) as turn_events:
@@ -198,7 +198,7 @@ class Session:
             before_step=self._before_step,
             spend=self._spend,
             exceeded=self._exceeded,
-            max_output=self._max_output(),
+            max_output=self._max_output,
             call_ids=self._call_ids,
         )
         try:
@@ -208,6 +208,7 @@ class Session:
                     yield event
         finally:
             self.interruption = turn.receipt
+            self._partial = turn.partial
 
     async def compact(self) -> AsyncGenerator[events.Event, None]:
         """Compact now, whether it is due or not; between turns only."""
@@ -273,8 +274,6 @@ class Session:
         return None
 
     def _max_output(self) -> int | None:
-        """The output limit for a request, where one must or should be named."""
-        if self.limits.max_tokens is not None:
-            return max(1, self.limits.max_tokens - self.usage.output)
+        """The output limit for a request, where one must or should be named: the model's, less what is used up."""
         facts = self.facts
         return min(facts.max_output or _MAX_OUTPUT, _MAX_OUTPUT, facts.window // 4) if facts.known else None

@@ -41,7 +41,8 @@ class Turn:
 
     `prepare` gathers the reminders; `before_step` compacts where that is due (or, given True, because the provider
     said that the prompt is too long) and renews the volatile reminders; `spend` takes a step's usage and the index
-    behind its answer; `exceeded` says which limit of the session is passed. `receipt` is what an early end left.
+    behind its answer; `exceeded` says which limit of the session is passed, `max_output` what a request may still ask
+    for. `receipt` and `partial`, the text that was cut off, are what an early end left.
     """
 
     messages: list[Message]
@@ -53,7 +54,7 @@ class Turn:
     before_step: Callable[[bool], AsyncGenerator[events.Event, None]]
     spend: Callable[[Usage, int], events.UsageReport]
     exceeded: Callable[[], str | None]
-    max_output: int | None = None
+    max_output: Callable[[], int | None]
     call_ids: set[str] = field(default_factory=set)
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -63,6 +64,7 @@ class Turn:
     overflow: Literal["no", "now", "handled"] = "no"
     open: bool = True
     receipt: events.Interrupted | None = None
+    partial: Message | None = None
 
     def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
         """The turn's last event."""
@@ -74,7 +76,8 @@ class Turn:
         self.receipt = events.Interrupted((), (), ())
         if self.reply is not None:
             if self.reply.text.strip():
-                zones.insert(self.messages, [assistant(f"{self.reply.text}\n\n{note}")])
+                self.partial = assistant(f"{self.reply.text}\n\n{note}")
+                zones.insert(self.messages, [self.partial])
             self.reply = None
         if self.calls is not None:
             self.receipt = self.calls.settle()
@@ -187,7 +190,7 @@ def _request(turn: Turn) -> Request:
         messages=turn.messages,
         tail=zones.tail_length(turn.messages),
         tools=turn.toolbox.schemas,
-        max_output=turn.max_output,
+        max_output=turn.max_output(),
     )
 
 

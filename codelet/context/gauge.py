@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from codelet.messages import Message
+from codelet.reminders import zones
 from codelet.tokens.budget import Budget, effective_tokens
 from codelet.tokens.estimate import estimate_message
 from codelet.tokens.usage import Usage
@@ -33,8 +34,9 @@ class Gauge:
 
     def size(self, messages: Sequence[Message]) -> int:
         """P: real tokens of the next request."""
-        if self._last is not None and self._counted <= len(messages):
-            return self._last.total + sum(map(self.estimate, messages[self._counted :]))
+        end = len(messages) - zones.tail_length(messages)
+        if self._last is not None and self._counted <= end:  # the last tail is part of what was reported
+            return self._last.total + sum(map(self.estimate, messages[self._counted : end]))
         return self.fixed + sum(map(self.estimate, messages))
 
     def effective(self, messages: Sequence[Message]) -> int:

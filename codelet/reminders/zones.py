@@ -7,7 +7,7 @@ last messages of the list. Everything else is inserted before the tail.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from codelet import events, prompt
 from codelet.messages import Message, user
@@ -22,7 +22,7 @@ def kind_of(message: Message) -> str | None:
     return prompt.reminder_kind(message["content"]) if message["role"] == "user" else None
 
 
-def tail_length(messages: list[Message]) -> int:
+def tail_length(messages: Sequence[Message]) -> int:
     """How many messages at the end are volatile reminders."""
     count = 0
     while count < len(messages) and kind_of(messages[-1 - count]) in TAIL:
@@ -72,7 +72,7 @@ def _change(kind: str, old: Message | None, new: Message | None) -> events.Event
     return events.Reminder(kind, "added" if old is None else "replaced", estimate_text(new["content"] or ""))
 
 
-def head_length(messages: list[Message]) -> int:
+def head_length(messages: Sequence[Message]) -> int:
     """How many messages at the beginning are stable reminders."""
     count = 0
     while count < len(messages) and kind_of(messages[count]) in HEAD:
