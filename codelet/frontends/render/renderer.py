@@ -169,7 +169,7 @@ class Renderer:
                 self._status.retry, self._status.retry_at = event, self._clock() + event.wait
                 self._say("note", [lines.retry_row(event, event.wait, self.width, self.signs)])
             case Compaction():
-                self._say("note", [lines.compaction_row(event, self.width, self.signs)])
+                self._say("note", lines.compaction_rows(event, self.width, self.signs))
             case Interrupted():
                 self._say("end", lines.interruption_rows(event, self._titles, self.width, self.signs))
             case TurnEnd():
