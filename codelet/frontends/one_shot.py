@@ -26,6 +26,7 @@ from codelet.frontends.stdin import Piped, read_stdin
 from codelet.frontends.workspace import provider_for, session_for
 from codelet.session import Session
 from codelet.settings import Settings
+from codelet.text import valid_unicode
 from codelet.tokens.usage import Usage
 
 _SIGNALS = {
@@ -49,15 +50,16 @@ def run_one_shot(settings: Settings, text: str | None, *, output_format: str, qu
     """Answer one prompt; gives the exit status. Without `text` the pipe is the prompt."""
     piped = read_stdin()
     question = _question(text, piped)
-    for note in piped.notes if piped and not quiet else ():
+    notes = [*(piped.notes if piped else ())]
+    if valid_unicode(question) != question:
+        notes.append("the prompt is not all UTF-8 text: what is not is replaced")
+    for note in notes if not quiet else ():
         sys.stderr.write(f"codelet: {note}\n")
     run = _Run(settings, question, _output(output_format, quiet=quiet))
     try:
         return asyncio.run(run.run())
     except BrokenPipeError:
-        # The reader has what it wanted (`codelet … | head -1`): that is no failure.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_DONE
+        raise  # see cli.main
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.stderr.write(f"codelet: the answer could not be written: {error.strerror or error}\n")

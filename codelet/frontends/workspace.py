@@ -13,6 +13,7 @@ from codelet.providers.base import Deadlines, Provider, ProviderOptions, Retries
 from codelet.providers.choose import choose_model
 from codelet.session import Session
 from codelet.settings import Settings
+from codelet.text import valid_unicode
 from codelet.tools import all_tools, select_tools
 from codelet.turn import Limits
 
@@ -60,4 +61,5 @@ def session_for(settings: Settings, provider: Provider, ask: Ask | None = None) 
 
 def _system_prompt(settings: Settings) -> str:
     text = prompt.SYSTEM if settings.system_prompt is None else settings.system_prompt
-    return f"{text}\n\n{settings.append_system_prompt}" if settings.append_system_prompt else text
+    more = settings.append_system_prompt
+    return valid_unicode(f"{text}\n\n{more}" if more else text)

@@ -33,12 +33,7 @@ def translated(error: Exception, *, model: str, place: str, key_name: str, begun
     if _has(chain, "JSONDecodeError"):
         return ProviderError(f"the answer is garbled: {_text(chain[-1])}")
     if _has(chain, "MidStreamFallbackError"):
-        status = _code_in_stream(chain)
-        return ProviderError(
-            f"the provider broke off: {error_detail(_body(chain))}",
-            status=status,
-            retryable=status in _RETRYABLE,
-        )
+        return _broken_off(chain)
     text = _text(error)
     if "LLM Provider NOT provided" in text:
         return UsageError(f"unknown model {model!r}: write it as provider/name, as litellm spells it")
@@ -117,16 +112,17 @@ def _lost_connection(chain: list[BaseException], place: str, *, begun: bool) -> 
     return None
 
 
-def _code_in_stream(chain: list[BaseException]) -> int | None:
-    """The status of an error event: Anthropic's adapter makes one, others may name one as `code`."""
-    for link in reversed(chain):
+def _broken_off(chain: list[BaseException]) -> ProviderError:
+    """An error event of the stream. Its `code` may be a status; Anthropic's adapter makes one up, good for a hint."""
+    status, hint = None, None
+    for link in chain:
         body = getattr(link, "body", None)
-        if isinstance(body, dict):
-            return body["code"] if isinstance(body.get("code"), int) else None
-        status = getattr(link, "status_code", None)
-        if isinstance(status, int):
-            return status
-    return None
+        if isinstance(body, dict) and isinstance(body.get("code"), int):
+            status = body["code"]
+        if type(link).__module__.startswith("litellm.llms."):
+            hint = getattr(link, "status_code", None)
+    retryable = (status or hint) in _RETRYABLE
+    return ProviderError(f"the provider broke off: {error_detail(_body(chain))}", status=status, retryable=retryable)
 
 
 def _text(error: BaseException) -> str:

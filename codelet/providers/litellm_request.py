@@ -37,9 +37,7 @@ class Requests:
 
         `marks` sets Anthropic's cache marks.
         """
-        messages = (
-            self._joined_tail(request) if self._model.startswith(_NO_USER_AFTER_TOOL) else request.messages
-        )
+        messages = self._joined_tail(request) if self._model.startswith(_NO_USER_AFTER_TOOL) else request.messages
         wire = [self._wire(message) for message in messages]
         head: list[dict[str, Any]] = []
         if request.system:

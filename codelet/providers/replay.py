@@ -18,7 +18,6 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -33,6 +32,7 @@ from codelet.providers.base import (
     ToolCallChunk,
     UsageChunk,
 )
+from codelet.record import Record
 from codelet.tokens.usage import Usage
 
 VERSION = 1
@@ -41,8 +41,7 @@ _ARGUMENT_PIECE = 24
 _USAGE_KEYS = ("total_input", "cache_read", "cache_write", "output", "reasoning")
 
 
-@dataclass(frozen=True)
-class RecordedCall:
+class RecordedCall(Record):
     """A tool call of a recording; `arguments` is the text that goes over the wire."""
 
     id: str
@@ -50,8 +49,7 @@ class RecordedCall:
     arguments: str
 
 
-@dataclass(frozen=True)
-class RecordedStep:
+class RecordedStep(Record):
     """One answer: reasoning, then the pieces of the text, then the calls, usage and finish marker."""
 
     reasoning: str
@@ -62,8 +60,7 @@ class RecordedStep:
     pace: float
 
 
-@dataclass(frozen=True)
-class Recording:
+class Recording(Record):
     """A script of answers. `source` names where it came from, for messages."""
 
     source: str
@@ -150,8 +147,7 @@ def _content(step: RecordedStep) -> Iterator[Chunk]:
             yield ToolCallChunk(index, arguments=call.arguments[start : start + _ARGUMENT_PIECE])
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(Record):
     """A place in a recording: takes a value of the expected kind or says where it is wrong."""
 
     source: str

@@ -7,7 +7,10 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from codelet.errors import ProviderError
-from codelet.providers.base import Chunk, Retries, RetryChunk
+from codelet.providers.base import Chunk, Retries, RetryChunk, UsageChunk
+
+# A server that does not answer at all is more likely off, or the address wrong, than busy.
+_ATTEMPTS_WITHOUT_ANSWER = 2
 
 
 async def with_retries(
@@ -15,7 +18,7 @@ async def with_retries(
 ) -> AsyncGenerator[Chunk, None]:
     """The chunks of the first attempt that gives any; each wait is announced by a RetryChunk.
 
-    An attempt that fails after its first chunk is not repeated: what it gave has been shown already. Waits
+    An attempt that fails after its first chunk, usage apart, is not repeated: it has been shown already. Waits
     grow twofold with jitter, are never shorter than the server asks for, and end when their sum would pass
     `retries.total_wait`.
     """
@@ -25,12 +28,13 @@ async def with_retries(
         try:
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:
-                    begun = True
+                    begun = begun or not isinstance(chunk, UsageChunk)
                     yield chunk
             return
         except ProviderError as error:
             wait = _wait_before(number + 1, retries, error.retry_after)
-            if begun or not error.retryable or number == retries.attempts:
+            attempts = retries.attempts if error.status else min(retries.attempts, _ATTEMPTS_WITHOUT_ANSWER)
+            if begun or not error.retryable or number >= attempts:
                 raise
             if waited + wait > retries.total_wait:
                 raise ProviderError(
@@ -38,7 +42,7 @@ async def with_retries(
                     status=error.status,
                 ) from None
             reason = str(error)
-        yield RetryChunk(number + 1, retries.attempts, wait, reason)
+        yield RetryChunk(number + 1, attempts, wait, reason)
         await asyncio.sleep(wait)
         waited += wait
 

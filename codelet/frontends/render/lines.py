@@ -1,0 +1,88 @@
+"""The quiet lines: retries, reminders, compactions, the receipt of an interruption, the end of a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.text import Text
+
+from codelet.events import Compaction, Interrupted, Reminder, Retry, TurnEnd, UsageReport
+from codelet.frontends.render.numbers import duration, plural, share, tokens
+from codelet.frontends.render.style import BAD, MARGIN, QUIET, WARN, Signs
+from codelet.frontends.render.wrap import cut, wrap
+from codelet.text import clean, one_line
+
+
+def retry_row(event: Retry, left: float, width: int, signs: Signs) -> Text:
+    """A failed request and when it is sent again; `left` is what remains of the wait in seconds."""
+    tail = f" {signs.dot} retry {event.attempt} of {event.attempts} in {duration(max(left, 0.0))}"
+    row = Text(f"{signs.retry} ", WARN)
+    row.append(one_line(event.reason, max(width - len(tail) - 2, 10)))
+    row.append(tail, QUIET)
+    return cut(row, width, signs.more)
+
+
+def reminder_rows(events: Sequence[Reminder], width: int, signs: Signs) -> list[Text]:
+    """What codelet told the model besides the user's words: one line for all changes of a step."""
+    told = [f"{_word(event)}{one_line(event.name, 30)} {tokens(event.tokens)}" for event in events]
+    if not told:
+        return []
+    return [
+        cut(
+            Text(f"{signs.note} reminders: " + f" {signs.dot} ".join(told) + " tokens", QUIET),
+            width,
+            signs.more,
+        )
+    ]
+
+
+def _word(event: Reminder) -> str:
+    return "" if event.change == "added" else f"{event.change} "
+
+
+def compaction_row(event: Compaction, width: int, signs: Signs) -> Text:
+    """How much a compaction took out, and why it ran."""
+    sizes = f"{tokens(event.before)} to {tokens(event.after)} tokens"
+    text = f"{signs.note} compacted: {sizes}, {one_line(event.reason, 60)}"
+    return cut(Text(text, QUIET), width, signs.more)
+
+
+def interruption_rows(event: Interrupted, titles: Mapping[str, str], width: int, signs: Signs) -> list[Text]:
+    """What was done, half done and not done when the user stopped the turn, and what `continue` would do."""
+    groups = (
+        ("done", event.done, ""),
+        ("half done", event.half_done, "what it did so far stays"),
+        ("not done", event.not_done, ""),
+    )
+    rows = [Text(f"{signs.stopped} stopped", WARN)]
+    for word, ids, remark in groups:
+        for call_id in ids:
+            tail = f" {signs.dot} {remark}" if remark else ""
+            room = max(width - MARGIN - 11 - len(tail), 20)
+            row = Text(" " * MARGIN)
+            row.append(f"{word:<11}", "" if word == "done" else WARN)
+            row.append(one_line(titles.get(call_id, call_id), room))
+            row.append(tail, QUIET)
+            rows.append(cut(row, width, signs.more))
+    told = "the model sees this and goes on" if any(ids for _, ids, _ in groups) else "the model goes on from here"
+    rows.append(cut(Text(f"{' ' * MARGIN}continue: {told}; or type something else", QUIET), width, signs.more))
+    return rows
+
+
+def end_rows(event: TurnEnd, report: UsageReport | None, seconds: float, width: int, signs: Signs) -> list[Text]:
+    """The last line of a turn: steps, tokens, context, time; above it the error, if there was one."""
+    rows: list[Text] = []
+    if event.error is not None:
+        style = WARN if event.reason == "limit" else BAD
+        message = Text.assemble((f"{signs.failed} ", style), clean(event.error))
+        rows.extend(wrap(message, width))
+    parts = [plural(event.steps, "step")]
+    usage = event.usage
+    if usage.total:
+        cached = f" ({tokens(usage.cache_read)} cached)" if usage.cache_read else ""
+        parts += [f"{tokens(usage.total_input)} in{cached}", f"{tokens(usage.output)} out"]
+    if report is not None and report.window:
+        parts.append(f"context {share(report.context, report.window)}% of {tokens(report.window)}")
+    parts.append(duration(seconds))
+    rows.append(cut(Text(f" {signs.dot} ".join(parts), QUIET), width, signs.more))
+    return rows

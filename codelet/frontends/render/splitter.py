@@ -1,0 +1,196 @@
+"""Cuts streamed Markdown into pieces that can be shown as soon as they are finished.
+
+A piece is what no later line can change: a paragraph, a heading, one list item, a table, a quote, one line
+of a code fence. Each line is looked at once, so the work grows with the text and no faster. What stands
+inside a piece is markdown-it's business (see `markdown.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["text", "item", "heading", "table", "quote", "rule", "fence", "code", "fence_end"]
+
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^`]*)$")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
+_RULE = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
+_ITEM = re.compile(r"[ \t]*([-*+]|(\d{1,9})[.)])(?:[ \t]+\S|[ \t]*$)")
+
+PIECE_LIMIT = 2_000
+"""Characters after which running text is cut, so that one endless paragraph stays cheap."""
+
+_DECIDED = 12
+"""Characters of a line that settle what it is: no fence, rule or heading can hide behind more."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One finished piece. `margin` is the column it is set from, `gap` tells of a blank line before it."""
+
+    kind: Kind
+    source: str
+    margin: int = 0
+    gap: bool = False
+
+
+class Splitter:
+    """Takes one line after the other and gives back the pieces that it finished."""
+
+    def __init__(self) -> None:
+        self._kind: Kind | None = None
+        self._lines: list[str] = []
+        self._size = 0
+        self._margin = 0
+        self._gap = False
+        self._blank = False
+        self._in_list = False
+        self._begun = False
+        self._fence: str | None = None
+        self._fence_margin = 0
+
+    @property
+    def in_fence(self) -> bool:
+        """Whether the next line belongs to a code fence."""
+        return self._fence is not None
+
+    def open(self, partial: str) -> Piece | None:
+        """The piece that is still open, with `partial`, the line that has not ended yet, as its last line."""
+        if self._kind is None:
+            return None
+        lines = self._lines
+        if partial.strip() and (self._begun or self._continues(self._kind_of(partial), partial)):
+            lines = [*lines, self._dedented(partial)]
+        return Piece(self._kind, "\n".join(lines), self._margin, self._gap)
+
+    def begin(self, partial: str) -> list[Piece]:
+        """Look at a line that has not ended yet: open its piece once its kind cannot change any more."""
+        if self._fence is not None or self._begun or len(partial.strip()) < _DECIDED or _FENCE.match(partial):
+            return []
+        kind = self._kind_of(partial)
+        if kind not in ("text", "item", "quote") or self._continues(kind, partial):
+            return []
+        done = self._start(kind, partial, keep=False)
+        self._begun = True
+        return done
+
+    def feed(self, line: str) -> list[Piece]:
+        """Take one line without its line end."""
+        if self._fence is not None:
+            return self._feed_fence(line)
+        if self._begun:
+            self._begun = False
+            return self._append(line)
+        if not line.strip():
+            done = self.finish()
+            self._blank = True
+            return done
+        if fence := _FENCE.match(line):
+            indent = _indent(line)
+            if indent <= 3 or self._in_list:
+                return self._open_fence(fence, indent)
+        return self._feed_text(line)
+
+    def finish(self) -> list[Piece]:
+        """End the open piece."""
+        if self._kind is None:
+            return []
+        piece = Piece(self._kind, "\n".join(self._lines), self._margin, self._gap)
+        self._kind, self._lines, self._size, self._begun = None, [], 0, False
+        return [piece]
+
+    def _feed_text(self, line: str) -> list[Piece]:
+        kind = self._kind_of(line)
+        if kind in ("heading", "rule"):
+            done = self._start(kind, line)
+            return done + self.finish()
+        return self._append(line) if self._continues(kind, line) else self._start(kind, line)
+
+    def _append(self, line: str) -> list[Piece]:
+        self._lines.append(self._dedented(line))
+        self._size += len(line)
+        return self._cut() if self._size > PIECE_LIMIT and self._kind != "table" else []
+
+    def _kind_of(self, line: str) -> Kind:
+        indent = _indent(line)
+        if indent <= 3 or self._in_list:
+            if _RULE.match(line):
+                return "rule"
+            if _HEADING.match(line):
+                return "heading"
+            if _ITEM.match(line):
+                return "item"
+        stripped = line.lstrip()
+        if stripped.startswith(">") and indent <= 3:
+            return "quote"
+        return "table" if stripped.startswith("|") else "text"
+
+    def _continues(self, kind: Kind, line: str) -> bool:
+        """Whether the line goes on with the open piece."""
+        if self._kind is None:
+            return False
+        if kind == "item":
+            number = _ITEM.match(line)
+            interrupts = number is None or number[2] in (None, "1") or self._in_list
+            return not interrupts
+        if kind == "quote":
+            return self._kind == "quote"
+        if kind == "table":
+            return self._kind in ("table", "item", "quote")
+        return True
+
+    def _start(self, kind: Kind, line: str, *, keep: bool = True) -> list[Piece]:
+        done = self.finish()
+        indent = _indent(line)
+        if kind == "item":
+            self._in_list = True
+        elif indent < 2:
+            self._in_list = False
+        self._kind = kind
+        self._margin = indent if self._in_list else 0
+        self._gap, self._blank = self._blank, False
+        self._lines = [self._dedented(line)] if keep else []
+        self._size = len(line)
+        return done
+
+    def _cut(self) -> list[Piece]:
+        """End an overlong piece; what follows goes on as text at the same margin."""
+        margin, listed = self._margin, self._kind == "item"
+        done = self.finish()
+        self._kind, self._margin, self._gap = "text", margin + 2 if listed else margin, False
+        return done
+
+    def _open_fence(self, fence: re.Match[str], indent: int) -> list[Piece]:
+        done = self.finish()
+        if indent < 2:
+            self._in_list = False
+        self._fence = fence[1]
+        self._fence_margin = indent if self._in_list else 0
+        piece = Piece("fence", fence[2].strip(), self._fence_margin, self._blank)
+        self._blank = False
+        return [*done, piece]
+
+    def _feed_fence(self, line: str) -> list[Piece]:
+        assert self._fence is not None
+        stripped = line.strip()
+        if stripped.startswith(self._fence) and not stripped.strip(self._fence[0]):
+            self._fence = None
+            return [Piece("fence_end", "", self._fence_margin)]
+        return [Piece("code", _without_indent(line, self._fence_margin), self._fence_margin)]
+
+    def _dedented(self, line: str) -> str:
+        return _without_indent(line, self._margin)
+
+
+def _indent(line: str) -> int:
+    expanded = line.expandtabs(4)
+    return len(expanded) - len(expanded.lstrip(" "))
+
+
+def _without_indent(line: str, columns: int) -> str:
+    """The line with at most `columns` columns of leading space taken away."""
+    if not columns or not line[:1].isspace():
+        return line
+    expanded = line.expandtabs(4)
+    return expanded[min(columns, len(expanded) - len(expanded.lstrip(" "))) :]

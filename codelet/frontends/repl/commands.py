@@ -1,0 +1,78 @@
+"""The table of commands. To add one is to add one entry; /help and the completion are made from it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codelet.frontends.repl import command_session, command_views
+
+if TYPE_CHECKING:
+    from codelet.frontends.repl.repl import Repl
+
+Handler = Callable[["Repl", str], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command: `/name arguments`. `words` are other names for it; a bare one works without the slash."""
+
+    name: str
+    help: str
+    run: Handler
+    arguments: str = ""
+    words: tuple[str, ...] = ()
+    bare: bool = False
+
+
+async def _help(repl: Repl, argument: str) -> None:
+    command_views.show_help(repl, COMMANDS)
+
+
+COMMANDS = (
+    Command("help", "this list", _help, words=("?",)),
+    Command("model", "show the model, or go on with another", command_session.model, "[NAME]"),
+    Command("mode", "show the mode, or set it", command_session.mode, "[MODE]"),
+    Command("permissions", "the mode, and the rules that allow and deny", command_views.permissions),
+    Command("context", "what the model is sent, with its tokens", command_views.context, "[all]"),
+    Command("usage", "tokens and cost so far", command_views.usage),
+    Command("tools", "the tools that the model has", command_views.tools),
+    Command("diff", "what changed in the work tree", command_views.diff),
+    Command("reasoning", "the model's last reasoning in full", command_views.reasoning),
+    Command("continue", "take an interrupted turn up again", command_session.resume, bare=True),
+    Command("rewind", "back to before the last prompt; files stay as they are", command_session.rewind),
+    Command("redo", "rewind, and send the same prompt again", command_session.redo),
+    Command("clear", "forget the conversation", command_session.clear, words=("new", "reset")),
+    Command("exit", "leave; nothing is kept", command_session.leave, words=("quit", "q"), bare=True),
+)
+
+
+def find_command(text: str) -> tuple[Command, str] | None:
+    """The command that a line means, with its argument; None if the line is a prompt for the model.
+
+    Raises LookupError, naming the closest command, for a slash and a word that is no command.
+    """
+    word, _, argument = text.strip().partition(" ")
+    if word.startswith("/"):
+        name = word[1:].lower()
+        if not name.replace("-", "").isalpha() and name != "?":
+            return None
+        for command in COMMANDS:
+            if name == command.name or name in command.words:
+                return command, argument.strip()
+        raise LookupError(_unknown(name))
+    if not argument:
+        for command in COMMANDS:
+            if command.bare and word.lower() in (command.name, *(w for w in command.words if len(w) > 1)):
+                return command, ""
+    return None
+
+
+def _unknown(name: str) -> str:
+    names = [name for command in COMMANDS for name in (command.name, *command.words)]
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = close or [known for known in names if known.startswith(name)][:1]
+    hint = f"did you mean /{close[0]}?" if close else "/help lists them"
+    return f"there is no command /{name}; {hint}"

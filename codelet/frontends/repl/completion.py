@@ -1,0 +1,127 @@
+"""Completion of /commands at the start of the line and of @files anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from pathlib import Path
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from codelet.git import run_git
+from codelet.text import clean
+
+_FILES = 20_000
+_SHOWN = 50
+_FRESH_SECONDS = 5.0
+_WALK_SECONDS = 1.0
+_MENTION = re.compile(r"(?:^|(?<=[\s(\"'`]))@([^\s\"'`]*)$")
+_SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", "target"})
+
+
+def wants_completion(text: str) -> bool:
+    """Whether what stands before the cursor is a command or a file being typed."""
+    return (text.startswith("/") and " " not in text and "\n" not in text) or bool(_MENTION.search(text))
+
+
+class ReplCompleter(Completer):
+    """`commands` are names with their help; files are those under `workspace`, read off the event loop."""
+
+    def __init__(self, workspace: Path, commands: Sequence[tuple[str, str]]) -> None:
+        self._files = FileList(workspace)
+        self._commands = commands
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """Commands only: files need the asynchronous way."""
+        text = document.text_before_cursor
+        if not wants_completion(text) or not text.startswith("/"):
+            return
+        for name, help_text in self._commands:
+            if f"/{name}".startswith(text):
+                yield Completion(f"/{name}", start_position=-len(text), display_meta=help_text)
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        """Commands or files, whichever is being typed."""
+        for completion in self.get_completions(document, complete_event):
+            yield completion
+        mention = _MENTION.search(document.text_before_cursor)
+        if mention is None:
+            return
+        for path in best_matches(await self._files.read(), mention[1]):
+            yield Completion(path, start_position=-len(mention[1]), display=clean(path))
+
+
+def best_matches(paths: Iterable[str], typed: str) -> list[str]:
+    """The paths that fit what was typed, best first: name begins with it, path does, contains it, in order."""
+    wanted = typed.lower()
+    ranked = []
+    for path in paths:
+        lower = path.lower()
+        name = lower.rstrip("/").rpartition("/")[2]
+        if not wanted or name.startswith(wanted):
+            rank = 0
+        elif lower.startswith(wanted):
+            rank = 1
+        elif wanted in lower:
+            rank = 2
+        elif _in_order(wanted, lower):
+            rank = 3
+        else:
+            continue
+        ranked.append((rank, path.count("/"), len(path), path))
+    return [path for *_, path in sorted(ranked)[:_SHOWN]]
+
+
+def _in_order(wanted: str, text: str) -> bool:
+    letters = iter(text)
+    return all(letter in letters for letter in wanted)
+
+
+class FileList:
+    """The workspace's files: what git lists, else a bounded walk. Kept for a few seconds."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._paths: list[str] = []
+        self._read_at = -_FRESH_SECONDS
+        self._lock = asyncio.Lock()
+
+    async def read(self) -> list[str]:
+        """Paths relative to the workspace, at most 20,000."""
+        async with self._lock:
+            if time.monotonic() - self._read_at >= _FRESH_SECONDS:
+                self._paths = await self._listed()
+                self._read_at = time.monotonic()
+            return self._paths
+
+    async def _listed(self) -> list[str]:
+        found = await self._from_git()
+        return found if found is not None else await asyncio.to_thread(_walk, self._workspace)
+
+    async def _from_git(self) -> list[str] | None:
+        """What git knows and does not ignore; None outside a repository and without git."""
+        arguments = ("-z", "--cached", "--others", "--exclude-standard", "--", ".")
+        answer = await run_git(self._workspace, "ls-files", *arguments, timeout=3.0, limit=4 << 20)
+        if answer is None or answer.exit_code != 0:
+            return None
+        names = answer.stdout.decode("utf-8", "replace").split("\0")
+        return list(dict.fromkeys(name for name in names[:_FILES] if name))
+
+
+def _walk(workspace: Path) -> list[str]:
+    """Files below the folder, breadth by breadth as the system lists them, bounded in number and time."""
+    found: list[str] = []
+    end = time.monotonic() + _WALK_SECONDS
+    for folder, folders, files in os.walk(workspace):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+        base = Path(folder).relative_to(workspace)
+        found.extend((base / name).as_posix() for name in sorted(files))
+        if len(found) >= _FILES or time.monotonic() > end:
+            break
+    return found[:_FILES]

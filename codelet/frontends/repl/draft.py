@@ -1,0 +1,77 @@
+"""What the user types while a turn runs: a line being edited, and lines that wait for the turn's end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codelet.frontends.render.style import ACCENT, QUIET, Signs
+from codelet.frontends.repl.keys import Key
+from codelet.frontends.repl.pastes import Pastes
+from codelet.text import clean, one_line
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+class Draft:
+    """Nothing typed is ever lost: it is in `text` or in `queued` until somebody takes it."""
+
+    def __init__(self, pastes: Pastes) -> None:
+        self.text = ""
+        self.queued: list[str] = []
+        self.leaving = False
+        self._pastes = pastes
+
+    def take(self, key: Key) -> None:
+        """Apply one key."""
+        match key.meaning:
+            case "text":
+                self.text += key.text
+            case "paste":
+                self.text += self._pastes.collapse(key.text)
+            case "newline":
+                self.text += "\n"
+            case "backspace":
+                self.text = self.text[:-1]
+            case "word":
+                kept = self.text.rstrip()
+                self.text = kept[: len(kept) - len(kept.split()[-1])] if kept else ""
+            case "line":
+                self.text = ""
+            case "leave":
+                self.leaving = not self.text
+            case "enter":
+                self._enter()
+            case "up":
+                if not self.text and self.queued:
+                    self.text = self.queued.pop()
+
+    def withdraw(self) -> str:
+        """Everything, queued and unfinished, for the editor."""
+        everything = "\n".join([*self.queued, *([self.text] if self.text else [])])
+        self.text, self.queued, self.leaving = "", [], False
+        return everything
+
+    def rows(self, width: int, signs: Signs) -> list[Text]:
+        """How it looks below a running turn; nothing where nothing was typed."""
+        from rich.text import Text
+
+        rows = [Text(f"  queued: {one_line(line, width - 12)}", QUIET) for line in self.queued]
+        if self.leaving:
+            rows.append(Text("  leaving when this turn ends; esc stops it and stays", QUIET))
+        if self.text:
+            *above, last = clean(self.text).split("\n")
+            lead = f"(+{len(above)}) " if above else ""
+            room = max(width - len(lead) - 4, 10)
+            shown = Text(last)
+            while shown.cell_len > room:
+                shown = shown[max(1, (shown.cell_len - room) // 2) :]
+            rows.append(Text.assemble((f"{signs.prompt} ", ACCENT), (lead, QUIET), shown))
+        return rows
+
+    def _enter(self) -> None:
+        if self.text.endswith("\\"):
+            self.text = self.text[:-1] + "\n"
+        elif self.text.strip():
+            self.queued.append(self.text)
+            self.text = ""

@@ -1,0 +1,143 @@
+"""The terminal's keys while a turn runs: raw mode, and a quick and careful reading of ESC.
+
+prompt-toolkit's parser tells an arrow from an ESC by what follows; when nothing follows for 30 ms it was the
+key itself. ESC directly before another character is an Alt combination and stops nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from prompt_toolkit.input import Input
+from prompt_toolkit.input.typeahead import get_typeahead
+from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.output import Output
+
+FLUSH_SECONDS = 0.03
+
+Meaning = Literal[
+    "text", "paste", "enter", "newline", "escape", "interrupt", "backspace", "word", "line", "up", "suspend", "leave"
+]
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key by what it means here; `text` is what was typed or pasted."""
+
+    meaning: Meaning
+    text: str = ""
+
+
+_MEANINGS: dict[str, Meaning] = {
+    Keys.ControlM: "enter",
+    Keys.ControlJ: "newline",
+    Keys.ControlC: "interrupt",
+    Keys.ControlH: "backspace",
+    Keys.ControlW: "word",
+    Keys.ControlU: "line",
+    Keys.ControlZ: "suspend",
+    Keys.ControlD: "leave",
+    Keys.Up: "up",
+}
+
+
+def read_meanings(presses: Iterable[KeyPress]) -> list[Key]:
+    """What one batch of key presses means. What is not understood means nothing."""
+    found: list[Key] = []
+    waiting = list(presses)
+    while waiting:
+        press = waiting.pop(0)
+        if press.key == Keys.Escape:
+            _read_escape(waiting, found)
+        elif press.key == Keys.BracketedPaste:
+            found.append(Key("paste", press.data))
+        elif press.key in _MEANINGS:
+            found.append(Key(_MEANINGS[press.key]))
+        elif len(press.key) == 1 and press.key.isprintable():
+            found.append(Key("text", press.key))
+    return found
+
+
+def _read_escape(following: list[KeyPress], found: list[Key]) -> None:
+    """ESC alone is the key; before something else it is Alt, or a sequence that the parser does not know."""
+    if not following or following[0].key == Keys.Escape:
+        if not any(key.meaning == "escape" for key in found):
+            found.append(Key("escape"))
+        return
+    after = following.pop(0)
+    if after.key in (Keys.ControlM, Keys.ControlJ):
+        found.append(Key("newline"))
+    elif after.key in ("[", "O"):
+        while following and len(following[0].key) == 1:
+            if "@" <= following.pop(0).key <= "~":
+                break
+
+
+class Keyboard:
+    """Reads the keys and hands them to `handler`, which may be exchanged while it listens.
+
+    `closed` is called when the terminal goes away.
+    """
+
+    def __init__(self, source: Input, output: Output, closed: Callable[[], None]) -> None:
+        self.handler: Callable[[Key], None] = lambda key: None
+        self._input = source
+        self._output = output
+        self._closed = closed
+        self._flush: asyncio.TimerHandle | None = None
+
+    @contextmanager
+    def listening(self, handler: Callable[[Key], None]) -> Iterator[None]:
+        """Take the terminal in raw mode, and give it back as it was."""
+        self.handler = handler
+        try:
+            with self._input.raw_mode(), self._input.attach(self._ready):
+                self._output.enable_bracketed_paste()
+                self._output.flush()
+                self._hand_on(get_typeahead(self._input))
+                try:
+                    yield
+                finally:
+                    self._output.disable_bracketed_paste()
+                    self._output.flush()
+        finally:
+            self._cancel_flush()
+
+    @contextmanager
+    def released(self) -> Iterator[None]:
+        """Give the terminal back for a while, as for a suspended process."""
+        with self._input.detach(), self._input.cooked_mode():
+            self._output.disable_bracketed_paste()
+            self._output.flush()
+            try:
+                yield
+            finally:
+                self._output.enable_bracketed_paste()
+                self._output.flush()
+
+    def _ready(self) -> None:
+        self._cancel_flush()
+        presses = self._input.read_keys()
+        if self._input.closed:
+            self._closed()
+            return
+        self._hand_on(presses)
+        self._flush = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flushed)
+
+    def _flushed(self) -> None:
+        self._flush = None
+        self._hand_on(self._input.flush_keys())
+
+    def _hand_on(self, presses: Iterable[KeyPress]) -> None:
+        for key in read_meanings(presses):
+            self.handler(key)
+
+    def _cancel_flush(self) -> None:
+        if self._flush is not None:
+            self._flush.cancel()
+            self._flush = None

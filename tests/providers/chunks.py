@@ -1,0 +1,103 @@
+"""Chunk lists in a form that can be compared: what was said, without where the pieces were cut."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Any
+
+from codelet.errors import ProviderError
+from codelet.messages import Message, user
+from codelet.providers.base import (
+    Chunk,
+    Deadlines,
+    FinishChunk,
+    Provider,
+    ProviderOptions,
+    ReasoningChunk,
+    Request,
+    Retries,
+    RetryChunk,
+    TextChunk,
+    ToolCallChunk,
+    UsageChunk,
+)
+
+TOOLS: list[dict[str, Any]] = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": f"Does {name}.",
+            "parameters": {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]},
+        },
+    }
+    for name in ("read", "grep")
+]
+
+QUICK = Deadlines(connect=5.0, first_token=20.0, between_chunks=20.0)
+
+
+def options(base: str, *, attempts: int = 1, deadlines: Deadlines = QUICK) -> ProviderOptions:
+    """Options for a server on loopback."""
+    return ProviderOptions(base, "test-key", deadlines, Retries(attempts, total_wait=20.0, first_wait=0.05))
+
+
+def request(*messages: Message, tail: int = 0, tools: Sequence[dict[str, Any]] = ()) -> Request:
+    return Request("Be brief.", list(messages) or [user("hello")], tail=tail, tools=tools)
+
+
+async def collect(provider: Provider, wanted: Request | None = None) -> list[Chunk]:
+    """All chunks of one answer."""
+    async with aclosing(provider.stream(wanted or request(tools=TOOLS))) as stream:
+        return [chunk async for chunk in stream]
+
+
+async def collect_until_error(provider: Provider) -> tuple[list[Chunk], ProviderError | None]:
+    """The chunks of one answer and the error that ended it, if one did."""
+    chunks: list[Chunk] = []
+    failed: ProviderError | None = None
+    async with aclosing(provider.stream(request(tools=TOOLS))) as stream:
+        with contextlib.suppress(ProviderError):
+            try:
+                async for chunk in stream:
+                    chunks.append(chunk)
+            except ProviderError as error:
+                failed = error
+    return chunks, failed
+
+
+def joined(chunks: Sequence[Chunk]) -> dict[str, Any]:
+    """What the chunks say together. Calls are told apart as `codelet.reply` does it, no arguments are `{}` there
+    too, and a usage of nothing is none.
+    """
+    calls: list[list[Any]] = []
+    at_index: dict[int, list[Any]] = {}
+    for chunk in chunks:
+        if isinstance(chunk, ToolCallChunk):
+            call = at_index.get(chunk.index)
+            if call is None or (chunk.id and chunk.id != call[0]):
+                call = [chunk.id, "", ""]
+                calls.append(call)
+                at_index[chunk.index] = call
+            call[1] = call[1] or chunk.name
+            call[2] += chunk.arguments
+    usages = [chunk.usage for chunk in chunks if isinstance(chunk, UsageChunk)]
+    return {
+        "order": _order(chunks),
+        "text": "".join(chunk.text for chunk in chunks if isinstance(chunk, TextChunk)),
+        "reasoning": "".join(chunk.text for chunk in chunks if isinstance(chunk, ReasoningChunk)),
+        "blocks": [chunk.block for chunk in chunks if isinstance(chunk, ReasoningChunk) and chunk.block],
+        "details": [chunk.details for chunk in chunks if isinstance(chunk, ReasoningChunk) and chunk.details],
+        "calls": [(call_id, name, arguments or "{}") for call_id, name, arguments in calls],
+        "usage": usages[-1] if usages and usages[-1].total else None,
+        "finish": [chunk.reason for chunk in chunks if isinstance(chunk, FinishChunk)],
+        "retries": [(chunk.attempt, chunk.attempts) for chunk in chunks if isinstance(chunk, RetryChunk)],
+    }
+
+
+def _order(chunks: Sequence[Chunk]) -> list[str]:
+    """The kinds of chunks in order, neighbours of one kind as one; usage may come at any place."""
+    names = [type(chunk).__name__ for chunk in chunks if not isinstance(chunk, UsageChunk)]
+    return [name for place, name in enumerate(names) if place == 0 or names[place - 1] != name]

@@ -1,0 +1,183 @@
+"""One script, two ways to the wire: native and litellm say the same, chunk for chunk and event for event."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codelet import events
+from codelet.errors import ProviderError
+from codelet.messages import Message
+from codelet.policy import Policy
+from codelet.providers import open_provider
+from codelet.providers.base import Deadlines
+from codelet.session import Session
+from tests.providers.chunks import collect_until_error, joined, options
+from tests.support.script import Body, Call, Delivery, HttpError, Insert, Reply, Step, Stop, StreamError, Tokens
+from tests.support.server import ModelServer
+
+MODELS = {"chat completions": "openai/scripted", "messages": "anthropic/claude-sonnet-4-5"}
+
+READ = Call("call_1", "read", {"path": "notes.txt"})
+GREP = Call("call_2", "grep", {"pattern": "needle", "path": "."})
+CACHED = Tokens(total_input=1_000, cache_read=900, cache_write=60, output=40)
+
+ANSWERS: dict[str, Reply] = {
+    "text": Reply(["Hel", "lo", " there.\n", "\n```py\nx = 1\n```"]),
+    "no text at all": Reply(),
+    "white space and other scripts": Reply(["  ", "\n\n", "žluťoučký ", "日本", "🦊\t"]),
+    "one call": Reply(calls=[READ]),
+    "text and a call": Reply("Let me see.", calls=[READ]),
+    "parallel calls": Reply("Both.", calls=[READ, GREP]),
+    "split arguments": Reply(calls=[Call("call_1", "read", {"path": "notes.txt"}, (1, 2, 9, 14))]),
+    "no arguments": Reply(calls=[Call("call_1", "read", "")]),
+    "arguments that do not parse": Reply(calls=[Call("call_1", "read", '{"path": ')]),
+    "reasoning": Reply("So.", reasoning=["First ", "this, ", "then that."], calls=[READ]),
+    "usage with cache fields": Reply("cached", usage=CACHED),
+    "no usage": Reply("free", usage=None),
+    "length": Reply("cut sho", finish="length"),
+    "refused": Reply("I will", finish="refused"),
+    "comments": Reply("ping", delivery=Delivery(comments=True)),
+    "tiny pieces": Reply(["One ", "piece"], calls=[READ], delivery=Delivery(piece=7)),
+    "carriage returns": Reply("lines", delivery=Delivery(line_end="\r\n")),
+    "the server closes": Reply("bye", delivery=Delivery(framing="close")),
+    "finish and usage together": Reply("both", delivery=Delivery(usage="finish")),
+}
+
+# Only Chat Completions can do these: Messages sends one block after the other, each with its number.
+CHAT_ANSWERS: dict[str, Reply] = {
+    "one index for all": Reply(calls=[READ, Call("call_2", "grep", {"pattern": "needle"}, index=0)]),
+    "an id in each piece": Reply(calls=[Call("call_1", "read", {"path": "notes.txt"}, (3, 9), repeat_id=True)]),
+    "interleaved": Reply(
+        calls=[
+            Call("call_1", "read", {"path": "notes.txt"}, (4, 8)),
+            Call("call_2", "grep", {"pattern": "x"}, (3, 6)),
+        ],
+        interleaved=True,
+    ),
+}
+
+# Text pieces end at event 4 of Messages and at event 2 of Chat Completions; a fault comes between two of them.
+IN_TEXT = {"openai/scripted": 2, "anthropic/claude-sonnet-4-5": 4}
+
+# What the server does wrong; a function makes the step from the place in the text where it happens.
+FAULTS: dict[str, Step | Callable[[int], Step]] = {
+    "bad request": HttpError(400, "no such parameter"),
+    "wrong key": HttpError(401, "invalid key"),
+    "forbidden": HttpError(403, "not for you"),
+    "unknown model": HttpError(404, "no such model"),
+    "too large": HttpError(413, "request too large"),
+    "too long": HttpError(400, "prompt is too long: 250000 tokens > 200000 maximum context length"),
+    "rate limit": HttpError(429, "slow down", retry_after=3),
+    "quota": HttpError(429, "You exceeded your current quota, check your billing", kind="insufficient_quota"),
+    "broken": HttpError(500, "internal"),
+    "bad gateway": HttpError(502, body=b"<html>bad gateway</html>", content_type="text/html"),
+    "unavailable": HttpError(503, "try later"),
+    "overloaded": HttpError(529, "overloaded"),
+    "closed before the answer": Stop("cut"),
+    "cut in the text": lambda at: Reply(["one ", "two"], fault=Stop("cut", at)),
+    "reset in the text": lambda at: Reply(["one ", "two"], fault=Stop("reset", at)),
+    "half closed": lambda at: Reply(["one ", "two"], fault=Stop("half_close", at)),
+    "ends without its marker": lambda at: Reply(["one ", "two"], fault=Stop("clean_end", at)),
+    "stalls": lambda at: Reply(["one ", "two"], fault=Stop("stall", at)),
+    "an error in the stream": lambda at: Reply(["one ", "two"], fault=StreamError("overloaded", after=at)),
+    "garbled": lambda at: Reply(["one ", "two"], fault=Insert(b"data: {nonsense\n\n", after=at)),
+    "a web page": Body(b"<html>Please log in</html>"),
+    "an empty answer": Body(b"", content_type="text/event-stream"),
+}
+
+SHORT = Deadlines(connect=5.0, first_token=20.0, between_chunks=1.0)
+
+
+@pytest.fixture(autouse=True)
+async def closed() -> AsyncIterator[None]:
+    """Each test has its own event loop; litellm's connections must not outlive it."""
+    yield
+    await open_provider("openai/x", options("http://127.0.0.1:1/v1"), "litellm").close()
+
+
+async def both(server: ModelServer, model: str, step: Step) -> list[tuple[dict[str, Any], ProviderError | None]]:
+    """What the same step says through native and through litellm."""
+    server.script = [step, step]
+    outcomes = []
+    for transport in ("native", "litellm"):
+        provider = open_provider(model, options(server.openai, deadlines=SHORT), transport)
+        chunks, error = await collect_until_error(provider)
+        outcomes.append((joined(chunks), error))
+        await provider.close()
+    return outcomes
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS.keys())
+async def test_an_answer_is_the_same_both_ways(answer: Reply, model: str, model_server: ModelServer):
+    native, litellm = await both(model_server, model, answer)
+    assert (native[1], litellm[1]) == (None, None)
+    assert litellm[0] == native[0]
+    assert native[0]["text"] == "".join(answer.text_pieces)
+    assert [call[0] for call in native[0]["calls"]] == [call.id for call in answer.calls]
+
+
+@pytest.mark.parametrize("answer", CHAT_ANSWERS.values(), ids=CHAT_ANSWERS.keys())
+async def test_calls_are_told_apart_the_same_way(answer: Reply, model_server: ModelServer):
+    native, litellm = await both(model_server, MODELS["chat completions"], answer)
+    assert litellm == native
+    assert native[0]["calls"] == [(call.id, call.name, call.json) for call in answer.calls]
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+async def test_a_fault_is_the_same_both_ways(fault: Any, model: str, model_server: ModelServer):
+    step = fault(IN_TEXT[model]) if callable(fault) else fault
+    (native, native_error), (litellm, litellm_error) = await both(model_server, model, step)
+    assert native_error is not None
+    assert litellm_error is not None
+    assert litellm["text"] == native["text"]
+    assert (litellm["calls"], litellm["finish"]) == (native["calls"], [])
+    for name in ("status", "retryable", "retry_after", "overflow"):
+        assert getattr(litellm_error, name) == getattr(native_error, name), (name, native_error, litellm_error)
+    assert "\n" not in str(litellm_error)
+
+
+async def turn(server: ModelServer, model: str, transport: Any, workspace: Path) -> tuple[list[Any], list[Message]]:
+    """The events of one turn, joined where pieces may be cut anywhere, and the list after it."""
+    provider = open_provider(model, options(server.openai), transport)
+    session = Session(provider, workspace=workspace, policy=Policy(workspace), bare=True)
+    seen: list[Any] = []
+    async with aclosing(session.send("look for the needle")) as stream:
+        async for event in stream:
+            previous = seen[-1] if seen else None
+            if isinstance(event, events.Text | events.Reasoning) and type(previous) is type(event):
+                seen[-1] = type(event)(previous.delta + event.delta)
+            elif isinstance(event, events.ToolResult):
+                seen.append(event.replace(seconds=0.0))
+            elif not isinstance(event, events.ToolProgress):
+                seen.append(event)
+    await provider.close()
+    messages = [message.copy() for message in session.messages]
+    for message in messages:
+        message.pop("origin", None)
+    return seen, messages
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+async def test_a_turn_with_tools_gives_the_same_events_and_list(model: str, model_server: ModelServer, tmp_path: Path):
+    (tmp_path / "notes.txt").write_text("hay\nneedle\nhay\n", encoding="utf-8")
+    script = [
+        Reply("Looking.", reasoning=["Where ", "is it?"], calls=[READ, GREP], usage=CACHED),
+        Reply(calls=[Call("call_3", "nosuch", {}), Call("call_4", "read", '{"path": ')], usage=CACHED),
+        Reply(["Line ", "2."], usage=CACHED),
+    ]
+    model_server.script = [*script, *script]
+    native = await turn(model_server, model, "native", tmp_path)
+    litellm = await turn(model_server, model, "litellm", tmp_path)
+    assert litellm == native
+    names = [event.type for event in native[0] if event.type != "reminder"]
+    assert names.count("step_start") == 3
+    assert names.count("tool_result") == 4
+    assert names[-1] == "turn_end"
+    assert len(model_server.requests) == 6

@@ -1,0 +1,239 @@
+"""What litellm may not do through the bridge: print, warn, write, fetch, load a `.env`, hold up start or exit."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.support.program import ROOT, environment
+from tests.support.script import HttpError, Reply, Stop
+from tests.support.server import ModelServer
+
+ASK = """
+import asyncio, json, os, sys
+from contextlib import aclosing
+from codelet.errors import ProviderError
+from codelet.providers.litellm_bridge import LiteLLMProvider
+from tests.providers.chunks import TOOLS, joined, options, request
+
+async def ask(model, base):
+    provider = LiteLLMProvider(model, options(base))
+    chunks = []
+    try:
+        async with aclosing(provider.stream(request(tools=TOOLS))) as stream:
+            chunks = [chunk async for chunk in stream]
+    except ProviderError as error:
+        print(error)
+    await provider.close()
+    return joined(chunks)["text"]
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where these processes keep compiled modules: litellm has thousands, and each process would compile them."""
+    folder = tmp_path_factory.mktemp("compiled")
+    environ = environment(None, {"PYTHONPYCACHEPREFIX": str(folder)})
+    environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
+    subprocess.run([sys.executable, "-c", "import litellm"], env=environ, cwd=folder, check=True, timeout=90)
+    return folder
+
+
+def run(
+    code: str, folder: Path, compiled: Path, *arguments: str, program: tuple[str, ...] = (), **extra: str
+) -> subprocess.CompletedProcess[str]:
+    """Run Python code that may call `ask`, warnings as errors, in `folder`."""
+    script = ASK + textwrap.dedent(code)
+    return subprocess.run(
+        [*program, sys.executable, "-W", "error", "-c", script, *arguments],
+        cwd=folder,
+        env=environment(folder, {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": str(compiled), **extra}),
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+
+
+BOTH_WIRES = """
+async def main():
+    for model in ("openai/scripted", "anthropic/claude-sonnet-4-5"):
+        for _ in range(2):
+            print(await ask(model, sys.argv[1]))
+asyncio.run(main())
+"""
+
+
+def test_nothing_is_printed_and_nothing_warned(tmp_path: Path, compiled: Path, model_server: ModelServer):
+    model_server.script = [Reply("one"), Reply("two", usage=None), Reply("three"), Reply("four")]
+    result = run(BOTH_WIRES, tmp_path, compiled, model_server.openai)
+    assert result.stdout.split() == ["one", "two", "three", "four"]
+    assert result.stderr == ""
+    assert result.returncode == 0
+
+
+def test_warnings_stay_away_where_filters_are_reset_after_the_import(
+    tmp_path: Path, compiled: Path, model_server: ModelServer
+):
+    model_server.script = [Reply("one")]
+    code = """
+    import warnings
+    from codelet.providers.litellm_bridge import _library
+    with warnings.catch_warnings():
+        asyncio.run(_library.loaded())
+    warnings.resetwarnings()
+    warnings.simplefilter("error")
+    print(asyncio.run(ask("openai/scripted", sys.argv[1])))
+    """
+    result = run(code, tmp_path, compiled, model_server.openai)
+    assert (result.stdout.split(), result.stderr) == (["one"], "")
+
+
+def test_failures_are_one_line_each(tmp_path: Path, compiled: Path, model_server: ModelServer):
+    cut = Reply(["o", "ne"], fault=Stop("cut", after=4))
+    model_server.script = [HttpError(401, "who are you"), cut, HttpError(529, "overloaded"), cut]
+    result = run(BOTH_WIRES, tmp_path, compiled, model_server.openai)
+    lines = [line for line in result.stdout.splitlines() if line]
+    assert len(lines) == 4, lines
+    assert "who are you" in lines[0]
+    assert "overloaded" in lines[2]
+    assert result.stderr == ""
+
+
+@pytest.mark.needs("strace")
+def test_no_file_is_written_and_nothing_is_fetched(tmp_path: Path, compiled: Path, model_server: ModelServer):
+    model_server.script = [Reply("one"), Reply("two", usage=None), Reply("three"), Reply("four", usage=None)]
+    trace = tmp_path / "trace"
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    calls = "trace=openat,open,creat,mkdir,mkdirat,unlink,unlinkat,rename,renameat,renameat2,connect"
+    program = ("strace", "-f", "-qq", "-e", calls, "-o", str(trace))
+    result = run(BOTH_WIRES, folder, compiled, model_server.openai, program=program)
+    assert result.stdout.split() == ["one", "two", "three", "four"], result.stderr
+    wrote, connected = [], []
+    for line in trace.read_text(encoding="utf-8", errors="replace").splitlines():
+        if re.search(r"O_(CREAT|WRONLY|RDWR)|mkdir|unlink|rename|creat\(", line) and "/dev/null" not in line:
+            wrote.append(line)
+        elif "connect(" in line and f"htons({model_server.port})" not in line:
+            connected.append(line)
+    assert wrote == []
+    assert connected == []
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory: pytest.TempPathFactory, compiled: Path) -> dict[str, object]:
+    """One request with tools, made in a folder with a hostile `.env`; what was true afterwards."""
+    folder = tmp_path_factory.mktemp("hostile")
+    (folder / ".env").write_text("OPENAI_API_BASE=http://127.0.0.1:1/v1\nSTOLEN=yes\n", encoding="utf-8")
+    code = """
+    text = asyncio.run(ask("openai/scripted", sys.argv[1]))
+    switches = {name: value for name, value in os.environ.items() if "LITELLM" in name or "REPEATED" in name}
+    stolen = [name for name in ("STOLEN", "OPENAI_API_BASE") if name in os.environ]
+    modules = [name for name in ("mcp", "litellm") if name in sys.modules]
+    print(json.dumps({"text": text, "switches": switches, "stolen": stolen, "modules": modules}))
+    """
+    with ModelServer([Reply("one")]) as server:
+        result = run(code, folder, compiled, server.openai, LITELLM_MODE="DEV")
+        found: dict[str, object] = json.loads(result.stdout)
+        return {**found, "tools": len(server.requests[0].json["tools"])}
+
+
+def test_a_dotenv_of_the_repository_is_not_loaded(facts: dict[str, object]):
+    assert (facts["text"], facts["stolen"]) == ("one", [])
+
+
+def test_the_switches_do_not_reach_programs_that_are_started_later(facts: dict[str, object]):
+    assert facts["switches"] == {"LITELLM_MODE": "DEV"}
+
+
+def test_calls_with_tools_do_not_import_the_mcp_library(facts: dict[str, object]):
+    assert facts["tools"] == 2
+    assert facts["modules"] == ["litellm"]
+
+
+def test_the_module_is_imported_by_its_first_use_and_not_before(tmp_path: Path, compiled: Path):
+    code = """
+    slow = {"litellm", "openai", "httpx", "tempfile", "tiktoken", "pydantic", "importlib.metadata"}
+    LiteLLMProvider("bedrock/anthropic.claude-x", options("http://127.0.0.1:1"))
+    print(sorted(slow & set(sys.modules)))
+    """
+    assert run(code, tmp_path, compiled).stdout.split() == ["[]"]
+
+
+def test_the_loop_runs_on_while_the_import_does(tmp_path: Path, compiled: Path):
+    code = """
+    from codelet.providers.litellm_bridge import _library
+    async def main():
+        loading = _library.warm()
+        ticks = 0
+        while not loading.done():
+            await asyncio.sleep(0.01)
+            ticks += 1
+        print(ticks, loading.result().__name__)
+    asyncio.run(main())
+    """
+    ticks, name = run(code, tmp_path, compiled).stdout.split()
+    assert name == "litellm"
+    assert int(ticks) > 30
+
+
+@pytest.mark.parametrize("after", [0.0, 0.1, 0.4, 0.8])
+def test_leaving_does_not_wait_for_the_import(after: float, tmp_path: Path, compiled: Path):
+    code = """
+    import atexit, time
+    async def main():
+        await LiteLLMProvider("bedrock/x", options("http://127.0.0.1:1")).warm()
+        await asyncio.sleep(float(sys.argv[1]))
+        print(time.time())
+    atexit.register(lambda: print(time.time()))
+    asyncio.run(main())
+    """
+    result = run(code, tmp_path, compiled, str(after))
+    assert (result.returncode, result.stderr) == (0, "")
+    left, ended = result.stdout.split()
+    assert float(ended) - float(left) < 0.3
+
+
+def test_a_malicious_release_is_not_imported(tmp_path: Path, compiled: Path):
+    marker = tmp_path / "ran"
+    package = tmp_path / "library" / "litellm"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(f"open({str(marker)!r}, 'w').close()\n", encoding="utf-8")
+    about = tmp_path / "library" / "litellm-1.82.8.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: litellm\nVersion: 1.82.8\n", encoding="utf-8")
+    code = f"""
+    sys.path.insert(0, {str(tmp_path / "library")!r})
+    asyncio.run(ask("bedrock/x", "http://127.0.0.1:1"))
+    """
+    result = run(code, tmp_path, compiled)
+    assert "litellm 1.82.8 is malicious" in result.stdout
+    assert result.stderr == ""
+    assert not marker.exists()
+
+
+def test_an_import_that_fails_is_an_error_and_not_a_hang(tmp_path: Path, compiled: Path):
+    package = tmp_path / "library" / "litellm"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise RuntimeError('half installed')\n", encoding="utf-8")
+    code = f"""
+    sys.path.insert(0, {str(tmp_path / "library")!r})
+    asyncio.run(ask("bedrock/x", "http://127.0.0.1:1"))
+    """
+    result = run(code, tmp_path, compiled)
+    assert result.stdout.strip() == "litellm cannot be imported: RuntimeError: half installed"
+    assert result.stderr == ""
+
+
+def test_the_pinned_release_is_the_one_that_is_tested():
+    import tomllib
+    from importlib.metadata import version
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (pin,) = [name for name in project["dependencies"] if name.startswith("litellm")]
+    assert pin == f"litellm[mcp]=={version('litellm')}"
