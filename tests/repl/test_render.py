@@ -114,7 +114,7 @@ def test_nothing_is_wider_than_the_terminal(columns: int) -> None:
         result("bash", f"{long}\n{long}\n[exit code 1]", "failed"),
         result("edit", "edited", display=DIFF.replace("return", long)),
         result("bash", long, "refused"),
-        events.Compaction(1000, 10, long),
+        events.Compaction("done", "hard", 1000, 10, anchors=(long,), lost=(long, long), note=long),
         events.Interrupted(("1",), ("2",), ("3",)),
         events.TurnEnd("failed", 1, Usage(1, 2, 3, 4), long),
         columns=columns,
@@ -140,7 +140,8 @@ def test_what_comes_from_outside_is_cleaned_and_never_markup() -> None:
         result(evil, evil, display=DIFF.replace("return", evil)),
         events.ToolCall("1", "read", evil),
         events.Retry(1, 2, 1.0, evil),
-        events.Compaction(1, 1, evil),
+        events.Compaction("done", "hard", 1, 1, anchors=(evil,), lost=(evil,), note=evil),
+        events.Compaction("stopped", "hard", 1, 1, note=evil),
         events.Interrupted(("1",), (evil,), ()),
         events.TurnEnd("failed", 1, Usage(), evil),
     )

@@ -40,11 +40,43 @@ def _word(event: Reminder) -> str:
     return "" if event.change == "added" else f"{event.change} "
 
 
-def compaction_row(event: Compaction, width: int, signs: Signs) -> Text:
-    """How much a compaction took out, and why it ran."""
-    sizes = f"{tokens(event.before)} to {tokens(event.after)} tokens"
-    text = f"{signs.note} compacted: {sizes}, {one_line(event.reason, 60)}"
-    return cut(Text(text, QUIET), width, signs.more)
+_WHY = {
+    "hard": "the window is nearly full",
+    "cost": "the budget is nearly used",
+    "asked": "as you asked",
+    "overflow": "the provider said that the prompt is too long",
+}
+_LOST_SHOWN = 8
+
+
+def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
+    """The warning before a compaction, its receipt, or why there was none."""
+    sizes = f"{tokens(event.before)} {signs.arrow} {tokens(event.after)} tokens"
+    match event.phase:
+        case "starting":
+            texts = [f"compacting {tokens(event.before)} tokens: {_WHY[event.reason]}; esc stops it"]
+        case "undone":
+            texts = [f"compaction taken back: {sizes}"]
+        case "stopped":
+            texts = [f"not compacted: {event.note}"]
+        case "done":
+            texts = _receipt(event, sizes, signs)
+    rows = [f"{signs.note} {texts[0]}", *(f"{' ' * MARGIN}{text}" for text in texts[1:])]
+    return [cut(Text(one_line(row, 4 * width), QUIET), width, signs.more) for row in rows]
+
+
+def _receipt(event: Compaction, sizes: str, signs: Signs) -> list[str]:
+    parts = [f"{event.kept_turns} turns kept", f"{event.segments} segments", f"tier {event.tier}"]
+    if event.pays_after:
+        parts.append(f"pays back after {event.pays_after} requests")
+    texts = [f"compacted: {sizes} {signs.dot} " + f" {signs.dot} ".join(parts) + " (/uncompact takes it back)"]
+    texts += [f"kept: {anchor}" for anchor in event.anchors]
+    if event.lost:
+        more = f", and {len(event.lost) - _LOST_SHOWN} more" if len(event.lost) > _LOST_SHOWN else ""
+        texts.append(f"not in the list any more: {', '.join(event.lost[:_LOST_SHOWN])}{more}")
+    if event.note:
+        texts.append(event.note)
+    return texts
 
 
 def interruption_rows(event: Interrupted, titles: Mapping[str, str], width: int, signs: Signs) -> list[Text]:

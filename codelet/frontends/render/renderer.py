@@ -169,7 +169,7 @@ class Renderer:
                 self._status.retry, self._status.retry_at = event, self._clock() + event.wait
                 self._say("note", [lines.retry_row(event, event.wait, self.width, self.signs)])
             case Compaction():
-                self._say("note", [lines.compaction_row(event, self.width, self.signs)])
+                self._say("note", lines.compaction_rows(event, self.width, self.signs))
             case Interrupted():
                 self._say("end", lines.interruption_rows(event, self._titles, self.width, self.signs))
             case TurnEnd():
@@ -187,11 +187,11 @@ class Renderer:
                 return
             self._stream = MarkdownStream(self.width, self.signs)
         self._status.now("writing")
-        self._stream.width = self.width
         rows = self._stream.feed(self._cleaner.feed(delta))
         if rows:
             self._say("text", rows)
         elif self._clock() - self._drawn_at >= _FRAME_SECONDS:
+            self._stream.width = self.width
             self._draw([])
 
     def _reason(self, delta: str) -> None:

@@ -12,9 +12,9 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import create_input
 
 from codelet import __version__
-from codelet.errors import EXIT_HANGUP, EXIT_INTERRUPT
+from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT
 from codelet.events import Event
-from codelet.frontends.render.style import signs_for
+from codelet.frontends.render.style import signs_for, writable
 from codelet.frontends.repl.commands import COMMANDS, find_command
 from codelet.frontends.repl.draft import Draft
 from codelet.frontends.repl.keys import Keyboard
@@ -123,6 +123,8 @@ class Repl:
         """Run one turn. When it was stopped or failed, what was queued goes back to the editor."""
         outcome = await self._watched(events)
         self.can_resume = outcome != "done"
+        if outcome == "failed":
+            self.note("continue takes it up from here; or type something else")
         await self._read_branch()
 
     def say(self, *rows: Text) -> None:
@@ -161,13 +163,6 @@ class Repl:
         if warm is not None:
             await warm()
 
-    def leave(self, status: int) -> None:
-        """End the REPL from outside, as a signal does: the turn in hand is stopped first."""
-        if self.exit_status is None:
-            self.exit_status = status
-        if self._main is not None:
-            self._main.cancel()
-
     async def run(self) -> int:
         """The whole REPL; its exit status."""
         self._main = asyncio.create_task(self.loop())
@@ -189,6 +184,9 @@ class Repl:
             text = self.draft.queued.pop(0)
             self._echo(text)
             return text
+        if self.draft.leaving and not self.can_resume:
+            self.exit_status = EXIT_DONE
+            return None
         default = "\n".join(part for part in (self.prefill, self.draft.withdraw()) if part)
         self.prefill = ""
         try:
@@ -208,9 +206,12 @@ class Repl:
         self.attached.append(run.text)
 
     def _greet(self) -> None:
-        model = one_line(self.session.provider.model, 60)
-        parts = [f"codelet {__version__}", model, clean(short_path(self.session.workspace))]
-        sys.stdout.write(f" {self.signs.dot} ".join(parts) + f" {self.signs.dot} /help\n")
+        dot = f" {self.signs.dot} "
+        head = dot.join([f"codelet {__version__}", one_line(self.session.provider.model, 60), "/help", ""])
+        room = max(self.prompt_line.output.get_size().columns - len(head), 20)
+        path = clean(short_path(self.session.workspace))
+        path = path if len(path) <= room else self.signs.more + path[len(self.signs.more) - room :]
+        sys.stdout.write(writable(f"{head}{path}\n", sys.stdout))
         sys.stdout.flush()
 
     def _part(self) -> None:
@@ -248,7 +249,10 @@ class Repl:
         self.session.policy.mode = self.modes[(place + 1) % len(self.modes)]
 
     def _hung_up(self) -> None:
-        self.leave(EXIT_HANGUP)
+        """The terminal is gone: stop the turn in hand and end."""
+        self.exit_status = EXIT_HANGUP
+        if self._main is not None:
+            self._main.cancel()
 
 
 def _import_later() -> None:

@@ -10,12 +10,16 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Literal
 
-from codelet.errors import LimitReached, ProviderError
+from rich.text import Text
+
+from codelet.errors import CodeletError, LimitReached, ProviderError
 from codelet.events import Event
 from codelet.frontends.render.renderer import Renderer
+from codelet.frontends.render.style import BAD
 from codelet.frontends.repl.approval import Approver
 from codelet.frontends.repl.draft import Draft
 from codelet.frontends.repl.keys import Key, Keyboard
+from codelet.text import clean
 
 _FRAME_SECONDS = 0.1
 
@@ -49,9 +53,13 @@ class TurnView:
                 return "stopped"
             except (ProviderError, LimitReached):
                 return "failed"  # the turn's last event has told why
+            except CodeletError as error:
+                self._renderer.say([Text(f"{self._renderer.signs.failed} {clean(str(error))}", BAD)])
+                return "failed"
             finally:
                 self._task = None
                 ticker.cancel()
+                await asyncio.gather(ticker, return_exceptions=True)
                 self._renderer.stop()
         return "stopped" if self._stopped else "done"
 
