@@ -74,6 +74,9 @@ class CallRunner:
         self._answer = answer
         self._cut = cut
 
+    def __len__(self) -> int:
+        return len(self._pending)
+
     async def run(self) -> AsyncGenerator[events.Event, None]:
         """Run all calls; gives their events. Closing or cancelling it stops what still runs."""
         for batch in self._batches():
@@ -140,7 +143,8 @@ class CallRunner:
 
     def _result_of(self, item: _Pending, task: asyncio.Task[None]) -> events.ToolResult:
         """The call's result. An error that the tool did not expect is ours, but the model may go on."""
-        if (error := task.exception()) is not None:
+        error = asyncio.CancelledError("it cancelled itself") if task.cancelled() else task.exception()
+        if error is not None:
             problem = f"{type(error).__name__}: {error}"
             self._finish(item, "failed", prompt.TOOL_BROKE.format(name=item.name, problem=problem))
         assert item.result is not None

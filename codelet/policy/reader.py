@@ -226,6 +226,9 @@ class WordReader:
                 self.inside(child, scope, depth)
             else:
                 self.read(child, scope, depth + 1)
+                if child.type == "list" and child.child_count > 1:
+                    # The parser hangs a redirection on the whole list; bash on its last command.
+                    after = child.children[-2].type
 
     def _redirect(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
         """A redirection: to and from /dev/null and between descriptors it is nothing."""

@@ -52,7 +52,7 @@ def nested_scripts(words: Sequence[str]) -> Iterator[str]:
             for index, word in enumerate(inner[1:-1], 1):
                 if re.fullmatch(r"-\w*c|--command", word):
                     yield inner[index + 1]
-        elif name in ("ssh", "watch", "script", "flock", "xargs") and len(inner) > 1:
+        elif name in ("ssh", "watch", "script", "flock") and len(inner) > 1:
             yield inner[-1]
 
 

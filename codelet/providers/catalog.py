@@ -15,8 +15,8 @@ Wire = Literal["openai", "anthropic"]
 class Vendor(Record):
     """A service or local server: its address, the variables that hold its key or move its address.
 
-    `local` servers need no key. The last three are quirks: whether a user message may follow a tool's,
-    whether usage must be asked for, and the name of the output limit.
+    `local` servers need no key. The last four are quirks: whether a user message may follow a tool's,
+    whether usage must be asked for, the name of the output limit, and how long a call's id must be.
     """
 
     prefix: str
@@ -30,6 +30,7 @@ class Vendor(Record):
     user_after_tool: bool = True
     usage_option: bool = True
     max_output_option: str = "max_tokens"
+    call_id_length: int | None = None
 
 
 VENDORS = (
@@ -84,6 +85,7 @@ VENDORS = (
         default_model="mistral/devstral-latest",
         user_after_tool=False,
         usage_option=False,
+        call_id_length=9,
     ),
     Vendor(
         "groq",
@@ -150,6 +152,11 @@ class Endpoint(Record):
     def max_output_option(self) -> str:
         """What the output limit is called."""
         return self.vendor.max_output_option
+
+    @property
+    def call_id_length(self) -> int | None:
+        """How many letters and digits a call's id must have, where the server is strict about it."""
+        return self.vendor.call_id_length
 
     def model_name(self, model: str) -> str:
         """The model's name as the server knows it: without the vendor's prefix."""

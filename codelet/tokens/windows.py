@@ -7,13 +7,15 @@ that is asked for is decoded.
 from __future__ import annotations
 
 import json
-import mmap
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codelet.record import Record
 from codelet.tokens.usage import Usage
+
+if TYPE_CHECKING:
+    import mmap
 
 DEFAULT_WINDOW = 128_000
 
@@ -79,6 +81,8 @@ def _position(needle: bytes) -> int:
 
 
 def _open_map() -> mmap.mmap:
+    import mmap
+
     path = _map_path()
     assert path is not None
     with path.open("rb") as file:
