@@ -58,12 +58,14 @@ def test_escape_goes_back_from_the_reason(start: Start, repo: Path) -> None:
 
 @pytest.mark.parametrize("key", ["esc", "ctrl-c"])
 def test_escape_says_no_and_stops(start: Start, repo: Path, key: str) -> None:
-    terminal = start(step("Now.", bash("echo made > made.txt")), step("Not to be seen."))
+    calls = (bash("echo made > made.txt"), ("write", {"path": "later.txt", "content": "x"}))
+    terminal = start(step("Now.", *calls), step("Not to be seen."))
     terminal.wait_for(STATUS)
     terminal.line("go")
     terminal.wait_for("why:")
     terminal.key(key)
-    terminal.wait_for("not done")
+    terminal.wait_for("not done   bash echo made > made.txt")
+    terminal.wait_for("not done   write later.txt")
     terminal.wait_for(STATUS)
     assert not (repo / "made.txt").exists()
     assert "Not to be seen" not in terminal.settle()

@@ -326,7 +326,9 @@ def test_completion(start: Start, repo: Path) -> None:
 
 def test_the_external_editor(start: Start, tmp_path: Path) -> None:
     editor = tmp_path / "editor"
-    editor.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/name\necho from the editor > "$1"\n')
+    editor.write_text(
+        f'#!/bin/sh\necho "$1" > {tmp_path}/name\nstty -a < /dev/tty > {tmp_path}/modes\necho from the editor > "$1"\n'
+    )
     editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
     terminal = start(step("One."), env={"EDITOR": str(editor), "VISUAL": None})
     terminal.wait_for(STATUS)
@@ -335,6 +337,8 @@ def test_the_external_editor(start: Start, tmp_path: Path) -> None:
     terminal.key("enter")
     terminal.wait_for("One.")
     assert not Path((tmp_path / "name").read_text().strip()).exists()
+    modes = (tmp_path / "modes").read_text().replace(";", " ").split()
+    assert {"echo", "icanon", "isig", "icrnl"} <= set(modes), "the editor gets a terminal in its usual state"
 
 
 def test_shift_tab_goes_through_the_modes(start: Start) -> None:
