@@ -7,7 +7,7 @@ through the cleaner and then into `Text` objects, never into markup.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text as Row
@@ -111,6 +111,10 @@ class Renderer:
             case _:
                 self._end_stretch()
                 self._settled(event)
+
+    def name_calls(self, titles: Mapping[str, str]) -> None:
+        """Titles of calls, by id, that have not begun and so sent no event: a receipt may name them."""
+        self._titles = {**titles, **self._titles}
 
     def tick(self) -> None:
         """Redraw the live area: the spinner, the clock, the text that came since."""

@@ -79,7 +79,7 @@ class Repl:
         from codelet.frontends.repl.turn_view import TurnView
 
         keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)
-        view = TurnView(self.renderer, keyboard, self.draft)
+        view = TurnView(self.renderer, keyboard, self.draft, self.session)
         self.session.ask = view.approver.ask
         return view
 

@@ -13,12 +13,14 @@ from typing import Literal
 from rich.text import Text
 
 from codelet.errors import CodeletError, LimitReached, ProviderError
-from codelet.events import Event
+from codelet.events import Event, Interrupted
+from codelet.frontends.render.calls import titles_of
 from codelet.frontends.render.renderer import Renderer
 from codelet.frontends.render.style import BAD
 from codelet.frontends.repl.approval import Approver
 from codelet.frontends.repl.draft import Draft
 from codelet.frontends.repl.keys import Key, Keyboard
+from codelet.session import Session
 from codelet.text import clean
 
 _FRAME_SECONDS = 0.1
@@ -29,10 +31,11 @@ Outcome = Literal["done", "stopped", "failed"]
 class TurnView:
     """One for the whole session; `run` takes a turn, or anything else that may be stopped, to its end."""
 
-    def __init__(self, renderer: Renderer, keyboard: Keyboard, draft: Draft) -> None:
+    def __init__(self, renderer: Renderer, keyboard: Keyboard, draft: Draft, session: Session) -> None:
         self._renderer = renderer
         self._keyboard = keyboard
         self._draft = draft
+        self._session = session
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
         self._typed_at = float("-inf")
@@ -74,6 +77,8 @@ class TurnView:
     async def _consume(self, turn: AsyncGenerator[Event, None]) -> None:
         async with aclosing(turn) as events:
             async for event in events:
+                if isinstance(event, Interrupted):
+                    self._renderer.name_calls(titles_of(self._session.messages))
                 self._renderer.show(event)
 
     async def _tick(self) -> None:
