@@ -41,6 +41,7 @@ class Settings(Record):
     compact: str = "auto"
     compact_at: int | None = None
     keep_last: int = 3
+    narrative: bool = False
     connect_timeout: float = 15.0
     first_token_timeout: float = 300.0
     chunk_timeout: float = 120.0
@@ -129,6 +130,7 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "compact": _one_of("auto", "off"),
     "compact_at": _percent,
     "keep_last": _count,
+    "narrative": _flag,
     "connect_timeout": _amount,
     "first_token_timeout": _amount,
     "chunk_timeout": _amount,

@@ -59,7 +59,10 @@ def session_for(settings: Settings, provider: Provider, ask: Ask | None = None) 
         window=settings.window,
         budget=settings.budget,
         compaction=CompactionOptions(
-            automatic=settings.compact == "auto", at=settings.compact_at, keep_last=settings.keep_last
+            automatic=settings.compact == "auto",
+            at=settings.compact_at,
+            keep_last=settings.keep_last,
+            narrative=settings.narrative,
         ),
     )
 
