@@ -55,6 +55,12 @@ def _text(value: Any) -> str:
     return value
 
 
+def _any_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be a text")
+    return value
+
+
 def _one_of(*names: str) -> Callable[[Any], str]:
     def check(value: Any) -> str:
         if value not in names:
@@ -117,7 +123,7 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "allow": _names,
     "deny": _names,
     "yes": _flag,
-    "system_prompt": str,
+    "system_prompt": _any_text,
     "append_system_prompt": _text,
     "tools": _names,
     "bare": _flag,
@@ -166,15 +172,18 @@ def load_settings(
     """The settings in force; `flags` holds what the command line named. Raises UsageError naming the place."""
     settings = Settings()
     user_file = user_settings_file(environment)
-    if user_file is not None and user_file.is_file():
+    if user_file is not None and _is_file(user_file):
         settings = _from_file(settings, user_file, frozenset(PARSERS) - _USER_FILE_REFUSES)
     project_file = workspace / ".codelet" / "config.toml"
-    if trust and project_file.is_file():
+    if trust and _is_file(project_file):
         settings = _from_file(settings, project_file, _PROJECT_FILE_TAKES)
     for key in PARSERS:
         name = f"CODELET_{key.upper()}"
-        if key not in _ENVIRONMENT_REFUSES and environment.get(name):
-            settings = _with(settings, key, environment[name], name)
+        if not environment.get(name):
+            continue
+        if key in _ENVIRONMENT_REFUSES:
+            raise UsageError(f"{name}: this may not come from a variable; give the flag --{key} instead")
+        settings = _with(settings, key, environment[name], name)
     for key, value in flags.items():
         if value is not None:
             settings = _with(settings, key, value, "--" + key.replace("_", "-"))
@@ -187,6 +196,14 @@ def user_settings_file(environment: Mapping[str, str] = os.environ) -> Path | No
         return Path(folder) / "codelet" / "config.toml"
     home = environment.get("HOME")
     return Path(home) / ".config" / "codelet" / "config.toml" if home else None
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is a file; a folder that may not be entered, such as another user's home, holds none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _from_file(settings: Settings, path: Path, allowed: frozenset[str]) -> Settings:
