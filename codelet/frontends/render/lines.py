@@ -40,43 +40,41 @@ def _word(event: Reminder) -> str:
     return "" if event.change == "added" else f"{event.change} "
 
 
-_WHY = {
+_REASONS = {
     "hard": "the window is nearly full",
-    "cost": "the budget is nearly used",
-    "asked": "as you asked",
-    "overflow": "the provider said that the prompt is too long",
+    "cost": "the cache no longer pays",
+    "asked": "you asked for it",
+    "overflow": "the provider found the prompt too long",
 }
-_LOST_SHOWN = 8
+_LOST_NAMED = 8
 
 
 def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
-    """The warning before a compaction, its receipt, or why there was none."""
-    sizes = f"{tokens(event.before)} {signs.arrow} {tokens(event.after)} tokens"
+    """The warning before a compaction, or its receipt with what is nowhere in the list any more."""
+    dot = f" {signs.dot} "
     match event.phase:
         case "starting":
-            texts = [f"compacting {tokens(event.before)} tokens: {_WHY[event.reason]}; esc stops it"]
-        case "undone":
-            texts = [f"compaction taken back: {sizes}"]
+            reason = _REASONS.get(event.reason, event.reason)
+            return [cut(Text(f"{signs.note} compacting {tokens(event.before)} tokens: {reason}", QUIET), width)]
         case "stopped":
-            texts = [f"not compacted: {event.note}"]
-        case "done":
-            texts = _receipt(event, sizes, signs)
-    rows = [f"{signs.note} {texts[0]}", *(f"{' ' * MARGIN}{text}" for text in texts[1:])]
-    return [cut(Text(one_line(row, 4 * width), QUIET), width, signs.more) for row in rows]
-
-
-def _receipt(event: Compaction, sizes: str, signs: Signs) -> list[str]:
-    parts = [f"{event.kept_turns} turns kept", f"{event.segments} segments", f"tier {event.tier}"]
-    if event.pays_after:
-        parts.append(f"pays back after {event.pays_after} requests")
-    texts = [f"compacted: {sizes} {signs.dot} " + f" {signs.dot} ".join(parts) + " (/uncompact takes it back)"]
-    texts += [f"kept: {anchor}" for anchor in event.anchors]
+            text = f"not compacted: {clean(event.note)}"
+            return wrap(Text.assemble((f"{signs.failed} ", WARN), text), width)
+        case "undone":
+            text = f"{signs.note} taken back: {tokens(event.before)} to {tokens(event.after)} tokens"
+            return [cut(Text(text, QUIET), width)]
+    parts = [f"{signs.note} compacted: {tokens(event.before)} to {tokens(event.after)} tokens"]
+    parts += [f"{plural(event.kept_turns, 'turn')} kept"] if event.kept_turns else []
+    parts += [plural(len(event.anchors), "anchor")] if event.anchors else []
+    parts += [f"pays after {plural(event.pays_after, 'request')}"] if event.pays_after else []
+    rows = wrap(Text(dot.join(parts), QUIET), width)
     if event.lost:
-        more = f", and {len(event.lost) - _LOST_SHOWN} more" if len(event.lost) > _LOST_SHOWN else ""
-        texts.append(f"not in the list any more: {', '.join(event.lost[:_LOST_SHOWN])}{more}")
+        more = f" and {len(event.lost) - _LOST_NAMED} more" if len(event.lost) > _LOST_NAMED else ""
+        named = ", ".join(one_line(word, 60) for word in event.lost[:_LOST_NAMED])
+        lost = wrap(Text.assemble(("no longer in the list: ", WARN), named, more), width - MARGIN)
+        rows += [Text.assemble(" " * MARGIN, row) for row in lost]
     if event.note:
-        texts.append(event.note)
-    return texts
+        rows += [Text.assemble(" " * MARGIN, row) for row in wrap(Text(clean(event.note), WARN), width - MARGIN)]
+    return rows
 
 
 def interruption_rows(event: Interrupted, titles: Mapping[str, str], width: int, signs: Signs) -> list[Text]:

@@ -34,9 +34,9 @@ from codelet.frontends.render.live import LiveArea
 from codelet.frontends.render.numbers import duration
 from codelet.frontends.render.status import Running, Status
 from codelet.frontends.render.stream import MarkdownStream
-from codelet.frontends.render.style import signs_for
-from codelet.frontends.render.wrap import cut
-from codelet.text import Cleaner, one_line
+from codelet.frontends.render.style import QUIET, signs_for
+from codelet.frontends.render.wrap import cut, wrap
+from codelet.text import Cleaner, clean, one_line
 
 _FRAME_SECONDS = 0.05
 _TAIL_ROWS = 4
@@ -108,6 +108,9 @@ class Renderer:
                     self._reminders.append(event)
             case UsageReport():
                 self._report = event
+                if event.cache_note:
+                    self._end_stretch()
+                    self._say("note", wrap(Row(f"{self.signs.note} {clean(event.cache_note)}", QUIET), self.width))
             case _:
                 self._end_stretch()
                 self._settled(event)
@@ -173,6 +176,7 @@ class Renderer:
                 self._status.retry, self._status.retry_at = event, self._clock() + event.wait
                 self._say("note", [lines.retry_row(event, event.wait, self.width, self.signs)])
             case Compaction():
+                self._status.now("compacting" if event.phase == "starting" else "waiting for the model")
                 self._say("note", lines.compaction_rows(event, self.width, self.signs))
             case Interrupted():
                 self._say("end", lines.interruption_rows(event, self._titles, self.width, self.signs))

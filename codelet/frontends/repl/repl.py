@@ -121,11 +121,15 @@ class Repl:
 
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
         """Run one turn. When it was stopped or failed, what was queued goes back to the editor."""
-        outcome = await self._watched(events)
+        outcome = await self.watch(events)
         self.can_resume = outcome != "done"
         if outcome == "failed":
             self.note("continue takes it up from here; or type something else")
         await self._read_branch()
+
+    async def watch(self, events: AsyncGenerator[Event, None]) -> Outcome:
+        """Show events that are no turn, such as a compaction, and let the user stop them."""
+        return await self.view.run(events)
 
     def say(self, *rows: Text) -> None:
         """Print rows."""
@@ -159,9 +163,7 @@ class Repl:
 
     async def warm_up(self) -> None:
         """Ready the model in the background, where it needs that: never in the way of a key."""
-        warm = getattr(self.session.provider, "warm", None)
-        if warm is not None:
-            await warm()
+        await self.session.provider.warm()
 
     async def run(self) -> int:
         """The whole REPL; its exit status."""
@@ -195,14 +197,11 @@ class Repl:
             self.exit_status = EXIT_HANGUP if self._input.closed else self.prompt_line.exit_status
             return None
 
-    async def _watched(self, events: AsyncGenerator[Event, None]) -> Outcome:
-        return await self.view.run(events)
-
     async def _shell(self, command: str) -> None:
         from codelet.frontends.repl.shell import UserCommand
 
         run = UserCommand(command, self.session.workspace)
-        await self._watched(run.events())
+        await self.watch(run.events())
         self.attached.append(run.text)
 
     def _greet(self) -> None:
