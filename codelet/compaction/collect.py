@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from codelet.compaction.assemble import Block
 from codelet.compaction.calls import LABEL_LENGTH, label_of
-from codelet.compaction.content import text_of
 from codelet.compaction.gather import Gatherer
 from codelet.compaction.plan import Plan, Subject
 from codelet.compaction.reading import Reading
 from codelet.compaction.score import Score
 from codelet.compaction.segments import REQUESTS, SUPERSEDED
 from codelet.compaction.words import Said
+from codelet.tokens.estimate import text_of
 
 Place = tuple[int, int]
 
@@ -132,6 +132,5 @@ def factors(found: Collected, scores: Mapping[int, Score], minimum: int) -> None
         total = score.total if score else 0
         per_source.append(1000 + 3 * total if total >= minimum else 0)
     candidates.factor = [
-        factor * per_source[source] // 1000
-        for factor, source in zip(candidates.factor, candidates.source, strict=True)
+        factor * per_source[source] // 1000 for factor, source in zip(candidates.factor, candidates.source, strict=True)
     ]

@@ -12,8 +12,6 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from codelet.compaction.identifiers import Lexicon
-
 REPEAT_PERCENT = 18
 FRAME = 12
 SMALLEST_ROOM = 8
@@ -53,9 +51,7 @@ def choose(
     texts, names, factor, source = candidates.text, candidates.names, candidates.factor, candidates.source
     weight = weights.__getitem__
     costs = [len(text) + FRAME for text in texts]
-    heap = [
-        (-(sum(map(weight, found)) * factor[i] // costs[i]), -i) for i, found in enumerate(names) if found
-    ]
+    heap = [(-(sum(map(weight, found)) * factor[i] // costs[i]), -i) for i, found in enumerate(names) if found]
     heapq.heapify(heap)
     opened: set[int] = set()
     chosen: list[int] = []

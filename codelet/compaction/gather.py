@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from codelet.compaction.coverage import Candidates, log2_milli
 from codelet.compaction.identifiers import WORD, Lexicon
 from codelet.compaction.segments import heading
-from codelet.compaction.signals import ERROR_WORDS, RULE_WORDS, is_error_line
+from codelet.compaction.signals import is_error_line
+from codelet.compaction.vocabulary import ERROR_WORDS, RULE_WORDS
 
 SPEAKER_WEIGHT = {"assistant": 60, "user": 40, "result": 4, "other": 4, "segment": 40}
 LONGEST_LINE = 320

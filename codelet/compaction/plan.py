@@ -55,9 +55,7 @@ class Subject:
     measure: Estimate
 
 
-def make(
-    subject: Subject, target: int, settings: Settings, pinned: Collection[int], dropped: Collection[int]
-) -> Plan:
+def make(subject: Subject, target: int, settings: Settings, pinned: Collection[int], dropped: Collection[int]) -> Plan:
     """The plan for a list that is larger than `target`. Raises IrreducibleContext with the floor itemised."""
     plan = Plan()
     spans = units(subject.messages)

@@ -1,4 +1,4 @@
-"""Tier 2: segments for old messages: the user's words, the ledger, and lines chosen by coverage, filled to the target."""
+"""Tier 2: segments for old messages: the user's words, the ledger, lines chosen by coverage, filled to the target."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from codelet.compaction import anchors as anchor_rules
 from codelet.compaction.anchors import Anchor, Run
 from codelet.compaction.assemble import Block, message_of, split
 from codelet.compaction.collect import Collected, add_cut_words, collect, factors
-from codelet.compaction.content import characters, default_estimate, text_of
 from codelet.compaction.coverage import choose, cover
 from codelet.compaction.errors import IrreducibleContext
 from codelet.compaction.ledger import Ledger, open_errors
@@ -19,6 +18,7 @@ from codelet.compaction.score import Score, scores
 from codelet.compaction.settings import Settings
 from codelet.compaction.superseded import mark
 from codelet.compaction.words import Represented, Said, represent
+from codelet.tokens.estimate import characters, estimate_message, text_of
 
 NOTE_FROM = 6_000
 LEDGER_FROM = 2_000
@@ -42,9 +42,7 @@ class Summary:
     present: set[int]
 
 
-def summarise(
-    subject: Subject, plan: Plan, settings: Settings, target: int, narrative: Sequence[str]
-) -> Summary:
+def summarise(subject: Subject, plan: Plan, settings: Settings, target: int, narrative: Sequence[str]) -> Summary:
     """The list for a plan, at most `target` tokens. Raises IrreducibleContext where even bare segments are too much."""
     found = collect(subject, plan)
     gatherer = found.gatherer
@@ -52,9 +50,7 @@ def summarise(
     anchors = anchor_rules.find(subject.readings, runs)
     present, names = _names(subject, plan, found)
     errors = open_errors([r for i, r in enumerate(subject.readings) if i not in plan.kept], runs)
-    rated = scores(
-        subject.readings, names, gatherer.lexicon, anchors, [turn for turn, _ in errors], settings.feedback
-    )
+    rated = scores(subject.readings, names, gatherer.lexicon, anchors, [turn for turn, _ in errors], settings.feedback)
     room = _room(subject, plan, found, target)
     tail = [Said(r.turn, r.text) for i, r in enumerate(subject.readings) if i in plan.kept and r.kind == "user"]
     words = _words(subject, plan, found, mark(found.said, tail), room, settings, target)
@@ -70,7 +66,7 @@ def summarise(
     shown |= {n for b in found.blocks for n in gatherer.lexicon.read("\n".join(text for _, text in b.ledger))}
     weights = gatherer.weights()
     cover(weights, present | shown, SHOWN_PERCENT)
-    slack = 100 if subject.measure is default_estimate else 115
+    slack = 100 if subject.measure is estimate_message else 115
     heads = [source.head for source in gatherer.sources]
     chosen = choose(gatherer.candidates, weights, max(0, left) * slack // 100, gatherer.headers, heads)
     note = room >= NOTE_FROM
@@ -110,7 +106,7 @@ def _room(subject: Subject, plan: Plan, found: Collected, target: int) -> int:
     room = 0
     for blocks in (found.blocks, with_words):
         left = fixed - len(blocks) * frame
-        if subject.measure is default_estimate:
+        if subject.measure is estimate_message:
             room = 4 * left
         else:
             room = left * sum(map(characters, subject.messages)) // max(1, sum(subject.sizes))

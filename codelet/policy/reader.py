@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 DEPTH_CAP = 24
+WORD_CAP = 300
+"""Words of one command that are looked at."""
 
 _TEXT_VARIABLES = (
     "?",
@@ -120,7 +122,10 @@ class WordReader:
         words: list[Word] = []
         assignments: list[tuple[str, Word | None]] = []
         end = node.start_byte
-        for child in node.children:
+        children = node.children
+        if len(children) > WORD_CAP:
+            self.obstacle(f"it has a command of more than {WORD_CAP} words")
+        for child in children[:WORD_CAP]:
             gap = self.gap(end, child)
             if "\n" in gap or (not gap and words and child.type != "file_redirect"):
                 self.obstacle("it cannot be parsed")

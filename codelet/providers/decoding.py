@@ -1,4 +1,4 @@
-"""Read what a server sent without trusting its shape: what does not fit is a failure of the provider, not of codelet."""
+"""Reads what a server sent without trusting its shape: what does not fit is the provider's failure, not codelet's."""
 
 from __future__ import annotations
 

@@ -38,10 +38,10 @@ async def _data_fields(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     data: list[bytes] = []
     size = 0
     first = True
-    async for line in _lines(pieces):
+    async for raw in _lines(pieces):
+        line = raw.removeprefix(_BOM) if first else raw
         if first and line:
             first = False
-            line = line.removeprefix(_BOM)
             if not line.startswith(_FIELDS):
                 raise ProviderError(f"the answer is no event stream, it begins with {_shown(line)}; check --api-base")
         if line.startswith(b"data:"):

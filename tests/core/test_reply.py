@@ -29,8 +29,8 @@ def calls_of(*chunks: Chunk, taken: set[str] | None = None) -> list[tuple[str, s
     return [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in finished]
 
 
-def piece(index: int, arguments: str = "", *, id: str = "", name: str = "") -> ToolCallChunk:
-    return ToolCallChunk(index, id, name, arguments)
+def piece(index: int, arguments: str = "", call_id: str = "", name: str = "") -> ToolCallChunk:
+    return ToolCallChunk(index, call_id, name, arguments)
 
 
 TWO = [("a", "read", '{"path": "x"}'), ("b", "grep", '{"pattern": "y"}')]
@@ -41,18 +41,18 @@ TWO = [("a", "read", '{"path": "x"}'), ("b", "grep", '{"pattern": "y"}')]
     [
         pytest.param(
             [
-                piece(0, id="a", name="read"),
+                piece(0, call_id="a", name="read"),
                 piece(0, '{"path"'),
                 piece(0, ': "x"}'),
-                piece(1, id="b", name="grep"),
+                piece(1, call_id="b", name="grep"),
                 piece(1, '{"pattern": "y"}'),
             ],
             id="one after the other",
         ),
         pytest.param(
             [
-                piece(0, id="a", name="read"),
-                piece(1, id="b", name="grep"),
+                piece(0, call_id="a", name="read"),
+                piece(1, call_id="b", name="grep"),
                 piece(0, '{"path"'),
                 piece(1, '{"pattern"'),
                 piece(0, ': "x"}'),
@@ -62,31 +62,31 @@ TWO = [("a", "read", '{"path": "x"}'), ("b", "grep", '{"pattern": "y"}')]
         ),
         pytest.param(
             [
-                piece(0, '{"path"', id="a", name="read"),
-                piece(0, ': "x"}', id="a"),
-                piece(1, '{"pattern": ', id="b", name="grep"),
-                piece(1, '"y"}', id="b"),
+                piece(0, '{"path"', call_id="a", name="read"),
+                piece(0, ': "x"}', call_id="a"),
+                piece(1, '{"pattern": ', call_id="b", name="grep"),
+                piece(1, '"y"}', call_id="b"),
             ],
             id="the id with each piece",
         ),
         pytest.param(
-            [piece(0, '{"path": "x"}', id="a", name="read"), piece(0, '{"pattern": "y"}', id="b", name="grep")],
+            [piece(0, '{"path": "x"}', call_id="a", name="read"), piece(0, '{"pattern": "y"}', call_id="b", name="grep")],
             id="one index for all",
         ),
         pytest.param(
             [
-                piece(0, '{"path": ', id="a", name="read"),
-                piece(0, '{"pattern": ', id="b", name="grep"),
-                piece(0, '"x"}', id="a"),
-                piece(0, '"y"}', id="b"),
+                piece(0, '{"path": ', call_id="a", name="read"),
+                piece(0, '{"pattern": ', call_id="b", name="grep"),
+                piece(0, '"x"}', call_id="a"),
+                piece(0, '"y"}', call_id="b"),
             ],
             id="one index, interleaved, the id with each piece",
         ),
         pytest.param(
             [
-                piece(0, '{"path": ', id="a", name="read"),
-                piece(0, '"x"}', id="a", name="read"),
-                piece(1, '{"pattern": "y"}', id="b", name="grep"),
+                piece(0, '{"path": ', call_id="a", name="read"),
+                piece(0, '"x"}', call_id="a", name="read"),
+                piece(1, '{"pattern": "y"}', call_id="b", name="grep"),
             ],
             id="the name with each piece",
         ),
@@ -108,7 +108,7 @@ def test_calls_without_ids_and_with_one_index_are_told_apart_by_their_names():
 
 
 def test_the_same_id_at_another_index_is_another_call():
-    found = calls_of(piece(0, "{}", id="x", name="read"), piece(1, "{}", id="x", name="grep"))
+    found = calls_of(piece(0, "{}", call_id="x", name="read"), piece(1, "{}", call_id="x", name="grep"))
     assert [call[1] for call in found] == ["read", "grep"]
     assert len({call[0] for call in found}) == 2
 
@@ -118,8 +118,8 @@ def test_ids_that_are_missing_or_taken_are_replaced():
     taken = {"call_2", "a", "a_3", "a_4"}
     missing = calls_of(piece(0, "{}", name="read"), taken={"call_2"})
     assert missing[0][0] not in ("", "call_2")
-    first = calls_of(piece(0, "{}", id="a", name="read"), taken=taken)
-    second = calls_of(piece(0, "{}", id="a", name="read"), taken=taken)
+    first = calls_of(piece(0, "{}", call_id="a", name="read"), taken=taken)
+    second = calls_of(piece(0, "{}", call_id="a", name="read"), taken=taken)
     ids = {first[0][0], second[0][0]}
     assert len(ids) == 2
     assert ids <= taken
@@ -128,7 +128,7 @@ def test_ids_that_are_missing_or_taken_are_replaced():
 
 @pytest.mark.parametrize("empty", ["", "  ", "\n"])
 def test_no_arguments_are_an_empty_object(empty: str):
-    assert calls_of(piece(0, empty, id="a", name="find")) == [("a", "find", "{}")]
+    assert calls_of(piece(0, empty, call_id="a", name="find")) == [("a", "find", "{}")]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_no_arguments_are_an_empty_object(empty: str):
 )
 def test_arguments_that_are_no_json_object_stand_in_the_list_as_an_empty_one(text: str):
     reply = Reply()
-    reply.add(piece(0, text, id="a", name="read"))
+    reply.add(piece(0, text, call_id="a", name="read"))
     calls = reply.calls(set())
     assert calls[0]["function"]["arguments"] == text
     assert not isinstance(parsed_arguments(calls[0]), dict)
@@ -150,7 +150,7 @@ def test_arguments_that_are_no_json_object_stand_in_the_list_as_an_empty_one(tex
 )
 def test_names_that_providers_refuse_stand_in_the_list_as_legal_ones(name: str, legal: str):
     reply = Reply()
-    reply.add(piece(0, '{"a": 1}', id="a", name=name))
+    reply.add(piece(0, '{"a": 1}', call_id="a", name=name))
     call = reply.message(reply.calls(set()), "here")["tool_calls"][0]
     assert call["function"] == {"name": legal, "arguments": '{"a": 1}'}
 
@@ -161,7 +161,7 @@ def test_each_chunk_gives_the_event_that_shows_it():
         reply.add(TextChunk("Hel")),
         reply.add(ReasoningChunk("why")),
         reply.add(ReasoningChunk(block={"type": "thinking"})),
-        reply.add(piece(0, "{}", id="a", name="read")),
+        reply.add(piece(0, "{}", call_id="a", name="read")),
         reply.add(UsageChunk(Usage(1))),
         reply.add(UsageChunk(Usage(2, output=3))),
         reply.add(RetryChunk(2, 5, 1.5, "busy")),

@@ -354,7 +354,7 @@ def test_a_cancel_while_a_question_is_on_the_screen(codelet: Codelet, key: str):
     with codelet.terminal() as terminal:
         terminal.line("write it")
         terminal.wait_for("made.txt")
-        terminal.settle()
+        terminal.settle(timeout=1.0)
         assert not (codelet.cwd / "made.txt").exists()
         terminal.key(key)
         terminal.wait_for("stopped")

@@ -42,6 +42,7 @@ class Signs:
     prompt: str = "›"
     more: str = "…"
     dot: str = "·"
+    arrow: str = "→"
     minus: str = "−"
     full: str = "█"
     empty: str = "░"
@@ -62,6 +63,7 @@ ASCII = Signs(
     rule="-",
     prompt=">",
     more="...",
+    arrow="->",
     dot="-",
     minus="-",
     full="#",
