@@ -323,10 +323,10 @@ def test_a_compaction_leaves_a_receipt() -> None:
     )
     assert out.rstrip().split("\n") == [
         "· compacting 120k tokens: the window is nearly full; esc stops it",
-        "· compacted: 120k → 32k tokens · 3 turns kept · pays back after 5 requests ·",
-        "/uncompact takes it back",
+        "· compacted: 120k → 32k tokens · 3 turns kept · pays back after 5 requests",
         "  kept: error fixed: x",
         "  not in the list any more: src/a.py",
+        "  /uncompact takes it back, /why says what became of each turn",
         "✗ not compacted: nothing can shrink",
     ]
 

@@ -69,7 +69,7 @@ def _receipt(event: Compaction, sizes: str, width: int, signs: Signs) -> list[Te
     parts = [f"{signs.note} compacted: {sizes}", f"{plural(event.kept_turns, 'turn')} kept"]
     parts += [plural(event.segments, "segment")] if event.segments else []
     parts += [f"pays back after {plural(event.pays_after, 'request')}"] if event.pays_after else []
-    rows = wrap(Text(f" {signs.dot} ".join([*parts, "/uncompact takes it back"]), QUIET), width)
+    rows = wrap(Text(f" {signs.dot} ".join(parts), QUIET), width)
     details = [Text(f"kept: {one_line(anchor, width - 10)}", QUIET) for anchor in event.anchors[:_ANCHORS_NAMED]]
     if (more := len(event.anchors) - _ANCHORS_NAMED) > 0:
         details.append(Text(f"kept: {more} more anchors", QUIET))
@@ -80,6 +80,7 @@ def _receipt(event: Compaction, sizes: str, width: int, signs: Signs) -> list[Te
         details.append(Text.assemble(("not in the list any more: ", WARN), (told, QUIET)))
     if event.note:
         details.append(Text(clean(event.note), WARN))
+    details.append(Text("/uncompact takes it back, /why says what became of each turn", QUIET))
     indent = " " * MARGIN
     return rows + [Text.assemble(indent, row) for text in details for row in wrap(text, width - MARGIN)]
 
