@@ -24,7 +24,7 @@ from codelet.context import (
 from codelet.messages import Message, user
 from codelet.policy import Policy
 from codelet.policy.verdict import Ask
-from codelet.providers.base import Provider
+from codelet.providers.base import Provider, Request
 from codelet.record import Record
 from codelet.reminders import zones
 from codelet.reminders.sources import Sources
@@ -84,6 +84,10 @@ class Session:
         self._user_budget = budget
         self.gauge = Gauge(self._budget(), self._fixed_size())
         self.compactor = Compactor(self.messages, self.gauge, compaction or CompactionOptions())
+        if self.compactor.options.narrative:
+            from codelet.context.narrator import Narrator
+
+            self.compactor.narrator = Narrator(lambda: self.provider, self._request)
         self.cache = CacheWatch()
         self.reminders = ReminderLedger()
         self._call_ids: set[str] = set()
@@ -139,6 +143,8 @@ class Session:
         zones.insert(self.messages, [user(prompt.escape(valid_unicode(text)))])
         self.turns += 1
         self.compactor.new_turn()
+        if self.compactor.narrator is not None:
+            self.compactor.narrator.new_turn()
         async with aclosing(self._turn()) as turn_events:
             async for event in turn_events:
                 yield event
@@ -210,9 +216,9 @@ class Session:
             self.interruption = turn.receipt
             self._partial = turn.partial
 
-    async def compact(self) -> AsyncGenerator[events.Event, None]:
-        """Compact now, whether it is due or not; between turns only."""
-        async with aclosing(self.compactor.run("asked", self._compacted)) as steps:
+    async def compact(self, instruction: str = "") -> AsyncGenerator[events.Event, None]:
+        """Compact now, whether it is due or not; between turns only. `instruction` says what matters."""
+        async with aclosing(self.compactor.run("asked", self._compacted, instruction)) as steps:
             async for event in steps:
                 yield event
 
@@ -249,6 +255,10 @@ class Session:
 
     def _compacted(self) -> None:
         self.cache.explain_next("the list was compacted")
+        if "recall" not in self._toolbox.tools and len(self.compactor.archive):
+            from codelet.context.recall import recall_tool
+
+            self._toolbox.add(recall_tool(self.compactor.archive))
 
     def _rewritten(self) -> None:
         """The conversation went back or away: what was measured and kept of it is void."""
@@ -263,6 +273,10 @@ class Session:
 
     def _fixed_size(self) -> int:
         return estimate_text(self.system_prompt) + estimate_text(str(self._toolbox.schemas))
+
+    def _request(self, messages: list[Message]) -> Request:
+        """A request of the session's own, beside the turn."""
+        return Request(self.system_prompt, messages, tools=self._toolbox.schemas)
 
     def _exceeded(self) -> str | None:
         """The limit that the session has passed, in words, or None."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from codelet.compaction.assemble import Block
-from codelet.compaction.calls import LABEL_LENGTH, label_of
+from codelet.compaction.calls import LABEL_LENGTH, READERS, label_of
 from codelet.compaction.gather import Gatherer
 from codelet.compaction.plan import Plan, Subject
 from codelet.compaction.reading import Reading
@@ -73,7 +73,7 @@ def _take(found: Collected, index: int, reading: Reading, sources: dict[str, int
             gatherer.add(gatherer.source((index, 0), reading.turn, ""), reading.text, "assistant")
         for number, deed in enumerate(reading.deeds, 1):
             label = label_of(deed)
-            source = gatherer.source((index, number), reading.turn, label, as_line=True)
+            source = gatherer.source((index, number), reading.turn, label, as_line=True, tells=deed.kind != "read")
             sources[deed.call_id] = source
             gatherer.add_head(source, "assistant")
             if len(deed.subject) > LABEL_LENGTH:
@@ -110,7 +110,10 @@ def _take_segment(found: Collected, index: int, reading: Reading, block: Block) 
                 found.places.append((index, number))
         else:
             gatherer = found.gatherer
-            source = gatherer.source((index, number), entry.turn, entry.label, as_line=bool(entry.label))
+            tells = entry.label.split(" ", 1)[0] not in READERS and bool(entry.label)
+            source = gatherer.source(
+                (index, number), entry.turn, entry.label, as_line=bool(entry.label), tells=tells
+            )
             gatherer.add_head(source, "segment")
             gatherer.add(source, "\n".join(entry.lines), "segment")
 

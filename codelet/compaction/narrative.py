@@ -1,12 +1,13 @@
 """The optional narrative: decisions and next steps in a model's words, checked before anything of it is kept.
 
-The model is asked by the caller; here is the prompt's material, the circuit breaker, and what makes an answer worthless:
-empty, larger than its source, a tool call, or naming paths that never occurred. Without a narrative compaction works the
-same; a model that fails, hangs or lies changes nothing.
+The model is asked by the caller. Here are the instruction, the circuit breaker, and what makes an answer worthless: it
+is empty, larger than its source, a tool call, or names paths that never occurred. Without a narrative compaction works
+the same; a model that fails, hangs or lies changes nothing.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -18,8 +19,8 @@ HALF_OPEN_AFTER = 5
 LARGEST = 1_024
 INSTRUCTION = (
     "Write down, for yourself, what the conversation above decided and what comes next: decisions with their reasons, "
-    "approaches given up and why, next steps. At most twelve lines, one point each. No file lists, no code, no tool calls; "
-    "name only files that occur above."
+    "approaches given up and why, next steps. At most twelve lines, one point each. No file lists, no code, "
+    "no tool calls; name only files that occur above."
 )
 _PATH = re.compile(
     r"(?:[\w.~@-]+/)+[\w.@-]*\w|\b[\w-]+\.(?:py|ts|tsx|js|jsx|rs|go|java|c|h|cpp|md|json|toml|ya?ml|sh)\b"
@@ -93,11 +94,7 @@ async def narrate(
             return ()
         if delay:
             await sleep(delay)
-        try:
-            answer = await summariser(prompt)
-        except Exception:  # Whatever a provider raises, compaction goes on without it.
-            breaker.failed(turn)
-            continue
+        [answer] = await asyncio.gather(summariser(prompt), return_exceptions=True)
         lines = accepted(answer, source)
         if lines:
             breaker.succeeded()

@@ -13,6 +13,12 @@ _ERROR_LINE = re.compile(
     r"Traceback \(most recent|E[A-Z]{4,}\b:|command not found|No such file|Permission denied|"
     r"exit(?:ed with)? code [1-9])"
 )
+_ERROR_REPORT = re.compile(
+    r"\s*(?:[\w.]*(?:Error|Exception|Panic)\b[\w.]*(?:\(\d+\))?: \S"
+    r"|(?:\S{1,120}[:(]\d+[,:)]\S*\s*)?(?:- )?(?:error|fatal|Error|ERROR|FATAL)\b(?:\[\w+\]| TS\d+)?: "
+    r"|FAILED |FAIL |E   \S|npm ERR!|thread .{1,40} panicked"
+    r"|.{0,120}(?:command not found|No such file or directory|Permission denied)\s*\Z)"
+)
 _RULE = re.compile(
     r"\b(?:must|never|always|don'?t|do not|only|no longer|instead of|make sure|ensure|avoid|prefer|require[sd]?|"
     r"forbidden|deadline|at most|at least|no more than|limit(?:ed)? to|budget|cap(?:ped)?|remember)\b",
@@ -31,7 +37,8 @@ _CHECKPOINT = re.compile(
 _RUNNER = re.compile(
     r"(?:^|[;&|]\s*|\b(?:npx|uv run|poetry run|python3? -m|pnpm|yarn|npm run|bun run|bundle exec)\s+)(?:"
     r"pytest|unittest|tox|nox|vitest|jest|mocha|ava|cargo (?:test|nextest)|go test|npm (?:test|t)\b|test\b|"
-    r"mvn\b.*\btest|gradlew?\b.*\btest|ctest|rspec|phpunit|dotnet test|make (?:test|check)|bun test|deno test|swift test)"
+    r"mvn\b.*\btest|gradlew?\b.*\btest|ctest|rspec|phpunit|dotnet test|make (?:test|check)|"
+    r"bun test|deno test|swift test)"
 )
 _BUILD = re.compile(
     r"\b(?:tsc|tsgo|npm run (?:build|check)|cargo (?:build|check|clippy)|go (?:build|vet)|make\b|mypy|ruff|eslint|"
@@ -51,6 +58,11 @@ _PASSED = re.compile(
 def is_error_line(line: str) -> bool:
     """Whether a line reports an error."""
     return _ERROR_LINE.search(line) is not None
+
+
+def reports_error(line: str) -> bool:
+    """Whether a line is an error message as programs print it, rather than text that speaks of errors."""
+    return _ERROR_REPORT.match(line) is not None
 
 
 def states_rule(text: str) -> bool:

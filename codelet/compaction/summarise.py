@@ -10,7 +10,7 @@ from codelet.compaction import anchors as anchor_rules
 from codelet.compaction.anchors import Anchor, Run
 from codelet.compaction.assemble import Block, message_of, split
 from codelet.compaction.collect import Collected, add_cut_words, collect, factors
-from codelet.compaction.coverage import choose, cover
+from codelet.compaction.coverage import Choice, cover
 from codelet.compaction.errors import IrreducibleContext
 from codelet.compaction.ledger import Ledger, open_errors
 from codelet.compaction.plan import Plan, Subject
@@ -24,6 +24,7 @@ NOTE_FROM = 6_000
 LEDGER_FROM = 2_000
 SMALL_ROOM = 4_000
 SHOWN_PERCENT = 15
+FACTS_PERCENT = 8
 _ROUNDS = 24
 
 
@@ -64,17 +65,29 @@ def summarise(subject: Subject, plan: Plan, settings: Settings, target: int, nar
     factors(found, rated, settings.minimum_score)
     shown = {n for e in words.entries for n in gatherer.lexicon.read("\n".join(e.lines))}
     shown |= {n for b in found.blocks for n in gatherer.lexicon.read("\n".join(text for _, text in b.ledger))}
-    weights = gatherer.weights()
-    cover(weights, present | shown, SHOWN_PERCENT)
     slack = 100 if subject.measure is estimate_message else 115
-    heads = [source.head for source in gatherer.sources]
-    chosen = choose(gatherer.candidates, weights, max(0, left) * slack // 100, gatherer.headers, heads)
+    chosen = _chosen(found, present | shown, max(0, left) * slack // 100)
     note = room >= NOTE_FROM
     messages, size, segments, used = _fit(subject, plan, found, chosen, target, note=note)
     present |= shown
     for index in chosen[:used]:
         present.update(gatherer.candidates.names[index])
     return Summary(messages, size, segments, found, words, chosen[:used], anchors, rated, present)
+
+
+def _chosen(found: Collected, shown: set[int], budget: int) -> list[int]:
+    """The lines to keep, best first: facts in their share of the room, by how rare they are, then what covers most."""
+    gatherer = found.gatherer
+    choice = Choice(gatherer.candidates, gatherer.headers, [source.head for source in gatherer.sources])
+    rare = list(gatherer.lexicon.shape)
+    cover(rare, shown, SHOWN_PERCENT)
+    facts = choice.take(gatherer.facts, rare, budget * FACTS_PERCENT // 100)
+    weights = gatherer.weights()
+    cover(weights, shown, SHOWN_PERCENT)
+    for index in facts:
+        cover(weights, gatherer.candidates.names[index], SHOWN_PERCENT)
+    choice.take(range(len(gatherer.candidates.text)), weights, budget - choice.spent)
+    return choice.chosen
 
 
 def _names(subject: Subject, plan: Plan, found: Collected) -> tuple[set[int], dict[int, set[int]]]:

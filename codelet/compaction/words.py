@@ -134,7 +134,7 @@ def _worth(word: str, common: Mapping[str, int]) -> int:
 
 
 def _tight(said: Sequence[Said], room: int) -> Represented:
-    """One short line per distinct message, more words while there is room: what is said once before what is repeated."""
+    """One short line per distinct message, with more words while there is room; what was said once goes first."""
     counts: dict[str, int] = {}
     for one in said:
         text = " ".join(one.text.split())

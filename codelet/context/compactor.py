@@ -1,4 +1,4 @@
-"""The compactor: decides when the list is made smaller, does it on a copy, commits, and can undo it."""
+"""The compactor: decides when the list is made smaller, does it on a copy, commits, archives, and can undo it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from operator import is_
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from codelet import events
 from codelet.context.gauge import Gauge
 from codelet.errors import UsageError
-from codelet.messages import Message, unpaired
+from codelet.messages import Message, user
 from codelet.record import Record
 from codelet.reminders import zones
 from codelet.tokens.budget import worked
 
 if TYPE_CHECKING:
     from codelet.compaction import Compacted, Report
+    from codelet.compaction.archive import Archive
+    from codelet.compaction.commit import Snapshot
     from codelet.compaction.content import Estimate
+    from codelet.context.narrator import Narrator
 
 Reason = Literal["hard", "cost", "asked", "overflow"]
 
@@ -33,6 +36,7 @@ class CompactionOptions(Record):
     at: int | None = None
     keep_last: int = 3
     minimum_score: int = 0
+    narrative: bool = False
 
 
 class _Undo(Record):
@@ -49,6 +53,8 @@ class Compactor:
         self.options = options
         self.report: Report | None = None
         self.count = 0
+        self.narrator: Narrator | None = None
+        self._archive: Archive | None = None
         self._messages = messages
         self._gauge = gauge
         self._pinned: list[Message] = []
@@ -72,19 +78,23 @@ class Compactor:
         """A user's prompt came in: what did not help before may help now."""
         self._fruitless = 0
 
-    async def run(self, reason: Reason, on_commit: Callable[[], None]) -> AsyncGenerator[events.Event, None]:
+    async def run(
+        self, reason: Reason, on_commit: Callable[[], None], instruction: str = ""
+    ) -> AsyncGenerator[events.Event, None]:
         """Compact: says that it begins, works on a copy in a thread, swaps it in. Cancelling leaves the list as it was.
 
-        `on_commit` is called right after the swap.
+        `on_commit` is called right after the swap; `instruction` is what the user wants kept.
         """
         from codelet.compaction import IrreducibleContext
+        from codelet.compaction.commit import Snapshot
 
         before = self._gauge.size(self._messages)
         yield events.Compaction("starting", reason, before, before)
-        snapshot = list(self._messages)
+        snapshot = Snapshot.of(self._messages)
         target = self._target(halved=reason == "overflow")
+        narrative = await self.narrator.lines(self._messages, instruction) if self.narrator else ()
         try:
-            made = await asyncio.to_thread(self._compact, snapshot, target)
+            made = await asyncio.to_thread(self._compact, list(snapshot.messages), target, instruction, narrative)
         except IrreducibleContext as error:
             self._fruitless = _FRUITLESS
             yield events.Compaction("stopped", reason, before, before, note=str(error))
@@ -92,7 +102,6 @@ class Compactor:
         if not self._commit(snapshot, made):
             yield events.Compaction("stopped", reason, before, before, note="the list changed meanwhile")
             return
-        self._gauge.forget()
         on_commit()
         after = self._gauge.size(self._messages)
         if reason in ("hard", "cost"):
@@ -101,6 +110,15 @@ class Compactor:
         if self._fruitless >= _FRUITLESS:
             note = "two compactions had little effect, no more are made in this turn; see /context for what is large"
             yield events.Compaction("stopped", reason, after, after, note=note)
+
+    @property
+    def archive(self) -> Archive:
+        """What compaction took out of the list."""
+        if self._archive is None:
+            from codelet.compaction.archive import Archive
+
+            self._archive = Archive()
+        return self._archive
 
     def preview(self) -> Report:
         """What a compaction would do now. Raises IrreducibleContext."""
@@ -135,7 +153,9 @@ class Compactor:
         """Take a message out, a call with its results; gives the numbers that went."""
         unit = self.unit(number)
         self.unpin(number)
+        went = self._messages[unit[0] : unit[-1] + 1]
         del self._messages[unit[0] : unit[-1] + 1]
+        self.archive.put_all((0, message) for message in went)
         self._gauge.forget()
         return unit
 
@@ -160,6 +180,8 @@ class Compactor:
         self._undo.clear()
         self._pinned.clear()
         self._fruitless = 0
+        if self._archive is not None:
+            self._archive.clear()
 
     def _target(self, *, halved: bool = False) -> int:
         """The size of the conversation after a compaction, in tokens; reminders and the fixed part are beside it."""
@@ -168,27 +190,53 @@ class Compactor:
         target = self._gauge.budget.target // (2 if halved else 1)
         return max(1, target - beside)
 
-    def _compact(self, snapshot: list[Message], target: int) -> Compacted:
+    def _compact(
+        self, snapshot: list[Message], target: int, instruction: str = "", narrative: tuple[str, ...] = ()
+    ) -> Compacted:
+        """Compact the conversation in `snapshot`; what the user wants kept counts as the newest prompt."""
         from codelet.compaction import Settings, compact
 
         _, body, _ = _parts(snapshot)
         pinned = [place for place, message in enumerate(body) if self.is_pinned(message)]
-        settings = Settings(keep_last=self.options.keep_last, minimum_score=self.options.minimum_score)
-        estimate = cast("Estimate", self._gauge.estimate)
-        return compact(body, target, estimate=estimate, settings=settings, pinned=pinned)
+        keep_last = self.options.keep_last + (1 if instruction else 0)
+        made = compact(
+            [*body, user(instruction)] if instruction else body,
+            target,
+            estimate=cast("Estimate", self._gauge.estimate),
+            settings=Settings(keep_last=keep_last, minimum_score=self.options.minimum_score),
+            pinned=pinned,
+            narrative=narrative,
+        )
+        if instruction:
+            made.messages.pop()
+        return made
 
-    def _commit(self, snapshot: list[Message], made: Compacted) -> bool:
+    def _commit(self, snapshot: Snapshot, made: Compacted) -> bool:
         """Swap the result in, unless the list is not what the work began with, or the result is not valid."""
-        unchanged = len(snapshot) == len(self._messages) and all(map(is_, snapshot, self._messages))
-        smaller = cast("list[Message]", made.messages)
-        if not unchanged or unpaired(smaller):
-            return False
+        from codelet.compaction.commit import commit
+
         head, body, tail = _parts(self._messages)
-        self._undo.append(_Undo(body, list(smaller)))
-        self._messages[:] = [*head, *smaller, *tail]
+        smaller = cast("list[Message]", made.messages)
+        whole = cast("list[dict[str, Any]]", [*head, *smaller, *tail])
+        if not commit(self._messages, snapshot, made._replace(messages=whole)):
+            return False
+        self._undo.append(_Undo(body, smaller))
+        self._keep(body, made.report.removed)
+        self._gauge.forget()
         self.report = made.report
         self.count += 1
         return True
+
+    def _keep(self, body: list[Message], removed: tuple[int, ...]) -> None:
+        """Put what went into the archive, segments left out: their lines came from what is there already."""
+        from codelet.compaction.reading import read
+
+        readings = read(body)
+        self.archive.put_all(
+            (readings[place].turn, body[place])
+            for place in removed
+            if place < len(body) and readings[place].kind != "segment"
+        )
 
 
 def _parts(messages: list[Message]) -> tuple[list[Message], list[Message], list[Message]]:

@@ -84,6 +84,9 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--compact", choices=("auto", "off"), help="make a list that is too long smaller (auto)")
     group.add_argument("--compact-at", metavar="PERCENT", help="compact when this much of the budget is used")
     group.add_argument("--keep-last", metavar="N", help="turns that a compaction leaves as they are (3)")
+    group.add_argument(
+        "--narrative", action="store_const", const=True, help="let the model add decisions to a compaction"
+    )
     group.add_argument("--window", metavar="N", help="the model's window in tokens, where it is not known")
 
 

@@ -29,7 +29,7 @@ def current_folder() -> Path:
 
 async def provider_for(settings: Settings) -> Provider:
     """The provider that the settings name, or the one that this machine offers."""
-    return provider_named(settings.model or await choose_model(), settings)
+    return provider_named(settings.model or await choose_model(settings.api_base, settings.api_key), settings)
 
 
 def provider_named(model: str, settings: Settings) -> Provider:
@@ -59,7 +59,10 @@ def session_for(settings: Settings, provider: Provider, ask: Ask | None = None) 
         window=settings.window,
         budget=settings.budget,
         compaction=CompactionOptions(
-            automatic=settings.compact == "auto", at=settings.compact_at, keep_last=settings.keep_last
+            automatic=settings.compact == "auto",
+            at=settings.compact_at,
+            keep_last=settings.keep_last,
+            narrative=settings.narrative,
         ),
     )
 

@@ -146,6 +146,9 @@ class WordReader:
         self.operator = after
 
     def _assignment(self, node: Node, scope: tuple[int, ...], depth: int) -> tuple[str, Word | None]:
+        if node.child_count < 2:
+            self.obstacle("it cannot be parsed")
+            return self.text_of(node), None
         name, equals, *value = node.children
         if name.type != "variable_name" or equals.type != "=" or len(value) != 1 or value[0].type not in _WORDS:
             self.inside(node, scope, depth)
@@ -238,8 +241,11 @@ class WordReader:
     def _redirect(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
         """A redirection: to and from /dev/null and between descriptors it is nothing."""
         children = node.children
-        if children[0].type == "file_descriptor":
+        if children and children[0].type == "file_descriptor":
             children = children[1:]
+        if not children:
+            self.obstacle("it cannot be parsed")
+            return
         operator, *targets = children
         if operator.type in (">&", "<&") and len(targets) == 1 and self.text_of(targets[0]).isdigit():
             return

@@ -157,7 +157,9 @@ class _Reader(WordReader):
 
     def _fork_bomb(self, node: Node) -> None:
         """A function that calls itself into a pipe or the background multiplies until nothing is left."""
-        name = self.text_of(node.children[0]).strip()
+        name = self.text_of(node.children[0]).strip() if node.child_count else ""
+        if not name:
+            return
         body = self.text_of(node)[len(name) :]
         called = re.findall(rf"(?<![\w./-]){re.escape(name)}(?![\w./-])", body)
         if called and re.search(r"[|&](?!&)", body):

@@ -16,14 +16,15 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 class RawServer:
     """Each connection is given to `handle`; `heads` are the request heads that `head` has read."""
 
-    def __init__(self, handle: Handler, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, handle: Handler, *, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> None:
         self._handle = handle
+        self._host = host
         self._tls = tls
         self.connections = 0
 
     @property
     def base(self) -> str:
-        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
+        return f"{'https' if self._tls else 'http'}://{self._host}:{self.port}"
 
     def __enter__(self) -> Self:
         self._thread = LoopThread()
@@ -36,7 +37,7 @@ class RawServer:
         self._thread.stop()
 
     async def _listen(self) -> asyncio.Server:
-        return await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
+        return await asyncio.start_server(self._serve, self._host, 0, ssl=self._tls)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1

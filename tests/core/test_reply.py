@@ -70,7 +70,10 @@ TWO = [("a", "read", '{"path": "x"}'), ("b", "grep", '{"pattern": "y"}')]
             id="the id with each piece",
         ),
         pytest.param(
-            [piece(0, '{"path": "x"}', call_id="a", name="read"), piece(0, '{"pattern": "y"}', call_id="b", name="grep")],
+            [
+                piece(0, '{"path": "x"}', call_id="a", name="read"),
+                piece(0, '{"pattern": "y"}', call_id="b", name="grep"),
+            ],
             id="one index for all",
         ),
         pytest.param(

@@ -76,7 +76,7 @@ async def test_the_last_event_needs_no_empty_line():
     ],
 )
 async def test_what_is_no_stream_of_json_events_is_an_error(data: bytes, says: str):
-    with pytest.raises(ProviderError, match=".") as caught:
+    with pytest.raises(ProviderError) as caught:
         await events_of(data)
     assert says in str(caught.value)
     assert len(str(caught.value)) < 300
