@@ -1,8 +1,6 @@
 """HTTP/1.1 for the native wires: h11 over asyncio streams, one connection kept open from step to step.
 
-Proxies come from the usual variables (HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY), certificates from
-SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE. Redirects are not followed: a key must not
-travel to a host that the user did not name.
+Redirects are not followed: a key must not travel to a host that the user did not name.
 """
 
 from __future__ import annotations
@@ -12,52 +10,39 @@ import os
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from pathlib import Path
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult
 
 import h11
 
 from codelet import __version__
-from codelet.errors import ProviderError, UsageError
+from codelet.errors import ProviderError
 from codelet.providers.base import Deadlines
+from codelet.providers.connection import Connection, checked_url, open_direct, open_through, port_of, proxy_for
 
 _READ_SIZE = 65_536
 _TRAILER_WAIT = 0.3
-
-
-@dataclass(eq=False, repr=False)
-class Connection:
-    """An open connection and its protocol state. `used` tells a kept connection from a new one.
-
-    `target_prefix` and `extra_headers` are what a plain HTTP proxy wants in each request.
-    """
-
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    state: h11.Connection
-    used: bool = False
-    target_prefix: str = ""
-    extra_headers: dict[str, str] = field(default_factory=dict)
-
-    def close(self) -> None:
-        """Close at once, without waiting for the peer: the server must see a cancel immediately."""
-        self.writer.transport.abort()
+_FRESH = 2.0
 
 
 class Response:
-    """A response whose headers have arrived; `body()` gives the rest."""
+    """A response whose headers have arrived; `body()` gives the rest.
 
-    def __init__(self, connection: Connection, head: h11.Response, deadlines: Deadlines) -> None:
+    Whoever reads it sets `begun` with the first token: until then a longer deadline holds, whatever else the
+    server sends, because many send their headers at once and read a long prompt only then.
+    """
+
+    def __init__(self, connection: Connection, head: h11.Response, deadlines: Deadlines, first_until: float) -> None:
         self.status = head.status_code
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
+        self.begun = False
         self._connection = connection
         self._deadlines = deadlines
+        self._first_until = first_until
 
     async def body(self) -> AsyncIterator[bytes]:
         """The body's pieces as they arrive; raises ProviderError when it stalls or is cut."""
         while True:
-            event = await _next_event(self._connection, self._deadlines.between_chunks)
+            event = await self._next_event()
             if isinstance(event, h11.Data):
                 yield bytes(event.data)
             elif isinstance(event, h11.EndOfMessage):
@@ -75,27 +60,33 @@ class Response:
                     break
         return bytes(data[:limit]).decode("utf-8", "replace")
 
+    async def _next_event(self) -> object:
+        if not self.begun:
+            return await _first_event(self._connection, self._first_until, self._deadlines)
+        limit = self._deadlines.between_chunks
+        until = asyncio.get_running_loop().time() + limit
+        return await _next_event(self._connection, until, f"no data for {limit:g} seconds")
+
 
 class HttpClient:
     """Posts to one base address and keeps its connection open between requests."""
 
     def __init__(self, base: str, deadlines: Deadlines) -> None:
-        self._url = _checked_url(base)
+        self._url = checked_url(base)
         self._deadlines = deadlines
         self._idle: Connection | None = None
+        self._opening: asyncio.Task[Connection] | None = None
 
     @property
     def place(self) -> str:
         """Host and port as an error message names them."""
-        return f"{self._url.hostname}:{_port(self._url)}"
+        return f"{self._url.hostname}:{port_of(self._url)}"
 
-    async def warm(self) -> None:
-        """Open the connection ahead of the first request; a failure will show at the request."""
-        if self._idle is None:
-            try:
-                self._idle = await self._connect()
-            except ProviderError:
-                self._idle = None
+    def warm(self) -> None:
+        """Start opening the connection ahead of the first request; a failure will show at the request."""
+        if self._idle is None and self._opening is None:
+            self._opening = asyncio.create_task(self._connect())
+            self._opening.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     @asynccontextmanager
     async def post(self, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[Response]:
@@ -103,36 +94,54 @@ class HttpClient:
 
         The connection is kept if the response was read to its end, and closed otherwise, as on a cancel.
         """
-        connection, head = await self._exchange(path, headers, body)
+        connection, head, first_until = await self._exchange(path, headers, body)
         try:
-            yield Response(connection, head, self._deadlines)
+            yield Response(connection, head, self._deadlines, first_until)
             await self._finish(connection)
         finally:
             self._release(connection)
 
     async def close(self) -> None:
         """Close the kept connection."""
+        if self._opening is not None:
+            self._opening.cancel()
+            await self._warmed()
         if self._idle is not None:
             self._idle.close()
             self._idle = None
 
-    async def _exchange(self, path: str, headers: dict[str, str], body: bytes) -> tuple[Connection, h11.Response]:
+    async def _exchange(
+        self, path: str, headers: dict[str, str], body: bytes
+    ) -> tuple[Connection, h11.Response, float]:
+        """The connection, the response's head, and the time of the loop at which the first token is due."""
         while True:
+            await self._warmed()
             connection = self._idle or await self._connect()
             self._idle = None
-            kept = connection.used
+            stale = connection.used or connection.age() > _FRESH
             connection.used = True
             try:
                 await self._send(connection, path, headers, body)
-                return connection, await self._read_head(connection)
+                first_until = asyncio.get_running_loop().time() + self._deadlines.first_token
+                return connection, await self._read_head(connection, first_until), first_until
             except _ClosedEarly:
                 connection.close()
-                if not kept:
+                if not stale:
                     message = f"{self.place} closed the connection without an answer"
                     raise ProviderError(message, retryable=True) from None
             except BaseException:
                 connection.close()
                 raise
+
+    async def _warmed(self) -> None:
+        """Take over the connection that `warm` opens, if it did."""
+        if self._opening is None:
+            return
+        opening = self._opening
+        await asyncio.wait([opening])
+        self._opening = None
+        if not opening.cancelled() and opening.exception() is None:
+            self._idle = opening.result()
 
     async def _send(self, connection: Connection, path: str, headers: dict[str, str], body: bytes) -> None:
         every = {
@@ -144,7 +153,8 @@ class HttpClient:
             **connection.extra_headers,
             **headers,
         }
-        target = connection.target_prefix + self._url.path.rstrip("/") + path
+        query = f"?{self._url.query}" if self._url.query else ""
+        target = connection.target_prefix + self._url.path.rstrip("/") + path + query
         state = connection.state
         head = state.send(h11.Request(method="POST", target=target, headers=list(every.items()))) or b""
         data = state.send(h11.Data(data=body)) or b""
@@ -162,17 +172,18 @@ class HttpClient:
         except OSError:
             raise _ClosedEarly from None
 
-    async def _read_head(self, connection: Connection) -> h11.Response:
+    async def _read_head(self, connection: Connection, first_until: float) -> h11.Response:
         while True:
-            event = await _next_event(connection, self._deadlines.first_token)
+            event = await _first_event(connection, first_until, self._deadlines)
             if isinstance(event, h11.Response):
                 return event
 
     async def _finish(self, connection: Connection) -> None:
         """Read what follows the stream's own end marker, so that the connection can be kept."""
+        until = asyncio.get_running_loop().time() + _TRAILER_WAIT
         with suppress(ProviderError, _ClosedEarly):
             while connection.state.their_state is h11.SEND_BODY:
-                await _next_event(connection, _TRAILER_WAIT)
+                await _next_event(connection, until, "no end")
 
     def _release(self, connection: Connection) -> None:
         state = connection.state
@@ -183,38 +194,50 @@ class HttpClient:
             connection.close()
 
     async def _connect(self) -> Connection:
-        proxy = _proxy_for(self._url)
+        proxy = proxy_for(self._url)
         try:
             async with asyncio.timeout(self._deadlines.connect):
-                connection = await (_through(proxy, self._url) if proxy else _open(self._url))
+                connection = await (open_through(proxy, self._url) if proxy else open_direct(self._url))
         except TimeoutError:
-            raise ProviderError(f"{self.place} did not accept a connection in time", retryable=True) from None
+            raise ProviderError(f"{self._way(proxy)} did not accept a connection in time", retryable=True) from None
+        except ssl.SSLCertVerificationError as error:
+            reason = f"{error.verify_message}; is SSL_CERT_FILE needed?"
+            raise ProviderError(f"TLS with {self.place} failed: {reason}") from None
         except ssl.SSLError as error:
-            reason = getattr(error, "verify_message", "") or error.reason or str(error)
-            raise ProviderError(f"TLS with {self.place} failed: {reason}; is SSL_CERT_FILE needed?") from None
+            reason = f"{error.reason or error}; does it speak https?"
+            raise ProviderError(f"TLS with {self.place} failed: {reason}") from None
         except OSError as error:
             known = error.errno is not None and error.errno > 0
-            reason = os.strerror(error.errno or 0) if known else str(error) or type(error).__name__
-            message = f"cannot reach {self.place}: {reason}; check the network and --api-base"
-            raise ProviderError(message, retryable=True) from None
+            reason = os.strerror(error.errno or 0) if known else error.strerror or str(error) or type(error).__name__
+            check = "the network and the proxy variables" if proxy else "the network and --api-base"
+            raise ProviderError(f"cannot reach {self._way(proxy)}: {reason}; check {check}", retryable=True) from None
         return connection
+
+    def _way(self, proxy: SplitResult | None) -> str:
+        return f"the proxy {proxy.hostname}:{port_of(proxy)} on the way to {self.place}" if proxy else self.place
 
 
 class _ClosedEarly(Exception):
     """The peer closed the connection before it answered: normal for one that was kept."""
 
 
-async def _next_event(connection: Connection, limit: float) -> object:
+async def _first_event(connection: Connection, until: float, deadlines: Deadlines) -> object:
+    """The next event of a response in which no token has come yet."""
+    return await _next_event(connection, until, f"no token within {deadlines.first_token:g} seconds")
+
+
+async def _next_event(connection: Connection, until: float, late: str) -> object:
+    """The next protocol event, before the loop's time `until`; `late` says what it is not to have arrived."""
     state = connection.state
     try:
-        async with asyncio.timeout(limit):
+        async with asyncio.timeout_at(until):
             while (event := state.next_event()) is h11.NEED_DATA:
                 data = await connection.reader.read(_READ_SIZE)
                 if not data and state.their_state is h11.SEND_RESPONSE:
                     raise _ClosedEarly
                 state.receive_data(data)
     except TimeoutError:
-        raise ProviderError(f"no data for {limit:g} seconds: the answer has stalled") from None
+        raise ProviderError(f"{late}: the answer has stalled") from None
     except h11.RemoteProtocolError as error:
         if connection.reader.at_eof():
             raise ProviderError("the connection was cut in the middle of the answer") from None
@@ -224,85 +247,3 @@ async def _next_event(connection: Connection, limit: float) -> object:
             raise _ClosedEarly from None
         raise ProviderError("the connection was cut in the middle of the answer") from None
     return event
-
-
-def _checked_url(base: str) -> SplitResult:
-    url = urlsplit(base)
-    if url.scheme not in ("http", "https") or not url.hostname:
-        raise UsageError(f"--api-base must be an http or https address, not {base!r}")
-    return url
-
-
-def _port(url: SplitResult) -> int:
-    return url.port or (443 if url.scheme == "https" else 80)
-
-
-async def _open(url: SplitResult) -> Connection:
-    context = tls_context() if url.scheme == "https" else None
-    reader, writer = await asyncio.open_connection(url.hostname, _port(url), ssl=context)
-    return Connection(reader, writer, h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20))
-
-
-def _proxy_for(url: SplitResult) -> SplitResult | None:
-    names = (f"{url.scheme}_proxy", f"{url.scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
-    if not any(os.environ.get(name) for name in names):
-        return None
-    from urllib.request import getproxies, proxy_bypass  # slow to import
-
-    if proxy_bypass(url.hostname or ""):
-        return None
-    proxies = getproxies()
-    address = proxies.get(url.scheme) or proxies.get("all", "")
-    proxy = urlsplit(address if "//" in address else f"http://{address}")
-    if proxy.scheme not in ("http", "https") or not proxy.hostname:
-        raise UsageError(f"only http and https proxies are supported, not {address!r}")
-    return proxy
-
-
-async def _through(proxy: SplitResult, url: SplitResult) -> Connection:
-    """A connection through a proxy: a tunnel for https, requests with whole addresses for http."""
-    connection = await _open(proxy)
-    login = _proxy_login(proxy)
-    target = f"{url.hostname}:{_port(url)}"
-    if url.scheme == "http":
-        connection.target_prefix = f"http://{target}"
-        connection.extra_headers = login
-        return connection
-    head = {"Host": target, **login}
-    lines = [f"CONNECT {target} HTTP/1.1", *(f"{name}: {value}" for name, value in head.items()), "", ""]
-    connection.writer.write("\r\n".join(lines).encode("latin-1"))
-    try:
-        answer = await connection.reader.readuntil(b"\r\n\r\n")
-    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        answer = b""
-    if answer.split(b" ", 2)[1:2] != [b"200"]:
-        connection.close()
-        line = answer.split(b"\r\n", 1)[0].decode("latin-1") or "no answer"
-        raise ProviderError(f"the proxy {proxy.hostname} refused the connection: {line}")
-    await connection.writer.start_tls(tls_context(), server_hostname=url.hostname)
-    return connection
-
-
-def _proxy_login(proxy: SplitResult) -> dict[str, str]:
-    if not proxy.username:
-        return {}
-    from base64 import b64encode
-    from urllib.parse import unquote
-
-    login = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-    return {"Proxy-Authorization": f"Basic {b64encode(login.encode()).decode()}"}
-
-
-def tls_context() -> ssl.SSLContext:
-    """A verifying context: the file that the user named, else the system's store, else certifi's."""
-    named = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
-    if named and not os.environ.get("SSL_CERT_FILE"):
-        if Path(named).is_dir():
-            return ssl.create_default_context(capath=named)
-        return ssl.create_default_context(cafile=named)
-    paths = ssl.get_default_verify_paths()
-    if paths.cafile or (paths.capath and any(Path(paths.capath).iterdir())):
-        return ssl.create_default_context()
-    import certifi
-
-    return ssl.create_default_context(cafile=certifi.where())

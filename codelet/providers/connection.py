@@ -1,0 +1,162 @@
+"""Connections for the native wires: direct, through a proxy, with TLS.
+
+Proxies come from the usual variables (HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY), certificates from
+SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
+
+import h11
+
+from codelet.errors import ProviderError, UsageError
+
+
+@dataclass(eq=False, repr=False)
+class Connection:
+    """An open connection and its protocol state. `used` tells whether it has carried a request.
+
+    `target_prefix` and `extra_headers` are what a plain HTTP proxy wants in each request.
+    """
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    state: h11.Connection
+    used: bool = False
+    target_prefix: str = ""
+    extra_headers: dict[str, str] = field(default_factory=dict)
+
+    opened: float = field(default_factory=time.monotonic)
+
+    def age(self) -> float:
+        """Seconds since it was opened."""
+        return time.monotonic() - self.opened
+
+    def close(self) -> None:
+        """Close at once, without waiting for the peer: the server must see a cancel immediately."""
+        self.writer.transport.abort()
+
+
+def checked_url(base: str) -> SplitResult:
+    """A base address taken apart; raises UsageError for what is no http or https address."""
+    url = _split(base)
+    if url is None:
+        raise UsageError(f"--api-base must be an http or https address, not {base!r}")
+    if not base.isascii() or not base.isprintable() or " " in base:
+        raise UsageError(f"--api-base must be in ASCII without spaces (percent-encoded, xn--…), not {base!r}")
+    return url
+
+
+def _split(address: str) -> SplitResult | None:
+    """The address taken apart, or None for what is no http or https address."""
+    try:
+        url = urlsplit(address)
+        usable = url.scheme in ("http", "https") and url.hostname and url.port != 0
+    except ValueError:  # a port that is no number, a bracket that is not closed
+        return None
+    return url if usable else None
+
+
+def _authority(url: SplitResult) -> str:
+    """Host and port as a proxy wants them."""
+    host = url.hostname or ""
+    return f"[{host}]:{port_of(url)}" if ":" in host else f"{host}:{port_of(url)}"
+
+
+def port_of(url: SplitResult) -> int:
+    """The port that the address names, or its scheme's."""
+    return url.port or (443 if url.scheme == "https" else 80)
+
+
+async def open_direct(url: SplitResult) -> Connection:
+    """A connection to the address itself."""
+    context = tls_context() if url.scheme == "https" else None
+    reader, writer = await asyncio.open_connection(url.hostname, port_of(url), ssl=context)
+    return Connection(reader, writer, h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20))
+
+
+def proxy_for(url: SplitResult) -> SplitResult | None:
+    """The proxy that the environment names for this address, or None."""
+    names = (f"{url.scheme}_proxy", f"{url.scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
+    if not any(os.environ.get(name) for name in names):
+        return None
+    from urllib.request import getproxies, proxy_bypass  # slow to import
+
+    if proxy_bypass(f"{url.hostname}:{port_of(url)}"):
+        return None
+    proxies = getproxies()
+    address = proxies.get(url.scheme) or proxies.get("all", "")
+    proxy = _split(address if "//" in address else f"http://{address}")
+    if proxy is None:
+        shown = address.rpartition("@")[2]  # what stands before it may be a password
+        raise UsageError(f"the proxy {shown!r} is no http or https address; other kinds are not supported")
+    return proxy
+
+
+async def open_through(proxy: SplitResult, url: SplitResult) -> Connection:
+    """A connection through a proxy: a tunnel for https, requests with whole addresses for http."""
+    connection = await open_direct(proxy)
+    login = _proxy_login(proxy)
+    target = _authority(url)
+    if url.scheme == "http":
+        connection.target_prefix = f"http://{target}"
+        connection.extra_headers = login
+        return connection
+    head = {"Host": target, **login}
+    lines = [f"CONNECT {target} HTTP/1.1", *(f"{name}: {value}" for name, value in head.items()), "", ""]
+    connection.writer.write("\r\n".join(lines).encode("latin-1"))
+    try:
+        answer = await connection.reader.readuntil(b"\r\n\r\n")
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        answer = b""
+    if answer.split(b" ", 2)[1:2] != [b"200"]:
+        connection.close()
+        line = answer.split(b"\r\n", 1)[0].decode("latin-1") or "no answer"
+        raise ProviderError(f"the proxy {proxy.hostname} refused the connection: {line}")
+    await connection.writer.start_tls(tls_context(), server_hostname=url.hostname)
+    return connection
+
+
+def _proxy_login(proxy: SplitResult) -> dict[str, str]:
+    if not proxy.username:
+        return {}
+    from base64 import b64encode
+    from urllib.parse import unquote
+
+    login = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return {"Proxy-Authorization": f"Basic {b64encode(login.encode()).decode()}"}
+
+
+def tls_context() -> ssl.SSLContext:
+    """A verifying context: the file that the user named, else the system's store, else certifi's.
+
+    Raises UsageError where the named file cannot be read or holds no certificates.
+    """
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        if named := os.environ.get(name):
+            return _context_of(name, named)
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile or (paths.capath and any(Path(paths.capath).iterdir())):
+        return ssl.create_default_context()
+    import certifi
+
+    return ssl.create_default_context(cafile=certifi.where())
+
+
+def _context_of(name: str, path: str) -> ssl.SSLContext:
+    """A context that trusts the file or folder that the variable `name` names, and nothing else."""
+    try:
+        if Path(path).is_dir():
+            return ssl.create_default_context(capath=path)
+        return ssl.create_default_context(cafile=path)
+    except ssl.SSLError:
+        raise UsageError(f"{name}: {path} holds no certificates in PEM form") from None
+    except OSError as error:
+        raise UsageError(f"{name}: {path}: {error.strerror}") from None
