@@ -46,7 +46,10 @@ def open_folder(workspace: Path, path: Path | str, *, make: bool = False, outsid
     text = os.fspath(path)
     if "\0" in text:
         raise ToolError("the path holds a NUL character")
-    place = os.path.realpath(text if text.startswith("/") else f"{workspace_root(workspace)}/{text}")
+    try:
+        place = os.path.realpath(text if text.startswith("/") else f"{workspace_root(workspace)}/{text}")
+    except OSError as error:
+        raise _explained(path, error) from None
     if not contained(place, root) or place == root:
         raise ToolError(f"{relative_name(place, workspace)}: outside the workspace")
     *folders, name = place[len(root) :].strip("/").split("/")
