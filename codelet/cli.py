@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from codelet.settings import Settings
 
+_EXIT_INCOMPLETE = 5
 _EXIT_BUG = 70
 _EXIT_INTERRUPT = 130
 
@@ -21,20 +22,34 @@ _EXIT_INTERRUPT = 130
 def main() -> NoReturn:
     """Run codelet with the process's arguments and exit."""
     arguments = sys.argv[1:]
+    _prepare_streams()
     if arguments in (["--version"], ["-V"]):  # nothing else is imported for it
         print(f"codelet {__version__}")
-        sys.exit(0)
+        _leave(0)
     gc.disable()  # nothing made while starting is garbage; the front end turns it on again
     debug = "--debug" in arguments
     try:
         status = _run(arguments)
     except KeyboardInterrupt:
         status = _EXIT_INTERRUPT
+    except SystemExit as leaving:  # argparse: --help, or a wrong argument
+        status = leaving.code if isinstance(leaving.code, int) else 0
     except Exception as error:
         status = _report(error, debug=debug)
-        if status == _EXIT_BUG and debug:
-            raise
     _leave(status)
+
+
+def _prepare_streams() -> None:
+    """Put /dev/null where a standard stream is closed, lest a socket be opened in its place.
+
+    A closed stdout stays None, for whoever needs it to complain of. What a stream's encoding cannot hold is replaced.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: that stream's
+        elif name == "stdout":
+            stream.reconfigure(errors="replace")
 
 
 def _run(arguments: list[str]) -> int:
@@ -102,6 +117,7 @@ def _repl(settings: Settings) -> int:
 def _report(error: Exception, *, debug: bool) -> int:
     """One line on stderr for what went wrong; the exit status that it leads to."""
     from codelet.errors import CodeletError
+    from codelet.frontends.stderr import say
     from codelet.text import one_line
 
     if isinstance(error, CodeletError):
@@ -109,17 +125,24 @@ def _report(error: Exception, *, debug: bool) -> int:
     else:
         hint = "" if debug else "; run it again with --debug"
         line, status = f"a bug in codelet: {type(error).__name__}: {error}{hint}", _EXIT_BUG
-    if sys.stderr is not None:
-        sys.stderr.write(f"codelet: {one_line(line, 2_000)}\n")
+        if debug:
+            import traceback
+
+            say(traceback.format_exc().rstrip())
+    say(f"codelet: {one_line(line, 2_000)}")
     return status
 
 
 def _leave(status: int) -> NoReturn:
     """Exit without waiting for the interpreter to take itself apart; everything is flushed by now."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream is not None:
-                stream.flush()
-        except (OSError, ValueError):
-            status = status or _EXIT_BUG
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os._exit(status)  # the reader has what it wanted
+    except (OSError, ValueError) as error:
+        from codelet.frontends.stderr import say
+
+        say(f"codelet: the output could not be written: {error}")
+        status = status or _EXIT_INCOMPLETE
     os._exit(status)
