@@ -39,6 +39,11 @@ class Toolbox:
     refused: list[str] = field(default_factory=list)
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    def add(self, tool: Tool) -> None:
+        """Offer one more tool from the next request on."""
+        self.tools = {**self.tools, tool.name: tool}
+        self.__dict__.pop("schemas", None)
+
     @cached_property
     def schemas(self) -> list[dict[str, Any]]:
         """The tools as a request carries them."""

@@ -27,16 +27,35 @@ def main() -> NoReturn:
         print(f"codelet {__version__}")
         _leave(0)
     gc.disable()  # nothing made while starting is garbage; the front end turns it on again
-    debug = "--debug" in arguments
-    try:
-        status = _run(arguments)
-    except KeyboardInterrupt:
-        status = _EXIT_INTERRUPT
-    except SystemExit as leaving:  # argparse: --help, or a wrong argument
-        status = leaving.code if isinstance(leaving.code, int) else 0
-    except Exception as error:
-        status = _report(error, debug=debug)
-    _leave(status)
+    outcome = _Outcome(debug="--debug" in arguments)
+    with outcome:
+        outcome.status = _run(arguments)
+    _leave(outcome.status)
+
+
+class _Outcome:
+    """How the run ended, however it ended: `status` is the exit status. No exception gets past it."""
+
+    def __init__(self, *, debug: bool) -> None:
+        self.status = _EXIT_BUG
+        self._debug = debug
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        match error:
+            case None:
+                pass
+            case KeyboardInterrupt():
+                self.status = _EXIT_INTERRUPT
+            case SystemExit():  # argparse: --help, or a wrong argument
+                self.status = error.code if isinstance(error.code, int) else 0
+            case BrokenPipeError():
+                self.status = 0  # the reader has what it wanted (`codelet … | head -1`)
+            case _:
+                self.status = _report(error, debug=self._debug)
+        return True
 
 
 def _prepare_streams() -> None:
@@ -61,6 +80,10 @@ def _run(arguments: list[str]) -> int:
         return 0
     if options.command is not None or _interactive(options):
         gc.enable()
+    if options.command == "policy":
+        from codelet.frontends.policy_check import run_check
+
+        return run_check(options)
     if options.command == "demo":
         return _demo(keep=options.keep)
     settings = _settings(options)
@@ -114,7 +137,7 @@ def _repl(settings: Settings) -> int:
     return asyncio.run(run_repl(settings))
 
 
-def _report(error: Exception, *, debug: bool) -> int:
+def _report(error: BaseException, *, debug: bool) -> int:
     """One line on stderr for what went wrong; the exit status that it leads to."""
     from codelet.errors import CodeletError
     from codelet.frontends.stderr import say
@@ -128,7 +151,7 @@ def _report(error: Exception, *, debug: bool) -> int:
         if debug:
             import traceback
 
-            say(traceback.format_exc().rstrip())
+            say("".join(traceback.format_exception(error)).rstrip())
     say(f"codelet: {one_line(line, 2_000)}")
     return status
 

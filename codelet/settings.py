@@ -37,6 +37,11 @@ class Settings(Record):
     max_cost: float | None = None
     timeout: float | None = None
     window: int | None = None
+    budget: int | None = None
+    compact: str = "auto"
+    compact_at: int | None = None
+    keep_last: int = 3
+    narrative: bool = False
     connect_timeout: float = 15.0
     first_token_timeout: float = 300.0
     chunk_timeout: float = 120.0
@@ -69,6 +74,13 @@ def _count(value: Any) -> int:
     number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
     if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 10**9:
         raise ValueError("must be a positive whole number")
+    return number
+
+
+def _percent(value: Any) -> int:
+    number = _count(value)
+    if number > 100:
+        raise ValueError("must be a whole number of per cent")
     return number
 
 
@@ -120,6 +132,11 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "max_cost": _amount,
     "timeout": _amount,
     "window": _count,
+    "budget": _count,
+    "compact": _one_of("auto", "off"),
+    "compact_at": _percent,
+    "keep_last": _count,
+    "narrative": _flag,
     "connect_timeout": _amount,
     "first_token_timeout": _amount,
     "chunk_timeout": _amount,
@@ -128,7 +145,21 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
 
 _USER_FILE_REFUSES = frozenset({"api_key", "yes"})
 _ENVIRONMENT_REFUSES = frozenset({"yes", "allow"})
-_PROJECT_FILE_TAKES = frozenset({"model", "max_turns", "max_tokens", "max_cost", "timeout", "window", "deny"})
+_PROJECT_FILE_TAKES = frozenset(
+    {
+        "model",
+        "max_turns",
+        "max_tokens",
+        "max_cost",
+        "timeout",
+        "window",
+        "deny",
+        "budget",
+        "compact",
+        "compact_at",
+        "keep_last",
+    }
+)
 
 
 def load_settings(

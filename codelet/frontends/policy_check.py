@@ -14,20 +14,8 @@ from codelet.policy.verdict import Verdict
 from codelet.text import visible
 
 
-def add_arguments(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `policy check` to the command line; `run_check` takes what it parses."""
-    policy = subparsers.add_parser("policy", help="explain what the policy decides")
-    check = policy.add_subparsers(dest="policy_command", metavar="check", required=True).add_parser(
-        "check", help="say what would happen to a command, without running it"
-    )
-    check.add_argument("shell_command", nargs="?", metavar="COMMAND", help="the command line, quoted as one word")
-    check.add_argument("--cases", type=Path, metavar="FILE", help="judge the cases of a JSON lines file instead")
-    check.add_argument("--mode", dest="check_mode", choices=("read-only", "ask", "auto-edit", "auto"))
-    check.add_argument("--json", action="store_true", help="one JSON object a line")
-
-
 def run_check(arguments: argparse.Namespace) -> int:
-    """Run the check that the arguments ask for; gives the exit status. Raises UsageError."""
+    """Run the check that the arguments ask for (see `arguments.py`); gives the exit status. Raises UsageError."""
     if (arguments.shell_command is None) == (arguments.cases is None):
         raise UsageError("policy check takes a COMMAND or --cases FILE")
     if arguments.cases is None:
@@ -35,7 +23,7 @@ def run_check(arguments: argparse.Namespace) -> int:
         print(_as_json(verdict) if arguments.json else _explained(arguments.shell_command, verdict))
         return EXIT_DONE
     judged: list[Judged] = []
-    for one in judge_cases(read_cases(arguments.cases), arguments.check_mode or "read-only"):
+    for one in judge_cases(read_cases(Path(arguments.cases)), arguments.check_mode or "read-only"):
         judged.append(one)
         if arguments.json:
             print(json.dumps({"id": one.case.id, "verdict": one.verdict, "reason": one.reason}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from codelet import prompt
+from codelet.context import CompactionOptions
 from codelet.errors import UsageError
 from codelet.policy import Policy
 from codelet.policy.verdict import Ask
@@ -56,6 +57,13 @@ def session_for(settings: Settings, provider: Provider, ask: Ask | None = None) 
         limits=Limits(settings.max_turns, settings.max_tokens, settings.max_cost, settings.timeout),
         bare=settings.bare,
         window=settings.window,
+        budget=settings.budget,
+        compaction=CompactionOptions(
+            automatic=settings.compact == "auto",
+            at=settings.compact_at,
+            keep_last=settings.keep_last,
+            narrative=settings.narrative,
+        ),
     )
 
 

@@ -16,6 +16,7 @@ from codelet.policy.program_table import PROGRAMS, VERSIONS
 from codelet.policy.special import CHECKS, Place
 from codelet.policy.syntax import Command, Redirect
 from codelet.policy.verdict import Tier
+from codelet.policy.wildcards import MATCH_CAP
 from codelet.policy.wildcards import matches as expand
 from codelet.policy.words import Word
 
@@ -115,7 +116,10 @@ def _judge_in(name: str, words: Sequence[Word], cwd: str, workspace: Path) -> No
         parsed = Parsed() if program.raw else parse(name, program, arguments)
         if program.check:
             CHECKS[program.check](arguments, parsed, place)
-    for kind, text in parsed.uses:
+    uses = dict.fromkeys(parsed.uses)
+    if len(uses) > MATCH_CAP:
+        raise RefusedError(f"{name} reads more than {MATCH_CAP} files")
+    for kind, text in uses:
         _refuse_path(kind, text, cwd, workspace)
 
 

@@ -27,7 +27,15 @@ def split_git(words: Sequence[str]) -> tuple[int, str | None]:
 
 
 def check_git(words: Sequence[str], place: Place) -> Parsed:
-    """The paths that `git WORDS` reads; raises RefusedError where the command is not read-only."""
+    """The paths that `git WORDS` reads in the workspace's own repository; raises RefusedError where it does more."""
+    parsed = permitted_git(words, place)
+    _refuse_other_repository(place)
+    _paths(parsed)
+    return parsed
+
+
+def permitted_git(words: Sequence[str], place: Place) -> Parsed:
+    """The arguments of a git command that only reads; raises RefusedError where it is none."""
     index, name = split_git(words)
     if name in ("--version", "-v") and len(words) == index + 1:
         return Parsed()
@@ -35,10 +43,11 @@ def check_git(words: Sequence[str], place: Place) -> Parsed:
     if name is None or program is None:
         raise RefusedError(f"git {name or ''} is not known to be read-only".replace("  ", " "))
     parsed = parse(f"git {name}", program, words[index + 1 :])
+    if name in ("stash", "worktree") and words[index + 1 : index + 2] != parsed.operands[:1]:
+        # `git stash -p list` is `git stash push -p list`: the subcommand must come first.
+        raise RefusedError(f"git {name} without its subcommand in front")
     if program.check:
         _CHECKS[program.check](parsed, place)
-    _refuse_other_repository(place)
-    _paths(parsed)
     return parsed
 
 

@@ -55,7 +55,7 @@ def judge_script(command: str, rules: Rules) -> Verdict:
     if asking:
         return Verdict("ask", "execute", f"the rule {asking.text} asks", rule=asking.text)
     bare = next((rule for rule in rules.allow if rule.tool == "bash" and rule.body is None), None)
-    if bare:
+    if bare and not script.unread:
         return Verdict("allow", "execute", f"the rule {bare.text} allows it", rule=bare.text)
     return _by_parts(script, rules)
 
@@ -73,9 +73,9 @@ def _by_parts(script: Script, rules: Rules) -> Verdict:
     reason = str(open_ones[0].reason)
     if len(open_ones) > 1:
         reason += f" (and {len(open_ones) - 1} more)"
-    if rules.mode == "auto" and rules.sandboxed:
+    if rules.mode == "auto" and rules.sandboxed and not script.unread:
         return Verdict("allow", tier, f"auto, in the sandbox: {reason}")
-    if rules.mode == "auto":
+    if rules.mode == "auto" and not rules.sandboxed:
         reason += "; auto runs it only in a sandbox, and there is none"
     return Verdict("ask", tier, reason, suggestion=_suggestion(open_ones))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
@@ -20,7 +21,7 @@ from codelet.errors import ProviderError, UsageError
 
 @dataclass(eq=False, repr=False)
 class Connection:
-    """An open connection and its protocol state. `used` tells a kept connection from a new one.
+    """An open connection and its protocol state. `used` tells whether it has carried a request.
 
     `target_prefix` and `extra_headers` are what a plain HTTP proxy wants in each request.
     """
@@ -31,6 +32,12 @@ class Connection:
     used: bool = False
     target_prefix: str = ""
     extra_headers: dict[str, str] = field(default_factory=dict)
+
+    opened: float = field(default_factory=time.monotonic)
+
+    def age(self) -> float:
+        """Seconds since it was opened."""
+        return time.monotonic() - self.opened
 
     def close(self) -> None:
         """Close at once, without waiting for the peer: the server must see a cancel immediately."""

@@ -21,6 +21,7 @@ from codelet.providers.connection import Connection, checked_url, open_direct, o
 
 _READ_SIZE = 65_536
 _TRAILER_WAIT = 0.3
+_FRESH = 2.0
 
 
 class Response:
@@ -117,7 +118,7 @@ class HttpClient:
             await self._warmed()
             connection = self._idle or await self._connect()
             self._idle = None
-            kept = connection.used
+            stale = connection.used or connection.age() > _FRESH
             connection.used = True
             try:
                 await self._send(connection, path, headers, body)
@@ -125,7 +126,7 @@ class HttpClient:
                 return connection, await self._read_head(connection, first_until), first_until
             except _ClosedEarly:
                 connection.close()
-                if not kept:
+                if not stale:
                     message = f"{self.place} closed the connection without an answer"
                     raise ProviderError(message, retryable=True) from None
             except BaseException:
@@ -133,7 +134,7 @@ class HttpClient:
                 raise
 
     async def _warmed(self) -> None:
-        """Take over the connection that `warm` opens, if it did. It may have been idle long: that is no failure."""
+        """Take over the connection that `warm` opens, if it did."""
         if self._opening is None:
             return
         opening = self._opening
@@ -141,7 +142,6 @@ class HttpClient:
         self._opening = None
         if not opening.cancelled() and opening.exception() is None:
             self._idle = opening.result()
-            self._idle.used = True
 
     async def _send(self, connection: Connection, path: str, headers: dict[str, str], body: bytes) -> None:
         every = {

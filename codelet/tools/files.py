@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from codelet.errors import ToolError
+from codelet.tools import encoding
 from codelet.tools.tool import ToolContext
 
 Fingerprint = tuple[int, int]
@@ -70,7 +71,7 @@ def shown(context: ToolContext, path: Path) -> str:
 
 def printable(name: str) -> str:
     """A file name without control characters, and with a replacement for bytes that are not UTF-8."""
-    clean = name.encode("utf-8", "replace").decode()
+    clean = encoding.readable(name)
     return clean if clean.isprintable() else "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in clean)
 
 

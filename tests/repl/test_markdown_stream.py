@@ -95,7 +95,7 @@ def test_running_text_is_not_wider_than_a_page() -> None:
 def test_rows_come_while_the_paragraph_is_still_open() -> None:
     open_stream = MarkdownStream(40, Signs())
     given = [row.plain for word in ["many words "] * 12 for row in open_stream.feed(word)]
-    assert given[:2] == ["many words many words many words many"] + ["words many words many words many words"]
+    assert given[:2] == ["many words many words many words many", "words many words many words many words"]
     assert open_stream.tail(4)[-1].plain.strip()
 
 
@@ -130,6 +130,7 @@ def work_of(source: str, size: int) -> float:
         ("list", "- an item with `code`\n"),
         ("code", None),
         ("indented code", None),
+        ("a long string", None),
         ("table", "| a cell | another cell |\n"),
     ],
 )
@@ -137,7 +138,9 @@ def test_work_is_linear(name: str, unit: str | None) -> None:
     """Characters given to the parsers per character of text: the same for a text ten times as long."""
     if unit is None:
         line = "    value = compute(value, 'text')\n" if name == "indented code" else "value = compute('text')\n"
-        small, large = ("```python\n" + line * count + "```\n" for count in (60, 600))
+        line = "words in a string\n" if name == "a long string" else line
+        head = "text = '''\n" if name == "a long string" else ""
+        small, large = ("```python\n" + head + line * count + "```\n" for count in (60, 600))
     else:
         head = "| a | b |\n|---|---|\n" if name == "table" else ""
         small, large = (head + unit * count for count in (100, 1000))
