@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -17,19 +18,21 @@ if TYPE_CHECKING:
 _EXIT_INCOMPLETE = 5
 _EXIT_BUG = 70
 _EXIT_INTERRUPT = 130
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def main() -> NoReturn:
     """Run codelet with the process's arguments and exit."""
     arguments = sys.argv[1:]
     _prepare_streams()
-    if arguments in (["--version"], ["-V"]):  # nothing else is imported for it
-        print(f"codelet {__version__}")
-        _leave(0)
     gc.disable()  # nothing made while starting is garbage; the front end turns it on again
     outcome = _Outcome(debug="--debug" in arguments)
     with outcome:
-        outcome.status = _run(arguments)
+        if arguments in (["--version"], ["-V"]):  # nothing else is imported for it
+            print(f"codelet {__version__}")
+            outcome.status = 0
+        else:
+            outcome.status = _run(arguments)
     _leave(outcome.status)
 
 
@@ -53,6 +56,8 @@ class _Outcome:
                 self.status = error.code if isinstance(error.code, int) else 0
             case BrokenPipeError():
                 self.status = 0  # the reader has what it wanted (`codelet … | head -1`)
+            case OSError() if error.errno in _FULL:
+                self.status = _unwritten(error)
             case _:
                 self.status = _report(error, debug=self._debug)
         return True
@@ -163,9 +168,13 @@ def _leave(status: int) -> NoReturn:
             sys.stdout.flush()
     except BrokenPipeError:
         os._exit(status)  # the reader has what it wanted
-    except (OSError, ValueError) as error:
-        from codelet.frontends.stderr import say
-
-        say(f"codelet: the output could not be written: {error}")
-        status = status or _EXIT_INCOMPLETE
+    except OSError as error:
+        status = status or _unwritten(error)
     os._exit(status)
+
+
+def _unwritten(error: OSError) -> int:
+    from codelet.frontends.stderr import say
+
+    say(f"codelet: the output could not be written: {error.strerror or error}")
+    return _EXIT_INCOMPLETE
