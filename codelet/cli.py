@@ -30,6 +30,9 @@ def main() -> NoReturn:
         status = _run(arguments)
     except KeyboardInterrupt:
         status = _EXIT_INTERRUPT
+    except BrokenPipeError:
+        status = 0  # the reader has what it wanted (`codelet … | head -1`)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except Exception as error:
         status = _report(error, debug=debug)
         if status == _EXIT_BUG and debug:
@@ -46,6 +49,10 @@ def _run(arguments: list[str]) -> int:
         return 0
     if options.command is not None or _interactive(options):
         gc.enable()
+    if options.command == "policy":
+        from codelet.frontends.policy_check import run_check
+
+        return run_check(options)
     if options.command == "demo":
         return _demo(keep=options.keep)
     settings = _settings(options)

@@ -13,6 +13,9 @@ exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomp
 6 a tool needed permission and nobody could be asked, 70 a bug, 130/143/129 stopped by a signal"""
 
 
+MODES = ("read-only", "ask", "auto-edit", "auto")
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line that names what to do."""
 
@@ -37,12 +40,23 @@ def build_parser() -> argparse.ArgumentParser:
     _add_prompt(parser.add_argument_group("prompt and tools"))
     _add_permissions(parser.add_argument_group("permissions"))
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    _add_commands(parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser))
+    return parser
+
+
+def _add_commands(commands: argparse._SubParsersAction[_Parser]) -> None:
     demo = commands.add_parser("demo", help="watch a recorded model fix a small project, without any key")
     demo.add_argument("--keep", action="store_true", help="keep the demo's folder")
     doctor = commands.add_parser("doctor", help="show what codelet finds on this machine")
     doctor.add_argument("--json", action="store_true", help="print one JSON object")
-    return parser
+    policy = commands.add_parser("policy", help="explain what the policy decides")
+    check = policy.add_subparsers(dest="policy_command", metavar="check", required=True).add_parser(
+        "check", help="say what would happen to a command, without running it"
+    )
+    check.add_argument("shell_command", nargs="?", metavar="COMMAND", help="the command line, quoted as one word")
+    check.add_argument("--cases", metavar="FILE", help="judge the cases of a JSON lines file instead")
+    check.add_argument("--mode", dest="check_mode", choices=MODES)
+    check.add_argument("--json", action="store_true", help="one JSON object a line")
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
@@ -66,6 +80,13 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
         "--api-base", metavar="URL", help="address of a server that speaks OpenAI's or Anthropic's protocol"
     )
     group.add_argument("--transport", choices=("auto", "native", "litellm"), help="which way to the model (auto)")
+    group.add_argument("--budget", metavar="N", help="use at most N tokens of the window")
+    group.add_argument("--compact", choices=("auto", "off"), help="make a list that is too long smaller (auto)")
+    group.add_argument("--compact-at", metavar="PERCENT", help="compact when this much of the budget is used")
+    group.add_argument("--keep-last", metavar="N", help="turns that a compaction leaves as they are (3)")
+    group.add_argument(
+        "--narrative", action="store_const", const=True, help="let the model add decisions to a compaction"
+    )
     group.add_argument("--window", metavar="N", help="the model's window in tokens, where it is not known")
 
 
@@ -77,7 +98,7 @@ def _add_prompt(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_permissions(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--mode", choices=("read-only", "ask", "auto-edit", "auto"), help="what runs unasked (ask)")
+    group.add_argument("--mode", choices=MODES, help="what runs unasked (ask)")
     group.add_argument("--allow", metavar="RULE", action="append", help="such as 'bash(git log *)' or 'edit(src/**)'")
     group.add_argument("--deny", metavar="RULE", action="append", help="the same; wins over allow")
     group.add_argument("-y", "--yes", action="store_const", const=True, help="answer every question with yes")

@@ -59,9 +59,7 @@ def run_one_shot(settings: Settings, text: str | None, *, output_format: str, qu
     try:
         return asyncio.run(run.run())
     except BrokenPipeError:
-        # The reader has what it wanted (`codelet … | head -1`): that is no failure.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_DONE
+        raise  # see cli.main
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.stderr.write(f"codelet: the answer could not be written: {error.strerror or error}\n")

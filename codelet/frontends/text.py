@@ -35,6 +35,10 @@ class TextOutput:
                 self._progress(describe_call(event))
             case events.ToolResult() if event.status != "done":
                 self._progress(f"  {event.status}: {event.text}")
+            case events.Compaction(phase="done"):
+                self._progress(f"context compacted: {event.before:,} to {event.after:,} tokens")
+            case events.Compaction(phase="stopped"):
+                self._progress(f"context not compacted: {event.note}")
             case events.Retry():
                 self._progress(f"{event.reason}; trying again in {event.wait:.0f} s")
 

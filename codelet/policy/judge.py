@@ -23,6 +23,9 @@ _PATH_TOOLS: dict[str, tuple[Access, Tier]] = {
 }
 
 
+_OWN_MEMORY_TOOLS = frozenset({"recall"})
+
+
 class Policy:
     """The rules of one session. `mode` may be switched at any time; `yes` answers every ask.
 
@@ -45,24 +48,26 @@ class Policy:
         self.mode: Mode = mode
         self.yes = yes
         self.sandboxed = sandboxed
-        self._allow = [parse_rule(rule) for rule in allow]
-        self._deny = [parse_rule(rule) for rule in deny]
-        self._ask = [parse_rule(rule) for rule in ask]
+        self.allow = [parse_rule(rule) for rule in allow]
+        self.deny = [parse_rule(rule) for rule in deny]
+        self.ask = [parse_rule(rule) for rule in ask]
 
     @property
     def rules(self) -> dict[str, list[str]]:
         """The rules in force, as written, by their action."""
-        lists = {"deny": self._deny, "ask": self._ask, "allow": self._allow}
+        lists = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
         return {action: [rule.text for rule in rules] for action, rules in lists.items()}
 
     def add_allow(self, rule: str) -> None:
         """Allow what the rule covers for the rest of the session; raises UsageError on a bad rule."""
-        self._allow.append(parse_rule(rule))
+        self.allow.append(parse_rule(rule))
 
     def judge(self, tool_name: str, arguments: dict[str, Any]) -> Verdict:
         """The verdict on one tool call, before anybody is asked."""
         if tool_name in _PATH_TOOLS:
             verdict = self._judge_path(tool_name, str(arguments.get("path") or "."))
+        elif tool_name in _OWN_MEMORY_TOOLS:
+            verdict = Verdict("allow", "read", f"{tool_name} reads this conversation alone")
         elif tool_name == "bash":
             verdict = self._judge_command(str(arguments.get("command") or ""))
         else:
@@ -77,13 +82,13 @@ class Policy:
         if found.action == "deny" or found.place is None:
             return Verdict("deny", tier, found.reason)
         name = relative_name(found.place, self.workspace)
-        if rule := _first(self._deny, tool, name):
+        if rule := _first(self.deny, tool, name):
             return Verdict("deny", tier, f"the rule {rule.text} denies it", rule=rule.text)
         if self.mode == "read-only" and tier == "write":
             return Verdict("deny", tier, "the mode is read-only: nothing is written; /mode changes it")
-        if rule := _first(self._ask, tool, name):
+        if rule := _first(self.ask, tool, name):
             return Verdict("ask", tier, f"the rule {rule.text} asks", rule=rule.text)
-        if rule := _first(self._allow, tool, name, exact=found.sensitive):
+        if rule := _first(self.allow, tool, name, exact=found.sensitive):
             return Verdict("allow", tier, f"the rule {rule.text} allows it", rule=rule.text)
         suggestion = _path_rule(tool, name, found)
         if found.action == "ask":
@@ -93,20 +98,25 @@ class Policy:
         return Verdict("allow", tier, found.reason)
 
     def _judge_command(self, command: str) -> Verdict:
-        if rule := next((rule for rule in self._allow if rule.tool == "bash" and rule.body is None), None):
-            return Verdict("allow", "execute", f"the rule {rule.text} allows it", rule=rule.text)
-        return Verdict("ask", "execute", "a shell command")
+        # The parser is loaded at the first command, not at the start.
+        from codelet.policy.script import judge_script
+
+        return judge_script(command, self)
+
+    def prepare(self, command: str) -> str:
+        """The command as it is to run: every read-only git in it keeps off the repository's own code, every
+        search through a tree off files with secrets. The shell tool runs this in place of the model's text.
+        """
+        from codelet.policy.prepare import prepare_command
+
+        return prepare_command(command, self.workspace)
 
     def _judge_unknown(self, tool: str) -> Verdict:
-        lists: tuple[tuple[list[Rule], Action], ...] = (
-            (self._deny, "deny"),
-            (self._ask, "ask"),
-            (self._allow, "allow"),
-        )
-        for rules, action in lists:
+        actions: dict[Action, list[Rule]] = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
+        for action, rules in actions.items():
             for rule in rules:
                 if rule.tool == tool and rule.body is None:
-                    return Verdict(action, "execute", f"the rule {rule.text}", rule=rule.text)
+                    return Verdict(action, "execute", f"the rule {rule.text} decides", rule=rule.text)
         return Verdict("ask", "execute", f"{tool} is not a tool that the policy knows", suggestion=tool)
 
 

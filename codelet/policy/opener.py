@@ -46,7 +46,10 @@ def open_folder(workspace: Path, path: Path | str, *, make: bool = False, outsid
     text = os.fspath(path)
     if "\0" in text:
         raise ToolError("the path holds a NUL character")
-    place = os.path.realpath(os.path.join(workspace_root(workspace), text))
+    try:
+        place = os.path.realpath(text if text.startswith("/") else f"{workspace_root(workspace)}/{text}")
+    except OSError as error:
+        raise _explained(path, error) from None
     if not contained(place, root) or place == root:
         raise ToolError(f"{relative_name(place, workspace)}: outside the workspace")
     *folders, name = place[len(root) :].strip("/").split("/")
@@ -131,7 +134,7 @@ def _fill(descriptor: int, content: bytes, old: os.stat_result | None) -> None:
 def _umask() -> int:
     """The process's umask, read from the kernel: setting it to read it would race with other threads."""
     try:
-        with open("/proc/self/status", encoding="ascii") as status:
+        with Path("/proc/self/status").open(encoding="ascii") as status:
             for line in status:
                 if line.startswith("Umask:"):
                     return int(line.split()[1], 8)

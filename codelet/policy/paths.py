@@ -14,6 +14,8 @@ from codelet.record import Record
 
 Access = Literal["read", "list", "write"]
 
+LENGTH_CAP = 4096
+DEPTH_CAP = 128
 _MAGIC_ROOTS = ("/proc", "/sys", "/dev")
 _HARMLESS_DEVICES = ("/dev/null",)
 
@@ -48,17 +50,23 @@ def relative_name(place: Path | str, workspace: Path) -> str:
     return (name[len(root) :].lstrip("/") or ".") if contained(name, root) else name
 
 
-def judge_path(text: str, access: Access, workspace: Path, cwd: str | None = None) -> PathVerdict:
+def judge_path(
+    text: str, access: Access, workspace: Path, cwd: str | None = None, *, shell: bool = False
+) -> PathVerdict:
     """What containment and names say about one path of a tool or a command.
 
     `access` is "read" (content), "list" (names and sizes only) or "write". Modes and rules come on top.
+    `shell=True` is for a word of a command, whose tilde the shell has already expanded.
     """
     if "\0" in text:
         return PathVerdict("deny", "the path holds a NUL character")
     if any("\ud800" <= letter <= "\udfff" for letter in text):
         return PathVerdict("deny", "the path is not valid Unicode")
+    if len(text) > LENGTH_CAP or text.count("/") > DEPTH_CAP:
+        return PathVerdict("deny", "the path is too long")
     root = workspace_root(workspace)
-    text = os.path.expanduser(text)
+    if text.startswith("~") and not shell:
+        text = _home(text)
     joined = text if text.startswith("/") else f"{cwd or root}/{text}"
     magic = _magic(os.path.normpath(joined))
     if magic is not None:
@@ -91,8 +99,8 @@ def _judge_read(text: str, joined: str, place: str, root: str, access: Access) -
 
 
 def _judge_write(text: str, joined: str, place: str, root: str, facts: os.stat_result | None) -> PathVerdict:
-    # Both names count: a link from a protected name to a harmless place would still change what the name gives.
-    spelled = os.path.join(os.path.realpath(os.path.dirname(joined)), os.path.basename(joined))
+    # Both names count: a write through a link at a protected name changes what that name gives.
+    spelled = _spelled(joined)
     for name in {os.path.normpath(joined), spelled, place}:
         why = names.protected(_inside(name, root))
         if why:
@@ -108,13 +116,27 @@ def _judge_write(text: str, joined: str, place: str, root: str, facts: os.stat_r
     return PathVerdict("allow", "writes in the workspace", Path(place))
 
 
+def _spelled(joined: str) -> str:
+    """The path with its folders resolved and its last component as written."""
+    folder, _, name = joined.rpartition("/")
+    return f"{os.path.realpath(folder or '/')}/{name}"
+
+
+def _home(text: str) -> str:
+    """The path with its leading `~` or `~user` expanded, or as it is where there is none."""
+    try:
+        return str(Path(text).expanduser())
+    except RuntimeError:
+        return text
+
+
 def _inside(name: str, root: str) -> str:
     return name[len(root) :].lstrip("/") if contained(name, root) else name
 
 
 def _facts(place: str) -> os.stat_result | None:
     try:
-        return os.stat(place, follow_symlinks=False)
+        return os.lstat(place)
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -122,7 +144,7 @@ def _facts(place: str) -> os.stat_result | None:
 def _refuse_loop(joined: str) -> None:
     """Raise OSError where the path's links go in a circle; a missing file is fine."""
     try:
-        os.stat(joined)
+        Path(joined).stat()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return
 

@@ -1,4 +1,4 @@
-"""Rules that a user gives: `tool(prefix *)` for commands, `tool(path glob)` for paths, `tool` for all of it."""
+"""Rules that a user gives: `tool(prefix *)` for commands, `tool(path glob)` for paths, `tool`."""
 
 from __future__ import annotations
 

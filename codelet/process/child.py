@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import time
@@ -19,9 +18,10 @@ from codelet.record import Record
 
 _CHUNK = 1 << 16
 _DRAIN_LIMIT = 1 << 20
-_PIPE_GRACE = 0.1
 _POLL = 0.01
+_TERM_GRACE = 0.2
 _TERM_POLLS = 20
+_GRACE_POLLS = 10
 
 Sink = Callable[[bytes], bool]
 """Takes bytes; True when it has enough."""
@@ -143,7 +143,6 @@ class _Child:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.settled: asyncio.Future[Literal["exit", "timeout", "full"]] = self._loop.create_future()
-        self._pipes_closed = asyncio.Event()
         self._sinks: dict[int, Sink] = {}
         self._pidfd = -1
         self._clean = False
@@ -171,14 +170,15 @@ class _Child:
     async def left_behind(self) -> bool:
         """After the exit: read what is left, and say whether anything that the child started still runs.
 
-        What holds the pipe gets a moment first: a shell does not wait for `>(…)`.
+        It gets a moment to end by itself: a shell does not wait for `>(…)`, and who closed the pipe may not be
+        dead yet.
         """
         self.drain()
-        if self._sinks:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_PIPE_GRACE):
-                    await self._pipes_closed.wait()
-        self._clean = not self._tree.left_behind() and not self._sinks
+        for _ in range(_GRACE_POLLS):
+            self._clean = not self._sinks and not self._tree.left_behind()
+            if self._clean:
+                break
+            await asyncio.sleep(_POLL)
         return not self._clean
 
     def leave(self) -> None:
@@ -200,8 +200,9 @@ class _Child:
             return
         try:
             self._tree.signal(signal.SIGTERM)
+            limit = self._loop.time() + _TERM_GRACE
             for _ in range(_TERM_POLLS):
-                if not self._tree.signal(0):
+                if not self._tree.signal(0) or self._loop.time() > limit:
                     break
                 await asyncio.sleep(_POLL)
         finally:
@@ -212,13 +213,13 @@ class _Child:
     def close(self) -> None:
         """Give everything back; kills what should still live."""
         self._timer.cancel()
-        if not self._loop.is_closed():
-            for fd in (*self._sinks, self._pidfd):
-                self._loop.remove_reader(fd)
         if self._clean:
             self._tree.close()
         else:
             self._tree.kill()
+        for fd in (*self._sinks, self._pidfd):
+            if fd >= 0 and not self._loop.is_closed():
+                self._loop.remove_reader(fd)
         for pipe in (self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
@@ -261,6 +262,4 @@ class _Child:
             return len(data)
         self._loop.remove_reader(pipe)
         del self._sinks[pipe]
-        if not self._sinks:
-            self._pipes_closed.set()
         return 0

@@ -17,8 +17,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-
-from codelet.record import Record
+from typing import NamedTuple
 
 MARKER = "CODELET_CHILD"
 """The environment variable by which a process that changed its session and its parent is still known."""
@@ -44,7 +43,7 @@ def new_marker(inherited: str) -> str:
     return f"{inherited}/{os.getpid()}-{time.monotonic_ns()}-{next(_numbers)}/"
 
 
-class _Row(Record):
+class _Row(NamedTuple):  # made by the hundred in each look at the table
     """One process of the kernel's table; `start` counts clock ticks since the system started."""
 
     pid: int

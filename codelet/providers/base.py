@@ -110,7 +110,7 @@ class Provider(Protocol):
         ...
 
     async def warm(self) -> None:
-        """Do ahead of the first request what it would wait for: open the connection, import a library."""
+        """Start ahead what the first request would wait for, a connection or an import, and return at once."""
         ...
 
     async def close(self) -> None:

@@ -7,7 +7,8 @@ from functools import cache
 
 # Pairs of a letter and the ASCII letter it is drawn like, by script.
 _PAIRS = (
-    "аa сc еe оo рp хx уy ѕs іi јj һh ԁd ԛq ԝw ӏl ꞓc АA ВB ЕE КK МM НH ОO РP СC ТT ХX ЅS ІI ЈJ ԌG ҮY "  # Cyrillic
+    "аa сc еe оo рp хx уy ѕs іi јj һh ԁd ԛq ԝw ӏl ꞓc "  # Cyrillic
+    "АA ВB ЕE КK МM НH ОO РP СC ТT ХX ЅS ІI ЈJ ԌG ҮY "
     "οo αa νv ρp ιi κk υu ϲc ϳj ΑA ΒB ΕE ΖZ ΗH ΙI ΚK ΜM ΝN ΟO ΡP ΤT ΥY ΧX "  # Greek
     "օo ոn սu հh ցg զq ԼL ՏS ՕO "  # Armenian
     "ɡg ɑa ɩi ʏy ᴄc ᴏo ᴠv ᴡw ᴢz ꜱs ⅼl ⅽc ⅾd ⅿm ⅰi ⅴv ⅹx"  # Latin and number forms

@@ -17,11 +17,8 @@ def one_line(text: str, width: int) -> str:
     columns = 0
     fits = 0
     for index, character in enumerate(words):
-        if unicodedata.combining(character):
-            wide = 0
-        else:
-            wide = 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        columns += wide
+        if not unicodedata.combining(character):
+            columns += 2 if unicodedata.east_asian_width(character) in "WF" else 1
         if columns > width:
             return words[:fits] + "…"
         if columns <= width - 1:

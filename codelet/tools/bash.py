@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from codelet.errors import ToolError
-from codelet.process import Finished, StartError, run
-from codelet.tools.encoding import readable
 from codelet.tools.tool import Progress, ToolContext, ToolOutput
+
+if TYPE_CHECKING:
+    from codelet.process import Finished
 
 _OUTPUT_LIMIT = 30_000
 _LONGEST = 600.0
@@ -16,6 +19,8 @@ async def bash(context: ToolContext, progress: Progress, *, command: str, timeou
 
     timeout: seconds, at most 600
     """
+    from codelet.process import StartError, run
+
     seconds = min(max(timeout, 0.1), _LONGEST)
     if not command.strip():
         raise ToolError("the command is empty")
@@ -34,6 +39,8 @@ async def bash(context: ToolContext, progress: Progress, *, command: str, timeou
 
 
 def _text(done: Finished, seconds: float) -> str:
+    from codelet.tools.encoding import readable
+
     # A NUL is legal in JSON, but several servers refuse it.
     parts = [readable(done.output).replace("\0", "\N{REPLACEMENT CHARACTER}").rstrip("\n")]
     if done.timed_out:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from codelet.record import Record
 from codelet.tools import encoding
 from codelet.tools.diff import unified
 from codelet.tools.files import Fingerprint
@@ -15,11 +15,10 @@ MOST_BYTES = 10 << 20
 """Larger files are neither edited nor compared."""
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Record):
     """One file's text before and after it, and how that is written to the disk.
 
-    `before` is None where there was no file, or none with text.
+    `before` is None where there was no file, or none with text. `summary` is what the model is told.
     `expected` is the fingerprint that the file must have when the change is made, None for a new file.
     """
 
@@ -29,7 +28,7 @@ class Change:
     after: str
     form: encoding.Format
     expected: Fingerprint | None
-    note: str
+    summary: str
 
     def diff(self) -> str:
         """The change as a person should see it."""

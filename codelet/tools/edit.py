@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
 from typing import NotRequired, TypedDict
 
-from codelet.errors import ToolError
-from codelet.tools import encoding, files
-from codelet.tools.change import MOST_BYTES, Change, with_line_ends_of
-from codelet.tools.hints import closest
 from codelet.tools.tool import Progress, ToolContext, ToolOutput
 
 
@@ -26,78 +20,9 @@ async def edit(context: ToolContext, progress: Progress, *, path: str, edits: li
 
     They apply in order; if one fails, none is made.
     """
+    from codelet.tools.planning import plan_edit
+
     change = plan_edit(context, path, edits)
+    diff = change.diff()
     change.make(context)
-    return ToolOutput(f"edited {change.name}: {change.note}", display=change.diff())
-
-
-def plan_edit(context: ToolContext, path: str, edits: list[Replacement]) -> Change:
-    """What `edit` would do, without doing it. Raises ToolError."""
-    if not edits:
-        raise ToolError("edits is empty: give at least one {old, new}")
-    resolved = files.resolve(context, path)
-    name = files.shown(context, resolved)
-    data, current = files.read_whole(resolved, name, MOST_BYTES)
-    expected = context.seen.get(resolved)
-    if expected is None:
-        raise ToolError(f"{name} was not read: read it first, then repeat the call")
-    if current != expected:
-        raise ToolError(f"{name} changed since it was read: read it again, then repeat the call")
-    decoded = encoding.decode(data)
-    if decoded is None:
-        raise ToolError(f"{name} is {encoding.kind_of(data)}, not text: use bash")
-    before, form = decoded
-    after, places = before, 0
-    for number, replacement in enumerate(edits, 1):
-        try:
-            after, count = _replace(after, replacement)
-        except ToolError as error:
-            which = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
-            raise ToolError(f"{which}{error}; {name} was not changed") from error
-        places += count
-    note = "1 replacement" if places == 1 else f"{places} replacements"
-    return Change(resolved, name, before, after, form, current, note)
-
-
-def _replace(text: str, replacement: Replacement) -> tuple[str, int]:
-    """The text with one replacement made, and in how many places. What is outside of them keeps every byte.
-
-    Line ends are compared as if all were LF, because that is what the model saw.
-    """
-    old = replacement["old"].replace("\r\n", "\n")
-    new = replacement["new"].replace("\r\n", "\n")
-    everywhere = replacement.get("all", False)
-    if not old:
-        raise ToolError("old is empty: give the text to replace; to create a file use write")
-    if old == new:
-        raise ToolError("old and new are the same")
-    encoding.must_be_text(new, "new")
-    plain = text.replace("\r\n", "\n")
-    starts = _occurrences(plain, old)
-    if not starts:
-        raise ToolError(f"old was not found{closest(plain, old)}")
-    if len(starts) > 1 and not everywhere:
-        lines = ", ".join(str(plain.count("\n", 0, start) + 1) for start in starts[:10])
-        more = ", …" if len(starts) > 10 else ""
-        raise ToolError(
-            f"old occurs {len(starts)} times, at lines {lines}{more}: add lines around it, or set all to true"
-        )
-    # Positions in `plain` become positions in `text` by the number of CRs that were taken out before them.
-    crs = [match.start() - count for count, match in enumerate(re.finditer("\r\n", text))]
-    parts, done = [], 0
-    for start in starts:
-        low = start + bisect_left(crs, start)
-        high = start + len(old) + bisect_left(crs, start + len(old))
-        replaced = text[low:high]
-        parts += [text[done:low], with_line_ends_of(new, replaced if "\n" in replaced else text)]
-        done = high
-    return "".join([*parts, text[done:]]), len(starts)
-
-
-def _occurrences(text: str, old: str) -> list[int]:
-    starts = []
-    at = text.find(old)
-    while at >= 0:
-        starts.append(at)
-        at = text.find(old, at + len(old))
-    return starts
+    return ToolOutput(change.summary, display=diff)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
 
 from codelet.errors import ToolError
+from codelet.record import Record
 
 SAMPLE = 8192
 """So many bytes from the start of a file decide whether it is text."""
@@ -30,8 +31,7 @@ _KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(Record):
     """How a text is written in its file. `errors` is Python's way to take bytes that do not fit in."""
 
     codec: str = "utf-8"
@@ -59,7 +59,8 @@ def is_binary(data: bytes) -> bool:
         return False
     if b"\0" in sample:
         return True
-    if 10 * (len(sample) - len(sample.translate(None, _CONTROLS))) > len(sample):
+    controls = len(sample) - len(sample.translate(None, _CONTROLS))
+    if controls > 1 + len(sample) // 20:
         return True
     return 2 * _invalid(sample) > len(sample)
 
@@ -104,8 +105,8 @@ def must_be_text(text: str, what: str) -> None:
 
 
 def readable(text: str) -> str:
-    """The text with a replacement character for what is no character."""
-    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
+    """The text with a replacement character for each byte that was no character."""
+    return text if text.isascii() else re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
 
 
 def decode_part(data: bytes) -> str:
@@ -113,8 +114,7 @@ def decode_part(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        form = _guess(data)
-        return data.decode(form.codec, "replace")
+        return data.decode(_guess(data).codec, "replace")
 
 
 def _invalid(data: bytes) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from codelet.errors import ToolError
+from codelet.tools import encoding
 from codelet.tools.tool import ToolContext
 
 Fingerprint = tuple[int, int]
@@ -48,12 +49,16 @@ def resolve(context: ToolContext, path: str) -> Path:
         path.encode()
     except UnicodeEncodeError as error:
         raise ToolError("the path contains half of a surrogate pair: no such file can be named") from error
-    if not context.workspace.is_dir():
+    try:
+        exists = context.workspace.is_dir()
+    except OSError as error:
+        raise failure(error, str(context.workspace)) from error
+    if not exists:
         raise ToolError(f"the workspace {context.workspace} does not exist any more; tell the user")
     resolved = Path(os.path.realpath(context.workspace / path))
     inside = resolved.is_relative_to(os.path.realpath(context.workspace))
     if not inside and any(resolved.is_relative_to(folder) for folder in _SYSTEM_FOLDERS):
-        raise ToolError(f"{printable(path)}: files of the system under {', '.join(_SYSTEM_FOLDERS)} are not opened")
+        raise ToolError(f"{printable(path)}: nothing under {', '.join(_SYSTEM_FOLDERS)} is opened")
     return resolved
 
 
@@ -66,14 +71,14 @@ def shown(context: ToolContext, path: Path) -> str:
 
 def printable(name: str) -> str:
     """A file name without control characters, and with a replacement for bytes that are not UTF-8."""
-    clean = name.encode("utf-8", "replace").decode()
+    clean = encoding.readable(name)
     return clean if clean.isprintable() else "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in clean)
 
 
 def failure(error: OSError, name: str) -> ToolError:
     """The ToolError that says in one line what went wrong with the file."""
     if error.errno == errno.ENOENT:
-        return ToolError(f"{name} does not exist")
+        return ToolError(f"{name} does not exist; find looks for files by name")
     reason = _REASONS.get(error.errno or 0)
     return ToolError(reason.format(name=name) if reason else f"{name}: {error.strerror or error}")
 
@@ -81,6 +86,14 @@ def failure(error: OSError, name: str) -> ToolError:
 def fingerprint(status: os.stat_result) -> Fingerprint:
     """What is compared to learn whether a file changed."""
     return status.st_size, status.st_mtime_ns
+
+
+def is_folder(path: Path, name: str) -> bool:
+    """Whether the resolved path is a folder. Raises ToolError where there is nothing, or nothing to be seen."""
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except OSError as error:
+        raise failure(error, name) from error
 
 
 def open_regular(path: Path, name: str) -> BinaryIO:

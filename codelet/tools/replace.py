@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import time
@@ -24,8 +25,8 @@ def replace(path: Path, data: bytes, name: str, expected: Fingerprint | None) ->
     temporary = path.with_name(f".{path.name[:40]}.{os.getpid()}-{time.monotonic_ns()}.tmp")
     try:
         status = must_be_current(path, name, expected)
-        if status is not None and not os.access(path, os.W_OK):
-            raise PermissionError(13, "not writable")
+        if status is not None:
+            _must_be_writable(path)
         _make_folder(path.parent, made)
         written = _write(temporary, data, status)
         must_be_current(path, name, expected)
@@ -41,6 +42,15 @@ def replace(path: Path, data: bytes, name: str, expected: Fingerprint | None) ->
         raise
     _sync_folder(path.parent)
     return written
+
+
+def _must_be_writable(path: Path) -> None:
+    """Putting another file in its place needs no right to the file itself: a protected one is left alone."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno != errno.ETXTBSY:  # a running program may be replaced, not overwritten
+            raise
 
 
 def _make_folder(folder: Path, made: list[Path]) -> None:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from codelet.errors import ToolError
 from codelet.process import StartError, capture, find_program
-from codelet.tools import files, globs
+from codelet.record import Record
+from codelet.tools import encoding, files, globs
 from codelet.tools.tool import ToolContext
 
 _TIMEOUT = 20.0
@@ -36,8 +36,7 @@ _NO_REGEX = re.compile(rb"regex parse error|regex could not be compiled|error co
 _HIT = re.compile(rb"([^\0]+)\0(\d+)([:-])(.*)", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Query:
+class Query(Record):
     """What to search: a resolved file or folder, a glob of paths in it, and for lines an expression.
 
     `pattern` None asks for the files themselves. `most` is how many hits the caller can use.
@@ -52,8 +51,7 @@ class Query:
     most: int = 1000
 
 
-@dataclass(frozen=True)
-class Hit:
+class Hit(NamedTuple):
     """A matching line, or with `match` False one of context; for a search of files, a file with line 0."""
 
     path: str
@@ -62,8 +60,7 @@ class Hit:
     text: bytes = b""
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(Record):
     """The hits in order. `stopped` says why the search ended early, if it did.
 
     `literal` says that the pattern is no valid expression and was searched as it stands.
@@ -78,15 +75,23 @@ def root_of(context: ToolContext, path: str) -> Path:
     """The resolved file or folder to search. Raises ToolError where there is none to read."""
     root = files.resolve(context, path)
     name = files.shown(context, root)
+    if not files.is_folder(root, name):
+        files.open_regular(root, name).close()
+        return root
     try:
-        is_folder = stat.S_ISDIR(root.stat().st_mode)
+        os.scandir(root).close()
     except OSError as error:
         raise files.failure(error, name) from error
-    if not is_folder:
-        files.open_regular(root, name).close()
-    elif not os.access(root, os.R_OK | os.X_OK):
-        raise ToolError(f"permission denied: {name}")
     return root
+
+
+def check_pattern(pattern: str) -> None:
+    """Raises ToolError for what no line can match."""
+    encoding.must_be_text(pattern, "the pattern")
+    if not pattern:
+        raise ToolError("the pattern is empty")
+    if "\n" in pattern or "\0" in pattern:
+        raise ToolError("the pattern contains a line break or NUL: grep matches within one line")
 
 
 async def search(query: Query) -> Result:
@@ -141,8 +146,8 @@ async def _search(query: Query, argv_for: Callable[[Query], list[str]]) -> Resul
     except StartError as error:
         raise ToolError(f"the search could not start: {error}") from error
     if done.exit_code == 2 and _NO_REGEX.search(done.stderr) and not query.literal:
-        found = await _search(replace(query, literal=True), argv_for)
-        return replace(found, literal=True)
+        found = await _search(query.replace(literal=True), argv_for)
+        return found.replace(literal=True)
     if done.exit_code > 1 and not done.stdout:
         reason = done.stderr.decode(errors="replace").strip().splitlines()
         if reason:

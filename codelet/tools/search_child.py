@@ -57,7 +57,7 @@ def _rules_above(root: str) -> Rules:
     """The rules of the folders above, up to the top of the repository; none if they exclude `root` itself."""
     rules: Rules = []
     folder = root
-    while not Path(folder, ".git").exists() and folder != str(Path(folder).parent):
+    while not os.path.lexists(f"{folder}/.git") and folder != str(Path(folder).parent):
         folder = str(Path(folder).parent)
         rules = _own_rules(folder) + rules
     return [] if _ignored(root, True, rules) else rules
@@ -66,7 +66,7 @@ def _rules_above(root: str) -> Rules:
 def _rules_with(folder: str, rules: Rules) -> Rules:
     """A repository inside another follows its own rules alone."""
     own = _own_rules(folder)
-    return own if Path(folder, ".git").exists() else rules + own
+    return own if os.path.lexists(f"{folder}/.git") else rules + own
 
 
 def _own_rules(folder: str) -> Rules:

@@ -14,6 +14,7 @@ from tests.support.server import ModelServer
 from tests.support.terminal import Terminal
 
 Wire = Literal["openai", "anthropic"]
+PROMPT = "›"
 KEYS = {"OPENAI_API_KEY": "test-key", "ANTHROPIC_API_KEY": "test-key"}
 
 
@@ -37,9 +38,12 @@ class Codelet:
         return run(*self.arguments, *arguments, env=KEYS | dict(env or {}), **options)
 
     def terminal(self, *arguments: str, env: Mapping[str, str | None] | None = None, **options: Any) -> Terminal:
-        """Open it in a terminal."""
+        """Open the REPL in a terminal and wait for its prompt."""
         options = {"cwd": self.cwd, "home": self.home} | options
-        return Terminal(*self.arguments, *arguments, env=KEYS | dict(env or {}), **options)
+        terminal = Terminal(*self.arguments, *arguments, env=KEYS | dict(env or {}), **options)
+        terminal.wait_for(PROMPT)
+        terminal.settle(0.1)
+        return terminal
 
 
 @pytest.fixture

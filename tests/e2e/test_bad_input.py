@@ -14,7 +14,7 @@ from tests.e2e.conftest import KEYS, Codelet
 from tests.support import repo as repositories
 from tests.support.program import CODELET, Finished, environment, run
 from tests.support.script import Body, Call, HttpError, Insert, Reply, Stop, StreamError, redirect
-from tests.support.server import closed_port
+from tests.support.server import closed_port, deaf_port
 
 
 def assert_one_line(done: Finished, status: int) -> str:
@@ -50,6 +50,22 @@ def test_an_empty_prompt(codelet: Codelet, prompt: str):
 def test_wrong_flags(codelet: Codelet, arguments: list[str]):
     assert assert_one_line(codelet("-p", "go", *arguments), 2)
     assert codelet.server.requests == []
+
+
+def test_no_prompt_and_nothing_on_stdin(codelet: Codelet):
+    assert "prompt" in assert_one_line(codelet(), 2)
+    assert "frobnicate" in assert_one_line(codelet("frobnicate"), 2)
+    assert codelet.server.requests == []
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams(codelet: Codelet, closed: str):
+    codelet.server.script = [Reply("fine")]
+    done = run(f'exec "$@" {closed}', "bash", *CODELET, *codelet.arguments, "-p", "go", **_bash(codelet))
+    assert done.exit is not None
+    assert done.exit == 0 or (done.exit == 5 and ">&-" in closed), done.err
+    assert done.out == ("" if " >&-" in f" {closed}" else "fine\n")
+    assert "Traceback" not in done.err
 
 
 def test_no_model_and_no_key_says_what_to_do(tmp_path: Path, home: Path):
@@ -283,12 +299,12 @@ def test_a_stream_that_breaks_keeps_the_partial_text_and_is_a_failure(codelet_on
 def test_answers_that_are_no_stream(codelet_on_each_wire: Codelet, step: object):
     codelet = codelet_on_each_wire
     codelet.server.script = lambda request: step
-    done = codelet("-p", "go", timeout=100)
+    done = codelet("-p", "go", env={"CODELET_RETRIES": "1"})
     assert done.exit == 3, (done.out, done.err)
     assert "Traceback" not in done.err
     assert done.complaints
     assert len(done.complaints[-1]) < 400
-    assert len(codelet.server.requests) <= 6
+    assert len(codelet.server.requests) <= 2
 
 
 def test_an_endless_line_is_bounded(codelet: Codelet):
@@ -308,6 +324,31 @@ def test_a_stalled_stream_ends_at_the_time_limit(codelet_on_each_wire: Codelet, 
     assert "Traceback" not in done.err
     assert done.seconds < 8
     assert codelet.server.requests[0].gone.wait(5)
+
+
+@pytest.mark.parametrize("after", [None, 0, 4])
+def test_a_stalled_stream_ends_at_its_deadline(codelet_on_each_wire: Codelet, after: int | None):
+    """Without --timeout: the deadlines for the first token and between chunks."""
+    codelet = codelet_on_each_wire
+    codelet.server.script = lambda request: Reply(["the begin", "ning of it"], fault=Stop("stall", after))
+    deadlines = {"CODELET_FIRST_TOKEN_TIMEOUT": "1", "CODELET_CHUNK_TIMEOUT": "1", "CODELET_RETRIES": "0"}
+    done = codelet("-p", "go", env=deadlines)
+    assert done.exit == 3, done.err
+    assert "Traceback" not in done.err
+    assert len(done.complaints) == (2 if after else 1), done.err
+    assert "partial" in done.complaints[0] or not after
+    assert done.out.startswith("the begin" if after else "")
+    assert done.seconds < 8
+    assert codelet.server.requests[0].gone.wait(5)
+
+
+def test_an_endpoint_that_does_not_take_the_connection(codelet: Codelet):
+    with deaf_port() as port:
+        base = f"http://127.0.0.1:{port}/v1"
+        deadlines = {"CODELET_CONNECT_TIMEOUT": "1", "CODELET_RETRIES": "0"}
+        done = codelet("-p", "go", "--api-base", base, env=deadlines)
+    assert "127.0.0.1" in assert_one_line(done, 3)
+    assert done.seconds < 8
 
 
 def _write_then_answer(size: int) -> list[Reply]:

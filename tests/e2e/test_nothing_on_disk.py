@@ -111,14 +111,14 @@ def test_a_repl_session_opens_nothing_for_writing(codelet: Codelet, tmp_path: Pa
         Reply("Third answer."),
     ]
     with codelet.terminal(command=(*command, *CODELET)) as terminal:
-        terminal.settle()
         terminal.line("what does it do?")
         terminal.wait_for("It prints hello.")
+        terminal.settle()
         terminal.line("and more?")
         codelet.server.wait_for(3).started.wait(10)
         terminal.wait_for("never")
         terminal.key("esc")
-        terminal.wait_for("interrupted")
+        terminal.wait_for("stopped")
         terminal.settle()
         terminal.line("continue")
         terminal.wait_for("Second answer.")

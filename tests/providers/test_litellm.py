@@ -310,13 +310,18 @@ async def test_a_stream_that_is_left_early_is_closed_too(model: str, model_serve
     assert await reached(model_server.requests[0].gone, 0.5)
 
 
-async def test_closing_twice_is_harmless_and_a_later_request_works(model_server: ModelServer):
-    model_server.script = [Reply("one"), Reply("two"), Reply("three")]
-    for model, text in ((OPENAI, "one"), (ANTHROPIC, "two"), (OPENAI, "three")):
+async def test_closing_leaves_no_connection_and_a_later_request_works(model_server: ModelServer):
+    import gc
+
+    from aiohttp import ClientSession
+
+    model_server.script = [Reply(str(number)) for number in range(5)]
+    for number, model in enumerate((OPENAI, ANTHROPIC, OPENAI, ANTHROPIC, ANTHROPIC)):
         bridge = provider(model_server, model)
-        assert joined(await collect(bridge))["text"] == text
+        assert joined(await collect(bridge))["text"] == str(number)
         await bridge.close()
         await bridge.close()
+        assert not [found for found in gc.get_objects() if isinstance(found, ClientSession) and not found.closed]
 
 
 async def test_closing_one_provider_leaves_anothers_stream_alone(model_server: ModelServer):

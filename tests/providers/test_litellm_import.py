@@ -77,6 +77,23 @@ def test_nothing_is_printed_and_nothing_warned(tmp_path: Path, compiled: Path, m
     assert result.returncode == 0
 
 
+def test_warnings_stay_away_where_filters_are_reset_after_the_import(
+    tmp_path: Path, compiled: Path, model_server: ModelServer
+):
+    model_server.script = [Reply("one")]
+    code = """
+    import warnings
+    from codelet.providers.litellm_bridge import _library
+    with warnings.catch_warnings():
+        asyncio.run(_library.loaded())
+    warnings.resetwarnings()
+    warnings.simplefilter("error")
+    print(asyncio.run(ask("openai/scripted", sys.argv[1])))
+    """
+    result = run(code, tmp_path, compiled, model_server.openai)
+    assert (result.stdout.split(), result.stderr) == (["one"], "")
+
+
 def test_failures_are_one_line_each(tmp_path: Path, compiled: Path, model_server: ModelServer):
     cut = Reply(["o", "ne"], fault=Stop("cut", after=4))
     model_server.script = [HttpError(401, "who are you"), cut, HttpError(529, "overloaded"), cut]

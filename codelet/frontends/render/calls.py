@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.text import Text
@@ -13,6 +14,8 @@ from codelet.frontends.render.diff import count_diff, is_diff, set_diff
 from codelet.frontends.render.numbers import duration, plural
 from codelet.frontends.render.style import BAD, GOOD, MARGIN, QUIET, WARN, Signs
 from codelet.frontends.render.wrap import cut, wrap
+from codelet.messages import Message
+from codelet.messages import ToolCall as Call
 from codelet.text import clean, one_line
 
 _TITLE_CHARACTERS = 400
@@ -29,6 +32,21 @@ def title(name: str, arguments: dict[str, Any] | str, width: int = _TITLE_CHARAC
     else:
         words = " ".join(f"{key}={value}" for key, value in arguments.items())
     return one_line(f"{name} {words}".rstrip(), width)
+
+
+def titles_of(messages: Sequence[Message]) -> dict[str, str]:
+    """The titles, by id, of the calls in the last message that makes any."""
+    last = next((message for message in reversed(messages) if message.get("tool_calls")), None)
+    return {call["id"]: _title_of(call) for call in last["tool_calls"]} if last else {}
+
+
+def _title_of(call: Call) -> str:
+    function = call["function"]
+    try:
+        arguments = json.loads(function["arguments"])
+    except ValueError:
+        arguments = None
+    return title(function["name"], arguments if isinstance(arguments, dict) else function["arguments"])
 
 
 def _read_title(arguments: dict[str, Any]) -> str:
@@ -117,10 +135,18 @@ def _facts(result: ToolResult, shown: str) -> list[str]:
             " ".join(f for f in (count.added and f"+{count.added}", count.removed and f"-{count.removed}") if f)
         )
     elif result.name in _COUNTED:
-        facts.append(plural(_lines(result.text), *_COUNTED[result.name]))
+        facts.append(_counted(result))
     if result.seconds >= 0.95 or (result.name == "bash" and result.seconds >= 0.05):
         facts.append(duration(result.seconds))
     return facts
+
+
+def _counted(result: ToolResult) -> str:
+    """How much was found; a tool's remarks stand in brackets, and "no …" says that there was nothing."""
+    lines = [line for line in result.text.rstrip("\n").split("\n") if line and line[:1] != "["]
+    if len(lines) == 1 and lines[0].startswith("no "):
+        return one_line(lines[0], 40)
+    return plural(len(lines), *_COUNTED[result.name])
 
 
 _COUNTED: dict[str, tuple[str, str]] = {

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.syntax import Syntax
 
 CONTEXT_LINES = 24
+_NEAR_LINES = 8
 
 _COMMENT = "dim italic"
 _STRING = "green"
@@ -63,15 +64,21 @@ class Highlighter:
         return fresh
 
     def _remember(self, source: list[str], inside: set[int]) -> None:
-        """Keep the lines that the next batch needs; `inside` holds lines that end in a string or comment."""
+        """Keep the lines that the next batch needs; `inside` holds lines that end in a string or comment.
+
+        Best is a line at the left edge; if none is near, any line will do that begins outside of both.
+        """
         lines = [*self._context, *source]
         first = max(0, len(lines) - CONTEXT_LINES)
-        start = first
-        for number in range(len(lines) - 1, first - 1, -1):
-            edge = lines[number][:1]
-            if edge and edge not in " \t)]}" and number - 1 not in inside:
-                start = number
-                break
+        outside = [number for number in range(first, len(lines)) if number - 1 not in inside]
+        near = [number for number in outside if number >= len(lines) - _NEAR_LINES]
+        edges = [number for number in near if lines[number][:1] not in ("", " ", "\t", ")", "]", "}")]
+        if edges:
+            start = edges[-1]
+        elif near:
+            start = near[0]
+        else:
+            start = outside[-1] if outside else first
         self._context = lines[start:]
 
 
@@ -101,5 +108,6 @@ def _syntax(name: str) -> Syntax | None:
     if not name:
         return None
     theme = ANSISyntaxTheme({kind: Style.parse(style) for kind, style in _STYLES.items()})
-    syntax = Syntax("", name, theme=theme, tab_size=4)
-    return syntax if syntax.lexer is not None else None
+    # The lexer itself, not its name: by name it would be looked up again for each line.
+    lexer = Syntax("", name).lexer
+    return None if lexer is None else Syntax("", lexer, theme=theme, tab_size=4)

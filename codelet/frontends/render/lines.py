@@ -40,11 +40,41 @@ def _word(event: Reminder) -> str:
     return "" if event.change == "added" else f"{event.change} "
 
 
-def compaction_row(event: Compaction, width: int, signs: Signs) -> Text:
-    """How much a compaction took out, and why it ran."""
-    sizes = f"{tokens(event.before)} to {tokens(event.after)} tokens"
-    text = f"{signs.note} compacted: {sizes}, {one_line(event.reason, 60)}"
-    return cut(Text(text, QUIET), width, signs.more)
+_REASONS = {
+    "hard": "the window is nearly full",
+    "cost": "the cache no longer pays",
+    "asked": "you asked for it",
+    "overflow": "the provider found the prompt too long",
+}
+_LOST_NAMED = 8
+
+
+def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
+    """The warning before a compaction, or its receipt with what is nowhere in the list any more."""
+    dot = f" {signs.dot} "
+    match event.phase:
+        case "starting":
+            reason = _REASONS.get(event.reason, event.reason)
+            return [cut(Text(f"{signs.note} compacting {tokens(event.before)} tokens: {reason}", QUIET), width)]
+        case "stopped":
+            text = f"not compacted: {clean(event.note)}"
+            return wrap(Text.assemble((f"{signs.failed} ", WARN), text), width)
+        case "undone":
+            text = f"{signs.note} taken back: {tokens(event.before)} to {tokens(event.after)} tokens"
+            return [cut(Text(text, QUIET), width)]
+    parts = [f"{signs.note} compacted: {tokens(event.before)} to {tokens(event.after)} tokens"]
+    parts += [f"{plural(event.kept_turns, 'turn')} kept"] if event.kept_turns else []
+    parts += [plural(len(event.anchors), "anchor")] if event.anchors else []
+    parts += [f"pays after {plural(event.pays_after, 'request')}"] if event.pays_after else []
+    rows = wrap(Text(dot.join(parts), QUIET), width)
+    if event.lost:
+        more = f" and {len(event.lost) - _LOST_NAMED} more" if len(event.lost) > _LOST_NAMED else ""
+        named = ", ".join(one_line(word, 60) for word in event.lost[:_LOST_NAMED])
+        lost = wrap(Text.assemble(("no longer in the list: ", WARN), named, more), width - MARGIN)
+        rows += [Text.assemble(" " * MARGIN, row) for row in lost]
+    if event.note:
+        rows += [Text.assemble(" " * MARGIN, row) for row in wrap(Text(clean(event.note), WARN), width - MARGIN)]
+    return rows
 
 
 def interruption_rows(event: Interrupted, titles: Mapping[str, str], width: int, signs: Signs) -> list[Text]:
@@ -63,7 +93,7 @@ def interruption_rows(event: Interrupted, titles: Mapping[str, str], width: int,
             row.append(f"{word:<11}", "" if word == "done" else WARN)
             row.append(one_line(titles.get(call_id, call_id), room))
             row.append(tail, QUIET)
-            rows.append(row)
+            rows.append(cut(row, width, signs.more))
     told = "the model sees this and goes on" if any(ids for _, ids, _ in groups) else "the model goes on from here"
     rows.append(cut(Text(f"{' ' * MARGIN}continue: {told}; or type something else", QUIET), width, signs.more))
     return rows

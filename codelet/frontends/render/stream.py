@@ -16,7 +16,7 @@ from codelet.frontends.render.splitter import PIECE_LIMIT, Kind, Piece, Splitter
 from codelet.frontends.render.style import MARGIN, Signs
 from codelet.frontends.render.wrap import wrap
 
-_UNSETTLED = re.compile(r"[*`\[~]|(?<![^\W_])_")
+_UNSETTLED = re.compile(r"[`\[]|~~|\*(?!\s)|(?<![^\W_])_(?!\s)")
 """Signs that a mark has been opened and not closed: its row may still change."""
 
 
@@ -32,6 +32,7 @@ class MarkdownStream:
         self._unlooked = 0
         self._given = 0
         self._piece_width = width
+        self._patience = width // 2
         self._last: Kind | None = None
         self._last_marker: bool | None = None
         self._last_margin = 0
@@ -50,8 +51,11 @@ class MarkdownStream:
         self._partial.append(rest)
         self._partial_size += len(rest)
         self._unlooked += len(rest)
-        if self._unlooked >= self._piece_width // 2 and not self._splitter.in_fence:
-            rows.extend(self._look())
+        if self._unlooked >= self._patience and not self._splitter.in_fence:
+            found = self._look()
+            # A paragraph with an open mark gives nothing for a while: look less often.
+            self._patience = self._piece_width // 2 if found else min(2 * self._patience, PIECE_LIMIT // 4)
+            rows.extend(found)
         return rows
 
     def finish(self) -> list[Text]:
@@ -133,6 +137,7 @@ class MarkdownStream:
         rows.extend(self._rows(piece)[self._given :])
         self._given = 0
         self._piece_width = self.width
+        self._patience = self.width // 2
         return rows
 
     def _code_rows(self, source: list[str], margin: int) -> list[Text]:

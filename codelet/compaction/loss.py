@@ -1,0 +1,53 @@
+"""The loss check: what was in the messages that went and is nowhere in the list that stays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from codelet.compaction.identifiers import NAME_WEIGHT, Lexicon
+from codelet.compaction.signals import states_rule
+from codelet.compaction.words import sentences
+
+_PATH = re.compile(r"[\w.~@$-]*/[\w./@~$-]*\w\Z")
+_NUMBER = re.compile(r"\d[\d.,_:/-]*\Z")
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What cannot be found any more, the most used first, each list cut short; `names_gone` counts all names."""
+
+    rules: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    names_gone: int = 0
+    names_before: int = 0
+
+
+def check(
+    lexicon: Lexicon, used: Sequence[int], present: set[int], said: Iterable[str], after: str, most: int = 20
+) -> Loss:
+    """Compare what went with what stays.
+
+    `used[i]` is how much word i was used in what went, `present` the words in what stays, `said` the user's texts
+    that went, `after` the user's words that stay.
+    """
+    gone = [i for i, amount in enumerate(used) if amount and i not in present]
+    gone.sort(key=lambda i: (-used[i], i))
+    names = [lexicon.words[i] for i in gone if lexicon.shape[i] >= NAME_WEIGHT]
+    numbers = [lexicon.words[i] for i in gone if _NUMBER.match(lexicon.words[i])]
+    paths = [word for word in names if _PATH.match(word)]
+    others = [word for word in names if not _PATH.match(word)]
+    flat = " ".join(after.split())
+    rules = [
+        sentence
+        for text in said
+        for sentence in sentences(text[:20_000])
+        if states_rule(sentence) and " ".join(sentence.split()) not in flat
+    ]
+    before = sum(1 for i, amount in enumerate(used) if amount and lexicon.shape[i] >= NAME_WEIGHT)
+    return Loss(
+        tuple(rules[:most]), tuple(paths[:most]), tuple(others[:most]), tuple(numbers[:most]), len(names), before
+    )

@@ -1,0 +1,126 @@
+"""Bring a list into the shape that every provider takes: calls paired with results, each reminder once.
+
+The pairing rule: right after an assistant message stand the results of its calls, one for each, in the order of
+the calls. A result without a call goes; a call without a result gets one that says so; a late result moves up to its
+call; of several results for one call the last that says something counts. Calls in flight (those of the last
+assistant message, when nothing but results follows it) are left open if asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from codelet.compaction.content import AnyMessage, calls_of, reminder_type
+
+NO_RESULT = "[interrupted: no result]"
+_ROLES = frozenset({"system", "user", "assistant", "tool", "developer"})
+
+
+@dataclass
+class Normalised:
+    """The list in order, where each message came from (-1: added here), and what was mended."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    origin: list[int] = field(default_factory=list)
+    orphans: int = 0
+    added: int = 0
+    repeated_reminders: int = 0
+    unreadable: int = 0
+
+    def put(self, message: AnyMessage, origin: int) -> None:
+        """Append one message."""
+        self.messages.append(message if isinstance(message, dict) else dict(message))
+        self.origin.append(origin)
+
+
+def normalise(messages: Sequence[AnyMessage], *, in_flight: bool = False) -> Normalised:
+    """A list of the same messages (the same objects where nothing had to change) that obeys the pairing rule.
+
+    `in_flight` leaves the last assistant message's unanswered calls open. Entries that are not messages go.
+    """
+    out = Normalised()
+    wanted, last_calls = _owners(messages)
+    results = _results(messages, wanted)
+    newest = _newest_reminders(messages)
+    for index, message in enumerate(messages):
+        if not isinstance(message, dict) or message.get("role") not in _ROLES:
+            out.unreadable += 1
+            continue
+        if message["role"] == "tool":
+            call_id = message.get("tool_call_id")
+            used = isinstance(call_id, str) and results.get(call_id, (-1, None))[0] == index
+            out.orphans += not used
+            continue
+        kind = reminder_type(message)
+        if kind is not None and newest[kind] != index:
+            out.repeated_reminders += 1
+            continue
+        _put_with_results(out, message, index, wanted, results, keep_open=in_flight and index == last_calls)
+    return out
+
+
+def _owners(messages: Sequence[AnyMessage]) -> tuple[dict[str, int], int]:
+    """For each call id the first message that makes it, and the index of the last message that makes calls."""
+    wanted: dict[str, int] = {}
+    last = -1
+    for index, message in enumerate(messages):
+        if isinstance(message, dict):
+            for call in calls_of(message):
+                wanted.setdefault(call["id"], index)
+                last = index
+    return wanted, last
+
+
+def _results(messages: Sequence[AnyMessage], wanted: dict[str, int]) -> dict[str, tuple[int, AnyMessage]]:
+    """For each call its result: the last one after the call that has text, else the last one at all."""
+    found: dict[str, tuple[int, AnyMessage]] = {}
+    for index, message in enumerate(messages):
+        if not isinstance(message, dict) or message.get("role") != "tool":
+            continue
+        call_id = message.get("tool_call_id")
+        if not isinstance(call_id, str) or wanted.get(call_id, index) >= index:
+            continue
+        if call_id not in found or message.get("content"):
+            found[call_id] = (index, message)
+    return found
+
+
+def _newest_reminders(messages: Sequence[AnyMessage]) -> dict[str, int]:
+    newest: dict[str, int] = {}
+    for index, message in enumerate(messages):
+        kind = reminder_type(message) if isinstance(message, dict) else None
+        if kind is not None:
+            newest[kind] = index
+    return newest
+
+
+def _put_with_results(
+    out: Normalised,
+    message: dict[str, Any],
+    index: int,
+    wanted: dict[str, int],
+    results: dict[str, tuple[int, AnyMessage]],
+    *,
+    keep_open: bool,
+) -> None:
+    """Append a message and, where it makes calls, their results. Calls that another message made first go."""
+    own: list[dict[str, Any]] = []
+    for call in calls_of(message):
+        if wanted[call["id"]] == index and call["id"] not in {c["id"] for c in own}:
+            own.append(call)
+    if "tool_calls" in message and own != message["tool_calls"]:
+        message = {key: value for key, value in message.items() if key != "tool_calls"}
+        if own:
+            message["tool_calls"] = own
+        elif not message.get("content"):
+            message["content"] = ""
+    out.put(message, index)
+    for call in own:
+        origin, result = results.get(call["id"], (-1, None))
+        if result is not None:
+            out.put(result, origin)
+        elif not keep_open:
+            out.put({"role": "tool", "tool_call_id": call["id"], "content": NO_RESULT}, -1)
+            out.added += 1

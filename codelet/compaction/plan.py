@@ -1,0 +1,180 @@
+"""The plan of a compaction: what stays as it is, what is reduced in place, and what segments will stand for.
+
+Fixed are the system message and the reminders. Kept are pinned messages, the newest turns and the current prompt.
+Where the newest turns do not fit, only their newest units stay and the rest of them is summarised like older
+turns; where even the newest unit or the prompt is too large, they are cut to head and tail. That is tier 3, and it is
+always reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from codelet.compaction.content import Estimate
+from codelet.compaction.errors import IrreducibleContext
+from codelet.compaction.reading import Reading
+from codelet.compaction.reduce import shortened
+from codelet.compaction.settings import Settings
+from codelet.compaction.turns import Span, units
+
+_SEGMENT_FLOOR = 24
+_PROMPT_FLOOR = 48
+TIGHT = 400
+SHORT_TALK = 100
+
+
+@dataclass
+class Plan:
+    """`kept` maps an index to the message that will stand there; what is in neither `kept` nor `gone` is old."""
+
+    kept: dict[int, dict[str, Any]] = field(default_factory=dict)
+    gone: set[int] = field(default_factory=set)
+    reduced: set[int] = field(default_factory=set)
+    why: dict[int, str] = field(default_factory=dict)
+    available: int = 0
+    tier: int = 2
+    warnings: list[str] = field(default_factory=list)
+
+    def keep(self, messages: Sequence[dict[str, Any]], span: Span, why: str) -> None:
+        """Keep a span as it is."""
+        for index in range(span.start, span.stop):
+            if index not in self.kept:
+                self.kept[index] = messages[index]
+                self.why[index] = why
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is being compacted: a normalised list, what was read of it, and its sizes in tokens."""
+
+    messages: list[dict[str, Any]]
+    readings: list[Reading]
+    sizes: list[int]
+    measure: Estimate
+
+
+def make(subject: Subject, target: int, settings: Settings, pinned: Collection[int], dropped: Collection[int]) -> Plan:
+    """The plan for a list that is larger than `target`. Raises IrreducibleContext with the floor itemised."""
+    plan = Plan()
+    spans = units(subject.messages)
+    by_index = {index: span for span in spans for index in range(span.start, span.stop)}
+    floor: dict[str, int] = {}
+    for index, reading in enumerate(subject.readings):
+        if reading.kind in ("system", "reminder"):
+            plan.keep(subject.messages, Span(index, index + 1), reading.kind)
+            floor[reading.kind] = floor.get(reading.kind, 0) + subject.sizes[index]
+    for index in sorted(set(pinned)):
+        span = by_index.get(index)
+        if span is not None and index not in plan.kept:
+            plan.keep(subject.messages, span, "pinned")
+            floor["pinned"] = floor.get("pinned", 0) + sum(subject.sizes[span.start : span.stop])
+    for index in sorted(set(dropped) - set(plan.kept)):
+        span = by_index.get(index)
+        if span is not None:
+            plan.gone.update(range(span.start, span.stop))
+    plan.available = target - sum(floor.values())
+    open_spans = [span for span in spans if span.start not in plan.kept and span.start not in plan.gone]
+    if open_spans and plan.available < _SEGMENT_FLOOR + _PROMPT_FLOOR:
+        floor["segment"], floor["prompt"] = _SEGMENT_FLOOR, _PROMPT_FLOOR
+    if sum(floor.values()) > target:
+        raise IrreducibleContext(target, floor)
+    _keep_earlier_segments(subject, plan, target)
+    _keep_newest(subject, plan, open_spans, settings)
+    return plan
+
+
+def _keep_earlier_segments(subject: Subject, plan: Plan, target: int) -> None:
+    """Segments stay as they are, newest first, while there are few and they are small; the others are merged."""
+    room = target * 40 // 100
+    for index in reversed([i for i, r in enumerate(subject.readings) if r.kind == "segment"][-4:]):
+        if subject.sizes[index] > room:
+            break
+        room -= subject.sizes[index]
+        plan.keep(subject.messages, Span(index, index + 1), "segment")
+        plan.available -= subject.sizes[index]
+
+
+def _keep_newest(subject: Subject, plan: Plan, spans: Sequence[Span], settings: Settings) -> None:
+    """Keep the newest turns whole if half of the room takes them, else their newest units and the prompt."""
+    spans = [span for span in spans if span.start not in plan.kept]
+    if not spans:
+        return
+    turns = sorted({subject.readings[span.start].turn for span in spans})
+    newest = set(turns[-settings.keep_last :])
+    wanted = [span for span in spans if subject.readings[span.start].turn in newest]
+    size = sum(_weight(subject, span) for span in wanted)
+    tight = plan.available < TIGHT or _only_talk(subject, spans, plan.available)
+    limit = plan.available * settings.tail_percent // 100
+    if not tight and size * 100 <= plan.available * settings.newest_percent:
+        for span in wanted:
+            plan.keep(subject.messages, span, "newest turns")
+        _extend(subject, plan, [span for span in spans if span not in wanted], limit - size)
+        return
+    plan.tier = 3
+    last_user = next((s for s in reversed(spans) if subject.readings[s.start].kind == "user"), None)
+    limit -= _keep_prompt(subject, plan, last_user, limit)
+    if tight and not subject.readings[spans[-1].start].deeds:
+        return
+    last = spans[-1]
+    if last.start not in plan.kept and _weight(subject, last) > limit:
+        limit -= _keep_reduced(subject, plan, last, limit)
+    _extend(subject, plan, [span for span in spans if span.start not in plan.kept], limit)
+
+
+def _only_talk(subject: Subject, spans: Sequence[Span], available: int) -> bool:
+    """Whether many short user messages alone would fill the room: then it is for them, not for the newest replies."""
+    sizes = [subject.sizes[span.start] for span in spans if subject.readings[span.start].kind == "user"]
+    return bool(sizes) and sum(sizes) * 10 > available * 6 and sum(sizes) < SHORT_TALK * len(sizes)
+
+
+def _weight(subject: Subject, span: Span) -> int:
+    return sum(subject.sizes[span.start : span.stop])
+
+
+def _extend(subject: Subject, plan: Plan, spans: Sequence[Span], limit: int) -> None:
+    """Keep further units, newest first, until one does not fit."""
+    for span in reversed(spans):
+        limit -= _weight(subject, span)
+        if limit < 0:
+            return
+        plan.keep(subject.messages, span, "newest")
+
+
+def _keep_prompt(subject: Subject, plan: Plan, span: Span | None, limit: int) -> int:
+    """Keep the current prompt, cut to head and tail where it is larger than the limit; its size."""
+    if span is None:
+        return 0
+    message = subject.messages[span.start]
+    if subject.sizes[span.start] > limit:
+        message = shortened(message, limit, subject.measure)
+        plan.reduced.add(span.start)
+        plan.warnings.append("The current prompt was cut to its head and tail: it does not fit.")
+    plan.kept[span.start] = message
+    plan.why[span.start] = "current prompt"
+    return subject.measure(message)
+
+
+def _keep_reduced(subject: Subject, plan: Plan, span: Span, limit: int) -> int:
+    """Keep the newest unit with its results cut so that it fits, if that leaves something of them; its size."""
+    head = subject.measure(subject.messages[span.start])
+    results = range(span.start + 1, span.stop)
+    if not results or head + 24 * len(results) > limit:
+        return 0
+    share = (limit - head) // len(results)
+    kept = {span.start: subject.messages[span.start]}
+    for index in results:
+        message = subject.messages[index]
+        if subject.sizes[index] > share:
+            message = shortened(message, share, subject.measure)
+            plan.reduced.add(index)
+        kept[index] = message
+    spent = sum(subject.measure(message) for message in kept.values())
+    if spent > limit:
+        plan.reduced.difference_update(kept)
+        return 0
+    plan.kept.update(kept)
+    plan.why.update(dict.fromkeys(kept, "newest, results cut"))
+    plan.warnings.append("The newest tool results were cut to head and tail: they do not fit.")
+    return spent

@@ -1,0 +1,58 @@
+"""A normalised list read once: for each message its role, text, turn and deeds. Everything after works on this."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from codelet.compaction.calls import Deed, read_call
+from codelet.compaction.content import AnyMessage, calls_of, reminder_type
+from codelet.compaction.segments import Segment, is_segment, parse
+from codelet.tokens.estimate import text_of
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One message, read. `kind` is system, reminder, segment, user, assistant, result or other."""
+
+    kind: str
+    text: str
+    turn: int
+    deeds: tuple[Deed, ...] = ()
+    answers: Deed | None = None
+    segment: Segment | None = None
+    reminder: str | None = None
+
+
+def read(messages: Sequence[AnyMessage]) -> list[Reading]:
+    """Read a normalised list. Turns count from 1 and go on after the turns that segments stand for."""
+    found: list[Reading] = []
+    turn = 0
+    made: dict[str, Deed] = {}
+    for message in messages:
+        role = message.get("role")
+        if role == "user":
+            kind = reminder_type(message)
+            if kind is not None:
+                found.append(Reading("reminder", text_of(message), turn, reminder=kind))
+            elif is_segment(message):
+                segment = parse(text_of(message))
+                turn = max(turn, segment.last)
+                found.append(Reading("segment", text_of(message), turn, segment=segment))
+            else:
+                turn += 1
+                found.append(Reading("user", text_of(message), turn))
+        elif role == "assistant":
+            deeds = tuple(read_call(call) for call in calls_of(message))
+            made = {deed.call_id: deed for deed in deeds}
+            found.append(Reading("assistant", text_of(message), turn, deeds))
+        elif role == "tool":
+            answers = made.get(str(message.get("tool_call_id")))
+            found.append(Reading("result", text_of(message), turn, answers=answers))
+        else:
+            found.append(Reading("other", text_of(message), turn))
+    for index, message in enumerate(messages):
+        if message.get("role") not in ("system", "developer"):
+            break
+        found[index] = Reading("system", found[index].text, 0)
+    return found

@@ -1,0 +1,122 @@
+"""The score of a turn: integers, every part capped, so that no single signal can win.
+
+anchor ≤ 40, recency ≤ 20, relevance to the current prompt ≤ 20, files shared with the newest turns ≤ 15, reference
+back to it in the user's words ≤ 10, feedback ±5. Ties go to the newer turn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from codelet.compaction.anchors import LEAST_CONFIDENCE, Anchor
+from codelet.compaction.identifiers import NUMBER_WEIGHT, Lexicon
+from codelet.compaction.reading import Reading
+
+ANCHOR_CAP, RECENCY_CAP, RELEVANCE_CAP, FILES_CAP, REFERENCE_CAP, FEEDBACK_CAP = 40, 20, 20, 15, 10, 5
+_STEP = re.compile(r"\b(?:step|turn|point|item)\s+#?(\d{1,4})\b", re.IGNORECASE)
+_EARLIER = re.compile(
+    r"\b(?:earlier|previous|above|before|original|first|initial|that)\s+(error|plan|test|file|change|fix|approach|bug|"
+    r"failure|command|commit|version|idea|decision|question|output)s?\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Score:
+    """The score of one turn, by part."""
+
+    turn: int
+    anchor: int = 0
+    recency: int = 0
+    relevance: int = 0
+    files: int = 0
+    reference: int = 0
+    feedback: int = 0
+
+    @property
+    def total(self) -> int:
+        """Sum of the parts, never below 0."""
+        parts = self.anchor + self.recency + self.relevance + self.files + self.reference + self.feedback
+        return max(0, parts)
+
+
+@dataclass
+class _Facts:
+    """What the score needs of one turn."""
+
+    names: set[int]
+    files: set[str]
+    has_error: bool
+    has_user_text: bool
+
+
+def scores(
+    readings: Sequence[Reading],
+    names: Mapping[int, set[int]],
+    lexicon: Lexicon,
+    anchors: Sequence[Anchor],
+    open_errors: Sequence[int] = (),
+    feedback: Mapping[int, int] | None = None,
+) -> dict[int, Score]:
+    """The score of every turn in the list. `names[turn]` are the numbers of the words in it.
+
+    `feedback[turn]` is what the user said of it (more than 0: keep, less: let go). It never lowers a turn that
+    holds an anchor or an open error.
+    """
+    order = sorted({r.turn for r in readings if r.kind not in ("system", "reminder")})
+    last_user = next((r for r in reversed(readings) if r.kind == "user"), None)
+    prompt = last_user.text if last_user else ""
+    asked = {n for n in lexicon.read(prompt[:20_000]) if lexicon.shape[n] >= NUMBER_WEIGHT}
+    recent_turns = set(order[-3:])
+    recent: set[int] = {n for t in recent_turns for n in names.get(t, ()) if lexicon.shape[n] >= NUMBER_WEIGHT}
+    files = _files(readings)
+    recent_files = {path for t in recent_turns for path in files.get(t, ())}
+    pointed = _pointed_at(prompt, readings, order, set(open_errors), anchors)
+    best: dict[int, int] = {}
+    for anchor in anchors:
+        if anchor.confidence >= LEAST_CONFIDENCE:
+            best[anchor.turn] = max(best.get(anchor.turn, 0), anchor.weight)
+    result: dict[int, Score] = {}
+    for place, turn in enumerate(order):
+        own = names.get(turn, set())
+        voted = max(-FEEDBACK_CAP, min(FEEDBACK_CAP, (feedback or {}).get(turn, 0)))
+        if voted < 0 and (turn in best or turn in open_errors):
+            voted = 0
+        result[turn] = Score(
+            turn,
+            anchor=min(ANCHOR_CAP, best.get(turn, 0)),
+            recency=RECENCY_CAP * (place + 1) // len(order),
+            relevance=min(RELEVANCE_CAP, 5 * len(own & asked) + 2 * min(4, len(own & recent) // 8)),
+            files=min(FILES_CAP, 5 * len(files.get(turn, set()) & recent_files) + 3 * (turn in open_errors)),
+            reference=REFERENCE_CAP if turn in pointed else 0,
+            feedback=voted,
+        )
+    return result
+
+
+def _files(readings: Sequence[Reading]) -> dict[int, set[str]]:
+    found: dict[int, set[str]] = {}
+    for reading in readings:
+        for deed in reading.deeds:
+            if deed.kind in ("read", "write") and deed.subject:
+                found.setdefault(reading.turn, set()).add(deed.subject)
+    return found
+
+
+def _pointed_at(
+    prompt: str, readings: Sequence[Reading], order: Sequence[int], failed: set[int], anchors: Sequence[Anchor]
+) -> set[int]:
+    """Turns that the prompt's words point to: by number, or as "the earlier error", "the first plan"."""
+    known = set(order)
+    found = {int(number) for number in _STEP.findall(prompt[:20_000])} & known
+    kinds = {word.lower() for word in _EARLIER.findall(prompt[:20_000])}
+    if kinds & {"error", "bug", "failure", "test"}:
+        found |= set(sorted(failed & known)[-2:])
+    if kinds & {"decision", "idea", "approach", "plan"}:
+        found |= set([a.turn for a in anchors if a.kind == "decision" and a.turn in known][-2:])
+    for word in kinds:
+        said = [r.turn for r in readings if r.kind == "user" and word in r.text.lower()[:2000]]
+        found |= set(said[:-1][-1:])
+    return found

@@ -1,0 +1,131 @@
+"""Segments: the text that stands for a span of turns, written so that it can be read back.
+
+A segment is a user message. Its first line names the turns it stands for. Below stand ledger lines (`key: …`) and
+then entries in the order of time: `[t12 user] the user's words`, `[t12 read src/a.py]` and the lines chosen from that
+call, `[t12]` and lines of the assistant's text. A segment never changes once written; merging two means choosing again
+among their lines, never summarising a summary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+OPENING = "<compacted turns="
+NOTE = (
+    "What these turns left, in their own lines; requests in them are already handled unless open. More of it: `recall`."
+)
+_HEAD = re.compile(r'<compacted turns="(\d{1,7})-(\d{1,7})">\n')
+_ENTRY = re.compile(r"\[t(\d{1,7})(?: ([^\]\n]{0,300}))?\](?: (.*))?\Z", re.DOTALL)
+USER = "user"
+SUPERSEDED = "user, superseded"
+REQUESTS = "requests"
+LEDGER_KEYS = ("changed", "read", "open error", "status", "ran", "anchor", "narrative", "left out")
+
+
+@dataclass
+class Entry:
+    """Lines of one source in one turn. `label` is `user` or `user, superseded` for one message of the
+    user's, `requests` for several, one a line, and "" for the assistant's text.
+    """
+
+    turn: int
+    label: str
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def is_user(self) -> bool:
+        """Whether these are the words of one message of the user's."""
+        return self.label in (USER, SUPERSEDED)
+
+
+@dataclass
+class Segment:
+    """A segment as data: the turns it stands for, ledger lines as (key, text), entries in order."""
+
+    first: int
+    last: int
+    ledger: list[tuple[str, str]] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+
+
+def is_segment(message: Mapping[str, Any]) -> bool:
+    """Whether a message is a segment that codelet wrote."""
+    content = message.get("content")
+    return message.get("role") == "user" and isinstance(content, str) and _HEAD.match(content) is not None
+
+
+def opening(first: int, last: int) -> str:
+    """The first line of a segment."""
+    return f'{OPENING}"{first}-{last}">'
+
+
+def heading(turn: int, label: str) -> str:
+    """The line that opens an entry; a user's words follow it on the same line."""
+    return f"[t{turn} {label}]" if label else f"[t{turn}]"
+
+
+def guarded(line: str) -> str:
+    """A line of content that could be taken for a heading, moved in by a blank."""
+    return " " + line if line.startswith("[t") and _ENTRY.match(line) else line
+
+
+def _no_key(line: str) -> str:
+    """A request that could be taken for a ledger line, moved in by a blank."""
+    return " " + line if line.partition(": ")[0] in LEDGER_KEYS else line
+
+
+def render(segment: Segment, *, note: bool) -> str:
+    """The text of a segment."""
+    parts = [opening(segment.first, segment.last)]
+    if note:
+        parts.append(NOTE)
+    parts.extend(f"{key}: {text}" for key, text in segment.ledger)
+    for entry in segment.entries:
+        head = heading(entry.turn, entry.label)
+        if entry.label == REQUESTS and entry is segment.entries[0]:
+            parts.extend(map(_no_key, map(guarded, entry.lines)))
+        elif entry.is_user:
+            first, *rest = entry.lines or [""]
+            parts.append(f"{head} {first}")
+            parts.extend(map(guarded, rest))
+        else:
+            parts.append(head)
+            parts.extend(map(guarded, entry.lines))
+    return "\n".join(parts)
+
+
+def parse(text: str) -> Segment:
+    """The segment that a text was rendered from. Never raises: what cannot be read becomes plain lines."""
+    head = _HEAD.match(text)
+    first, last = (int(head.group(1)), int(head.group(2))) if head else (0, 0)
+    segment = Segment(first, max(first, last))
+    lines = text[head.end() if head else 0 :].split("\n")
+    for line in lines:
+        found = _ENTRY.match(line) if line.startswith("[t") else None
+        if found:
+            label = found.group(2) or ""
+            entry = Entry(int(found.group(1)), label)
+            if found.group(3) is not None:
+                entry.lines.append(found.group(3))
+            segment.entries.append(entry)
+        elif segment.entries:
+            segment.entries[-1].lines.append(line)
+        else:
+            _ledger_line(segment, line)
+    return segment
+
+
+def _ledger_line(segment: Segment, line: str) -> None:
+    key, colon, rest = line.partition(": ")
+    if colon and key in LEDGER_KEYS:
+        segment.ledger.append((key, rest))
+    elif line and line != NOTE:
+        segment.entries.append(Entry(segment.first, REQUESTS, [line]))
+
+
+def numbers(segments: Iterable[Segment]) -> int:
+    """The highest turn number that any of the segments stands for."""
+    return max((segment.last for segment in segments), default=0)

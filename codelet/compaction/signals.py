@@ -1,0 +1,110 @@
+"""What a line or a command says about itself: an error, a success, a rule, a decision, a test run.
+
+Success is an exit code of a known test runner first, a word-bounded phrase second. Patterns are anchored and linear:
+they run over every line of a session.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ERROR_LINE = re.compile(
+    r"\b(?:[A-Z]\w*(?:Error|Exception)\b|(?:fatal|panic|error|Error|ERROR|FAIL(?:ED)?)\b\s*[:\[(]|error TS\d+|"
+    r"Traceback \(most recent|E[A-Z]{4,}\b:|command not found|No such file|Permission denied|"
+    r"exit(?:ed with)? code [1-9])"
+)
+_ERROR_REPORT = re.compile(
+    r"\s*(?:[\w.]*(?:Error|Exception|Panic)\b[\w.]*(?:\(\d+\))?: \S"
+    r"|(?:\S{1,120}[:(]\d+[,:)]\S*\s*)?(?:- )?(?:error|fatal|Error|ERROR|FATAL)\b(?:\[\w+\]| TS\d+)?: "
+    r"|FAILED |FAIL |E   \S|npm ERR!|thread .{1,40} panicked"
+    r"|.{0,120}(?:command not found|No such file or directory|Permission denied)\s*\Z)"
+)
+_RULE = re.compile(
+    r"\b(?:must|never|always|don'?t|do not|only|no longer|instead of|make sure|ensure|avoid|prefer|require[sd]?|"
+    r"forbidden|deadline|at most|at least|no more than|limit(?:ed)? to|budget|cap(?:ped)?|remember)\b",
+    re.IGNORECASE,
+)
+_DECISION = re.compile(
+    r"\b(?:must|never|always|don'?t|do not|use\s+\S+\s+instead|instead of|let'?s (?:go with|use|keep)|we(?:'ll| will)"
+    r" (?:use|go with|keep)|decided|(?:i|we) want)\b",
+    re.IGNORECASE,
+)
+_CHECKPOINT = re.compile(
+    r"^\s*(?:ok(?:ay)?|great|good|nice|perfect|alright|now|next|done)?[,.!\s]*(?:now|next|"
+    r"let'?s (?:move on|continue|tackle)|moving on|that works|it works|works)\b",
+    re.IGNORECASE,
+)
+_RUNNER = re.compile(
+    r"(?:^|[;&|]\s*|\b(?:npx|uv run|poetry run|python3? -m|pnpm|yarn|npm run|bun run|bundle exec)\s+)(?:"
+    r"pytest|unittest|tox|nox|vitest|jest|mocha|ava|cargo (?:test|nextest)|go test|npm (?:test|t)\b|test\b|"
+    r"mvn\b.*\btest|gradlew?\b.*\btest|ctest|rspec|phpunit|dotnet test|make (?:test|check)|"
+    r"bun test|deno test|swift test)"
+)
+_BUILD = re.compile(
+    r"\b(?:tsc|tsgo|npm run (?:build|check)|cargo (?:build|check|clippy)|go (?:build|vet)|make\b|mypy|ruff|eslint|"
+    r"npm (?:ci|i|install)|pip install|uv (?:sync|pip)|gradlew? (?:build|assemble)|mvn (?:package|compile)|"
+    r"cmake --build|dotnet build|next build|vite build|webpack)\b"
+)
+_COMMIT = re.compile(r"\bgit (?:commit|tag|push|merge)\b")
+_EXIT_CODE = re.compile(r"(?:exit(?:ed with)?(?: code| status)?|returncode|Exit code)[:=\s]+(-?\d+)")
+_COUNTED_BAD = re.compile(r"\b([1-9]\d*) (?:failed|errors?|failing|failures?)\b", re.IGNORECASE)
+_PASSED = re.compile(
+    r"\b(?:\d+ pass(?:ed|ing)?\b|tests?\b[^\n]{0,40}?\b(?:pass(?:ed|es)?|success\w*|ok)\b|test result: ok"
+    r"|all (?:tests|checks) passed|0 (?:failed|errors|failures)|BUILD SUCCESS\w*|Success: no issues)",
+    re.IGNORECASE,
+)
+
+
+def is_error_line(line: str) -> bool:
+    """Whether a line reports an error."""
+    return _ERROR_LINE.search(line) is not None
+
+
+def reports_error(line: str) -> bool:
+    """Whether a line is an error message as programs print it, rather than text that speaks of errors."""
+    return _ERROR_REPORT.match(line) is not None
+
+
+def states_rule(text: str) -> bool:
+    """Whether a user's text sets a rule: must, never, at most and the like."""
+    return _RULE.search(text) is not None
+
+
+def states_decision(text: str) -> bool:
+    """Whether a user's text decides something."""
+    return _DECISION.search(text) is not None
+
+
+def moves_on(text: str) -> bool:
+    """Whether a user's text closes what was before it ("ok, now …", "next")."""
+    return _CHECKPOINT.search(text[:200]) is not None
+
+
+def runs_tests(command: str) -> bool:
+    """Whether a shell command runs a known test runner."""
+    return _RUNNER.search(command) is not None
+
+
+def builds(command: str) -> bool:
+    """Whether a shell command builds, checks or installs."""
+    return _BUILD.search(command) is not None
+
+
+def commits(command: str) -> bool:
+    """Whether a shell command makes a commit, a tag or a push."""
+    return _COMMIT.search(command) is not None
+
+
+def outcome(command: str, output: str) -> bool | None:
+    """True for success, False for failure, None where the output does not say. Exit codes come first."""
+    tail = output[-20_000:]
+    codes = _EXIT_CODE.findall(tail)
+    if codes:
+        return int(codes[-1]) == 0
+    if _COUNTED_BAD.search(tail):
+        return False
+    if _PASSED.search(tail):
+        return True
+    if any(is_error_line(line) for line in tail.split("\n")[-200:]):
+        return False
+    return True if runs_tests(command) and "pass" in tail.lower() else None

@@ -1,0 +1,230 @@
+"""Tier 2: segments for old messages: the user's words, the ledger, lines chosen by coverage, filled to the target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from codelet.compaction import anchors as anchor_rules
+from codelet.compaction.anchors import Anchor, Run
+from codelet.compaction.assemble import Block, message_of, split
+from codelet.compaction.collect import Collected, add_cut_words, collect, factors
+from codelet.compaction.coverage import Choice, cover
+from codelet.compaction.errors import IrreducibleContext
+from codelet.compaction.ledger import Ledger, open_errors
+from codelet.compaction.plan import Plan, Subject
+from codelet.compaction.score import Score, scores
+from codelet.compaction.settings import Settings
+from codelet.compaction.superseded import mark
+from codelet.compaction.words import Represented, Said, represent
+from codelet.tokens.estimate import characters, estimate_message, text_of
+
+NOTE_FROM = 6_000
+LEDGER_FROM = 2_000
+SMALL_ROOM = 4_000
+SHOWN_PERCENT = 15
+FACTS_PERCENT = 8
+_ROUNDS = 24
+
+
+@dataclass
+class Summary:
+    """What was made for a plan: the new list, and what the report says of it."""
+
+    messages: list[dict[str, Any]]
+    size: int
+    segments: int
+    found: Collected
+    words: Represented
+    chosen: list[int]
+    anchors: list[Anchor]
+    scores: dict[int, Score]
+    present: set[int]
+
+
+def summarise(subject: Subject, plan: Plan, settings: Settings, target: int, narrative: Sequence[str]) -> Summary:
+    """The list for a plan, at most `target` tokens. Raises IrreducibleContext where even bare segments are too much."""
+    found = collect(subject, plan)
+    gatherer = found.gatherer
+    runs = anchor_rules.runs(subject.readings)
+    anchors = anchor_rules.find(subject.readings, runs)
+    present, names = _names(subject, plan, found)
+    errors = open_errors([r for i, r in enumerate(subject.readings) if i not in plan.kept], runs)
+    rated = scores(subject.readings, names, gatherer.lexicon, anchors, [turn for turn, _ in errors], settings.feedback)
+    room = _room(subject, plan, found, target)
+    tail = [Said(r.turn, r.text) for i, r in enumerate(subject.readings) if i in plan.kept and r.kind == "user"]
+    words = _words(subject, plan, found, mark(found.said, tail), room, settings, target)
+    add_cut_words(found, words.cut)
+    left = room - words.size()
+    if found.blocks and room >= LEDGER_FROM:
+        ledger_room = min(left // 2, room * settings.ledger_percent // 100)
+        found.blocks[-1].ledger = _ledger(subject, plan, found, runs, anchors, narrative).lines(ledger_room)
+        left -= sum(len(key) + len(text) + 3 for key, text in found.blocks[-1].ledger)
+    gatherer.mark()
+    factors(found, rated, settings.minimum_score)
+    shown = {n for e in words.entries for n in gatherer.lexicon.read("\n".join(e.lines))}
+    shown |= {n for b in found.blocks for n in gatherer.lexicon.read("\n".join(text for _, text in b.ledger))}
+    slack = 100 if subject.measure is estimate_message else 115
+    chosen = _chosen(found, present | shown, max(0, left) * slack // 100)
+    note = room >= NOTE_FROM
+    messages, size, segments, used = _fit(subject, plan, found, chosen, target, note=note)
+    present |= shown
+    for index in chosen[:used]:
+        present.update(gatherer.candidates.names[index])
+    return Summary(messages, size, segments, found, words, chosen[:used], anchors, rated, present)
+
+
+def _chosen(found: Collected, shown: set[int], budget: int) -> list[int]:
+    """The lines to keep, best first: facts in their share of the room, by how rare they are, then what covers most."""
+    gatherer = found.gatherer
+    choice = Choice(gatherer.candidates, gatherer.headers, [source.head for source in gatherer.sources])
+    rare = list(gatherer.lexicon.shape)
+    cover(rare, shown, SHOWN_PERCENT)
+    facts = choice.take(gatherer.facts, rare, budget * FACTS_PERCENT // 100)
+    weights = gatherer.weights()
+    cover(weights, shown, SHOWN_PERCENT)
+    for index in facts:
+        cover(weights, gatherer.candidates.names[index], SHOWN_PERCENT)
+    choice.take(range(len(gatherer.candidates.text)), weights, budget - choice.spent)
+    return choice.chosen
+
+
+def _names(subject: Subject, plan: Plan, found: Collected) -> tuple[set[int], dict[int, set[int]]]:
+    """The words in what is kept, and the words of each turn."""
+    gatherer = found.gatherer
+    names: dict[int, set[int]] = {}
+    present: set[int] = set()
+    for index, message in plan.kept.items():
+        reading = subject.readings[index]
+        here = gatherer.lexicon.read(text_of(message))
+        for deed in reading.deeds:
+            here |= gatherer.lexicon.read(deed.subject)
+            for value in deed.values:
+                here |= gatherer.lexicon.read(value)
+        present |= here
+        if reading.kind not in ("system", "reminder"):
+            names.setdefault(reading.turn, set()).update(here)
+    turns = [source.turn for source in gatherer.sources]
+    for source, found_names in zip(gatherer.candidates.source, gatherer.candidates.names, strict=True):
+        names.setdefault(turns[source], set()).update(found_names)
+    return present, names
+
+
+def _room(subject: Subject, plan: Plan, found: Collected, target: int) -> int:
+    """Characters that the segments may have together. Where it is little, only those with the user's words count."""
+    fixed = target - sum(subject.measure(message) for message in plan.kept.values())
+    frame = subject.measure({"role": "user", "content": ""})
+    with_words = [b for b in found.blocks if any(b.start <= place[0] < b.stop for place in found.places)]
+    room = 0
+    for blocks in (found.blocks, with_words):
+        left = fixed - len(blocks) * frame
+        if subject.measure is estimate_message:
+            room = 4 * left
+        else:
+            room = left * sum(map(characters, subject.messages)) // max(1, sum(subject.sizes))
+        room = max(0, room - sum(block.overhead() for block in blocks))
+        if room > SMALL_ROOM or not with_words:
+            break
+    return room
+
+
+def _words(
+    subject: Subject, plan: Plan, found: Collected, said: list[Said], room: int, settings: Settings, target: int
+) -> Represented:
+    """The user's words, placed in their blocks; less of them where the bare segments would not fit."""
+    fixed = sum(subject.measure(message) for message in plan.kept.values())
+    while True:
+        words = represent(said, room * settings.user_percent // 100, room if room <= SMALL_ROOM else room * 6 // 10)
+        _place_words(found, words)
+        made = _segments(found, [], note=False)
+        over = fixed + sum(subject.measure(message) for message in made if message is not None) - target
+        if over <= 0 or not words.entries:
+            return words
+        room = max(0, min(room, words.size()) - max(8, over * room // max(1, target - fixed)))
+
+
+def _place_words(found: Collected, words: Represented) -> None:
+    """Give each block its entries. One entry for all messages goes to the first block that has any."""
+    for block in found.blocks:
+        block.said = []
+    if len(words.entries) == len(found.places):
+        for place, entry in zip(found.places, words.entries, strict=True):
+            block = next(b for b in found.blocks if b.start <= place[0] < b.stop)
+            block.said.append((place, entry))
+    elif words.entries:
+        block = next(b for b in found.blocks if b.start <= found.places[0][0] < b.stop)
+        block.said.append((found.places[0], words.entries[0]))
+
+
+def _ledger(
+    subject: Subject,
+    plan: Plan,
+    found: Collected,
+    runs: Sequence[Run],
+    anchors: Sequence[Anchor],
+    narrative: Sequence[str],
+) -> Ledger:
+    old = [i for b in found.blocks for i in range(b.start, b.stop) if i not in plan.gone]
+    ledger = Ledger()
+    for index in old:
+        segment = subject.readings[index].segment
+        if segment is not None:
+            ledger.carry_on(segment.ledger)
+    turns = {subject.readings[i].turn for i in old}
+    ledger.take_in([subject.readings[i] for i in old], runs, [a for a in anchors if a.turn in turns])
+    ledger.narrative.extend(narrative)
+    return ledger
+
+
+def _fit(
+    subject: Subject, plan: Plan, found: Collected, chosen: list[int], target: int, *, note: bool
+) -> tuple[list[dict[str, Any]], int, int, int]:
+    """The list with as many of the chosen lines, best first, as the target takes: messages, size, segments, lines."""
+    fixed = sum(subject.measure(message) for message in plan.kept.values())
+    low, high, used = 0, len(chosen), len(chosen)
+    best: tuple[list[dict[str, Any] | None], int, int] | None = None
+    for _ in range(_ROUNDS):
+        made = _segments(found, chosen[:used], note=note)
+        size = fixed + sum(subject.measure(message) for message in made if message is not None)
+        if size <= target:
+            best, low = (made, size, used), used
+            if high == used or 200 * size >= 199 * target:
+                break
+        else:
+            high = used - 1
+        if low >= high:
+            if best is None and used > 0:
+                used = 0
+                continue
+            break
+        over = size - target
+        step = len(chosen) * abs(over) // max(1, size - fixed) + 1
+        guess = used - step if over > 0 else used + step
+        used = guess if low < guess <= high else (low + high + 1) // 2
+    if best is None:
+        made = _segments(found, [], note=False)
+        size = fixed + sum(subject.measure(message) for message in made if message is not None)
+        if size > target:
+            bare = size - fixed
+            raise IrreducibleContext(target, {"kept messages": fixed, "segments": bare})
+        best = (made, size, 0)
+    made, size, used = best
+    messages: list[dict[str, Any]] = []
+    starts = {block.start: segment for block, segment in zip(found.blocks, made, strict=True)}
+    for index in range(len(subject.messages)):
+        segment = starts.get(index)
+        if segment is not None:
+            messages.append(segment)
+        if index in plan.kept:
+            messages.append(plan.kept[index])
+    return messages, size, sum(1 for segment in made if segment is not None), used
+
+
+def _segments(found: Collected, chosen: Sequence[int], *, note: bool) -> list[dict[str, Any] | None]:
+    parts = split(found.blocks, found.gatherer, chosen)
+    blocks: list[Block] = found.blocks
+    return [
+        message_of(block, found.gatherer, part, note=note and number == 0)
+        for number, (block, part) in enumerate(zip(blocks, parts, strict=True))
+    ]

@@ -1,0 +1,83 @@
+"""Which of the user's statements a later one replaced: the same subject, another value.
+
+Two statements speak of the same subject when they share most of their telling words once values are masked, or some of
+them where the later one says that it changes something. Different names in both mean two subjects, not one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from codelet.compaction.vocabulary import COMMON_WORDS
+from codelet.compaction.words import Said, sentences
+
+_VALUE = re.compile(
+    r"[$€£]?\d[\w.,:%/-]*|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty|thirty|forty|fifty|"
+    r"sixty|seventy|eighty|ninety|hundred|thousand|million|monday|tuesday|wednesday|thursday|friday|saturday|sunday|"
+    r"january|february|march|april|june|july|august|september|october|november|december)\b|`[^`\n]+`",
+    re.IGNORECASE,
+)
+_CHANGE = re.compile(
+    r"\b(?:instead|actually|now|changed?|update[ds]?|correction|rather|no longer|switch(?:ed)?|moved?|raised?|lowered?|"
+    r"revised|new|from now on|scratch that|forget)\b",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[A-Za-z_][\w-]{2,}")
+_NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][\w-]+|\b\w+[_./]\w[\w./]*|\b[a-z]+[A-Z]\w*")
+_LATEST = 12
+
+
+def mark(said: Sequence[Said], later: Sequence[Said] = ()) -> list[Said]:
+    """`said` with those marked whose values were all replaced in it or in `later` (newer words, not returned)."""
+    index: dict[str, list[int]] = {}
+    stated: list[tuple[int, frozenset[str], frozenset[str], frozenset[str]]] = []
+    replaced: dict[int, set[int]] = {}
+    owned: dict[int, set[int]] = {}
+    everything = [*said, *later]
+    for place, one in enumerate(everything):
+        for sentence in sentences(one.text[:4000])[:40]:
+            values = frozenset(value.lower() for value in _VALUE.findall(sentence))
+            if not values or len(sentence) > 400:
+                continue
+            masked = _VALUE.sub(" ", sentence)
+            names = frozenset(_NAME.findall(masked))
+            keys = frozenset(_stem(w) for w in _WORD.findall(masked.lower())) - COMMON_WORDS
+            for other in sorted({n for key in keys for n in index.get(key, ())[-_LATEST:]}):
+                owner, old_values, old_names, old_keys = stated[other]
+                if owner != place and _replaces(sentence, values, names, keys, old_values, old_names, old_keys):
+                    replaced.setdefault(owner, set()).add(other)
+            number = len(stated)
+            stated.append((place, values, names, keys))
+            owned.setdefault(place, set()).add(number)
+            for key in keys:
+                index.setdefault(key, []).append(number)
+    return [
+        Said(one.turn, one.text, one.superseded or (place in replaced and replaced[place] == owned[place]))
+        for place, one in enumerate(said)
+    ]
+
+
+def _stem(word: str) -> str:
+    for ending in ("ing", "ed", "es", "s"):
+        if word.endswith(ending) and len(word) > len(ending) + 3:
+            return word[: -len(ending)]
+    return word
+
+
+def _replaces(
+    sentence: str,
+    values: frozenset[str],
+    names: frozenset[str],
+    keys: frozenset[str],
+    old_values: frozenset[str],
+    old_names: frozenset[str],
+    old_keys: frozenset[str],
+) -> bool:
+    """Whether a statement replaces an older one."""
+    if values == old_values or (names - old_names and old_names - names):
+        return False
+    shared = len(keys & old_keys)
+    if shared * 10 >= 7 * len(keys | old_keys) and shared >= 2:
+        return True
+    return _CHANGE.search(sentence) is not None and shared >= 1 and shared * 2 >= min(len(keys), len(old_keys))

@@ -1,0 +1,192 @@
+"""Take the arguments of a program apart by its permitted options; whatever is not permitted is refused.
+
+A specification is one line that a person can read. Its options: `-a` and `--all` take no value, `-n:number`
+takes one, `--color?text` may take one that is attached, `-NUM` stands for `-5` and the like. Its operands:
+`read` a path whose content is read, `list` a path whose name and size are read, `text` anything, `number`,
+`rev` a revision or path of git; `*` any number of them, `?` at most one, `text!-e` none where -e is given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?[a-zA-Z%]{0,3}")
+
+
+class RefusedError(Exception):
+    """The use of a program is not known to be read-only; the message says why, in words."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that is read-only with these options and operands.
+
+    `check` names a further check in special.py. `any_option` says that no option of the program, permitted
+    here or not, does more than read: then a wildcard may stand where a file's name could look like an option.
+    `permutes` is False for programs that take every word after the first operand as an operand, `bundles` for
+    those whose `-ab` is no `-a -b`, and `raw` says that the check takes the arguments apart by itself.
+    """
+
+    options: str = ""
+    operands: str = ""
+    check: str | None = None
+    any_option: bool = False
+    permutes: bool = True
+    bundles: bool = True
+    raw: bool = False
+
+
+@dataclass
+class Parsed:
+    """The arguments taken apart: `options` as (name, value), `operands`, `uses` as (kind, path)."""
+
+    options: list[tuple[str, str | None]] = field(default_factory=list)
+    operands: list[str] = field(default_factory=list)
+    uses: list[tuple[str, str]] = field(default_factory=list)
+
+    def has(self, *names: str) -> bool:
+        """Whether one of these options is given."""
+        return any(name in names for name, _ in self.options)
+
+    def values(self, *names: str) -> list[str]:
+        """The values given to these options."""
+        return [value for name, value in self.options if name in names and value is not None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a specification: without a value, with one, with one that may be attached, and `-5`."""
+
+    flags: frozenset[str]
+    values: dict[str, str]
+    optional: dict[str, str]
+    numbers: bool
+
+
+@cache
+def options_of(specification: str) -> Options:
+    """The options that a specification line permits."""
+    flags: set[str] = set()
+    values: dict[str, str] = {}
+    optional: dict[str, str] = {}
+    numbers = False
+    for token in specification.split():
+        if token == "-NUM":
+            numbers = True
+        elif "?" in token[2:]:
+            name, _, kind = token.rpartition("?")
+            optional[name] = kind
+        elif ":" in token:
+            name, _, kind = token.partition(":")
+            values[name] = kind
+        else:
+            flags.add(token)
+    return Options(frozenset(flags), values, optional, numbers)
+
+
+def parse(name: str, program: Program, arguments: Sequence[str]) -> Parsed:
+    """The arguments of `name` taken apart; raises RefusedError at the first that is not permitted."""
+    options = options_of(program.options)
+    parsed = Parsed()
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            parsed.operands += rest
+            break
+        if word == "-" or not word.startswith("-"):
+            parsed.operands.append(word)
+            if not program.permutes:
+                parsed.operands += rest
+                break
+        elif word.startswith("--"):
+            _long(name, options, word, rest, parsed)
+        elif not program.bundles:
+            _single(name, options, word, rest, parsed)
+        elif options.numbers and word[1:].isascii() and word[1:].isdigit():
+            parsed.options.append(("-NUM", word[1:]))
+        else:
+            _short(name, options, word, rest, parsed)
+    _operands(name, program, parsed)
+    return parsed
+
+
+def _long(name: str, options: Options, word: str, rest: list[str], parsed: Parsed) -> None:
+    option, attached, value = word.partition("=")
+    if option in options.flags and not attached:
+        parsed.options.append((option, None))
+    elif option in options.optional:
+        _value(name, option, options.optional[option], value if attached else None, parsed)
+    elif option in options.values:
+        if not attached and not rest:
+            raise RefusedError(f"{name} {option} lacks its value")
+        _value(name, option, options.values[option], value if attached else rest.pop(0), parsed)
+    else:
+        raise RefusedError(f"{name} {option} is not known to be read-only")
+
+
+def _single(name: str, options: Options, word: str, rest: list[str], parsed: Parsed) -> None:
+    """An option that stands alone, its number attached or behind it."""
+    if word in options.flags:
+        parsed.options.append((word, None))
+    elif word in options.values and rest:
+        _value(name, word, options.values[word], rest.pop(0), parsed)
+    elif word[:2] in options.values and word[2:].isdigit():
+        _value(name, word[:2], options.values[word[:2]], word[2:], parsed)
+    else:
+        raise RefusedError(f"{name} {word} is not known to be read-only")
+
+
+def _short(name: str, options: Options, word: str, rest: list[str], parsed: Parsed) -> None:
+    """A bundle such as `-la` or `-n5`."""
+    position = 1
+    while position < len(word):
+        option = "-" + word[position]
+        position += 1
+        attached = word[position:]
+        if option in options.flags:
+            parsed.options.append((option, None))
+        elif option in options.optional:
+            _value(name, option, options.optional[option], attached or None, parsed)
+            return
+        elif option in options.values:
+            if not attached and not rest:
+                raise RefusedError(f"{name} {option} lacks its value")
+            _value(name, option, options.values[option], attached or rest.pop(0), parsed)
+            return
+        else:
+            raise RefusedError(f"{name} {option} is not known to be read-only")
+
+
+def _value(name: str, option: str, kind: str, value: str | None, parsed: Parsed) -> None:
+    parsed.options.append((option, value))
+    if value is not None:
+        _use(f"{name} {option}", kind, value, parsed)
+
+
+def _use(where: str, kind: str, value: str, parsed: Parsed) -> None:
+    if kind == "number" and not _NUMBER.fullmatch(value):
+        raise RefusedError(f"{where} takes a number, not {value!r}")
+    if kind in ("read", "list", "rev"):
+        parsed.uses.append((kind, value))
+
+
+def _operands(name: str, program: Program, parsed: Parsed) -> None:
+    """Give each operand its kind; raises RefusedError where there are more than the program may have."""
+    left = list(parsed.operands)
+    for token in program.operands.split():
+        kind, skipped, names = token.partition("!")
+        if skipped and parsed.has(*names.split(",")):
+            continue
+        if kind.endswith("*"):
+            for value in left:
+                _use(name, kind[:-1], value, parsed)
+            return
+        if not left:
+            break
+        _use(name, kind.rstrip("?"), left.pop(0), parsed)
+    if left:
+        raise RefusedError(f"{name} with the operand {left[0]!r} is not known to be read-only")

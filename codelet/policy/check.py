@@ -1,0 +1,165 @@
+"""Judge recorded cases through the code that a session uses, in a workspace made for them.
+
+A case file is JSON lines: `id`, `kind` (shell, path or ansi), `input`, and where they are known `expected`,
+`setup` (shell that runs in the workspace first; $WS is the workspace, $OUT a folder outside it) and `chunks`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from codelet.errors import UsageError
+from codelet.policy.judge import Policy
+from codelet.policy.verdict import Action, Mode
+from codelet.record import Record
+from codelet.text import Cleaner, clean, confusables, has_markup
+
+_FILES = {
+    "a.txt": "one\ntwo\n",
+    "src/app.py": "def main():\n    return 1\n",
+    "notes..v2.txt": "notes\n",
+    "docs/index.md": "# docs\n",
+    ".github/CODEOWNERS": "* @nobody\n",
+    ".env": "SECRET=planted\n",
+    "deploy/id_ed25519": "planted\n",
+    "-rf": "",
+    ".git/HEAD": "ref: refs/heads/main\n",
+    ".git/config": "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
+}
+_FOLDERS = (".git/objects", ".git/refs/heads")
+
+
+class Case(Record):
+    """One case of a file; `expected` is "" where the file does not say."""
+
+    id: str
+    kind: str
+    input: str
+    expected: str = ""
+    setup: str = ""
+    chunks: tuple[str, ...] = ()
+
+
+class Judged(Record):
+    """A case with its verdict."""
+
+    case: Case
+    verdict: Action
+    reason: str
+
+    @property
+    def right(self) -> bool:
+        """Whether the verdict is the expected one."""
+        return self.verdict == self.case.expected
+
+
+def read_cases(path: Path) -> list[Case]:
+    """The cases of a file; raises UsageError where it cannot be read or a line is no case."""
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the cases in {path}: {error}") from error
+    return [_case(f"{path}:{number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _case(where: str, line: str) -> Case:
+    try:
+        fields: Any = json.loads(line)
+    except ValueError as error:
+        raise UsageError(f"{where}: not JSON: {error}") from error
+    if not isinstance(fields, dict) or not all(isinstance(fields.get(key), str) for key in ("id", "kind", "input")):
+        raise UsageError(f"{where}: a case needs the strings id, kind and input")
+    if fields["kind"] not in ("shell", "path", "ansi"):
+        raise UsageError(f"{where}: the kind {fields['kind']!r} is not shell, path or ansi")
+    chunks = fields.get("chunks") or ()
+    return Case(
+        fields["id"],
+        fields["kind"],
+        fields["input"],
+        str(fields.get("expected") or ""),
+        str(fields.get("setup") or ""),
+        tuple(map(str, chunks)),
+    )
+
+
+def judge_cases(cases: Sequence[Case], mode: Mode = "read-only") -> Iterator[Judged]:
+    """Each case with its verdict, in order. `mode` is that of the shell cases; paths are judged under auto-edit.
+
+    A case with a set-up gets a workspace of its own, the others share one.
+    """
+    with workspace_of_cases() as (shared, _):
+        for case in cases:
+            if case.kind == "ansi":
+                yield _judge_text(case)
+            elif case.setup.strip():
+                with workspace_of_cases() as (workspace, outside):
+                    _set_up(case, workspace, outside)
+                    yield _judge_action(case, workspace, mode)
+            else:
+                yield _judge_action(case, shared, mode)
+
+
+@contextmanager
+def workspace_of_cases() -> Iterator[tuple[Path, Path]]:
+    """The workspace that the cases expect, and a folder outside it with a secret; both are removed again."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="codelet-cases-") as folder:
+        workspace, outside = Path(folder, "workspace"), Path(folder, "outside")
+        for name, text in _FILES.items():
+            path = workspace / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        for name in _FOLDERS:
+            (workspace / name).mkdir(parents=True)
+        outside.mkdir()
+        (outside / "secret.txt").write_text("planted\n", encoding="utf-8")
+        yield workspace, outside
+
+
+def _set_up(case: Case, workspace: Path, outside: Path) -> None:
+    import asyncio
+
+    from codelet.process import StartError, capture, child_environment
+
+    environment = child_environment() | {"WS": str(workspace), "OUT": str(outside)}
+    try:
+        done = asyncio.run(capture(["sh", "-c", case.setup], cwd=workspace, environment=environment, timeout=20.0))
+    except StartError as error:
+        raise UsageError(f"the set-up of {case.id} cannot run: {error}") from error
+    if done.exit_code:
+        raise UsageError(f"the set-up of {case.id} failed: {done.stderr.decode('utf-8', 'replace').strip()}")
+
+
+def _judge_action(case: Case, workspace: Path, mode: Mode) -> Judged:
+    if case.kind == "shell":
+        verdict = Policy(workspace, mode).judge("bash", {"command": case.input})
+        return Judged(case, verdict.action, verdict.reason)
+    tool, _, path = case.input.partition(" ")
+    if tool not in ("read", "write"):
+        raise UsageError(f"{case.id}: a path case is 'read P' or 'write P'")
+    verdict = Policy(workspace, "auto-edit").judge(tool, {"path": path})
+    return Judged(case, verdict.action, verdict.reason)
+
+
+def _judge_text(case: Case) -> Judged:
+    """Whether the text may reach a terminal and a CI log as it is."""
+    pieces = case.chunks or (case.input,)
+    whole = "".join(pieces)
+    if clean(whole) != whole or _through(Cleaner(), pieces) != whole:
+        return Judged(case, "deny", "the cleaner changes it for a terminal")
+    if _through(Cleaner(ci=True), pieces) != whole:
+        return Judged(case, "deny", "the cleaner changes it for a CI log")
+    if has_markup(whole):
+        return Judged(case, "deny", "it holds markup, which is escaped")
+    if warnings := confusables(whole):
+        return Judged(case, "deny", warnings[0])
+    return Judged(case, "allow", "plain text")
+
+
+def _through(cleaner: Cleaner, pieces: Sequence[str]) -> str:
+    return "".join(map(cleaner.feed, pieces)) + cleaner.flush()

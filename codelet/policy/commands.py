@@ -1,0 +1,216 @@
+"""Judge the simple commands of a script one by one: what each reads, where it runs, what it would change."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from codelet.policy.arguments import Parsed, RefusedError, parse
+from codelet.policy.git_check import check_git
+from codelet.policy.paths import contained, judge_path, workspace_root
+from codelet.policy.program_table import PROGRAMS, VERSIONS
+from codelet.policy.special import CHECKS, Place
+from codelet.policy.syntax import Command, Redirect
+from codelet.policy.verdict import Tier
+from codelet.policy.wildcards import MATCH_CAP
+from codelet.policy.wildcards import matches as expand
+from codelet.policy.words import Word
+
+FOLDER_CAP = 4
+"""Folders that a command may stand in after the `cd`s before it."""
+
+_LOCALE = ("LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_NUMERIC", "LC_TIME", "LC_MESSAGES", "LANG", "LANGUAGE")
+_LOCALES = re.compile(r"C|POSIX|(?:C|en_US|en_GB)\.(?:UTF-8|utf8)|")
+_DYNAMIC_WORDS = ("echo", "printf")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found about one part: None as `reason` means that it is read-only.
+
+    `words` are the command's words where a rule may cover it: every one of them is known.
+    """
+
+    reason: str | None
+    tier: Tier = "execute"
+    words: tuple[str, ...] | None = None
+    write_to: str | None = None
+
+
+@dataclass
+class Folders:
+    """Where each shell of a script may stand: `sure` after a `cd` that must have worked, `all` otherwise."""
+
+    workspace: Path
+    sure: dict[tuple[int, ...], frozenset[str]] = field(default_factory=dict)
+    all: dict[tuple[int, ...], frozenset[str]] = field(default_factory=dict)
+
+    def of(self, part: Command | Redirect) -> frozenset[str]:
+        """The folders that the part may run in."""
+        for length in range(len(part.scope), -1, -1):
+            scope = part.scope[:length]
+            if scope in self.all:
+                if part.after != "&&":
+                    self.sure[scope] = self.all[scope]
+                return self.sure[scope]
+        root = frozenset((workspace_root(self.workspace),))
+        self.sure[()] = self.all[()] = root
+        return root
+
+    def change(self, part: Command, folders: frozenset[str]) -> None:
+        """Note a `cd` of this part into one of `folders`."""
+        before = self.of(part)
+        self.all[part.scope] = before | folders
+        self.sure[part.scope] = folders if part.after != "||" else before | folders
+
+
+def judge_command(command: Command, folders: Folders) -> Finding:
+    """What one simple command does."""
+    words = command.words
+    for name, value in command.assignments:
+        known = value is not None and not value.dynamic and _LOCALES.fullmatch(value.text)
+        if name not in _LOCALE or not known or not words:
+            return Finding(f"it sets the variable {name}")
+    if not words:
+        return Finding(None, "read")
+    name = words[0].text
+    if words[0].dynamic or words[0].glob is not None:
+        return Finding("the program's name is known only at run time")
+    plain = None if any(word.dynamic for word in words) else tuple(word.text for word in words)
+    try:
+        if any(word.dynamic for word in words[1:]):
+            _refuse_dynamic(name, words)
+        if name == "cd":
+            _change_folder(command, folders)
+        else:
+            for cwd in folders.of(command):
+                _judge_in(name, words, cwd, folders.workspace)
+    except RefusedError as refused:
+        return Finding(str(refused), words=plain if not command.assignments else None)
+    return Finding(None, "read", words=plain)
+
+
+def _refuse_dynamic(name: str, words: Sequence[Word]) -> None:
+    if name not in _DYNAMIC_WORDS or (name == "printf" and words[1].dynamic):
+        raise RefusedError(f"{name} gets words known only at run time")
+
+
+def _judge_in(name: str, words: Sequence[Word], cwd: str, workspace: Path) -> None:
+    """Raise RefusedError unless the command is read-only when it runs in `cwd`."""
+    place = Place(cwd, workspace_root(workspace))
+    if len(words) == 2 and (name, words[1].text) in VERSIONS:
+        _refuse_own_program(name, place)
+        return
+    program = PROGRAMS.get(name)
+    if program is None and name != "git":
+        raise RefusedError(f"{name} is not known to be read-only")
+    arguments = list(_expanded(name, words[1:], place, any_option=program is not None and program.any_option))
+    _refuse_own_program(name, place)
+    if program is None:
+        parsed = check_git(arguments, place)
+    else:
+        parsed = Parsed() if program.raw else parse(name, program, arguments)
+        if program.check:
+            CHECKS[program.check](arguments, parsed, place)
+    uses = dict.fromkeys(parsed.uses)
+    if len(uses) > MATCH_CAP:
+        raise RefusedError(f"{name} reads more than {MATCH_CAP} files")
+    for kind, text in uses:
+        _refuse_path(kind, text, cwd, workspace)
+
+
+def _refuse_path(kind: str, text: str, cwd: str, workspace: Path) -> None:
+    if text == "-" or text in ("/dev/null", "/dev/stdin"):
+        return
+    found = judge_path(text, "list" if kind == "list" else "read", workspace, cwd, shell=True)
+    if kind == "rev" and found.action == "deny" and "\0" not in text:
+        return
+    if found.action != "allow":
+        raise RefusedError(found.reason)
+
+
+def _expanded(name: str, words: Sequence[Word], place: Place, *, any_option: bool) -> Iterator[str]:
+    """The words with their wildcards expanded as bash would, each match checked."""
+    operands_only = False
+    for word in words:
+        operands_only = operands_only or word.text == "--"
+        if word.glob is None:
+            yield word.text
+            continue
+        matches = expand(word, place)
+        if not matches:
+            yield word.text
+            continue
+        if word.glob[0] in "*?[" and not any_option and not operands_only:
+            raise RefusedError(f"{name} {word.raw}: a file's name may look like an option; write ./{word.raw}")
+        if any(match.startswith("-") for match in matches):
+            raise RefusedError(f"{word.raw} stands for a file whose name looks like an option")
+        yield from matches
+
+
+def _change_folder(command: Command, folders: Folders) -> None:
+    """Follow a `cd`; raises RefusedError where it is not certain where it leads."""
+    words = [word.text for word in command.words[1:]]
+    if words[:1] == ["--"]:
+        words.pop(0)
+    if len(words) != 1 or words[0].startswith("-") or not words[0] or command.words[-1].glob:
+        raise RefusedError("cd to a place that is not certain")
+    if os.environ.get("CDPATH") and not words[0].startswith(("/", ".")):
+        raise RefusedError("cd with CDPATH set")
+    reached = set()
+    for cwd in folders.of(command):
+        spelled = words[0] if words[0].startswith("/") else f"{cwd}/{words[0]}"
+        target = os.path.realpath(spelled)
+        # Through a link, `cd ..` afterwards would lead elsewhere for bash than for the kernel.
+        if target != os.path.normpath(spelled):
+            raise RefusedError(f"cd {words[0]} goes through a link")
+        if not contained(target, workspace_root(folders.workspace)):
+            raise RefusedError(f"cd {words[0]} leaves the workspace")
+        if not Path(target).is_dir():
+            raise RefusedError(f"there is no folder {words[0]}")
+        reached.add(target)
+    if len(reached) > FOLDER_CAP:
+        raise RefusedError("too many folders to follow")
+    folders.change(command, frozenset(reached))
+
+
+def judge_redirect(redirect: Redirect, folders: Folders) -> Finding:
+    """What a redirection reads or writes."""
+    target = redirect.target.text
+    if re.match(r"/dev/(?:tcp|udp)/", target):
+        return Finding("it opens a network connection")
+    if redirect.access == "write":
+        return Finding(f"it writes to {target}", "write", write_to=target)
+    try:
+        for cwd in folders.of(redirect):
+            _refuse_path("read", target, cwd, folders.workspace)
+    except RefusedError as refused:
+        return Finding(str(refused))
+    return Finding(None, "read")
+
+
+_BUILTINS = frozenset(("cd", "echo", "printf", "test", "true", "false", ":", "type", "command", "pwd", "exit"))
+
+
+def _refuse_own_program(name: str, place: Place) -> None:
+    """Raise RefusedError where the shell would take the program from the workspace."""
+    if name in _BUILTINS:
+        return
+    found = _found_program(name, os.environ.get("PATH", ""))
+    if found is None:
+        return
+    if not found.startswith("/") or contained(os.path.realpath(found), place.root) or contained(found, place.root):
+        raise RefusedError(f"{name} is a program of the workspace")
+
+
+@lru_cache(maxsize=256)
+def _found_program(name: str, search: str) -> str | None:
+    for folder in search.split(os.pathsep):
+        candidate = f"{folder}/{name}" if folder else name
+        if not folder.startswith("/") or os.access(candidate, os.X_OK):
+            return candidate
+    return None

@@ -1,0 +1,213 @@
+"""Judge a git command: its options by the table, its repository by where the command runs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+from codelet.policy import names
+from codelet.policy.arguments import Parsed, RefusedError, parse
+from codelet.policy.git_table import CONFIG_SECTIONS, GIT, GIT_VARIABLES, PLAIN_OPTIONS, STASH_LISTS
+from codelet.policy.paths import contained
+from codelet.policy.repository import find_repository
+from codelet.policy.special import Place
+
+_INDEX_CAP = 32 * 1024 * 1024
+
+
+def split_git(words: Sequence[str]) -> tuple[int, str | None]:
+    """The index of the git command in the words after `git`, and its name; None where there is none."""
+    index = 0
+    while index < len(words) and words[index] in PLAIN_OPTIONS:
+        index += 1
+    return index, (words[index] if index < len(words) else None)
+
+
+def check_git(words: Sequence[str], place: Place) -> Parsed:
+    """The paths that `git WORDS` reads in the workspace's own repository; raises RefusedError where it does more."""
+    parsed = permitted_git(words, place)
+    _refuse_other_repository(place)
+    _paths(parsed)
+    return parsed
+
+
+def permitted_git(words: Sequence[str], place: Place) -> Parsed:
+    """The arguments of a git command that only reads; raises RefusedError where it is none."""
+    index, name = split_git(words)
+    if name in ("--version", "-v") and len(words) == index + 1:
+        return Parsed()
+    program = GIT.get(name or "")
+    if name is None or program is None:
+        raise RefusedError(f"git {name or ''} is not known to be read-only".replace("  ", " "))
+    parsed = parse(f"git {name}", program, words[index + 1 :])
+    if name in ("stash", "worktree") and words[index + 1 : index + 2] != parsed.operands[:1]:
+        # `git stash -p list` is `git stash push -p list`: the subcommand must come first.
+        raise RefusedError(f"git {name} without its subcommand in front")
+    if program.check:
+        _CHECKS[program.check](parsed, place)
+    return parsed
+
+
+def _paths(parsed: Parsed) -> None:
+    """Turn revisions and paths into the paths they may name: `HEAD:.env` and `:(top).env` both read .env."""
+    found = []
+    for kind, text in parsed.uses:
+        if kind != "rev":
+            found.append((kind, text))
+            continue
+        found.append(("rev", text))
+        if ":" in text:
+            path = re.sub(r"^:\([^)]*\)|^:[!^/]*", "", text) if text.startswith(":") else text.partition(":")[2]
+            found.append(("rev", path or "."))
+    for value in parsed.values("-L"):
+        path = re.sub(r"^(?:/(?:\\.|[^/])*/|:[^:]*|[^:]*)(?:,(?:/(?:\\.|[^/])*/|[^:]*))?:?", "", value)
+        if path:
+            found.append(("rev", path))
+    parsed.uses[:] = found
+
+
+def _format(parsed: Parsed, _: Place) -> None:
+    """Signature fields make git run the signature program; a named format may hide one."""
+    for value in parsed.values("--format", "--pretty"):
+        if re.search(r"%G|signature|%\([^)]*gpg", value):
+            raise RefusedError("a format with %G runs the signature program")
+        if "%" not in value and value not in _FORMATS:
+            raise RefusedError(f"the format {value!r} is defined by the repository")
+
+
+_FORMATS = ("oneline", "short", "medium", "full", "fuller", "reference", "email", "raw", "mboxrd", "")
+
+
+def _listing(parsed: Parsed, place: Place) -> None:
+    """`git branch` and `git tag` list; with a bare name they create."""
+    _format_of_references(parsed)
+    lists = ("-l", "--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
+    if parsed.operands and not parsed.has(*lists):
+        raise RefusedError("git branch and git tag with a name create it")
+    # `--contains` and the like take the next word as a commit, whatever it is.
+    parsed.uses[:] = []
+
+
+def _format_of_references(parsed: Parsed) -> None:
+    for value in parsed.values("--format", "--sort"):
+        if re.search(r"signature|%G", value):
+            raise RefusedError("a format with a signature runs the signature program")
+
+
+def _for_each(parsed: Parsed, _: Place) -> None:
+    _format_of_references(parsed)
+
+
+def _cat_file(parsed: Parsed, _: Place) -> None:
+    types = ("blob", "tree", "commit", "tag")
+    if parsed.has("-t", "-s", "-e", "-p"):
+        if len(parsed.operands) != 1:
+            raise RefusedError("git cat-file takes one object")
+        parsed.uses.append(("rev", parsed.operands[0]))
+    elif len(parsed.operands) != 2 or parsed.operands[0] not in types:
+        raise RefusedError("git cat-file takes a type and an object")
+
+
+def _stash(parsed: Parsed, place: Place) -> None:
+    if not parsed.operands or parsed.operands[0] not in STASH_LISTS:
+        raise RefusedError("git stash changes the tree")
+    _format(parsed, place)
+
+
+def _reflog(parsed: Parsed, place: Place) -> None:
+    if parsed.operands and parsed.operands[0] in ("expire", "delete", "drop", "write"):
+        raise RefusedError(f"git reflog {parsed.operands[0]} writes")
+    _format(parsed, place)
+
+
+def _remote(parsed: Parsed, _: Place) -> None:
+    if parsed.operands and (parsed.operands[0] != "get-url" or len(parsed.operands) != 2):
+        raise RefusedError(f"git remote {parsed.operands[0]} writes or reaches the network")
+
+
+def _worktree(parsed: Parsed, _: Place) -> None:
+    if parsed.operands != ["list"]:
+        raise RefusedError("git worktree writes")
+
+
+def _config(parsed: Parsed, _: Place) -> None:
+    if len(parsed.operands) != 1:
+        raise RefusedError("git config writes, or shows credentials")
+    if not parsed.operands[0].lower().startswith(CONFIG_SECTIONS):
+        raise RefusedError(f"{parsed.operands[0]} may hold credentials")
+
+
+def _var(parsed: Parsed, _: Place) -> None:
+    if parsed.operands and parsed.operands[0] not in GIT_VARIABLES:
+        raise RefusedError("git var of this name is not known to be read-only")
+
+
+def _grep(parsed: Parsed, place: Place) -> None:
+    """`git grep` reads every tracked file, so the index must not name a secret one."""
+    repository = find_repository(place.cwd)
+    git_folder = repository.git_folder if repository else ""
+    given = parsed.operands if parsed.has("-e") else parsed.operands[1:]
+    if any(not Path(place.cwd, path).exists() for path in given):
+        raise RefusedError("git grep in an old revision, whose files are not known")
+    index = f"{git_folder}/index"
+    if not git_folder or any(Path(git_folder).glob("sharedindex.*")):
+        raise RefusedError("git grep where the index cannot be looked at")
+    if not Path(index).exists():
+        return
+    facts = os.lstat(index)
+    if facts.st_size > _INDEX_CAP:
+        raise RefusedError("git grep over too large an index to look for secrets first")
+    secret = _secret_in_index(index, facts.st_mtime_ns, facts.st_size)
+    if secret:
+        raise RefusedError(f"git grep reaches {secret}")
+
+
+@cache
+def _secret_in_index(index: str, _changed: int, _size: int) -> str | None:
+    """The first tracked path with a secret's name; the time and size make the cache forget an old index."""
+    content = Path(index).read_bytes()
+    if content[:4] != b"DIRC" or content[7:8] not in (b"\2", b"\3"):
+        return "an index of a form that is not read here"
+    for found in re.finditer(rb"[\x20-\x7e\x80-\xff]{2,4096}(?=\x00)", content):
+        path = found.group().decode("utf-8", "replace")
+        if names.secret(path):
+            return path
+    return None
+
+
+_CHECKS: dict[str, Callable[[Parsed, Place], None]] = {
+    "cat-file": _cat_file,
+    "config": _config,
+    "format": _format,
+    "grep": _grep,
+    "listing": _listing,
+    "reflog": _reflog,
+    "remote": _remote,
+    "stash": _stash,
+    "var": _var,
+    "worktree": _worktree,
+    "references": _for_each,
+}
+
+
+def _refuse_other_repository(place: Place) -> None:
+    """Only the workspace's own repository is read: one inside it came with the files, as may its settings."""
+    folder = place.cwd
+    while True:
+        if all(Path(folder, name).exists() for name in ("HEAD", "objects", "refs")):
+            raise RefusedError(f"{folder} is a bare repository among the files")
+        if os.path.lexists(f"{folder}/.git") or folder in ("/", place.root):
+            break
+        folder = folder.rpartition("/")[0] or "/"
+    if folder != place.root and contained(folder, place.root):
+        raise RefusedError(f"{folder} holds another repository")
+    repository = find_repository(place.cwd)
+    if repository is None:
+        return
+    if repository.redirects:
+        raise RefusedError("the repository's configuration takes its files from elsewhere")
+    if any(re.fullmatch(r"[\w.@ -]+", name) is None for name in repository.filters):
+        raise RefusedError("the repository's configuration names a filter in an unusual way")

@@ -1,0 +1,134 @@
+"""Rewrite an allowed command before it runs: git keeps off the repository's code, searches off secrets.
+
+A plain `git status` runs what the repository's configuration names. What git cannot be told in the
+environment is put into the command itself, at each read-only git command; a search through a tree gets
+the names of secret files as exceptions. The rest of the command stays as it was, byte for byte.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from codelet.policy import names
+from codelet.policy.arguments import RefusedError
+from codelet.policy.commands import Folders, judge_command
+from codelet.policy.git_check import permitted_git, split_git
+from codelet.policy.git_table import STASH_LISTS
+from codelet.policy.paths import workspace_root
+from codelet.policy.repository import find_repository
+from codelet.policy.shell import read_script
+from codelet.policy.special import Place
+from codelet.policy.syntax import Command, Obstacle
+
+GIT_ENVIRONMENT = {
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+
+GIT_OPTIONS = ("--no-optional-locks", "--no-pager")
+
+GIT_CONFIGURATION = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "safe.bareRepository": "explicit",
+    "log.showSignature": "false",
+    "log.diffMerges": "separate",
+    "gpg.program": "false",
+    "gpg.openpgp.program": "false",
+    "gpg.ssh.program": "false",
+    "gpg.x509.program": "false",
+    "diff.submodule": "short",
+    "diff.ignoreSubmodules": "all",
+    "status.submoduleSummary": "false",
+    "submodule.recurse": "false",
+    "blame.ignoreRevsFile": "",
+}
+"""Each stops one way in which a repository's configuration makes git run or read something."""
+
+_NO_PROGRAMS = ("--no-ext-diff", "--no-textconv")
+GIT_COMMAND_OPTIONS: dict[str, tuple[str, ...]] = {
+    "diff": (*_NO_PROGRAMS, "--ignore-submodules=all"),
+    "log": _NO_PROGRAMS,
+    "show": _NO_PROGRAMS,
+    "status": ("--ignore-submodules=all",),
+    "blame": ("--no-textconv",),
+    "grep": ("--no-textconv",),
+}
+
+
+def prepare_command(command: str, workspace: Path) -> str:
+    """`command` as it is to run, also where a person or a rule allowed it; itself where nothing needs to change."""
+    script = read_script(command)
+    if any(isinstance(part, Obstacle) and "pars" in part.reason for part in script.parts):
+        return command
+    folders = Folders(workspace)
+    edits: list[tuple[int, str]] = []
+    for part in script.commands:
+        here = folders.of(part)
+        judge_command(part, folders)  # follows a `cd`
+        if part.words:
+            edits += _edits(part, here, workspace_root(workspace))
+    source = command.encode("utf-8", "surrogateescape" if command.isascii() else "replace")
+    for offset, text in sorted(edits, reverse=True):
+        source = source[:offset] + text.encode() + source[offset:]
+    return source.decode("utf-8") if edits else command
+
+
+def _edits(command: Command, folders: frozenset[str], root: str) -> list[tuple[int, str]]:
+    """What to insert, and at which byte."""
+    words = [word.text for word in command.words]
+    if words[0] == "git":
+        try:
+            permitted_git(words[1:], Place(min(folders), root))
+        except RefusedError:
+            return []
+        return _git_edits(command, words, folders)
+    bundled = "".join(word[1:] for word in words if word.startswith("-") and not word.startswith("--"))
+    recursive = set("rR") & set(bundled) or {"--recursive", "--dereference-recursive"} & set(words)
+    if words[0] in ("grep", "egrep", "fgrep") and recursive:
+        return [_at_options(command, words, search_exceptions("grep"))]
+    if words[0] == "rg" and "--files" not in words:
+        return [_at_options(command, words, search_exceptions("rg"))]
+    return []
+
+
+def _at_options(command: Command, words: Sequence[str], options: Sequence[str]) -> tuple[int, str]:
+    """The options behind all others, so that they win; before a `--`."""
+    end = words.index("--") - 1 if "--" in words else len(words) - 1
+    return command.words[end].end, "".join(f" {shlex.quote(option)}" for option in options)
+
+
+def search_exceptions(program: str) -> list[str]:
+    """The options that keep a recursive grep or rg from files with secrets."""
+    if program == "rg":
+        folders = [f"--iglob=!**/{folder}/**" for folder in (*names.SECRET_FOLDERS, ".git")]
+        return [f"--iglob=!{pattern}" for pattern in names.SECRET_FILES] + folders
+    folders = [f"--exclude-dir={folder}" for folder in (*names.SECRET_FOLDERS, ".git")]
+    return [f"--exclude={pattern}" for pattern in names.SECRET_FILES] + folders
+
+
+def _git_edits(command: Command, words: Sequence[str], folders: frozenset[str]) -> list[tuple[int, str]]:
+    index, name = split_git(words[1:])
+    settings = dict(GIT_CONFIGURATION)
+    for folder in folders:
+        repository = find_repository(folder)
+        for one in repository.filters if repository else ():
+            settings |= {f"filter.{one}.{key}": "" for key in ("clean", "smudge", "process")}
+            settings[f"filter.{one}.required"] = "false"
+    options = [*GIT_OPTIONS, *(part for key, value in settings.items() for part in ("-c", f"{key}={value}"))]
+    environment = " ".join(f"{key}={value}" for key, value in GIT_ENVIRONMENT.items())
+    git = command.words[0]
+    edits = [(git.start, environment + " "), (git.end, "".join(f" {shlex.quote(one)}" for one in options))]
+    at = index + 1
+    following = words[at + 1] if len(words) > at + 1 else ""
+    if (name == "stash" and following in STASH_LISTS) or (name == "reflog" and following == "show"):
+        edits.append((command.words[at + 1].end, " " + " ".join(_NO_PROGRAMS)))
+    elif name == "reflog" and following not in ("list", "exists"):
+        edits.append((command.words[at].end, " show " + " ".join(_NO_PROGRAMS)))
+    elif name in GIT_COMMAND_OPTIONS:
+        edits.append((command.words[at].end, " " + " ".join(GIT_COMMAND_OPTIONS[name])))
+    return edits

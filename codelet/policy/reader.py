@@ -1,0 +1,262 @@
+"""Read the words, assignments and redirections of one simple command from the syntax tree."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Literal
+
+from codelet.policy.syntax import Command, Obstacle, Redirect, Script
+from codelet.policy.words import UnclearError, Word, decode
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+DEPTH_CAP = 24
+WORD_CAP = 300
+"""Words of one command that are looked at."""
+
+_TEXT_VARIABLES = (
+    "?",
+    "#",
+    "$",
+    "PWD",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "TERM",
+    "HOSTNAME",
+    "PATH",
+    "EDITOR",
+)
+_EXPANSIONS = ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion")
+_WORDS = (
+    "word", "string", "raw_string", "concatenation", "number", "simple_expansion", "expansion",
+    "command_substitution",
+)  # fmt: skip
+_OPERATORS = (";", "&&", "||", "|", "|&", "\n", "!", "(", ")", "{", "}")
+BLOCKS = {
+    "function_definition": "it defines a function",
+    "if_statement": "it branches",
+    "for_statement": "it loops",
+    "c_style_for_statement": "it loops",
+    "while_statement": "it loops",
+    "case_statement": "it branches",
+    "declaration_command": "it sets variables",
+    "unset_command": "it changes variables",
+    "variable_assignment": "it sets a variable",
+    "variable_assignments": "it sets variables",
+    "heredoc_redirect": "it has a here-document",
+    "herestring_redirect": "it has a here-string",
+    "process_substitution": "it has a process substitution",
+    "arithmetic_expansion": "it has an arithmetic expansion",
+    "ERROR": "it cannot be parsed",
+}
+
+
+class WordReader:
+    """The lower half of a walk over a syntax tree; `read` is the upper half (see shell.py)."""
+
+    def __init__(self, source: bytes, script: Script) -> None:
+        self.source = source
+        self.script = script
+        self.spans: dict[int, tuple[int, str | None]] = {}
+        self.next_scope = 0
+        self.operator = ";"
+
+    def read(self, node: Node, scope: tuple[int, ...] = (), depth: int = 0) -> None:
+        """Read one statement, or a node that holds statements."""
+        raise NotImplementedError
+
+    def obstacle(self, reason: str) -> None:
+        """Note a part that is not understood."""
+        self.script.parts.append(Obstacle(reason))
+
+    def text_of(self, node: Node) -> str:
+        """The source of a node."""
+        return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+    def inside(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
+        """Find the commands in a part that is not understood: what is critical there counts all the same."""
+        for child in node.named_children:
+            if child.type in _WORDS and child.child_count == 0:
+                continue
+            if child.type in (
+                "command",
+                "redirected_statement",
+                "list",
+                "pipeline",
+                "subshell",
+                "file_redirect",
+            ):
+                if child.type == "file_redirect":
+                    self._redirect(child, scope, depth)
+                else:
+                    self.read(child, scope, depth + 1)
+            elif depth < DEPTH_CAP:
+                self.inside(child, scope, depth + 1)
+
+    def gap(self, end: int, child: Node) -> str:
+        """What stands between the end of the node before and `child`; it must be blank."""
+        gap = self.source[end : child.start_byte].decode("utf-8", "replace")
+        if gap.strip(" \t\n"):
+            self.obstacle("it has text that the parser passed over")
+        return gap
+
+    def token(self, node: Node) -> None:
+        """Take an operator; one that is not on the list is noted."""
+        token = self.text_of(node).strip(" \t")
+        if node.type == "&":
+            self.obstacle("it leaves a process in the background")
+        elif node.type not in _OPERATORS:
+            self.obstacle(f"it has the sign {token!r}")
+        if node.type in ("&&", "||"):
+            self.operator = node.type
+        elif node.type in (";", "\n"):
+            self.operator = ";"
+
+    def command(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
+        """A simple command: assignments, the program's name, its arguments."""
+        after = self.operator
+        words: list[Word] = []
+        assignments: list[tuple[str, Word | None]] = []
+        end = node.start_byte
+        children = node.children
+        if len(children) > WORD_CAP:
+            self.obstacle(f"it has a command of more than {WORD_CAP} words")
+        for child in children[:WORD_CAP]:
+            gap = self.gap(end, child)
+            if "\n" in gap or (not gap and words and child.type != "file_redirect"):
+                self.obstacle("it cannot be parsed")
+            end = child.end_byte
+            kind = child.type
+            if kind == "variable_assignment":
+                assignments.append(self._assignment(child, scope, depth))
+            elif kind == "file_redirect":
+                self._redirect(child, scope, depth)
+            elif kind == "command_name" or kind in _WORDS:
+                word = self._word(child, scope, depth)
+                if word is not None:
+                    words.append(word)
+            else:
+                self.obstacle(BLOCKS.get(kind, f"it has the sign {self.text_of(child)!r}"))
+                self.inside(child, scope, depth)
+        self.script.parts.append(Command(tuple(words), tuple(assignments), after, scope))
+        self.operator = after
+
+    def _assignment(self, node: Node, scope: tuple[int, ...], depth: int) -> tuple[str, Word | None]:
+        if node.child_count < 2:
+            self.obstacle("it cannot be parsed")
+            return self.text_of(node), None
+        name, equals, *value = node.children
+        if name.type != "variable_name" or equals.type != "=" or len(value) != 1 or value[0].type not in _WORDS:
+            self.inside(node, scope, depth)
+            return self.text_of(name), None
+        return self.text_of(name), self._word(value[0], scope, depth)
+
+    def _word(self, node: Node, scope: tuple[int, ...], depth: int) -> Word | None:
+        """The decoded word, or None after noting why it is not understood."""
+        if node.child_count:
+            self._expansions(node, scope, depth)
+        raw = self.text_of(node)
+        start = node.start_byte
+        # An expansion's node takes in the blanks in front of it.
+        blank = len(raw) - len(raw.lstrip(" \t")) if raw[:1] in " \t" else 0
+        try:
+            return decode(raw[blank:], start + blank, node.end_byte, self.spans)
+        except UnclearError as reason:
+            self.obstacle(f"it has {reason}")
+            return Word(raw, raw, start, node.end_byte, dynamic=True, splits=True)
+
+    def _expansions(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
+        """Note where the expansions of a word are, and read the commands in them."""
+        kind = node.type
+        if kind in _EXPANSIONS:
+            raw = self.text_of(node)
+            start = node.start_byte + len(raw) - len(raw.lstrip(" \t\n"))
+            self.spans[start] = (node.end_byte, self._value(node, raw.strip(), scope, depth))
+            return
+        if kind in ("process_substitution", "ansi_c_string", "translated_string", "extglob_pattern", "ERROR"):
+            self.obstacle(BLOCKS.get(kind, "it has a special quote or pattern"))
+            self.inside(node, scope, depth)
+            return
+        for child in node.children:
+            if child.child_count or child.type in _EXPANSIONS:
+                self._expansions(child, scope, depth + 1)
+
+    def _value(self, node: Node, raw: str, scope: tuple[int, ...], depth: int) -> str | None:
+        """The value of an expansion where it is known; notes what makes it unsafe."""
+        if node.type == "command_substitution":
+            self._substitution(node, raw, scope, depth)
+            return None
+        name = re.fullmatch(r"\$(?:\{(\w+)\}|(\w+|[?#$]))", raw)
+        variable = (name[1] or name[2]) if name else None
+        if variable == "HOME" and os.environ.get("HOME"):
+            return os.environ["HOME"]
+        if variable not in _TEXT_VARIABLES:
+            self.obstacle("it expands a variable" if node.type != "arithmetic_expansion" else "it computes")
+            self.inside(node, scope, depth)
+        return None
+
+    def _substitution(self, node: Node, raw: str, scope: tuple[int, ...], depth: int) -> None:
+        if raw.startswith("`") and "\\" in raw:
+            self.obstacle("it has a backslash inside backticks")
+        outer = self.operator
+        self.operator = "||"
+        self.next_scope += 1
+        inner = (*scope, self.next_scope)
+        children = node.children
+        if len(children) < 3 or children[-1].type not in (")", "`"):
+            self.obstacle("it cannot be parsed")
+        for child in children:
+            if child.type == "file_redirect":
+                self._redirect(child, inner, depth)
+            elif child.is_named:
+                self.read(child, inner, depth + 1)
+                self.operator = ";"
+            elif child is not children[0] and child is not children[-1]:
+                self.token(child)
+        self.operator = outer
+
+    def redirected(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
+        """A statement with redirections behind it."""
+        after = self.operator
+        end = node.start_byte
+        for child in node.children:
+            self.gap(end, child)
+            end = child.end_byte
+            if child.type == "file_redirect":
+                self.operator = after
+                self._redirect(child, scope, depth)
+            elif child.type in ("heredoc_redirect", "herestring_redirect"):
+                self.obstacle(BLOCKS[child.type])
+                self.inside(child, scope, depth)
+            else:
+                self.read(child, scope, depth + 1)
+                if child.type == "list" and child.child_count > 1:
+                    # The parser hangs a redirection on the whole list; bash on its last command.
+                    after = child.children[-2].type
+
+    def _redirect(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
+        """A redirection: to and from /dev/null and between descriptors it is nothing."""
+        children = node.children
+        if children and children[0].type == "file_descriptor":
+            children = children[1:]
+        if not children:
+            self.obstacle("it cannot be parsed")
+            return
+        operator, *targets = children
+        if operator.type in (">&", "<&") and len(targets) == 1 and self.text_of(targets[0]).isdigit():
+            return
+        if operator.type in (">&-", "<&-") and not targets:
+            return
+        if len(targets) != 1 or operator.type not in (">", ">>", ">|", "&>", "&>>", ">&", "<"):
+            self.obstacle("it has an unusual redirection")
+        for target in targets:
+            word = self._word(target, scope, depth)
+            if word is None or word.dynamic or word.glob is not None:
+                self.obstacle("it redirects to a place known only at run time")
+            elif word.text != "/dev/null":
+                access: Literal["read", "write"] = "read" if operator.type == "<" else "write"
+                self.script.parts.append(Redirect(word, access, self.operator, scope))

@@ -1,0 +1,263 @@
+"""Checks for programs whose options alone do not say what they do: those with a language of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from codelet.policy import names
+from codelet.policy.arguments import Parsed, RefusedError
+from codelet.policy.paths import contained
+
+WALK_CAP = 20_000
+"""Files that a recursive search is checked for secrets, before the check gives up and asks."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a command runs: the current folder and the workspace's root, both resolved."""
+
+    cwd: str
+    root: str
+
+
+Check = Callable[[Sequence[str], Parsed, Place], None]
+
+
+def _find(words: Sequence[str], parsed: Parsed, _: Place) -> None:
+    """`find PATH… TESTS`: every word must be a test without effect."""
+    rest = list(words)
+    if rest[:1] == ["-P"]:
+        rest.pop(0)
+    while rest and not rest[0].startswith(("-", "(", "!", ",")):
+        parsed.uses.append(("list", rest.pop(0)))
+    while rest:
+        word = rest.pop(0)
+        kind = _FIND_TESTS.get(word)
+        if kind is None:
+            raise RefusedError(f"find {word} is not known to be read-only")
+        if kind == "":
+            continue
+        if not rest:
+            raise RefusedError(f"find {word} lacks its value")
+        value = rest.pop(0)
+        if kind == "list":
+            parsed.uses.append(("list", value))
+
+
+_FIND_TESTS: dict[str, str] = dict.fromkeys(
+    ["(", ")", "!", ",", "-not", "-a", "-and", "-o", "-or", "-true", "-false", "-print", "-print0", "-ls",
+     "-prune", "-quit", "-depth", "-d", "-mount", "-xdev", "-empty", "-nouser", "-nogroup", "-readable",
+     "-writable", "-executable", "-daystart", "-noleaf", "-nowarn", "-warn", "-ignore_readdir_race"],
+    "",
+)  # fmt: skip
+_FIND_TESTS |= dict.fromkeys(
+    ["-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-regextype",
+     "-lname", "-ilname", "-type", "-xtype", "-size", "-mtime", "-mmin", "-atime", "-amin", "-ctime",
+     "-cmin", "-used", "-perm", "-user", "-group", "-uid", "-gid", "-links", "-inum", "-maxdepth",
+     "-mindepth", "-fstype", "-printf"],
+    "text",
+)  # fmt: skip
+_FIND_TESTS |= dict.fromkeys(("-newer", "-anewer", "-cnewer", "-samefile"), "list")
+
+_FILE_TESTS = frozenset(("-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h", "-p", "-S", "-b", "-c", "-O", "-G"))
+_TEXT_TESTS = frozenset(("=", "==", "!=", "<", ">"))
+_NUMBER_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
+
+
+def _test(words: Sequence[str], parsed: Parsed, place: Place) -> None:
+    """`test …`: the shapes that evaluate nothing; `-v` and the like run what a subscript holds."""
+    rest = list(words)
+    if {"-v", "-R"} & set(rest):
+        raise RefusedError("test -v evaluates the subscript in a name")
+    while rest[:1] == ["!"]:
+        rest.pop(0)
+    for joint in ("-a", "-o"):
+        if joint in rest[1:-1] and len(rest) > 3:
+            at = rest.index(joint, 1)
+            _test(rest[:at], parsed, place)
+            _test(rest[at + 1 :], parsed, place)
+            return
+    if len(rest) < 2:
+        return
+    if len(rest) == 2 and rest[0] in ("-z", "-n"):
+        return
+    if len(rest) == 2 and rest[0] in _FILE_TESTS:
+        parsed.uses.append(("list", rest[1]))
+    elif len(rest) == 3 and rest[1] in ("-nt", "-ot", "-ef"):
+        parsed.uses += [("list", rest[0]), ("list", rest[2])]
+    elif len(rest) == 3 and rest[1] in _NUMBER_TESTS:
+        if not all(re.fullmatch(r"\s*[+-]?\d+\s*", side) for side in (rest[0], rest[2])):
+            raise RefusedError("test compares numbers that are not plain")
+    elif not (len(rest) == 3 and rest[1] in _TEXT_TESTS):
+        raise RefusedError("this test is not known to be read-only")
+
+
+_SED_REGEX = r"/(?:[^/\\\n]|\\[^\n])*/[IM]*"
+_SED_ADDRESS = rf"(?:\d+(?:~\d+)?|\$|{_SED_REGEX})"
+_SED_RANGE = rf"(?:{_SED_ADDRESS}(?:\s*,\s*(?:{_SED_ADDRESS}|[+~]\d+))?)?\s*!?\s*"
+_SED_SUBSTITUTE = "|".join(
+    rf"s{mark}(?:[^{mark}\\\n]|\\[^\n])*{mark}(?:[^{mark}\\\n]|\\[^\n])*{mark}[gpiI0-9]*"
+    for mark in ("/", r"\|", "#", ",", ":", "@")
+)
+_SED_COMMAND = rf"{_SED_RANGE}(?:[pdq=lD]|[qQ]\d*|{_SED_SUBSTITUTE})"
+
+
+def _sed(_: Sequence[str], parsed: Parsed, __: Place) -> None:
+    """A sed script of the commands that only print: p, d, q, =, l and s without its w and e."""
+    scripts = parsed.values("-e", "--expression") or parsed.operands[:1]
+    if not scripts:
+        raise RefusedError("sed without a script")
+    for script in scripts:
+        if len(script) > 2_000 or not re.fullmatch(rf"\s*(?:{_SED_COMMAND}\s*(?:;\s*|$))+", script):
+            raise RefusedError("this sed script is not known to be read-only")
+
+
+_AWK_UNSAFE = re.compile(
+    r"[|>@`]|\b(?:system|getline|close|fflush|ENVIRON|PROCINFO|ARGV|ARGC|SYMTAB|FUNCTAB|include|load|namespace)\b"
+)
+
+
+def _awk(_: Sequence[str], parsed: Parsed, __: Place) -> None:
+    """An awk program without a way to run, write or read anything but its input."""
+    if not parsed.operands:
+        raise RefusedError("awk without a program")
+    program = parsed.operands[0].replace("||", "  ")
+    pattern, brace, action = program.partition("{")
+    if not set('"/') & set(pattern):
+        # Outside of an action `>` compares; inside, it may write.
+        program = pattern.replace(">", " ") + brace + action
+    if _AWK_UNSAFE.search(program) or "\\\n" in program:
+        raise RefusedError("this awk program is not known to be read-only")
+    for value in parsed.values("-v", "--assign"):
+        if value.partition("=")[0] in ("ARGV", "ARGC", "ENVIRON", "PROCINFO"):
+            raise RefusedError("awk -v with a variable of awk's own")
+
+
+_JQ_FLAGS = frozenset("rcMSesjanC")
+_JQ_LONG = frozenset(
+    ["--raw-output", "--compact-output", "--monochrome-output", "--sort-keys", "--exit-status", "--slurp",
+     "--join-output", "--tab", "--ascii-output", "--null-input", "--color-output", "--raw-input", "--seq",
+     "--stream"]
+)  # fmt: skip
+_JQ_UNSAFE = re.compile(r"\b(?:env|ENV|import|include|modulemeta|input_filename|get_search_list|__prog_args)\b")
+
+
+def _jq(words: Sequence[str], parsed: Parsed, _: Place) -> None:
+    """`jq FILTER FILE…`: a filter that reaches neither the environment nor another file."""
+    rest = list(words)
+    operands: list[str] = []
+    while rest:
+        word = rest.pop(0)
+        if word in ("--arg", "--argjson"):
+            if len(rest) < 2:
+                raise RefusedError(f"jq {word} lacks its values")
+            del rest[:2]
+        elif word == "--indent":
+            if not rest or not rest.pop(0).isdigit():
+                raise RefusedError("jq --indent takes a number")
+        elif word.startswith("--") and len(word) > 2:
+            if word not in _JQ_LONG:
+                raise RefusedError(f"jq {word} is not known to be read-only")
+        elif word.startswith("-"):
+            if not set(word[1:]) <= _JQ_FLAGS | {"R"} or len(word) == 1:
+                raise RefusedError(f"jq {word} is not known to be read-only")
+        else:
+            operands.append(word)
+    if not operands or _JQ_UNSAFE.search(operands[0]):
+        raise RefusedError("this jq filter is not known to be read-only")
+    parsed.uses += [("read", operand) for operand in operands[1:]]
+
+
+def _echo(_: Sequence[str], __: Parsed, ___: Place) -> None:
+    """`echo` prints its words, whatever they are."""
+
+
+def _printf(words: Sequence[str], _: Parsed, __: Place) -> None:
+    """`printf` prints; `-v` and `%n` set a variable, whose subscript would be evaluated."""
+    rest = list(words)
+    if rest[:1] == ["--"]:
+        rest.pop(0)
+    elif rest[:1] and rest[0].startswith("-"):
+        raise RefusedError(f"printf {rest[0]} is not known to be read-only")
+    if rest and re.search(r"%[^%a-zA-Z]*[hlLqjzt]*n", rest[0].replace("%%", "")):
+        raise RefusedError("printf %n sets a variable")
+
+
+def _date(_: Sequence[str], parsed: Parsed, __: Place) -> None:
+    if parsed.operands and not parsed.operands[0].startswith("+"):
+        raise RefusedError("date with an operand sets the clock")
+
+
+def _command(_: Sequence[str], parsed: Parsed, __: Place) -> None:
+    if not parsed.has("-v", "-V"):
+        raise RefusedError("command runs another program")
+
+
+def _strings(_: Sequence[str], parsed: Parsed, __: Place) -> None:
+    if any(operand.startswith("@") for operand in parsed.operands):
+        raise RefusedError("strings @FILE takes options from the file")
+
+
+def _diff(_: Sequence[str], parsed: Parsed, place: Place) -> None:
+    for operand in parsed.operands:
+        if Path(place.cwd, operand).is_dir():
+            raise RefusedError("diff of folders reads every file in them")
+
+
+def _grep(_: Sequence[str], parsed: Parsed, place: Place) -> None:
+    if parsed.has("-r", "--recursive", "-R", "--dereference-recursive"):
+        given = parsed.operands if parsed.has("-e", "--regexp") else parsed.operands[1:]
+        for operand in given or ["."]:
+            refuse_secrets("grep -r", operand, place, follow=parsed.has("-R", "--dereference-recursive"))
+
+
+def _rg(_: Sequence[str], parsed: Parsed, place: Place) -> None:
+    """Where rg is told not to leave hidden and ignored files out, the tree is looked through first."""
+    if parsed.has("--hidden", "-.", "--no-ignore", "-u", "--unrestricted") and not parsed.has("--files"):
+        given = parsed.operands if parsed.has("-e", "--regexp") else parsed.operands[1:]
+        for operand in given or ["."]:
+            refuse_secrets("rg --hidden", operand, place)
+
+
+def refuse_secrets(who: str, folder: str, place: Place, *, follow: bool = False) -> None:
+    """Raise RefusedError where the tree under `folder` holds a secret's name, or is too large to say."""
+    seen = 0
+    stack = [folder if folder.startswith("/") else f"{place.cwd}/{folder}"]
+    while stack:
+        try:
+            entries = list(os.scandir(stack.pop()))
+        except OSError:
+            continue
+        seen += len(entries)
+        if seen > WALK_CAP:
+            raise RefusedError(f"{who} searches more than {WALK_CAP} files, too many to look for secrets first")
+        for entry in entries:
+            if follow and entry.is_symlink() and not contained(os.path.realpath(entry.path), place.root):
+                raise RefusedError(f"{who} follows {entry.name} out of the workspace")
+            if entry.is_dir(follow_symlinks=follow):
+                # What git keeps for itself may repeat anything, but shows names and packed data only.
+                if entry.name != ".git":
+                    stack.append(entry.path)
+            elif why := names.secret(entry.path[len(place.root) :]):
+                raise RefusedError(f"{who} reaches {entry.name}, which {why}")
+
+
+CHECKS: dict[str, Check] = {
+    "awk": _awk,
+    "command": _command,
+    "date": _date,
+    "diff": _diff,
+    "echo": _echo,
+    "find": _find,
+    "grep": _grep,
+    "jq": _jq,
+    "printf": _printf,
+    "rg": _rg,
+    "sed": _sed,
+    "strings": _strings,
+    "test": _test,
+}

@@ -1,0 +1,57 @@
+"""What a command line consists of: simple commands, redirections, and parts that are not understood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from codelet.policy.words import Word
+
+
+@dataclass(frozen=True)
+class Command:
+    """One simple command: its words, its assignments (name, value), and how it hangs on what is before it.
+
+    `after` is the operator in front: "&&", "||" (also where its success is turned round) or ";". Inside a
+    pipeline it is the one in front of the pipeline. `scope` names the subshells it runs in, outermost first.
+    """
+
+    words: tuple[Word, ...]
+    assignments: tuple[tuple[str, Word | None], ...]
+    after: str
+    scope: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Redirect:
+    """A redirection to or from a file: `access` is what it does there; `after` and `scope` as in Command."""
+
+    target: Word
+    access: Literal["read", "write"]
+    after: str
+    scope: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """A part that is not understood, or never harmless: the reason in words."""
+
+    reason: str
+
+
+Part = Command | Redirect | Obstacle
+
+
+@dataclass
+class Script:
+    """What a command line consists of, in order of execution; `unread` says that it was too much to read."""
+
+    parts: list[Part] = field(default_factory=list)
+    unread: bool = False
+    fork_bomb: bool = False
+
+    @property
+    def commands(self) -> Iterator[Command]:
+        """The simple commands, in order."""
+        return (part for part in self.parts if isinstance(part, Command))

@@ -1,0 +1,63 @@
+"""Find the commands that other commands start: behind wrappers, in `sh -c` strings, after `find -exec`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+WRAPPERS = frozenset(
+    ["sudo", "doas", "su", "env", "command", "builtin", "exec", "nice", "ionice", "nohup", "time",
+     "timeout", "stdbuf", "setsid", "chroot", "unshare", "nsenter", "xargs", "parallel", "watch", "strace",
+     "ltrace", "gdb", "flock", "script", "ssh", "busybox", "toybox", "runuser", "systemd-run", "setarch",
+     "taskset", "chrt", "firejail", "bwrap", "proot", "fakeroot", "entr", "caffeinate"]
+)  # fmt: skip
+"""Programs that run the words after them as a command."""
+
+SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "rbash"))
+_OPERAND_FIRST = frozenset(("flock", "chroot", "ssh", "su", "taskset", "setarch", "runuser", "chrt", "watch"))
+_FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
+
+
+def unwrapped(words: Sequence[str]) -> Iterator[list[str]]:
+    """The command itself and, behind wrappers, every command that it may start.
+
+    A word behind a wrapper may be its command, or the value of an option before it: both are tried.
+    """
+    if not words:
+        return
+    yield list(words)
+    name = base_name(words[0])
+    if name == "find":
+        for index, word in enumerate(words[:-1]):
+            if word in _FIND_RUNS:
+                yield from unwrapped(words[index + 1 :])
+    if name not in WRAPPERS:
+        return
+    maybe_value = name in _OPERAND_FIRST
+    for index, word in enumerate(words[1:], 1):
+        if word.startswith("-"):
+            maybe_value = True
+        elif not re.match(r"\w+=|\d+(?:\.\d+)?[smhd]?$", word):
+            yield from unwrapped(words[index:])
+            if not maybe_value:
+                return
+            maybe_value = False
+
+
+def nested_scripts(words: Sequence[str]) -> Iterator[str]:
+    """The command lines that stand in the words of a shell, of `eval` and the like."""
+    for inner in unwrapped(words):
+        name = base_name(inner[0]) if inner else ""
+        if name == "eval":
+            yield " ".join(inner[1:])
+        elif name in SHELLS or name == "su":
+            for index, word in enumerate(inner[1:-1], 1):
+                if re.fullmatch(r"-\w*c|--command", word):
+                    yield inner[index + 1]
+        elif name in ("ssh", "watch", "script", "flock") and len(inner) > 1:
+            yield inner[-1]
+
+
+def base_name(word: str) -> str:
+    """The program's name without its folder."""
+    return word.rpartition("/")[2].lower()

@@ -1,0 +1,168 @@
+"""The budget: how many tokens we let ourselves use, and when to compact. Integers throughout.
+
+Two limits. The hard one counts real tokens and keeps the prompt and its answer inside the window; the cost one counts
+cached tokens at a tenth, so that a cold cache, which makes a rewrite cheap, compacts earlier than a warm one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from codelet.record import Record
+from codelet.tokens.usage import Usage
+
+LARGEST = 1 << 40
+LARGEST_OUTPUT = 32_000
+Trigger = Literal["hard", "cost"]
+
+
+def checked_tokens(value: object, name: str, *, at_most: int = LARGEST) -> int:
+    """The value, if it is a positive integer no larger than `at_most`; raises ValueError that names it otherwise.
+
+    A bool, a float (NaN and infinity among them) or a text is no number of tokens.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{name} must be a whole number of tokens, not {value!r}")
+    if value <= 0:
+        raise ValueError(f"{name} must be at least 1 token, not {value}")
+    if value > at_most:
+        raise ValueError(f"{name} must be at most {at_most} tokens, not {value}")
+    return value
+
+
+def compaction_threshold(window: int) -> int:
+    """Nine tenths of the window, rounded down."""
+    return 9 * checked_tokens(window, "window") // 10
+
+
+def summarization_budget(window: int) -> int:
+    """What is left for the list when a summary is due: the window less 50,000, or 0.8 of a window up to 50,000."""
+    checked_tokens(window, "window")
+    return 8 * window // 10 if window <= 50_000 else window - 50_000
+
+
+def effective_tokens(total: int, cache_read: int) -> int:
+    """Tokens with what the cache gave counted at a tenth."""
+    return total - 9 * cache_read // 10
+
+
+class Budget(Record):
+    """The limits of a window of `window` tokens. `user_limit` is the user's own budget, `max_output` the model's.
+
+    Raises ValueError where one of them is no positive integer, or the user's budget is larger than the window.
+    """
+
+    window: int
+    max_output: int | None = None
+    user_limit: int | None = None
+
+    def __init__(self, window: int, max_output: int | None = None, user_limit: int | None = None) -> None:
+        super().__init__(window, max_output, user_limit)
+        checked_tokens(self.window, "window")
+        if self.max_output is not None:
+            checked_tokens(self.max_output, "max_output")
+        if self.user_limit is not None:
+            checked_tokens(self.user_limit, "budget", at_most=self.window)
+
+    @property
+    def reserve(self) -> int:
+        """O: what is kept free for the answer."""
+        return min(self.max_output or LARGEST_OUTPUT, LARGEST_OUTPUT, self.window // 4)
+
+    @property
+    def hard(self) -> int:
+        """B: the most that a prompt may have, in real tokens."""
+        return self.window - self.reserve
+
+    @property
+    def limit(self) -> int:
+        """H: what the prompt may reach, the user's budget included."""
+        return self.hard if self.user_limit is None else min(self.hard, self.user_limit)
+
+    @property
+    def hard_trigger(self) -> int:
+        """The number of real tokens at which the hard limit asks for a compaction."""
+        return self.limit - max(self.window // 100, min(2_000, self.limit // 10))
+
+    @property
+    def cost_trigger(self) -> int:
+        """The number of effective tokens at which the cost limit asks for one: nine tenths of H, rounded up."""
+        return -(-9 * self.limit // 10)
+
+    @property
+    def target(self) -> int:
+        """The size that a compaction aims at: 0.35 H."""
+        return max(1, 35 * self.limit // 100)
+
+    @property
+    def enough(self) -> int:
+        """The size up to which a compaction's result is good enough: 0.6 H."""
+        return max(1, 6 * self.limit // 10)
+
+    @property
+    def least_batch(self) -> int:
+        """What a reduction of old results must save at least, as each edit costs the cache."""
+        return max(8_000, 5 * self.hard // 100)
+
+    def trigger(self, prompt: int, cache_read: int) -> Trigger | None:
+        """Which limit asks for a compaction of a prompt of that many real tokens; None if neither."""
+        if prompt >= self.hard_trigger:
+            return "hard"
+        if 10 * effective_tokens(prompt, cache_read) >= 9 * self.limit:
+            return "cost"
+        return None
+
+
+def prompt_tokens(last: Usage | None, since: int) -> int:
+    """P: tokens of the next prompt, from the last request's usage and the estimate of the messages since it."""
+    return since if last is None else last.total_input + last.output + since
+
+
+def worked(before: int, after: int, budget: Budget) -> bool:
+    """Whether a compaction had effect: at most 0.6 H and at least 15 % saved."""
+    return after <= budget.enough and 100 * (before - after) >= 15 * before
+
+
+CATEGORIES: Mapping[str, int] = {"core": 5, "context": 30, "history": 15, "working": 50}
+
+
+class BudgetExceeded(ValueError):
+    """An allocation would pass its category's share. Nothing was allocated."""
+
+
+class Shares:
+    """The budget split into categories with hard enforcement: no category takes more than its share.
+
+    `percent` maps a category to its share in per cent; together they are 100. core: system prompt, tools,
+    reminders; context: kept turns; history: segments; working: the current turn and its answer. Raises ValueError
+    for a total or a share that is no positive integer, and for shares that do not add up.
+    """
+
+    def __init__(self, total: int, percent: Mapping[str, int] = CATEGORIES) -> None:
+        self.total = checked_tokens(total, "budget")
+        self.percent = dict(percent)
+        self.used: dict[str, int] = {}
+        for name, share in self.percent.items():
+            checked_tokens(share, f"share of {name}", at_most=100)
+        if sum(self.percent.values()) != 100:
+            raise ValueError(f"the shares must add up to 100 per cent, not {sum(self.percent.values())}")
+
+    def share(self, category: str) -> int:
+        """Tokens that a category may use. Raises KeyError for an unknown one."""
+        return self.total * self.percent[category] // 100
+
+    def left(self, category: str) -> int:
+        """Tokens that a category has left."""
+        return self.share(category) - self.used.get(category, 0)
+
+    def fits(self, category: str, tokens: int) -> bool:
+        """Whether an allocation would be granted."""
+        return category in self.percent and 0 <= tokens <= self.left(category)
+
+    def allocate(self, category: str, tokens: int) -> None:
+        """Take tokens from a category; raises BudgetExceeded, and takes nothing, where they do not fit."""
+        if not self.fits(category, tokens):
+            room = self.left(category) if category in self.percent else 0
+            raise BudgetExceeded(f"{category}: {tokens} tokens asked for, {room} left")
+        self.used[category] = self.used.get(category, 0) + tokens

@@ -1,0 +1,119 @@
+"""What `write` and `edit` would change, worked out without changing it."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from codelet.errors import ToolError
+from codelet.tools import encoding, files
+from codelet.tools.change import MOST_BYTES, Change, with_line_ends_of
+from codelet.tools.edit import Replacement
+from codelet.tools.hints import closest
+from codelet.tools.tool import ToolContext
+
+
+def plan_write(context: ToolContext, path: str, content: str) -> Change:
+    """What `write` would do, without doing it. Raises ToolError."""
+    encoding.must_be_text(content, "the content")
+    resolved = files.resolve(context, path)
+    name = files.shown(context, resolved)
+    lines = content.count("\n") + (not content.endswith("\n") and bool(content))
+    expected = context.seen.get(resolved)
+    try:
+        status = resolved.lstat()
+    except FileNotFoundError:
+        summary = f"created {name}: {lines} lines"
+        return Change(resolved, name, None, content, encoding.Format(), None, summary)
+    except OSError as error:
+        raise files.failure(error, name) from error
+    files.must_be_current(resolved, name, expected)
+    summary = f"replaced {name}: {lines} lines"
+    old = None
+    if status.st_size <= MOST_BYTES:
+        data, current = files.read_whole(resolved, name, MOST_BYTES)
+        if current != expected:
+            raise ToolError(f"{name} changed since it was read: read it again, then repeat the call")
+        old = encoding.decode(data)
+    if old is None:
+        return Change(resolved, name, None, content, encoding.Format(), expected, summary)
+    before, form = old
+    after = with_line_ends_of(content, before)
+    kept = [form.codec] if form.bom or form.codec != "utf-8" else []
+    kept += ["CRLF line ends"] if after != content else []
+    note = f" ({' and '.join(kept)} kept)" if kept else ""
+    return Change(resolved, name, before, after, form, expected, summary + note)
+
+
+def plan_edit(context: ToolContext, path: str, edits: Sequence[Replacement]) -> Change:
+    """What `edit` would do, without doing it. Raises ToolError."""
+    if not edits:
+        raise ToolError("edits is empty: give at least one {old, new}")
+    resolved = files.resolve(context, path)
+    name = files.shown(context, resolved)
+    data, current = files.read_whole(resolved, name, MOST_BYTES)
+    expected = context.seen.get(resolved)
+    if expected is None:
+        raise ToolError(f"{name} was not read: read it first, then repeat the call")
+    if current != expected:
+        raise ToolError(f"{name} changed since it was read: read it again, then repeat the call")
+    decoded = encoding.decode(data)
+    if decoded is None:
+        raise ToolError(f"{name} is {encoding.kind_of(data)}, not text: use bash")
+    before, form = decoded
+    after, places = before, 0
+    for number, replacement in enumerate(edits, 1):
+        try:
+            after, count = _replace(after, replacement)
+        except ToolError as error:
+            which = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
+            raise ToolError(f"{which}{error}; {name} was not changed") from error
+        places += count
+    summary = f"edited {name}: {places} replacement{'s' if places > 1 else ''}"
+    return Change(resolved, name, before, after, form, current, summary)
+
+
+def _replace(text: str, replacement: Replacement) -> tuple[str, int]:
+    """The text with one replacement made, and in how many places. What is outside of them keeps every byte.
+
+    Line ends are compared as if all were LF, because that is what the model saw.
+    """
+    old, new = replacement["old"], replacement["new"].replace("\r\n", "\n")
+    everywhere = replacement.get("all", False)
+    if not old:
+        raise ToolError("old is empty: give the text to replace; to create a file use write")
+    if old == new:
+        raise ToolError("old and new are the same")
+    encoding.must_be_text(new, "new")
+    plain = text.replace("\r\n", "\n")
+    if old not in plain:
+        old = old.replace("\r\n", "\n")
+    starts = _occurrences(plain, old)
+    if not starts:
+        raise ToolError(f"old was not found{closest(plain, old)}")
+    if len(starts) > 1 and not everywhere:
+        lines = ", ".join(str(plain.count("\n", 0, start) + 1) for start in starts[:10])
+        more = ", …" if len(starts) > 10 else ""
+        raise ToolError(
+            f"old occurs {len(starts)} times, at lines {lines}{more}: add lines around it, or set all to true"
+        )
+    # Positions in `plain` become positions in `text` by the number of CRs that were taken out before them.
+    crs = [match.start() - count for count, match in enumerate(re.finditer("\r\n", text))]
+    parts, done = [], 0
+    for start in starts:
+        low = start + bisect_left(crs, start)
+        high = start + len(old) + bisect_left(crs, start + len(old))
+        replaced = text[low:high]
+        parts += [text[done:low], with_line_ends_of(new, replaced if "\n" in replaced else text)]
+        done = high
+    return "".join([*parts, text[done:]]), len(starts)
+
+
+def _occurrences(text: str, old: str) -> list[int]:
+    starts = []
+    at = text.find(old)
+    while at >= 0:
+        starts.append(at)
+        at = text.find(old, at + len(old))
+    return starts

@@ -1,0 +1,1 @@
+"""The ruler for compaction: what survives, measured on real sessions and on planted facts."""

@@ -1,0 +1,88 @@
+"""Signals to a one-shot run, and a pipe that stays silent."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.e2e.conftest import KEYS, Codelet
+from tests.support.program import CODELET, descendants, environment, processes_with, start, stop
+from tests.support.script import Call, Reply, Stop
+
+SLEEP = f"sleep 4712.{os.getpid()}"
+EXITS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+
+
+def wait_until(condition) -> None:
+    end = time.monotonic() + 15
+    while not condition():
+        assert time.monotonic() < end, "it did not happen within 15 s"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", EXITS)
+def test_a_signal_while_a_tool_runs_kills_the_tool_and_prints_the_partial_result(codelet: Codelet, number: int):
+    call = Call("b", "bash", {"command": f"(setsid {SLEEP} &); {SLEEP}"})
+    codelet.server.script = [Reply("I will wait. ", calls=[call])]
+    arguments = [*codelet.arguments, "-p", "go", "--yes", "--output-format", "json"]
+    child = start(*arguments, cwd=codelet.cwd, home=codelet.home, env=KEYS)
+    try:
+        wait_until(lambda: len(processes_with(SLEEP.split()[1])) >= 2)
+        started = time.monotonic()
+        child.send_signal(number)
+        out, err = child.communicate(timeout=10)
+        assert time.monotonic() - started < 3
+    finally:
+        stop(child)
+    assert child.returncode == EXITS[number], err
+    assert b"Traceback" not in err
+    result = json.loads(out)
+    assert (result["exit"], result["partial"], result["result"]) == (EXITS[number], True, "I will wait. ")
+    wait_until(lambda: not processes_with(SLEEP.split()[1]))
+
+
+@pytest.mark.parametrize("number", EXITS)
+@pytest.mark.parametrize("after", [None, 3])
+def test_a_signal_while_the_model_speaks(codelet: Codelet, number: int, after: int | None):
+    codelet.server.script = [Reply(["I think", " that"], fault=Stop("stall", after))]
+    child = start(*codelet.arguments, "-p", "go", cwd=codelet.cwd, home=codelet.home, env=KEYS)
+    try:
+        request = codelet.server.wait_for(1)
+        time.sleep(0.1)
+        assert descendants(child.pid) == []
+        child.send_signal(number)
+        out, err = child.communicate(timeout=10)
+    finally:
+        stop(child)
+    assert child.returncode == EXITS[number], err
+    assert b"Traceback" not in err
+    assert out.startswith(b"I think that" if after else b"")
+    assert request.gone.wait(3)
+
+
+def test_a_silent_pipe_is_named_and_then_read_to_its_end(codelet: Codelet):
+    codelet.server.script = [Reply("seen")]
+    command = [*CODELET, *codelet.arguments, "-p", "what is it?"]
+    pipe = subprocess.PIPE
+    clean = environment(codelet.home, KEYS)
+    child = subprocess.Popen(command, cwd=codelet.cwd, env=clean, stdin=pipe, stdout=pipe, stderr=pipe)
+    assert child.stderr
+    assert child.stdin
+    try:
+        started = time.monotonic()
+        line = child.stderr.readline().decode()
+        assert 1.5 < time.monotonic() - started < 6
+        assert "stdin" in line
+        assert "/dev/null" in line
+        assert codelet.server.requests == []
+        out, err = child.communicate(b"late news", timeout=15)
+    finally:
+        child.kill()
+        child.communicate()
+    assert (child.returncode, out, err) == (0, b"seen\n", b"")
+    assert "late news" in codelet.server.requests[0].body.decode()

@@ -1,0 +1,61 @@
+"""The whole program over litellm: what a user sees, and how fast it lets go."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.program import descendants, run, start
+from tests.support.script import Call, HttpError, Reply, Stop
+from tests.support.server import ModelServer
+
+MODELS = ("openai/scripted", "anthropic/claude-sonnet-4-5")
+KEYS = {"OPENAI_API_KEY": "test-key", "ANTHROPIC_API_KEY": "test-key"}
+
+
+def arguments(server: ModelServer, model: str) -> list[str]:
+    return ["-p", "look", "--transport", "litellm", "--model", model, "--api-base", server.openai]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_turn_with_a_tool(model: str, model_server: ModelServer, repo: Path, home: Path):
+    (repo / "notes.txt").write_text("the needle\n", encoding="utf-8")
+    model_server.script = [Reply(calls=[Call("c1", "read", {"path": "notes.txt"})]), Reply("Found it.")]
+    done = run(*arguments(model_server, model), "-q", cwd=repo, home=home, env=KEYS, timeout=60)
+    assert (done.exit, done.out.strip(), done.err) == (0, "Found it.", "")
+    assert b"the needle" in model_server.requests[1].body
+    assert list(home.iterdir()) == []
+
+
+def test_a_refused_key_is_one_line(model_server: ModelServer, repo: Path, home: Path):
+    model_server.script = [HttpError(401, "who are you")]
+    done = run(*arguments(model_server, MODELS[0]), "-q", cwd=repo, home=home, env=KEYS, timeout=60)
+    assert (done.exit, done.out) == (3, "")
+    (line,) = done.complaints
+    assert "OPENAI_API_KEY" in line
+    assert "who are you" in line
+
+
+@pytest.mark.parametrize("moment", ["import", "stream"])
+def test_an_interrupt_ends_it_at_once(moment: str, model_server: ModelServer, repo: Path, home: Path):
+    model_server.script = [Reply(["one ", "two"], fault=Stop("stall", after=2))]
+    child = start(*arguments(model_server, MODELS[0]), cwd=repo, home=home, env=KEYS)
+    if moment == "stream":
+        assert model_server.wait_for(1, 60).started.wait(20)
+        time.sleep(0.3)
+    else:
+        time.sleep(0.8)
+        assert model_server.requests == []
+    below = descendants(child.pid)
+    begun = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=20)
+    assert child.returncode == 130
+    assert time.monotonic() - begun < 1.0
+    assert b"Traceback" not in errors
+    assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
+    if moment == "stream":
+        assert model_server.requests[0].gone.wait(1)
