@@ -43,6 +43,13 @@ def judge_script(command: str, rules: Rules) -> Verdict:
     """The verdict on a command line, before anybody is asked."""
     if not command.strip():
         return Verdict("ask", "execute", "an empty command")
+    try:
+        return _judged(command, rules)
+    except OSError:
+        return Verdict("ask", "execute", "the files that it names changed while they were looked at")
+
+
+def _judged(command: str, rules: Rules) -> Verdict:
     script = read_script(command)
     why = find_critical(command, script, rules.workspace)
     if why:
