@@ -111,9 +111,7 @@ def _take_segment(found: Collected, index: int, reading: Reading, block: Block) 
         else:
             gatherer = found.gatherer
             tells = entry.label.split(" ", 1)[0] not in READERS and bool(entry.label)
-            source = gatherer.source(
-                (index, number), entry.turn, entry.label, as_line=bool(entry.label), tells=tells
-            )
+            source = gatherer.source((index, number), entry.turn, entry.label, as_line=bool(entry.label), tells=tells)
             gatherer.add_head(source, "segment")
             gatherer.add(source, "\n".join(entry.lines), "segment")
 

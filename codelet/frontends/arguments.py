@@ -7,6 +7,7 @@ import sys
 from typing import NoReturn
 
 from codelet.errors import EXIT_USAGE
+from codelet.frontends.stderr import say
 
 _EPILOG = """\
 exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomplete,
@@ -20,7 +21,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line that names what to do."""
 
     def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"codelet: {message}; see codelet --help\n")
+        say(f"codelet: {message}; see codelet --help")
         sys.exit(EXIT_USAGE)
 
 
