@@ -87,6 +87,17 @@ async def test_a_hundred_and_fifty_equal_chunks_are_no_error(model_server: Model
     assert joined(await collect(provider(model_server)))["text"] == "ha ha " * 150
 
 
+@BOTH
+@pytest.mark.parametrize("usage", [Tokens(), None])
+async def test_litellm_does_nothing_more_once_the_answer_is_there(
+    model: str, usage: Tokens | None, model_server: ModelServer
+):
+    model_server.script = [Reply("hello", usage=usage)]
+    before = asyncio.all_tasks()
+    await collect(provider(model_server, model))
+    assert asyncio.all_tasks() == before
+
+
 def conversation(origin: str) -> list[Message]:
     """A turn with a tool call, its reasoning in all three forms."""
     made: Message = assistant("Reading.", [tool_call("c1", "read", '{"x": "a"}')])
