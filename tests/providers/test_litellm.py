@@ -92,10 +92,25 @@ async def test_a_hundred_and_fifty_equal_chunks_are_no_error(model_server: Model
 async def test_litellm_does_nothing_more_once_the_answer_is_there(
     model: str, usage: Tokens | None, model_server: ModelServer
 ):
-    model_server.script = [Reply("hello", usage=usage)]
-    before = asyncio.all_tasks()
+    """Its work after the end shows in its success callbacks; they come after it."""
+    model_server.script = [Reply("first"), Reply("hello", usage=usage)]
     await collect(provider(model_server, model))
-    assert asyncio.all_tasks() == before
+    import litellm
+    from litellm.integrations.custom_logger import CustomLogger
+
+    finished: list[str] = []
+
+    class Listener(CustomLogger):
+        async def async_log_success_event(self, *_: object) -> None:
+            finished.append("counted, priced and logged")
+
+    litellm.callbacks = [Listener()]
+    try:
+        await collect(provider(model_server, model))
+        await asyncio.sleep(0.5)
+    finally:
+        litellm.logging_callback_manager._reset_all_callbacks()
+    assert finished == []
 
 
 def conversation(origin: str) -> list[Message]:
