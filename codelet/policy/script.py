@@ -43,6 +43,8 @@ def judge_script(command: str, rules: Rules) -> Verdict:
     """The verdict on a command line, before anybody is asked."""
     if not command.strip():
         return Verdict("ask", "execute", "an empty command")
+    if "\0" in command:
+        return Verdict("ask", "execute", "it holds a NUL character")
     try:
         return _judged(command, rules)
     except OSError:
@@ -56,8 +58,6 @@ def _judged(command: str, rules: Rules) -> Verdict:
         return Verdict("deny", "critical", f"critical: {why}")
     if rule := _rule_for_any(script, rules.deny):
         return Verdict("deny", "execute", f"the rule {rule.text} denies it", rule=rule.text)
-    if "\0" in command:
-        return Verdict("ask", "execute", "it holds a NUL character")
     asking = _rule_for_any(script, rules.ask)
     if asking:
         return Verdict("ask", "execute", f"the rule {asking.text} asks", rule=asking.text)

@@ -137,6 +137,6 @@ def test_ten_ways_to_echo_it(command: str) -> None:
 def test_masking_is_quick() -> None:
     masker = Masker({f"SECRET_{number}_KEY": KEY + str(number) * 5 for number in range(8)})
     text = ("some ordinary output line with words and numbers 12345\n" * 600)[:30_000]
-    start = time.perf_counter()
+    start = time.process_time()
     masker.mask(text)
-    assert time.perf_counter() - start < 0.1
+    assert time.process_time() - start < 0.1
