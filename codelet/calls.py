@@ -39,6 +39,11 @@ class Toolbox:
     refused: list[str] = field(default_factory=list)
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    def add(self, tool: Tool) -> None:
+        """Offer one more tool from the next request on."""
+        self.tools = {**self.tools, tool.name: tool}
+        self.__dict__.pop("schemas", None)
+
     @cached_property
     def schemas(self) -> list[dict[str, Any]]:
         """The tools as a request carries them."""
@@ -73,6 +78,9 @@ class CallRunner:
         self._toolbox = toolbox
         self._answer = answer
         self._cut = cut
+
+    def __len__(self) -> int:
+        return len(self._pending)
 
     async def run(self) -> AsyncGenerator[events.Event, None]:
         """Run all calls; gives their events. Closing or cancelling it stops what still runs."""
@@ -140,7 +148,8 @@ class CallRunner:
 
     def _result_of(self, item: _Pending, task: asyncio.Task[None]) -> events.ToolResult:
         """The call's result. An error that the tool did not expect is ours, but the model may go on."""
-        if (error := task.exception()) is not None:
+        error = asyncio.CancelledError("it cancelled itself") if task.cancelled() else task.exception()
+        if error is not None:
             problem = f"{type(error).__name__}: {error}"
             self._finish(item, "failed", prompt.TOOL_BROKE.format(name=item.name, problem=problem))
         assert item.result is not None

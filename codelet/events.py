@@ -80,12 +80,16 @@ class ToolResult(Event):
 
 
 class UsageReport(Event):
-    """What the step used, as the provider reported it; `context` is the list's size in tokens after it."""
+    """What the step used, as the provider reported it; `context` is the list's size in tokens after it.
+
+    `cache_note` says in a sentence that the cache gave less than the unchanged prefix should, and why.
+    """
 
     type: ClassVar[str] = "usage"
     usage: Usage
     context: int
     window: int
+    cache_note: str | None = None
 
 
 class Retry(Event):
@@ -108,12 +112,25 @@ class Reminder(Event):
 
 
 class Compaction(Event):
-    """Old messages were replaced by less; sizes are estimates in tokens of the whole list."""
+    """Old messages are being, or were, replaced by less; sizes are estimates in tokens of the whole list.
+
+    `starting` is the warning before, `done` the receipt, `stopped` says in `note` why nothing was done, `undone`
+    that the last one was taken back. `lost` are names, paths, numbers and rules that are nowhere in the list any
+    more; `pays_after` is the number of requests after which rewriting a warm cache is paid back.
+    """
 
     type: ClassVar[str] = "compaction"
+    phase: Literal["starting", "done", "stopped", "undone"]
+    reason: Literal["hard", "cost", "asked", "overflow"]
     before: int
     after: int
-    reason: str
+    tier: int = 0
+    kept_turns: int = 0
+    anchors: tuple[str, ...] = ()
+    segments: int = 0
+    lost: tuple[str, ...] = ()
+    pays_after: int = 0
+    note: str = ""
 
 
 class Interrupted(Event):

@@ -1,13 +1,14 @@
 """The one place that runs git, hardened: in a cloned repository a plain `git status` can run its code.
 
 What a repository's own configuration could start is switched off (fsmonitor, hooks, external diffs, text
-conversion, signature programs, filters, submodules, bare repositories hidden in a folder); the user's own
-configuration, such as Git LFS, stays in force.
+conversion, signature programs, filters, submodules, bare repositories hidden in a folder, fetching objects that
+are missing); the user's own configuration, such as Git LFS, stays in force.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,9 @@ _OPTIONS = {
     "log.showSignature": "false",
     "protocol.ext.allow": "never",
 }
+# A repository can make git fetch what is missing, and name the program for it: nothing here needs a transport.
+_NO_FETCHING = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
+_NONE_FOUND = 1
 _LIST_FILTERS = ("-z", "--show-scope", "--name-only", "--get-regexp", r"^filter\.")
 _COMMAND_OPTIONS = {
     "status": ("--ignore-submodules=all",),
@@ -44,15 +48,22 @@ class GitAnswer(Record):
     timed_out: bool
 
 
+class _UnsafeError(Exception):
+    """The repository's configuration could not be read whole, so it cannot be made harmless."""
+
+
 async def run_git(
     folder: Path, command: str, *arguments: str, timeout: float = 10.0, limit: int = 1 << 20
 ) -> GitAnswer | None:
-    """Run one hardened git command in `folder`, `timeout` in seconds; None where there is no git to run."""
+    """Run one hardened git command in `folder`, `timeout` in seconds.
+
+    None where there is no git to run, or where the repository's configuration cannot be made harmless.
+    """
     try:
         environment = await _environment(folder)
         argv = hardened_argv(command, arguments)
         done = await capture(argv, cwd=folder, environment=environment, timeout=timeout, limit=limit)
-    except StartError:
+    except (StartError, _UnsafeError):
         return None
     stderr = done.stderr.decode("utf-8", "replace").strip()
     complete = not done.cut and not done.timed_out
@@ -77,7 +88,7 @@ def open_repository(folder: Path) -> git.Repo:
     repo = git.Repo(folder, search_parent_directories=True)
     listed = repo.git.config(*_LIST_FILTERS, with_exceptions=False)
     settings = _OPTIONS | _filter_overrides(listed.encode("utf-8", "surrogateescape"))
-    repo.git.update_environment(**_settings_environment(settings), GIT_OPTIONAL_LOCKS="0")
+    repo.git.update_environment(**_settings_environment(settings, os.environ), **_NO_FETCHING, GIT_OPTIONAL_LOCKS="0")
     return repo
 
 
@@ -88,27 +99,32 @@ def hardened_options(command: str) -> tuple[str, ...]:
 
 async def _environment(folder: Path) -> dict[str, str]:
     """The child's environment, with the filters of the repository's own configuration blanked."""
-    environment = child_environment()
+    # The user's settings that come by variables look like secrets (GIT_CONFIG_KEY_0), and git itself may have them.
+    settings = {name: value for name, value in os.environ.items() if name.startswith("GIT_CONFIG_")}
+    environment = child_environment() | settings | _NO_FETCHING
     environment.pop("GIT_EXTERNAL_DIFF", None)
     if _has_plain_configuration(folder):
         return environment
     argv = hardened_argv("config", _LIST_FILTERS)
     listed = await capture(argv, cwd=folder, environment=environment, timeout=10.0)
-    return environment | _settings_environment(_filter_overrides(listed.stdout))
+    if listed.cut or listed.timed_out or listed.exit_code not in (0, _NONE_FOUND):
+        raise _UnsafeError
+    overrides = _filter_overrides(listed.stdout)
+    return environment | _settings_environment(overrides, environment) if overrides else environment
 
 
 def _has_plain_configuration(folder: Path) -> bool:
     """Whether the repository's configuration cannot hold a filter: saves one git call on nearly every start."""
     for place in (folder, *folder.parents):
         directory = place / ".git"
-        if directory.is_dir():
+        if os.path.isdir(directory):
             try:
                 text = (directory / "config").read_bytes().lower()
             except OSError:
                 return False
-            worktree = (directory / "config.worktree").exists()
-            return not worktree and b"filter" not in text and b"include" not in text
-        if directory.exists():
+            elsewhere = any(os.path.lexists(directory / name) for name in ("config.worktree", "commondir"))
+            return not elsewhere and b"filter" not in text and b"include" not in text
+        if os.path.lexists(directory):
             return False
     return True
 
@@ -125,10 +141,12 @@ def _filter_overrides(listed: bytes) -> dict[str, str]:
     return overrides
 
 
-def _settings_environment(settings: dict[str, str]) -> dict[str, str]:
-    """Settings as git takes them from its environment: names may hold any character there."""
-    environment = {"GIT_CONFIG_COUNT": str(len(settings))}
-    for number, (name, value) in enumerate(settings.items()):
+def _settings_environment(settings: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
+    """Settings as git takes them from its environment, after those that are in `base`; names may hold anything."""
+    text = base.get("GIT_CONFIG_COUNT", "")
+    first = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
+    environment = {"GIT_CONFIG_COUNT": str(first + len(settings))}
+    for number, (name, value) in enumerate(settings.items(), first):
         environment[f"GIT_CONFIG_KEY_{number}"] = name
         environment[f"GIT_CONFIG_VALUE_{number}"] = value
     return environment

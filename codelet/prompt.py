@@ -56,6 +56,11 @@ def escape(text: str) -> str:
     return re.sub(r"<(\s*/?\s*system-reminder)", r"&lt;\1", text, flags=re.IGNORECASE)
 
 
+def is_segment(text: object) -> bool:
+    """Whether a message's text stands for compacted turns."""
+    return isinstance(text, str) and text.startswith("<compacted turns=")
+
+
 def reminder_kind(text: object) -> str | None:
     """The type of the reminder that a message's text is, or None."""
     start = f"{REMINDER_OPEN}\n<!-- type:"

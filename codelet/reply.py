@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import count
+from math import isfinite
+from typing import Any, NoReturn
 
 from codelet import events
 from codelet.messages import Message, ToolCall, tool_call
@@ -33,7 +36,8 @@ class Reply:
     """Folds the chunks of one answer; `add` gives the events to show for each.
 
     Rule for tool calls: a new non-empty id opens a new call, because some servers use one index for all of
-    them; a piece without an id belongs to the call last opened at its index.
+    them; a piece without an id belongs to the call last opened at its index, unless that one is whole and the
+    piece names a function again: some servers send neither ids nor indices.
     """
 
     def __init__(self) -> None:
@@ -77,22 +81,21 @@ class Reply:
         finished = []
         for call in self._calls:
             call_id = call.id
-            while not call_id or call_id in taken:
-                call_id = f"{call.id or 'call'}_{len(taken) + 1}"
+            if not call_id or call_id in taken:
+                fresh = (f"{call.id or 'call'}_{number}" for number in count(len(taken) + 1))
+                call_id = next(each for each in fresh if each not in taken)
             taken.add(call_id)
             finished.append(tool_call(call_id, call.name, "".join(call.pieces).strip() or "{}"))
         return finished
 
     def message(self, calls: list[ToolCall], origin: str) -> Message:
-        """The assistant message. Arguments that are no JSON object become `{}`.
+        """The assistant message. Arguments that are no JSON object become `{}`, names are made legal ones.
 
-        A history with invalid arguments would make every later request fail at some providers.
+        A history with invalid arguments or names would make every later request fail at some providers.
         """
         message: Message = {"role": "assistant", "content": self.text or None}
         if calls:
-            message["tool_calls"] = [
-                call if isinstance(parsed_arguments(call), dict) else _without_arguments(call) for call in calls
-            ]
+            message["tool_calls"] = [_legal(call) for call in calls]
         if self._thinking:
             message["thinking_blocks"] = self._thinking
         if self._details:
@@ -107,31 +110,80 @@ class Reply:
         if chunk.block is not None:
             self._thinking.append(chunk.block)
         if chunk.details:
-            self._details.extend(chunk.details)
+            for detail in chunk.details:
+                self._add_detail(detail)
         if not chunk.text:
             return None
         self._reasoning.append(chunk.text)
         return events.Reasoning(chunk.text)
 
+    def _add_detail(self, detail: dict[str, Any]) -> None:
+        """One entry of `reasoning_details`: pieces of the same entry are put together, as it must go back whole."""
+        last = self._details[-1] if self._details else None
+        kind = detail.get("type")
+        if last is None or kind is None or last.get("type") != kind or last.get("index") != detail.get("index"):
+            self._details.append(dict(detail))
+            return
+        for name, value in detail.items():
+            if name in ("text", "summary", "data") and isinstance(last.get(name), str) and isinstance(value, str):
+                last[name] += value
+            elif value is not None:
+                last[name] = value
+
     def _add_call_piece(self, chunk: ToolCallChunk) -> None:
-        call = self._at_index.get(chunk.index)
-        if call is None or (chunk.id and chunk.id != call.id):
+        call = self._call_of(chunk)
+        if call is None:
             call = _OpenCall(chunk.id, chunk.index)
             self._calls.append(call)
-            self._at_index[chunk.index] = call
+        self._at_index[chunk.index] = call
         call.name = call.name or chunk.name
         if chunk.arguments:
             call.pieces.append(chunk.arguments)
 
+    def _call_of(self, chunk: ToolCallChunk) -> _OpenCall | None:
+        """The open call that a piece belongs to, or None where it begins a new one."""
+        last = self._at_index.get(chunk.index)
+        if not chunk.id:
+            again = last is not None and chunk.name and last.name and _is_whole("".join(last.pieces))
+            return None if again else last
+        return next((call for call in self._calls if (call.id, call.index) == (chunk.id, chunk.index)), None)
+
 
 def parsed_arguments(call: ToolCall) -> object:
-    """The arguments as JSON, or their raw text where they do not parse."""
+    """The arguments as JSON, or their raw text where they do not parse.
+
+    What JSON itself does not know (NaN, numbers too large for a double) counts as not parsing.
+    """
     text = call["function"]["arguments"]
     try:
-        return json.loads(text)
-    except ValueError:
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except (ValueError, RecursionError):
         return text
 
 
-def _without_arguments(call: ToolCall) -> ToolCall:
-    return tool_call(call["id"], call["function"]["name"], "{}")
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text} is too large")
+    return number
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _legal(call: ToolCall) -> ToolCall:
+    """The call as every provider takes it back."""
+    name = call["function"]["name"]
+    legal = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
+    if isinstance(parsed_arguments(call), dict):
+        return call if legal == name else tool_call(call["id"], legal, call["function"]["arguments"])
+    return tool_call(call["id"], legal, "{}")

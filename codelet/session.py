@@ -5,7 +5,6 @@ In memory only: when the last reference goes, the conversation is gone.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -13,36 +12,33 @@ from pathlib import Path
 
 from codelet import events, prompt
 from codelet.calls import Toolbox
-from codelet.errors import LimitReached
+from codelet.context import (
+    CacheWatch,
+    CompactionOptions,
+    Compactor,
+    ContextRow,
+    Gauge,
+    ReminderLedger,
+    context_rows,
+)
 from codelet.messages import Message, user
 from codelet.policy import Policy
 from codelet.policy.verdict import Ask
-from codelet.providers.base import Provider
+from codelet.providers.base import Provider, Request
 from codelet.record import Record
 from codelet.reminders import zones
 from codelet.reminders.sources import Sources
 from codelet.text import valid_unicode
-from codelet.tokens.estimate import estimate_message, estimate_text
+from codelet.tokens.budget import Budget
+from codelet.tokens.estimate import estimate_text
 from codelet.tokens.usage import Usage
 from codelet.tokens.windows import ModelFacts, model_facts
 from codelet.tools import all_tools
 from codelet.tools.tool import Tool, ToolContext
-from codelet.turn import Limits, Turn, run_turn
+from codelet.turn import Limits, Turn, limited_in_time, run_turn
 
 _MAX_OUTPUT = 32_000
 _CHECKPOINTS = 50
-
-
-class ContextRow(Record):
-    """One entry of what the model is sent: a message, with its estimate in tokens.
-
-    `number` is the message's index in the list; the system prompt and the tools have -1.
-    """
-
-    number: int
-    role: str
-    source: str
-    tokens: int
 
 
 class _Checkpoint(Record):
@@ -67,6 +63,8 @@ class Session:
         limits: Limits | None = None,
         bare: bool = False,
         window: int | None = None,
+        budget: int | None = None,
+        compaction: CompactionOptions | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.messages: list[Message] = []
@@ -83,9 +81,18 @@ class Session:
         self._toolbox = Toolbox({tool.name: tool for tool in chosen}, context, policy or Policy(workspace), ask)
         self._sources = Sources(workspace, bare=bare)
         self._window = window
+        self._user_budget = budget
+        self.gauge = Gauge(self._budget(), self._fixed_size())
+        self.compactor = Compactor(self.messages, self.gauge, compaction or CompactionOptions())
+        if self.compactor.options.narrative:
+            from codelet.context.narrator import Narrator
+
+            self.compactor.narrator = Narrator(lambda: self.provider, self._request)
+        self.cache = CacheWatch()
+        self.reminders = ReminderLedger()
         self._call_ids: set[str] = set()
         self._before: deque[_Checkpoint] = deque(maxlen=_CHECKPOINTS)
-        self._last: tuple[Usage, int] | None = None
+        self._partial: Message | None = None
 
     @property
     def policy(self) -> Policy:
@@ -123,12 +130,8 @@ class Session:
 
     @property
     def size(self) -> int:
-        """The list's size in tokens: the last request's, as reported, and an estimate of what came since."""
-        if self._last is not None and self._last[1] <= len(self.messages):
-            usage, counted = self._last
-            return usage.total + sum(map(estimate_message, self.messages[counted:]))
-        fixed = estimate_text(self.system_prompt) + estimate_text(str(self._toolbox.schemas))
-        return fixed + sum(map(estimate_message, self.messages))
+        """The next request's size in tokens: the last one's, as reported, and an estimate of what came since."""
+        return self.gauge.size(self.messages)
 
     async def send(self, text: str) -> AsyncGenerator[events.Event, None]:
         """One turn: takes the prompt in, then steps until the model stops calling tools.
@@ -139,6 +142,9 @@ class Session:
         self._before.append(_Checkpoint(list(self.messages), text))
         zones.insert(self.messages, [user(prompt.escape(valid_unicode(text)))])
         self.turns += 1
+        self.compactor.new_turn()
+        if self.compactor.narrator is not None:
+            self.compactor.narrator.new_turn()
         async with aclosing(self._turn()) as turn_events:
             async for event in turn_events:
                 yield event
@@ -149,10 +155,9 @@ class Session:
         Text that was cut off is taken out: the model writes it anew. What tools did stands in the list.
         """
         place = len(self.messages) - zones.tail_length(self.messages) - 1
-        last = self.messages[place] if place >= 0 else None
-        if last is not None and last["role"] == "assistant" and "tool_calls" not in last:
+        if self._partial is not None and place >= 0 and self.messages[place] is self._partial:
             del self.messages[place]
-            self._last = None
+            self.gauge.forget()
         async with aclosing(self._turn()) as turn_events:
             async for event in turn_events:
                 yield event
@@ -164,7 +169,7 @@ class Session:
         checkpoint = self._before.pop()
         self.messages[:] = checkpoint.messages
         self.interruption = None
-        self._last = None
+        self._rewritten()
         return checkpoint.prompt
 
     def clear(self) -> None:
@@ -173,22 +178,19 @@ class Session:
         self._before.clear()
         self._toolbox.context.seen.clear()
         self.interruption = None
-        self._last = None
+        self._rewritten()
 
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
         self.provider = provider
-        self._last = None
+        self.gauge.budget = self._budget()
+        self.gauge.forget()
+        self.cache.explain_next("another model was chosen")
 
     def context(self) -> list[ContextRow]:
         """What the next request would carry, entry by entry, with estimates."""
-        rows = [
-            ContextRow(-1, "system", "system prompt", estimate_text(self.system_prompt)),
-            ContextRow(-1, "system", "tools", estimate_text(str(self._toolbox.schemas))),
-        ]
-        for number, message in enumerate(self.messages):
-            rows.append(ContextRow(number, message["role"], _source(message), estimate_message(message)))
-        return rows
+        schemas = estimate_text(str(self._toolbox.schemas))
+        return context_rows(self.messages, estimate_text(self.system_prompt), schemas, self.compactor.is_pinned)
 
     async def _turn(self) -> AsyncGenerator[events.Event, None]:
         self.interruption = None
@@ -199,37 +201,82 @@ class Session:
             toolbox=self._toolbox,
             limits=self.limits,
             prepare=self._renew_for_turn,
-            renew_tail=self._renew_for_step,
+            before_step=self._before_step,
             spend=self._spend,
             exceeded=self._exceeded,
-            max_output=self._max_output(),
+            max_output=self._max_output,
             call_ids=self._call_ids,
         )
         try:
             yield events.TurnStart(self.turns, self.provider.model)
-            async with aclosing(_until(run_turn(turn), self.limits.timeout)) as turn_events:
+            async with aclosing(limited_in_time(run_turn(turn), self.limits.timeout)) as turn_events:
                 async for event in turn_events:
                     yield event
         finally:
             self.interruption = turn.receipt
+            self._partial = turn.partial
+
+    async def compact(self, instruction: str = "") -> AsyncGenerator[events.Event, None]:
+        """Compact now, whether it is due or not; between turns only. `instruction` says what matters."""
+        async with aclosing(self.compactor.run("asked", self._compacted, instruction)) as steps:
+            async for event in steps:
+                yield event
 
     async def _renew_for_turn(self) -> list[events.Event]:
         await self.provider.warm()
         head, tail = await self._sources.gather(self._toolbox.context.seen)
-        return zones.renew(self.messages, head, zones.HEAD) + zones.renew(self.messages, tail, zones.TAIL)
+        return self._renew(head, zones.HEAD) + self._renew(tail, zones.TAIL)
 
-    def _renew_for_step(self) -> list[events.Event]:
-        if self._sources.bare:
-            return []
-        text = self._sources.token_status(self.size, self.window)
-        return zones.renew(self.messages, {"tokenStatus": text}, zones.TAIL)
+    async def _before_step(self, overflow: bool) -> AsyncGenerator[events.Event, None]:
+        reason = "overflow" if overflow else self.compactor.due()
+        if reason is not None:
+            async with aclosing(self.compactor.run(reason, self._compacted)) as steps:
+                async for event in steps:
+                    yield event
+        if not self._sources.bare:
+            text = self._sources.token_status(self.size, self.window)
+            for event in self._renew({"tokenStatus": text}, zones.TAIL):
+                yield event
+        self.reminders.count(self.messages)
 
-    def _spend(self, usage: Usage) -> events.UsageReport:
+    def _renew(self, texts: Mapping[str, str | None], zone: tuple[str, ...]) -> list[events.Event]:
+        """Bring a zone up to date, without what the user switched off."""
+        wanted = {kind: None if kind in self.reminders.off else text for kind, text in texts.items()}
+        return zones.renew(self.messages, wanted, zone)
+
+    def _spend(self, usage: Usage, answered: int) -> events.UsageReport:
         self.usage += usage
         cost = self.facts.cost(usage)
         self.cost = None if cost is None or self.cost is None else self.cost + cost
-        self._last = (usage, len(self.messages) - zones.tail_length(self.messages))
-        return events.UsageReport(usage, self.size, self.window)
+        self.gauge.measured(usage, self.messages, answered)
+        sent = self.messages[: answered - 1]
+        note = self.cache.observe(sent, usage, self.gauge.estimate)
+        return events.UsageReport(usage, self.size, self.window, note)
+
+    def _compacted(self) -> None:
+        self.cache.explain_next("the list was compacted")
+        if "recall" not in self._toolbox.tools and len(self.compactor.archive):
+            from codelet.context.recall import recall_tool
+
+            self._toolbox.add(recall_tool(self.compactor.archive))
+
+    def _rewritten(self) -> None:
+        """The conversation went back or away: what was measured and kept of it is void."""
+        self.gauge.forget()
+        self.compactor.forget()
+
+    def _budget(self) -> Budget:
+        facts = self.facts
+        window = self._window or facts.window
+        user_limit = min(self._user_budget, window) if self._user_budget else None
+        return Budget(window, facts.max_output, user_limit)
+
+    def _fixed_size(self) -> int:
+        return estimate_text(self.system_prompt) + estimate_text(str(self._toolbox.schemas))
+
+    def _request(self, messages: list[Message]) -> Request:
+        """A request of the session's own, beside the turn."""
+        return Request(self.system_prompt, messages, tools=self._toolbox.schemas)
 
     def _exceeded(self) -> str | None:
         """The limit that the session has passed, in words, or None."""
@@ -241,46 +288,6 @@ class Session:
         return None
 
     def _max_output(self) -> int | None:
-        """The output limit for a request, where one must or should be named."""
-        if self.limits.max_tokens is not None:
-            return max(1, self.limits.max_tokens - self.usage.output)
+        """The output limit for a request, where one must or should be named: the model's, less what is used up."""
         facts = self.facts
         return min(facts.max_output or _MAX_OUTPUT, _MAX_OUTPUT, facts.window // 4) if facts.known else None
-
-
-async def _until(turn: AsyncGenerator[events.Event, None], seconds: float | None) -> AsyncGenerator[events.Event, None]:
-    """The turn's events under a time limit, which ends it as LimitReached instead of an interrupt."""
-    if seconds is None:
-        async with aclosing(turn):
-            async for event in turn:
-                yield event
-        return
-    deadline = asyncio.get_running_loop().time() + seconds
-    message = f"the time limit of {seconds:g} s is reached (--timeout)"
-    async with aclosing(turn):
-        expired = False
-        while not expired:
-            try:
-                async with asyncio.timeout_at(deadline) as limit:
-                    event = await anext(turn)
-            except StopAsyncIteration:
-                return
-            except TimeoutError:
-                raise LimitReached(message) from None
-            expired = limit.expired()
-            if not expired:
-                yield event
-        async for event in turn:  # what the turn says of its own cancellation is said of the limit instead
-            if isinstance(event, events.TurnEnd):
-                yield events.TurnEnd("limit", event.steps, event.usage, message)
-                break
-        raise LimitReached(message)
-
-
-def _source(message: Message) -> str:
-    kind = zones.kind_of(message)
-    if kind is not None:
-        return f"reminder {kind}"
-    if calls := message.get("tool_calls"):
-        return "calls " + ", ".join(call["function"]["name"] for call in calls)
-    return message["role"]

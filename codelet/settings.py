@@ -37,6 +37,11 @@ class Settings(Record):
     max_cost: float | None = None
     timeout: float | None = None
     window: int | None = None
+    budget: int | None = None
+    compact: str = "auto"
+    compact_at: int | None = None
+    keep_last: int = 3
+    narrative: bool = False
     connect_timeout: float = 15.0
     first_token_timeout: float = 300.0
     chunk_timeout: float = 120.0
@@ -46,6 +51,12 @@ class Settings(Record):
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
+        raise ValueError("must be a text")
+    return value
+
+
+def _any_text(value: Any) -> str:
+    if not isinstance(value, str):
         raise ValueError("must be a text")
     return value
 
@@ -63,6 +74,13 @@ def _count(value: Any) -> int:
     number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
     if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 10**9:
         raise ValueError("must be a positive whole number")
+    return number
+
+
+def _percent(value: Any) -> int:
+    number = _count(value)
+    if number > 100:
+        raise ValueError("must be a whole number of per cent")
     return number
 
 
@@ -105,7 +123,7 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "allow": _names,
     "deny": _names,
     "yes": _flag,
-    "system_prompt": str,
+    "system_prompt": _any_text,
     "append_system_prompt": _text,
     "tools": _names,
     "bare": _flag,
@@ -114,6 +132,11 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "max_cost": _amount,
     "timeout": _amount,
     "window": _count,
+    "budget": _count,
+    "compact": _one_of("auto", "off"),
+    "compact_at": _percent,
+    "keep_last": _count,
+    "narrative": _flag,
     "connect_timeout": _amount,
     "first_token_timeout": _amount,
     "chunk_timeout": _amount,
@@ -122,7 +145,21 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
 
 _USER_FILE_REFUSES = frozenset({"api_key", "yes"})
 _ENVIRONMENT_REFUSES = frozenset({"yes", "allow"})
-_PROJECT_FILE_TAKES = frozenset({"model", "max_turns", "max_tokens", "max_cost", "timeout", "window", "deny"})
+_PROJECT_FILE_TAKES = frozenset(
+    {
+        "model",
+        "max_turns",
+        "max_tokens",
+        "max_cost",
+        "timeout",
+        "window",
+        "deny",
+        "budget",
+        "compact",
+        "compact_at",
+        "keep_last",
+    }
+)
 
 
 def load_settings(
@@ -135,15 +172,18 @@ def load_settings(
     """The settings in force; `flags` holds what the command line named. Raises UsageError naming the place."""
     settings = Settings()
     user_file = user_settings_file(environment)
-    if user_file is not None and user_file.is_file():
+    if user_file is not None and _is_file(user_file):
         settings = _from_file(settings, user_file, frozenset(PARSERS) - _USER_FILE_REFUSES)
     project_file = workspace / ".codelet" / "config.toml"
-    if trust and project_file.is_file():
+    if trust and _is_file(project_file):
         settings = _from_file(settings, project_file, _PROJECT_FILE_TAKES)
     for key in PARSERS:
         name = f"CODELET_{key.upper()}"
-        if key not in _ENVIRONMENT_REFUSES and environment.get(name):
-            settings = _with(settings, key, environment[name], name)
+        if not environment.get(name):
+            continue
+        if key in _ENVIRONMENT_REFUSES:
+            raise UsageError(f"{name}: this may not come from a variable; give the flag --{key} instead")
+        settings = _with(settings, key, environment[name], name)
     for key, value in flags.items():
         if value is not None:
             settings = _with(settings, key, value, "--" + key.replace("_", "-"))
@@ -156,6 +196,14 @@ def user_settings_file(environment: Mapping[str, str] = os.environ) -> Path | No
         return Path(folder) / "codelet" / "config.toml"
     home = environment.get("HOME")
     return Path(home) / ".config" / "codelet" / "config.toml" if home else None
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is a file; a folder that may not be entered, such as another user's home, holds none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _from_file(settings: Settings, path: Path, allowed: frozenset[str]) -> Settings:

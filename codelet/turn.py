@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Literal
 
 from codelet import events, prompt
 from codelet.calls import CallRunner, Toolbox
@@ -38,8 +39,10 @@ class Limits(Record):
 class Turn:
     """What one turn works with and what it has come to. `messages` is the session's own list.
 
-    `prepare` gathers the reminders, `renew_tail` brings the volatile ones up to date before each request, `spend`
-    takes a step's usage, `exceeded` says which limit of the session is passed. `receipt` is what an early end left.
+    `prepare` gathers the reminders; `before_step` compacts where that is due (or, given True, because the provider
+    said that the prompt is too long) and renews the volatile reminders; `spend` takes a step's usage and the index
+    behind its answer; `exceeded` says which limit of the session is passed, `max_output` what a request may still ask
+    for. `receipt` and `partial`, the text that was cut off, are what an early end left.
     """
 
     messages: list[Message]
@@ -48,18 +51,20 @@ class Turn:
     toolbox: Toolbox
     limits: Limits
     prepare: Callable[[], Awaitable[list[events.Event]]]
-    renew_tail: Callable[[], list[events.Event]]
-    spend: Callable[[Usage], events.UsageReport]
+    before_step: Callable[[bool], AsyncGenerator[events.Event, None]]
+    spend: Callable[[Usage, int], events.UsageReport]
     exceeded: Callable[[], str | None]
-    max_output: int | None = None
+    max_output: Callable[[], int | None]
     call_ids: set[str] = field(default_factory=set)
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
     reply: Reply | None = None
     calls: CallRunner | None = None
     unusable_steps: int = 0
+    overflow: Literal["no", "now", "handled"] = "no"
     open: bool = True
     receipt: events.Interrupted | None = None
+    partial: Message | None = None
 
     def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
         """The turn's last event."""
@@ -71,7 +76,8 @@ class Turn:
         self.receipt = events.Interrupted((), (), ())
         if self.reply is not None:
             if self.reply.text.strip():
-                zones.insert(self.messages, [assistant(f"{self.reply.text}\n\n{note}")])
+                self.partial = assistant(f"{self.reply.text}\n\n{note}")
+                zones.insert(self.messages, [self.partial])
             self.reply = None
         if self.calls is not None:
             self.receipt = self.calls.settle()
@@ -111,22 +117,64 @@ async def run_turn(turn: Turn) -> AsyncGenerator[events.Event, None]:
         raise
 
 
+async def limited_in_time(
+    turn: AsyncGenerator[events.Event, None], seconds: float | None
+) -> AsyncGenerator[events.Event, None]:
+    """The turn's events under a time limit, which ends it as LimitReached instead of an interrupt."""
+    if seconds is None:
+        async with aclosing(turn):
+            async for event in turn:
+                yield event
+        return
+    deadline = asyncio.get_running_loop().time() + seconds
+    message = f"the time limit of {seconds:g} s is reached (--timeout)"
+    async with aclosing(turn):
+        expired = False
+        while not expired:
+            try:
+                async with asyncio.timeout_at(deadline) as limit:
+                    event = await anext(turn)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                raise LimitReached(message) from None
+            expired = limit.expired()
+            if not expired:
+                yield event
+        async for event in turn:  # what the turn says of its own cancellation is said of the limit instead
+            if isinstance(event, events.TurnEnd):
+                yield events.TurnEnd("limit", event.steps, event.usage, message)
+                break
+        raise LimitReached(message)
+
+
 async def _run_step(turn: Turn) -> AsyncGenerator[events.Event, None]:
     _check_limits(turn)
-    for event in turn.renew_tail():
-        yield event
+    async with aclosing(turn.before_step(turn.overflow == "now")) as preparation:
+        async for event in preparation:
+            yield event
+    if turn.overflow == "now":
+        turn.overflow = "handled"
     turn.steps += 1
     yield events.StepStart(turn.steps)
     reply = turn.reply = Reply()
-    async with aclosing(turn.provider.stream(_request(turn))) as chunks:
-        async for chunk in chunks:
-            shown = reply.add(chunk)
-            if shown is not None:
-                yield shown
-    _take_in(turn, reply)
+    try:
+        async with aclosing(turn.provider.stream(_request(turn))) as chunks:
+            async for chunk in chunks:
+                shown = reply.add(chunk)
+                if shown is not None:
+                    yield shown
+    except ProviderError as error:
+        if not error.overflow or turn.overflow != "no":
+            raise
+        turn.overflow = "now"  # one forced compaction, then the step is tried once more
+        turn.steps -= 1
+        turn.reply = None
+        return
+    answered = _take_in(turn, reply)
     if reply.usage is not None:
         turn.usage += reply.usage
-        yield turn.spend(reply.usage)
+        yield turn.spend(reply.usage, answered)
     if turn.calls is not None:
         async with aclosing(turn.calls.run()) as results:
             async for event in results:
@@ -142,27 +190,31 @@ def _request(turn: Turn) -> Request:
         messages=turn.messages,
         tail=zones.tail_length(turn.messages),
         tools=turn.toolbox.schemas,
-        max_output=turn.max_output,
+        max_output=turn.max_output(),
     )
 
 
-def _take_in(turn: Turn, reply: Reply) -> None:
-    """Put the finished reply into the list, together with a placeholder result for each call."""
+def _take_in(turn: Turn, reply: Reply) -> int:
+    """Put the finished reply into the list, together with a placeholder result for each call.
+
+    Gives the index behind the assistant message.
+    """
     calls = reply.calls(turn.call_ids)
     turn.reply = None
     if not calls and not reply.text:
-        return
+        return len(turn.messages) - zones.tail_length(turn.messages)
     message = reply.message(calls, turn.provider.origin)
     placeholders = [tool_result(call["id"], prompt.INTERRUPTED) for call in calls]
     place = zones.insert(turn.messages, [message, *placeholders])
     if not calls:
-        return
+        return place + 1
     positions = {call["id"]: place + 1 + number for number, call in enumerate(calls)}
 
     def answer(call_id: str, text: str) -> None:
         turn.messages[positions[call_id]] = tool_result(call_id, text)
 
     turn.calls = CallRunner(calls, turn.toolbox, answer, cut=reply.finish == "length")
+    return place + 1
 
 
 def _after_calls(turn: Turn) -> None:

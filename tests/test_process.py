@@ -187,9 +187,9 @@ async def test_cancel_ends_the_whole_tree(command: str, tmp_path: Path, number: 
     assert not zombies()
 
 
-async def test_a_quick_command_leaves_nothing_to_say(tmp_path: Path) -> None:
-    done = await run("seq 1 1000 | tee >(tail -1) >/dev/null", cwd=tmp_path, timeout=20, output_limit=1000)
-    assert done.output == "1000\n", "what the shell does not wait for is read all the same"
+async def test_what_the_shell_does_not_wait_for_gets_a_moment(tmp_path: Path) -> None:
+    done = await run("echo late > >(sleep 0.03; cat)", cwd=tmp_path, timeout=20, output_limit=1000)
+    assert done.output == "late\n"
     assert not done.background
 
 
@@ -202,6 +202,20 @@ async def test_parallel_commands_do_not_end_each_other(tmp_path: Path, number: s
     assert done.background
     assert (await slow).output == "alive\n"
     assert not sleepers(number)
+
+
+async def test_an_orphan_is_known_while_others_run(tmp_path: Path, number: str) -> None:
+    """By the marker in its environment: it has another session, another group and another parent."""
+    other = asyncio.create_task(run("sleep 3", cwd=tmp_path, timeout=20, output_limit=1000))
+    await asyncio.sleep(0.1)
+    command = f"(setsid sleep {number} >/dev/null 2>&1 &); sleep 0.2"
+    done = await run(command, cwd=tmp_path, timeout=20, output_limit=1000)
+    assert not other.done()
+    assert done.background
+    assert not sleepers(number)
+    other.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await other
 
 
 async def test_children_of_others_live_on(tmp_path: Path, number: str) -> None:

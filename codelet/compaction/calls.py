@@ -14,7 +14,7 @@ _COMMAND_KEYS = ("command", "cmd", "script")
 _OTHER_KEYS = ("pattern", "query", "url", "name", "prompt", "description")
 _WRITERS = frozenset({"write", "edit", "create", "apply_patch", "multiedit", "multi_edit", "patch", "insert"})
 _WRITING = ("write", "edit", "create", "replace", "insert", "patch")
-_READERS = frozenset({"read", "open", "cat", "view", "read_file", "open_file", "goto", "get_file"})
+READERS = frozenset({"read", "open", "cat", "view", "read_file", "open_file", "goto", "get_file"})
 LABEL_LENGTH = 110
 
 
@@ -62,7 +62,7 @@ def _kind(name: str, has_path: bool) -> str:
     low = name.lower()
     if low in _WRITERS or any(word in low for word in _WRITING):
         return "write"
-    if low in _READERS or (has_path and ("read" in low or "view" in low or "open" in low)):
+    if low in READERS or (has_path and ("read" in low or "view" in low or "open" in low)):
         return "read"
     return "other"
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from codelet.compaction.assemble import Block
-from codelet.compaction.calls import LABEL_LENGTH, label_of
-from codelet.compaction.content import text_of
+from codelet.compaction.calls import LABEL_LENGTH, READERS, label_of
 from codelet.compaction.gather import Gatherer
 from codelet.compaction.plan import Plan, Subject
 from codelet.compaction.reading import Reading
 from codelet.compaction.score import Score
 from codelet.compaction.segments import REQUESTS, SUPERSEDED
 from codelet.compaction.words import Said
+from codelet.tokens.estimate import text_of
 
 Place = tuple[int, int]
 
@@ -73,7 +73,7 @@ def _take(found: Collected, index: int, reading: Reading, sources: dict[str, int
             gatherer.add(gatherer.source((index, 0), reading.turn, ""), reading.text, "assistant")
         for number, deed in enumerate(reading.deeds, 1):
             label = label_of(deed)
-            source = gatherer.source((index, number), reading.turn, label, as_line=True)
+            source = gatherer.source((index, number), reading.turn, label, as_line=True, tells=deed.kind != "read")
             sources[deed.call_id] = source
             gatherer.add_head(source, "assistant")
             if len(deed.subject) > LABEL_LENGTH:
@@ -110,7 +110,8 @@ def _take_segment(found: Collected, index: int, reading: Reading, block: Block) 
                 found.places.append((index, number))
         else:
             gatherer = found.gatherer
-            source = gatherer.source((index, number), entry.turn, entry.label, as_line=bool(entry.label))
+            tells = entry.label.split(" ", 1)[0] not in READERS and bool(entry.label)
+            source = gatherer.source((index, number), entry.turn, entry.label, as_line=bool(entry.label), tells=tells)
             gatherer.add_head(source, "segment")
             gatherer.add(source, "\n".join(entry.lines), "segment")
 
@@ -132,6 +133,5 @@ def factors(found: Collected, scores: Mapping[int, Score], minimum: int) -> None
         total = score.total if score else 0
         per_source.append(1000 + 3 * total if total >= minimum else 0)
     candidates.factor = [
-        factor * per_source[source] // 1000
-        for factor, source in zip(candidates.factor, candidates.source, strict=True)
+        factor * per_source[source] // 1000 for factor, source in zip(candidates.factor, candidates.source, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Read messages of any shape: text, calls, ids, reminders, and the default estimate of their size.
+"""Read messages of any shape: calls, ids, reminders.
 
 Lists come from providers, files and users: keys may be missing or of another type. Everything here answers
 for every dict and raises nothing.
@@ -15,25 +15,6 @@ AnyMessage = Mapping[str, Any]
 Estimate = Callable[[AnyMessage], int]
 
 _REMINDER = re.compile(r"<system-reminder>\n<!-- type:([^\n>]{1,80}?) -->")
-
-
-def text_of(message: AnyMessage) -> str:
-    """The text of a message's content; parts that are not text appear as their type in brackets."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    if content is None:
-        return ""
-    if isinstance(content, list):
-        return "\n".join(_part(part) for part in content)
-    return str(content)
-
-
-def _part(part: object) -> str:
-    if isinstance(part, Mapping):
-        text = part.get("text")
-        return text if isinstance(text, str) else f"[{part.get('type', 'part')}]"
-    return str(part)
 
 
 def calls_of(message: AnyMessage) -> list[dict[str, Any]]:
@@ -66,19 +47,3 @@ def reminder_type(message: AnyMessage) -> str | None:
         return None
     found = _REMINDER.match(content)
     return found.group(1) if found else None
-
-
-def characters(message: AnyMessage) -> int:
-    """Characters that a message sends: its text, its calls as JSON, and the id that it answers."""
-    content = message.get("content")
-    size = len(content) if isinstance(content, str) else len(text_of(message))
-    calls = message.get("tool_calls")
-    if calls:
-        size += len(json.dumps(calls, ensure_ascii=False, default=str))
-    call_id = message.get("tool_call_id")
-    return size + len(call_id) if isinstance(call_id, str) else size
-
-
-def default_estimate(message: AnyMessage) -> int:
-    """Tokens of one message: its characters divided by four, rounded up, and four for its frame."""
-    return -(-characters(message) // 4) + 4

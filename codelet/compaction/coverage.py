@@ -12,8 +12,6 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from codelet.compaction.identifiers import Lexicon
-
 REPEAT_PERCENT = 18
 FRAME = 12
 SMALLEST_ROOM = 8
@@ -38,55 +36,62 @@ def log2_milli(number: int) -> int:
     return 1000 * power + ((number << 10 >> power) - 1024) * 1000 // 1024
 
 
-def choose(
-    candidates: Candidates,
-    weights: list[int],
-    budget: int,
-    headers: Sequence[int],
-    heads: Sequence[int],
-) -> list[int]:
-    """Indices of the chosen lines, best first. `budget` in characters; a line costs its length and a line end.
+class Choice:
+    """Lines chosen so far, best first, and what they cost in characters: a line costs its length and a line end.
 
     The first line of a source also pays for its heading: `headers[source]` characters, or, where the heading is
-    itself the candidate `heads[source]` (≥ 0), that line. `weights` is used up: pass a copy.
+    itself the candidate `heads[source]` (≥ 0), that line.
     """
-    texts, names, factor, source = candidates.text, candidates.names, candidates.factor, candidates.source
-    weight = weights.__getitem__
-    costs = [len(text) + FRAME for text in texts]
-    heap = [
-        (-(sum(map(weight, found)) * factor[i] // costs[i]), -i) for i, found in enumerate(names) if found
-    ]
-    heapq.heapify(heap)
-    opened: set[int] = set()
-    chosen: list[int] = []
-    left = budget
-    while heap and left > SMALLEST_ROOM:
-        old, negative = heap[0]
-        i = -negative
-        gain = sum(map(weight, names[i])) * factor[i] // costs[i]
-        if gain < -old and gain > 0:
-            heapq.heapreplace(heap, (-gain, negative))
-            continue
-        heapq.heappop(heap)
-        own = source[i]
-        if gain <= 0 or (i == heads[own] and own in opened):
-            continue
-        taken = [i]
-        cost = len(texts[i]) + 1
-        if own not in opened and heads[own] not in (-1, i):
-            taken.append(heads[own])
-            cost += len(texts[heads[own]]) + 1
-        elif own not in opened:
-            cost += headers[own]
-        if cost > left:
-            continue
-        left -= cost
-        opened.add(own)
-        chosen += taken
-        for one in taken:
-            for name in names[one]:
-                weights[name] = weights[name] * REPEAT_PERCENT // 100
-    return chosen
+
+    def __init__(self, candidates: Candidates, headers: Sequence[int], heads: Sequence[int]) -> None:
+        self.candidates = candidates
+        self.chosen: list[int] = []
+        self.spent = 0
+        self._headers = headers
+        self._heads = heads
+        self._opened: set[int] = set()
+        self._taken: set[int] = set()
+
+    def take(self, among: Sequence[int], weights: list[int], budget: int) -> list[int]:
+        """Choose among some lines until `budget` is spent; those chosen now. `weights` shrink as names are covered."""
+        names, factor = self.candidates.names, self.candidates.factor
+        weight = weights.__getitem__
+        costs = [len(text) + FRAME for text in self.candidates.text]
+        heap = [(-(sum(map(weight, names[i])) * factor[i] // costs[i]), -i) for i in among if names[i]]
+        heapq.heapify(heap)
+        begun, limit = len(self.chosen), self.spent + budget - SMALLEST_ROOM
+        while heap and self.spent < limit:
+            old, negative = heap[0]
+            i = -negative
+            gain = sum(map(weight, names[i])) * factor[i] // costs[i]
+            if gain < -old and gain > 0:
+                heapq.heapreplace(heap, (-gain, negative))
+                continue
+            heapq.heappop(heap)
+            if gain > 0 and i not in self._taken:
+                for one in self._fitting(i, limit + SMALLEST_ROOM):
+                    for name in names[one]:
+                        weights[name] = weights[name] * REPEAT_PERCENT // 100
+        return self.chosen[begun:]
+
+    def _fitting(self, index: int, limit: int) -> list[int]:
+        """Take a line, with its heading if it is its source's first; what was taken, nothing if it does not fit."""
+        own = self.candidates.source[index]
+        head = self._heads[own]
+        taken = [index]
+        cost = len(self.candidates.text[index]) + 1
+        if own not in self._opened and head not in (-1, index):
+            taken.append(head)
+            cost += len(self.candidates.text[head]) + 1
+        elif own not in self._opened:
+            cost += self._headers[own]
+        if self.spent + cost > limit:
+            return []
+        self.spent += cost
+        self._opened.add(own)
+        self._taken.update(taken)
+        self.chosen += taken
+        return taken
 
 
 def cover(weights: list[int], names: Iterable[int], percent: int) -> None:

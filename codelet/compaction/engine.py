@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from codelet.compaction import plan
-from codelet.compaction.content import AnyMessage, Estimate, default_estimate
+from codelet.compaction.content import AnyMessage, Estimate
 from codelet.compaction.normalise import Normalised, normalise
 from codelet.compaction.plan import Subject
 from codelet.compaction.reading import read
@@ -14,6 +14,7 @@ from codelet.compaction.report import Compacted, Report
 from codelet.compaction.settings import Settings
 from codelet.compaction.summarise import summarise
 from codelet.tokens.budget import checked_tokens
+from codelet.tokens.estimate import estimate_message
 
 
 def compact(
@@ -36,7 +37,7 @@ def compact(
     the floor itemised, when the target cannot be met, and ValueError for a target that is no positive integer.
     """
     target = checked_tokens(target, "target")
-    measure = estimate or default_estimate
+    measure = estimate or estimate_message
     normal = normalise(messages, in_flight=in_flight)
     sizes = [measure(message) for message in normal.messages]
     before = sum(sizes) if len(normal.messages) == len(messages) else _size(messages, measure)

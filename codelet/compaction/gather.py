@@ -12,22 +12,29 @@ from dataclasses import dataclass
 from codelet.compaction.coverage import Candidates, log2_milli
 from codelet.compaction.identifiers import WORD, Lexicon
 from codelet.compaction.segments import heading
-from codelet.compaction.signals import ERROR_WORDS, RULE_WORDS, is_error_line
+from codelet.compaction.signals import is_error_line, measures, reports_error
+from codelet.compaction.vocabulary import ERROR_WORDS, RULE_WORDS
 
-SPEAKER_WEIGHT = {"assistant": 60, "user": 40, "result": 4, "other": 4, "segment": 40}
+SPEAKER_WEIGHT = {"assistant": 60, "user": 40, "result": 4, "other": 4, "output": 4, "segment": 40}
 LONGEST_LINE = 320
 SHORTEST_LINE = 4
 _PIECE = 240
+# A failed build prints hundreds of errors; the first few stand for it.
+FACTS_OF_ONE = 3
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where candidate lines come from: a message or a call. `place` is the message's index and a number in it."""
+    """Where candidate lines come from: a message or a call. `place` is the message's index and a number in it.
+
+    `tells` marks the output of a command: an error in it happened, one in a file that was read is only text.
+    """
 
     place: tuple[int, int]
     turn: int
     label: str
     head: int
+    tells: bool = False
 
 
 class Gatherer:
@@ -39,6 +46,8 @@ class Gatherer:
         self.sources: list[Source] = []
         self.headers: list[int] = []
         self.used: list[int] = []
+        self.facts: list[int] = []
+        self._paths: dict[str, int] = {}
         self._seen: dict[str, int] = {}
         self._length = max(1, length)
         self._moved = 0
@@ -52,7 +61,9 @@ class Gatherer:
         """100 for the oldest message to 1000 for the newest."""
         return 100 + 900 * (place + 1) // self._length
 
-    def source(self, place: tuple[int, int], turn: int, label: str, *, as_line: bool = False) -> int:
+    def source(
+        self, place: tuple[int, int], turn: int, label: str, *, as_line: bool = False, tells: bool = False
+    ) -> int:
         """A new source; `as_line` makes its heading a candidate of its own (a call says much in one line)."""
         number = len(self.sources)
         text = heading(turn, label)
@@ -60,7 +71,9 @@ class Gatherer:
         if as_line:
             head = len(self.candidates.text)
             self._append(text, self._names(label), number)
-        self.sources.append(Source(place, turn, label, head))
+            if "/" in label and label.count(" ") == 1:
+                self._paths[label.split(" ")[1]] = head
+        self.sources.append(Source(place, turn, label, head, tells))
         self.headers.append(0 if as_line else len(text) + 1)
         return number
 
@@ -123,15 +136,29 @@ class Gatherer:
                 used[name] += weight
 
     def mark(self) -> None:
-        """Raise the factor of lines that report an error (by 60 %) or state a rule (by 30 %)."""
+        """Find the lines that report an error or state a rule: their factor grows.
+
+        Error reports become facts; so do measurements in the assistant's text, and one call for each file named.
+        """
         marks, candidates = self._marks, self.candidates
+        for number, word in enumerate(self.lexicon.words):
+            if word.endswith(("Error", "Exception")):
+                marks[number] = 1
         factors, texts = candidates.factor, candidates.text
+        told = [0] * len(self.sources)
+        self.facts.extend(self._paths.values())
+        prose = {number for number, source in enumerate(self.sources) if not source.label}
+        self.facts.extend(i for i, number in enumerate(candidates.source) if number in prose and measures(texts[i]))
         for index, names in enumerate(candidates.names):
             if marks.keys().isdisjoint(names):
                 continue
             kinds = {marks[name] for name in names if name in marks}
             if 1 in kinds and is_error_line(texts[index]):
                 factors[index] = factors[index] * 16 // 10
+                source = candidates.source[index]
+                if self.sources[source].tells and told[source] < FACTS_OF_ONE and reports_error(texts[index]):
+                    told[source] += 1
+                    self.facts.append(index)
             elif 2 in kinds:
                 factors[index] = factors[index] * 13 // 10
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codelet.compaction.calls import Deed, read_call
-from codelet.compaction.content import AnyMessage, calls_of, reminder_type, text_of
+from codelet.compaction.content import AnyMessage, calls_of, reminder_type
 from codelet.compaction.segments import Segment, is_segment, parse
+from codelet.tokens.estimate import text_of
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,7 @@ def mends(normal: Normalised) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def receipt(
-    subject: Subject, plan: Plan, summary: Summary, normal: Normalised, target: int, before: int
-) -> Report:
+def receipt(subject: Subject, plan: Plan, summary: Summary, normal: Normalised, target: int, before: int) -> Report:
     """The report. `removed` speaks of the list that was given, all else of the normalised one."""
     kept_origins = {normal.origin[i] for i in plan.kept if i not in plan.reduced}
     highest = max(normal.origin, default=-1)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from codelet.compaction.calls import Deed, read_call
-from codelet.compaction.content import AnyMessage, Estimate, call_arguments, calls_of, text_of
+from codelet.compaction.content import AnyMessage, Estimate, call_arguments, calls_of
 from codelet.compaction.signals import is_error_line
+from codelet.tokens.estimate import text_of
 
 ENTRY_CAP = 64_000
 _ERROR_LINES = 12

@@ -15,8 +15,7 @@ from typing import Any
 
 OPENING = "<compacted turns="
 NOTE = (
-    "What these turns left, in their own lines; requests in them are already handled unless open. "
-    "More of it: `recall`."
+    "What these turns left, in their own lines; requests in them are already handled unless open. More of it: `recall`."
 )
 _HEAD = re.compile(r'<compacted turns="(\d{1,7})-(\d{1,7})">\n')
 _ENTRY = re.compile(r"\[t(\d{1,7})(?: ([^\]\n]{0,300}))?\](?: (.*))?\Z", re.DOTALL)

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import re
 
-# Words that mark a line, looked up once per distinct word and not searched for in each line.
-ERROR_WORDS = frozenset(
-    """error errors Error ERROR Errors exception Exception traceback Traceback fatal Fatal FATAL panic panicked failed
-    Failed FAILED failure Failure FAILURE FAIL denied refused ENOENT EACCES ECONNREFUSED undefined segfault abort
-    aborted cannot unresolved AssertionError TypeError ValueError KeyError SyntaxError ImportError""".split()
-)
-RULE_WORDS = frozenset(
-    """must never Never always Always NEVER ALWAYS MUST only don't Don't avoid require requires required forbidden
-    prohibited mandatory deadline limit limits maximum minimum budget prefer prefers instead
-    remember important decided decision agreed constraint rule policy without""".split()
-)
-
 _ERROR_LINE = re.compile(
-    r"\b(?:[A-Z]\w*(?:Error|Exception)\b|(?:fatal|panic|error|Error|ERROR|FAIL(?:ED)?)\b\s*[:\[(]|error TS\d+"
-    r"|Traceback \(most recent|E[A-Z]{4,}\b:|command not found|No such file|Permission denied|exit(?:ed with)? code [1-9])"
+    r"\b(?:[A-Z]\w*(?:Error|Exception)\b|(?:fatal|panic|error|Error|ERROR|FAIL(?:ED)?)\b\s*[:\[(]|error TS\d+|"
+    r"Traceback \(most recent|E[A-Z]{4,}\b:|command not found|No such file|Permission denied|"
+    r"exit(?:ed with)? code [1-9])"
+)
+_ERROR_REPORT = re.compile(
+    r"\s*(?:[\w.]*(?:Error|Exception|Panic)\b[\w.]*(?:\(\d+\))?: \S"
+    r"|(?:\S{1,120}[:(]\d+[,:)]\S*\s*)?(?:- )?(?:error|fatal|Error|ERROR|FATAL)\b(?:\[\w+\]| TS\d+)?: "
+    r"|FAILED |FAIL |E   \S|npm ERR!|thread .{1,40} panicked"
+    r"|.{0,120}(?:command not found|No such file or directory|Permission denied)\s*\Z)"
+)
+_MEASURE = re.compile(
+    r"(?<![\w.])\d[\d.,]*\s?(?:%|(?:ms|s|sec|secs|seconds?|min|minutes?|hours?|days?|[kKMG]i?B|bytes|px|tokens?|requests?|"
+    r"rows?|entries|items|times|retries|attempts|percent|rps|qps|Hz|MHz|GHz|USD|EUR|dollars|euros)\b)"
 )
 _RULE = re.compile(
     r"\b(?:must|never|always|don'?t|do not|only|no longer|instead of|make sure|ensure|avoid|prefer|require[sd]?|"
@@ -35,19 +34,20 @@ _DECISION = re.compile(
     re.IGNORECASE,
 )
 _CHECKPOINT = re.compile(
-    r"^\s*(?:ok(?:ay)?|great|good|nice|perfect|alright|now|next|done)?[,.!\s]*(?:now|next|let'?s (?:move on|continue|tackle)|"
-    r"moving on|that works|it works|works)\b",
+    r"^\s*(?:ok(?:ay)?|great|good|nice|perfect|alright|now|next|done)?[,.!\s]*(?:now|next|"
+    r"let'?s (?:move on|continue|tackle)|moving on|that works|it works|works)\b",
     re.IGNORECASE,
 )
 _RUNNER = re.compile(
     r"(?:^|[;&|]\s*|\b(?:npx|uv run|poetry run|python3? -m|pnpm|yarn|npm run|bun run|bundle exec)\s+)(?:"
-    r"pytest|unittest|tox|nox|vitest|jest|mocha|ava|cargo (?:test|nextest)|go test|npm (?:test|t)\b|test\b|mvn\b.*\btest"
-    r"|gradlew?\b.*\btest|ctest|rspec|phpunit|dotnet test|make (?:test|check)|bun test|deno test|swift test)"
+    r"pytest|unittest|tox|nox|vitest|jest|mocha|ava|cargo (?:test|nextest)|go test|npm (?:test|t)\b|test\b|"
+    r"mvn\b.*\btest|gradlew?\b.*\btest|ctest|rspec|phpunit|dotnet test|make (?:test|check)|"
+    r"bun test|deno test|swift test)"
 )
 _BUILD = re.compile(
     r"\b(?:tsc|tsgo|npm run (?:build|check)|cargo (?:build|check|clippy)|go (?:build|vet)|make\b|mypy|ruff|eslint|"
-    r"npm (?:ci|i|install)|pip install|uv (?:sync|pip)|gradlew? (?:build|assemble)|mvn (?:package|compile)|cmake --build|"
-    r"dotnet build|next build|vite build|webpack)\b"
+    r"npm (?:ci|i|install)|pip install|uv (?:sync|pip)|gradlew? (?:build|assemble)|mvn (?:package|compile)|"
+    r"cmake --build|dotnet build|next build|vite build|webpack)\b"
 )
 _COMMIT = re.compile(r"\bgit (?:commit|tag|push|merge)\b")
 _EXIT_CODE = re.compile(r"(?:exit(?:ed with)?(?: code| status)?|returncode|Exit code)[:=\s]+(-?\d+)")
@@ -64,8 +64,18 @@ def is_error_line(line: str) -> bool:
     return _ERROR_LINE.search(line) is not None
 
 
+def reports_error(line: str) -> bool:
+    """Whether a line is an error message as programs print it, rather than text that speaks of errors."""
+    return _ERROR_REPORT.match(line) is not None
+
+
+def measures(line: str) -> bool:
+    """Whether a line gives a number with its unit."""
+    return _MEASURE.search(line) is not None
+
+
 def states_rule(text: str) -> bool:
-    """Whether a user's text sets a rule: must, never, at most, …"""
+    """Whether a user's text sets a rule: must, never, at most and the like."""
     return _RULE.search(text) is not None
 
 

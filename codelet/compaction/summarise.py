@@ -1,4 +1,4 @@
-"""Tier 2: segments for old messages: the user's words, the ledger, and lines chosen by coverage, filled to the target."""
+"""Tier 2: segments for old messages: the user's words, the ledger, lines chosen by coverage, filled to the target."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from codelet.compaction import anchors as anchor_rules
 from codelet.compaction.anchors import Anchor, Run
 from codelet.compaction.assemble import Block, message_of, split
 from codelet.compaction.collect import Collected, add_cut_words, collect, factors
-from codelet.compaction.content import characters, default_estimate, text_of
-from codelet.compaction.coverage import choose, cover
+from codelet.compaction.coverage import Choice, cover
 from codelet.compaction.errors import IrreducibleContext
 from codelet.compaction.ledger import Ledger, open_errors
 from codelet.compaction.plan import Plan, Subject
@@ -19,11 +18,13 @@ from codelet.compaction.score import Score, scores
 from codelet.compaction.settings import Settings
 from codelet.compaction.superseded import mark
 from codelet.compaction.words import Represented, Said, represent
+from codelet.tokens.estimate import characters, estimate_message, text_of
 
 NOTE_FROM = 6_000
 LEDGER_FROM = 2_000
 SMALL_ROOM = 4_000
 SHOWN_PERCENT = 15
+FACTS_PERCENT = 8
 _ROUNDS = 24
 
 
@@ -42,9 +43,7 @@ class Summary:
     present: set[int]
 
 
-def summarise(
-    subject: Subject, plan: Plan, settings: Settings, target: int, narrative: Sequence[str]
-) -> Summary:
+def summarise(subject: Subject, plan: Plan, settings: Settings, target: int, narrative: Sequence[str]) -> Summary:
     """The list for a plan, at most `target` tokens. Raises IrreducibleContext where even bare segments are too much."""
     found = collect(subject, plan)
     gatherer = found.gatherer
@@ -52,9 +51,7 @@ def summarise(
     anchors = anchor_rules.find(subject.readings, runs)
     present, names = _names(subject, plan, found)
     errors = open_errors([r for i, r in enumerate(subject.readings) if i not in plan.kept], runs)
-    rated = scores(
-        subject.readings, names, gatherer.lexicon, anchors, [turn for turn, _ in errors], settings.feedback
-    )
+    rated = scores(subject.readings, names, gatherer.lexicon, anchors, [turn for turn, _ in errors], settings.feedback)
     room = _room(subject, plan, found, target)
     tail = [Said(r.turn, r.text) for i, r in enumerate(subject.readings) if i in plan.kept and r.kind == "user"]
     words = _words(subject, plan, found, mark(found.said, tail), room, settings, target)
@@ -68,17 +65,29 @@ def summarise(
     factors(found, rated, settings.minimum_score)
     shown = {n for e in words.entries for n in gatherer.lexicon.read("\n".join(e.lines))}
     shown |= {n for b in found.blocks for n in gatherer.lexicon.read("\n".join(text for _, text in b.ledger))}
-    weights = gatherer.weights()
-    cover(weights, present | shown, SHOWN_PERCENT)
-    slack = 100 if subject.measure is default_estimate else 115
-    heads = [source.head for source in gatherer.sources]
-    chosen = choose(gatherer.candidates, weights, max(0, left) * slack // 100, gatherer.headers, heads)
+    slack = 100 if subject.measure is estimate_message else 115
+    chosen = _chosen(found, present | shown, max(0, left) * slack // 100)
     note = room >= NOTE_FROM
     messages, size, segments, used = _fit(subject, plan, found, chosen, target, note=note)
     present |= shown
     for index in chosen[:used]:
         present.update(gatherer.candidates.names[index])
     return Summary(messages, size, segments, found, words, chosen[:used], anchors, rated, present)
+
+
+def _chosen(found: Collected, shown: set[int], budget: int) -> list[int]:
+    """The lines to keep, best first: facts in their share of the room, by how rare they are, then what covers most."""
+    gatherer = found.gatherer
+    choice = Choice(gatherer.candidates, gatherer.headers, [source.head for source in gatherer.sources])
+    rare = list(gatherer.lexicon.shape)
+    cover(rare, shown, SHOWN_PERCENT)
+    facts = choice.take(gatherer.facts, rare, budget * FACTS_PERCENT // 100)
+    weights = gatherer.weights()
+    cover(weights, shown, SHOWN_PERCENT)
+    for index in facts:
+        cover(weights, gatherer.candidates.names[index], SHOWN_PERCENT)
+    choice.take(range(len(gatherer.candidates.text)), weights, budget - choice.spent)
+    return choice.chosen
 
 
 def _names(subject: Subject, plan: Plan, found: Collected) -> tuple[set[int], dict[int, set[int]]]:
@@ -110,7 +119,7 @@ def _room(subject: Subject, plan: Plan, found: Collected, target: int) -> int:
     room = 0
     for blocks in (found.blocks, with_words):
         left = fixed - len(blocks) * frame
-        if subject.measure is default_estimate:
+        if subject.measure is estimate_message:
             room = 4 * left
         else:
             room = left * sum(map(characters, subject.messages)) // max(1, sum(subject.sizes))

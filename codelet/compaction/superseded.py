@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from codelet.compaction.vocabulary import COMMON_WORDS
 from codelet.compaction.words import Said, sentences
 
 _VALUE = re.compile(
-    r"[$€£]?\d[\w.,:%/-]*|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty|thirty|forty|fifty|"
+    r"(?<![\w/.$€£-])[$€£]?\d[\d.,:%/-]*(?:[a-zA-Z]{1,12}\b)?(?![\w/])|"
+    r"\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty|thirty|forty|fifty|"
     r"sixty|seventy|eighty|ninety|hundred|thousand|million|monday|tuesday|wednesday|thursday|friday|saturday|sunday|"
     r"january|february|march|april|june|july|august|september|october|november|december)\b|`[^`\n]+`",
     re.IGNORECASE,
@@ -24,11 +26,6 @@ _CHANGE = re.compile(
 )
 _WORD = re.compile(r"[A-Za-z_][\w-]{2,}")
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][\w-]+|\b\w+[_./]\w[\w./]*|\b[a-z]+[A-Z]\w*")
-_COMMON = frozenset(
-    """the and for with that this from not but are was you your our its has have will would can should must please use set
-    let make keep sure than then now instead actually change changed update updated rather new value set into over under
-    just only never always also more less most least about all any each per""".split()
-)
 _LATEST = 12
 
 
@@ -46,7 +43,7 @@ def mark(said: Sequence[Said], later: Sequence[Said] = ()) -> list[Said]:
                 continue
             masked = _VALUE.sub(" ", sentence)
             names = frozenset(_NAME.findall(masked))
-            keys = frozenset(_stem(w) for w in _WORD.findall(masked.lower())) - _COMMON
+            keys = frozenset(_stem(w) for w in _WORD.findall(masked.lower())) - COMMON_WORDS
             for other in sorted({n for key in keys for n in index.get(key, ())[-_LATEST:]}):
                 owner, old_values, old_names, old_keys = stated[other]
                 if owner != place and _replaces(sentence, values, names, keys, old_values, old_names, old_keys):

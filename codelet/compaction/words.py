@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from codelet.compaction.segments import REQUESTS, SUPERSEDED, USER, Entry, heading
 from codelet.compaction.signals import states_rule
+from codelet.compaction.vocabulary import STOP_WORDS
 
 LEAST = 160
 _READABLE = 60
@@ -20,21 +21,6 @@ _STEPS = ((50, 1), (80, 1), (10, -9), (0, 1), (36, -5), (0, -5))
 _GAP = " […] "
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _VALUE = re.compile(r"\d|[`\"'][^`\"'\n]{2,60}[`\"']|\w[/_]\w|[a-z][A-Z]")
-# Words that carry no fact of their own. Negations, bounds and orders (not, never, must, only, until …) are not among
-# them: without those a sentence says something else.
-_STOP = frozenset(
-    """a an the this that these those there here it its itself is are was were be been being am isn't aren't do
-    does did doing done has have had having will would shall should could can may might let lets let's i i'm
-    i'd i'll i've me my mine myself we we're we'll we've us our ours you you're you'll your yours he him his
-    she her hers they them their theirs who whom whose which what when where why how of to in on at for from
-    with as by into onto upon about again further also too so such then than thus hence and or nor but if
-    though although while since very really quite rather just simply actually basically currently please kindly
-    ok okay yes yeah well hey hi hello thanks thank like want wants wanted needed get gets got getting go goes
-    going gone make makes made making sure note noted notice fyi btw reminder remember important importantly
-    know known knows given regarding concerning via across throughout among along around either some many much
-    several few other others another itself still already yet now kind sort bit lot thing things way one's
-    there's that's what's here's it's""".split()
-)
 
 
 @dataclass(frozen=True)
@@ -138,7 +124,7 @@ def abridge(text: str, cap: int, common: Mapping[str, int]) -> str:
 def _worth(word: str, common: Mapping[str, int]) -> int:
     """How telling a word is: 0 for none of its own, most for a value or a name."""
     low = word.strip(".,;:!?()\"'").lower()
-    if not low or low in _STOP:
+    if not low or low in STOP_WORDS:
         return 0
     if any(c.isdigit() for c in low) or _VALUE.search(word) or word[:1] in "\"'`":
         return 100
@@ -148,7 +134,7 @@ def _worth(word: str, common: Mapping[str, int]) -> int:
 
 
 def _tight(said: Sequence[Said], room: int) -> Represented:
-    """One short line per distinct message: what is said once before what is repeated, more words while there is room."""
+    """One short line per distinct message, with more words while there is room; what was said once goes first."""
     counts: dict[str, int] = {}
     for one in said:
         text = " ".join(one.text.split())

@@ -7,6 +7,7 @@ import sys
 from typing import NoReturn
 
 from codelet.errors import EXIT_USAGE
+from codelet.frontends.stderr import say
 
 _EPILOG = """\
 exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomplete,
@@ -20,7 +21,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line that names what to do."""
 
     def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"codelet: {message}; see codelet --help\n")
+        say(f"codelet: {message}; see codelet --help")
         sys.exit(EXIT_USAGE)
 
 
@@ -80,6 +81,13 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
         "--api-base", metavar="URL", help="address of a server that speaks OpenAI's or Anthropic's protocol"
     )
     group.add_argument("--transport", choices=("auto", "native", "litellm"), help="which way to the model (auto)")
+    group.add_argument("--budget", metavar="N", help="use at most N tokens of the window")
+    group.add_argument("--compact", choices=("auto", "off"), help="make a list that is too long smaller (auto)")
+    group.add_argument("--compact-at", metavar="PERCENT", help="compact when this much of the budget is used")
+    group.add_argument("--keep-last", metavar="N", help="turns that a compaction leaves as they are (3)")
+    group.add_argument(
+        "--narrative", action="store_const", const=True, help="let the model add decisions to a compaction"
+    )
     group.add_argument("--window", metavar="N", help="the model's window in tokens, where it is not known")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from codelet import prompt
+from codelet.context import CompactionOptions
 from codelet.errors import UsageError
 from codelet.policy import Policy
 from codelet.policy.verdict import Ask
@@ -28,7 +29,7 @@ def current_folder() -> Path:
 
 async def provider_for(settings: Settings) -> Provider:
     """The provider that the settings name, or the one that this machine offers."""
-    return provider_named(settings.model or await choose_model(), settings)
+    return provider_named(settings.model or await choose_model(settings.api_base, settings.api_key), settings)
 
 
 def provider_named(model: str, settings: Settings) -> Provider:
@@ -56,6 +57,13 @@ def session_for(settings: Settings, provider: Provider, ask: Ask | None = None) 
         limits=Limits(settings.max_turns, settings.max_tokens, settings.max_cost, settings.timeout),
         bare=settings.bare,
         window=settings.window,
+        budget=settings.budget,
+        compaction=CompactionOptions(
+            automatic=settings.compact == "auto",
+            at=settings.compact_at,
+            keep_last=settings.keep_last,
+            narrative=settings.narrative,
+        ),
     )
 
 

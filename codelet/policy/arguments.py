@@ -57,7 +57,9 @@ class Parsed:
 
 
 @dataclass(frozen=True)
-class _Options:
+class Options:
+    """The options of a specification: without a value, with one, with one that may be attached, and `-5`."""
+
     flags: frozenset[str]
     values: dict[str, str]
     optional: dict[str, str]
@@ -65,7 +67,8 @@ class _Options:
 
 
 @cache
-def _options(specification: str) -> _Options:
+def options_of(specification: str) -> Options:
+    """The options that a specification line permits."""
     flags: set[str] = set()
     values: dict[str, str] = {}
     optional: dict[str, str] = {}
@@ -81,12 +84,12 @@ def _options(specification: str) -> _Options:
             values[name] = kind
         else:
             flags.add(token)
-    return _Options(frozenset(flags), values, optional, numbers)
+    return Options(frozenset(flags), values, optional, numbers)
 
 
 def parse(name: str, program: Program, arguments: Sequence[str]) -> Parsed:
     """The arguments of `name` taken apart; raises RefusedError at the first that is not permitted."""
-    options = _options(program.options)
+    options = options_of(program.options)
     parsed = Parsed()
     rest = list(arguments)
     while rest:
@@ -111,7 +114,7 @@ def parse(name: str, program: Program, arguments: Sequence[str]) -> Parsed:
     return parsed
 
 
-def _long(name: str, options: _Options, word: str, rest: list[str], parsed: Parsed) -> None:
+def _long(name: str, options: Options, word: str, rest: list[str], parsed: Parsed) -> None:
     option, attached, value = word.partition("=")
     if option in options.flags and not attached:
         parsed.options.append((option, None))
@@ -125,7 +128,7 @@ def _long(name: str, options: _Options, word: str, rest: list[str], parsed: Pars
         raise RefusedError(f"{name} {option} is not known to be read-only")
 
 
-def _single(name: str, options: _Options, word: str, rest: list[str], parsed: Parsed) -> None:
+def _single(name: str, options: Options, word: str, rest: list[str], parsed: Parsed) -> None:
     """An option that stands alone, its number attached or behind it."""
     if word in options.flags:
         parsed.options.append((word, None))
@@ -137,7 +140,7 @@ def _single(name: str, options: _Options, word: str, rest: list[str], parsed: Pa
         raise RefusedError(f"{name} {word} is not known to be read-only")
 
 
-def _short(name: str, options: _Options, word: str, rest: list[str], parsed: Parsed) -> None:
+def _short(name: str, options: Options, word: str, rest: list[str], parsed: Parsed) -> None:
     """A bundle such as `-la` or `-n5`."""
     position = 1
     while position < len(word):

@@ -16,6 +16,7 @@ from codelet.policy.program_table import PROGRAMS, VERSIONS
 from codelet.policy.special import CHECKS, Place
 from codelet.policy.syntax import Command, Redirect
 from codelet.policy.verdict import Tier
+from codelet.policy.wildcards import MATCH_CAP
 from codelet.policy.wildcards import matches as expand
 from codelet.policy.words import Word
 
@@ -24,7 +25,7 @@ FOLDER_CAP = 4
 
 _LOCALE = ("LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_NUMERIC", "LC_TIME", "LC_MESSAGES", "LANG", "LANGUAGE")
 _LOCALES = re.compile(r"C|POSIX|(?:C|en_US|en_GB)\.(?:UTF-8|utf8)|")
-_DYNAMIC_WORDS = ("echo", "printf")
+_DYNAMIC_WORDS = ("echo", "printf", "basename", "dirname")
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,11 @@ def judge_command(command: Command, folders: Folders) -> Finding:
 
 
 def _refuse_dynamic(name: str, words: Sequence[Word]) -> None:
+    if name == "test" and not any(word.splits for word in words):
+        # In these shapes the operator is fixed, so that the unknown word is text whatever it is.
+        plain = [None if word.dynamic else word.text for word in words[1:]]
+        if (len(plain) == 3 and plain[1] in ("=", "==", "!=")) or (len(plain) == 2 and plain[0] in ("-n", "-z")):
+            return
     if name not in _DYNAMIC_WORDS or (name == "printf" and words[1].dynamic):
         raise RefusedError(f"{name} gets words known only at run time")
 
@@ -115,7 +121,10 @@ def _judge_in(name: str, words: Sequence[Word], cwd: str, workspace: Path) -> No
         parsed = Parsed() if program.raw else parse(name, program, arguments)
         if program.check:
             CHECKS[program.check](arguments, parsed, place)
-    for kind, text in parsed.uses:
+    uses = dict.fromkeys(parsed.uses)
+    if len(uses) > MATCH_CAP:
+        raise RefusedError(f"{name} reads more than {MATCH_CAP} files")
+    for kind, text in uses:
         _refuse_path(kind, text, cwd, workspace)
 
 

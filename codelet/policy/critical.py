@@ -22,7 +22,7 @@ _MAKES_FILE_SYSTEMS = frozenset(
      "parted", "pvremove", "vgremove", "lvremove"]
 )  # fmt: skip
 _STOPS = frozenset(("shutdown", "reboot", "halt", "poweroff", "telinit"))
-_DEVICES_FOR_OUTPUT = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd", "/dev/full")
+_DEVICES_FOR_OUTPUT = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd", "/dev/full")
 _PLANTS = (
     "/etc/cron", "/var/spool/cron", "/var/spool/at", "/etc/profile", "/etc/bash.bashrc", "/etc/bashrc",
     "/etc/zsh",
@@ -30,7 +30,11 @@ _PLANTS = (
     "/etc/init.d", "/etc/rc.local", "/etc/pam.d", "/etc/ssh", "/etc/gitconfig", "/boot", "/lib/systemd",
     "/usr/lib/systemd",
 )  # fmt: skip
-_FORK_BOMB = re.compile(r"(\S{1,40})\s*\(\s*\)\s*\{[^}]*\1\s*[|&][^}]*\}|\$0\s*[|&]\s*\$0|%0\s*\|\s*%0")
+_DEFINES = re.compile(r"\(\s*\)\s*\{")
+_FORK_BOMB = re.compile(r"([\w:.@%+-]{1,40})\s*\(\s*\)\s*\{[^}]*\1\s*[|&][^}]*\}")
+_COPIES_ITSELF = re.compile(r"\$0\s*[|&]\s*\$0|%0\s*\|\s*%0")
+_TEXT_CAP = 20_000
+"""Characters of a command that the patterns are looked for in; the rest is past every cap anyway."""
 _ROOT_REMOVED = re.compile(
     r"\brm\s+(?:-\S+\s+)*-(?:\w*[rR]\w*|-recursive|-no-preserve-root)\s+(?:-\S+\s+)*[\"']?(?:/|~|\$\{?HOME\}?)/?\*?[\"']?(?:\s|[;&|)]|$)"
 )
@@ -44,9 +48,10 @@ class _Context:
 
 def find_critical(command: str, script: Script, workspace: Path, depth: int = 0) -> str | None:
     """Why the command is critical, or None."""
-    if script.fork_bomb or _FORK_BOMB.search(command[:100_000]):
+    text = command[:_TEXT_CAP]
+    if script.fork_bomb or (_DEFINES.search(text) and _FORK_BOMB.search(text)) or _COPIES_ITSELF.search(text):
         return "a fork bomb"
-    if any(isinstance(part, Obstacle) for part in script.parts) and _ROOT_REMOVED.search(command[:100_000]):
+    if any(isinstance(part, Obstacle) for part in script.parts) and _ROOT_REMOVED.search(text):
         return "it removes the whole file system or home"
     folders = Folders(workspace)
     printed: list[str] = []
@@ -89,8 +94,8 @@ def _words_critical(words: list[str], context: _Context, depth: int, printed: Se
             return why
         if name in SHELLS and not [word for word in inner[1:] if not word.startswith("-")]:
             # A shell that reads its commands from the pipe: what was printed before is what it runs.
-            for text in printed:
-                if depth < 3 and (why := find_critical(text, read_script(text), context.workspace, depth + 1)):
+            for line in printed:
+                if depth < 3 and (why := find_critical(line, read_script(line), context.workspace, depth + 1)):
                     return why
     if depth < 3:
         for text in nested_scripts(words):

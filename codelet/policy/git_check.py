@@ -27,7 +27,15 @@ def split_git(words: Sequence[str]) -> tuple[int, str | None]:
 
 
 def check_git(words: Sequence[str], place: Place) -> Parsed:
-    """The paths that `git WORDS` reads; raises RefusedError where the command is not read-only."""
+    """The paths that `git WORDS` reads in the workspace's own repository; raises RefusedError where it does more."""
+    parsed = permitted_git(words, place)
+    _refuse_other_repository(place)
+    _paths(parsed)
+    return parsed
+
+
+def permitted_git(words: Sequence[str], place: Place) -> Parsed:
+    """The arguments of a git command that only reads; raises RefusedError where it is none."""
     index, name = split_git(words)
     if name in ("--version", "-v") and len(words) == index + 1:
         return Parsed()
@@ -35,10 +43,11 @@ def check_git(words: Sequence[str], place: Place) -> Parsed:
     if name is None or program is None:
         raise RefusedError(f"git {name or ''} is not known to be read-only".replace("  ", " "))
     parsed = parse(f"git {name}", program, words[index + 1 :])
+    if name in ("stash", "worktree") and words[index + 1 : index + 2] != parsed.operands[:1]:
+        # `git stash -p list` is `git stash push -p list`: the subcommand must come first.
+        raise RefusedError(f"git {name} without its subcommand in front")
     if program.check:
         _CHECKS[program.check](parsed, place)
-    _refuse_other_repository(place)
-    _paths(parsed)
     return parsed
 
 
@@ -114,7 +123,9 @@ def _reflog(parsed: Parsed, place: Place) -> None:
     _format(parsed, place)
 
 
-def _remote(parsed: Parsed, _: Place) -> None:
+def _remote(parsed: Parsed, place: Place) -> None:
+    if parsed.operands or parsed.has("-v", "--verbose"):
+        _refuse_passwords(place)
     if parsed.operands and (parsed.operands[0] != "get-url" or len(parsed.operands) != 2):
         raise RefusedError(f"git remote {parsed.operands[0]} writes or reaches the network")
 
@@ -124,11 +135,19 @@ def _worktree(parsed: Parsed, _: Place) -> None:
         raise RefusedError("git worktree writes")
 
 
-def _config(parsed: Parsed, _: Place) -> None:
+def _refuse_passwords(place: Place) -> None:
+    repository = find_repository(place.cwd)
+    if repository is not None and repository.holds_password:
+        raise RefusedError("an address in the repository's configuration holds a password")
+
+
+def _config(parsed: Parsed, place: Place) -> None:
     if len(parsed.operands) != 1:
         raise RefusedError("git config writes, or shows credentials")
     if not parsed.operands[0].lower().startswith(CONFIG_SECTIONS):
         raise RefusedError(f"{parsed.operands[0]} may hold credentials")
+    if parsed.operands[0].lower().startswith("remote."):
+        _refuse_passwords(place)
 
 
 def _var(parsed: Parsed, _: Place) -> None:

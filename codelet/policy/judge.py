@@ -23,6 +23,9 @@ _PATH_TOOLS: dict[str, tuple[Access, Tier]] = {
 }
 
 
+_OWN_MEMORY_TOOLS = frozenset({"recall"})
+
+
 class Policy:
     """The rules of one session. `mode` may be switched at any time; `yes` answers every ask.
 
@@ -63,6 +66,8 @@ class Policy:
         """The verdict on one tool call, before anybody is asked."""
         if tool_name in _PATH_TOOLS:
             verdict = self._judge_path(tool_name, str(arguments.get("path") or "."))
+        elif tool_name in _OWN_MEMORY_TOOLS:
+            verdict = Verdict("allow", "read", f"{tool_name} reads this conversation alone")
         elif tool_name == "bash":
             verdict = self._judge_command(str(arguments.get("command") or ""))
         else:
@@ -76,7 +81,10 @@ class Policy:
         found = judge_path(path, access, self.workspace)
         if found.action == "deny" or found.place is None:
             return Verdict("deny", tier, found.reason)
-        name = relative_name(found.place, self.workspace)
+        return self._judge_place(tool, tier, found, found.place).replace(place=found.place)
+
+    def _judge_place(self, tool: str, tier: Tier, found: PathVerdict, place: Path) -> Verdict:
+        name = relative_name(place, self.workspace)
         if rule := _first(self.deny, tool, name):
             return Verdict("deny", tier, f"the rule {rule.text} denies it", rule=rule.text)
         if self.mode == "read-only" and tier == "write":

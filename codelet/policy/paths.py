@@ -14,6 +14,8 @@ from codelet.record import Record
 
 Access = Literal["read", "list", "write"]
 
+LENGTH_CAP = 4096
+DEPTH_CAP = 128
 _MAGIC_ROOTS = ("/proc", "/sys", "/dev")
 _HARMLESS_DEVICES = ("/dev/null",)
 
@@ -60,6 +62,8 @@ def judge_path(
         return PathVerdict("deny", "the path holds a NUL character")
     if any("\ud800" <= letter <= "\udfff" for letter in text):
         return PathVerdict("deny", "the path is not valid Unicode")
+    if len(text) > LENGTH_CAP or text.count("/") > DEPTH_CAP:
+        return PathVerdict("deny", "the path is too long")
     root = workspace_root(workspace)
     if text.startswith("~") and not shell:
         text = _home(text)

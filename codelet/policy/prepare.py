@@ -12,10 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from codelet.policy import names
+from codelet.policy.arguments import RefusedError
 from codelet.policy.commands import Folders, judge_command
-from codelet.policy.git_check import split_git
+from codelet.policy.git_check import permitted_git, split_git
+from codelet.policy.git_table import STASH_LISTS
+from codelet.policy.paths import workspace_root
 from codelet.policy.repository import find_repository
 from codelet.policy.shell import read_script
+from codelet.policy.special import Place
 from codelet.policy.syntax import Command, Obstacle
 
 GIT_ENVIRONMENT = {
@@ -57,7 +61,9 @@ GIT_COMMAND_OPTIONS: dict[str, tuple[str, ...]] = {
 
 
 def prepare_command(command: str, workspace: Path) -> str:
-    """`command` as it is to run; itself where nothing needs to change or it is not understood."""
+    """`command` as it is to run, also where a person or a rule allowed it; itself where nothing needs to change."""
+    if "\0" in command:
+        return command
     script = read_script(command)
     if any(isinstance(part, Obstacle) and "pars" in part.reason for part in script.parts):
         return command
@@ -65,18 +71,23 @@ def prepare_command(command: str, workspace: Path) -> str:
     edits: list[tuple[int, str]] = []
     for part in script.commands:
         here = folders.of(part)
-        if judge_command(part, folders).reason is None and part.words:
-            edits += _edits(part, here)
+        judge_command(part, folders)  # follows a `cd`
+        if part.words:
+            edits += _edits(part, here, workspace_root(workspace))
     source = command.encode("utf-8", "surrogateescape" if command.isascii() else "replace")
     for offset, text in sorted(edits, reverse=True):
         source = source[:offset] + text.encode() + source[offset:]
     return source.decode("utf-8") if edits else command
 
 
-def _edits(command: Command, folders: frozenset[str]) -> list[tuple[int, str]]:
+def _edits(command: Command, folders: frozenset[str], root: str) -> list[tuple[int, str]]:
     """What to insert, and at which byte."""
     words = [word.text for word in command.words]
     if words[0] == "git":
+        try:
+            permitted_git(words[1:], Place(min(folders), root))
+        except RefusedError:
+            return []
         return _git_edits(command, words, folders)
     bundled = "".join(word[1:] for word in words if word.startswith("-") and not word.startswith("--"))
     recursive = set("rR") & set(bundled) or {"--recursive", "--dereference-recursive"} & set(words)
@@ -115,9 +126,10 @@ def _git_edits(command: Command, words: Sequence[str], folders: frozenset[str]) 
     git = command.words[0]
     edits = [(git.start, environment + " "), (git.end, "".join(f" {shlex.quote(one)}" for one in options))]
     at = index + 1
-    if name in ("stash", "reflog") and len(words) > at + 1 and words[at + 1] == "show":
+    following = words[at + 1] if len(words) > at + 1 else ""
+    if (name == "stash" and following in STASH_LISTS) or (name == "reflog" and following == "show"):
         edits.append((command.words[at + 1].end, " " + " ".join(_NO_PROGRAMS)))
-    elif name == "reflog" and len(words) == at + 1:
+    elif name == "reflog" and following not in ("list", "exists"):
         edits.append((command.words[at].end, " show " + " ".join(_NO_PROGRAMS)))
     elif name in GIT_COMMAND_OPTIONS:
         edits.append((command.words[at].end, " " + " ".join(GIT_COMMAND_OPTIONS[name])))

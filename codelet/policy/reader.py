@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 DEPTH_CAP = 24
+WORD_CAP = 200
+"""Words of one command that are looked at."""
 
 _TEXT_VARIABLES = (
     "?",
@@ -31,7 +33,7 @@ _TEXT_VARIABLES = (
 _EXPANSIONS = ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion")
 _WORDS = (
     "word", "string", "raw_string", "concatenation", "number", "simple_expansion", "expansion",
-    "command_substitution",
+    "command_substitution", "ansi_c_string",
 )  # fmt: skip
 _OPERATORS = (";", "&&", "||", "|", "|&", "\n", "!", "(", ")", "{", "}")
 BLOCKS = {
@@ -120,7 +122,10 @@ class WordReader:
         words: list[Word] = []
         assignments: list[tuple[str, Word | None]] = []
         end = node.start_byte
-        for child in node.children:
+        children = node.children
+        if len(children) > WORD_CAP:
+            self.obstacle(f"it has a command of more than {WORD_CAP} words")
+        for child in children[:WORD_CAP]:
             gap = self.gap(end, child)
             if "\n" in gap or (not gap and words and child.type != "file_redirect"):
                 self.obstacle("it cannot be parsed")
@@ -134,6 +139,10 @@ class WordReader:
                 word = self._word(child, scope, depth)
                 if word is not None:
                     words.append(word)
+            elif kind == "process_substitution" and self.text_of(child).startswith("<("):
+                self._substitution(child, "", scope, depth)
+                # The program reads a pipe, whose name it gets as a word.
+                words.append(Word("/dev/stdin", self.text_of(child), child.start_byte, child.end_byte))
             else:
                 self.obstacle(BLOCKS.get(kind, f"it has the sign {self.text_of(child)!r}"))
                 self.inside(child, scope, depth)
@@ -141,6 +150,9 @@ class WordReader:
         self.operator = after
 
     def _assignment(self, node: Node, scope: tuple[int, ...], depth: int) -> tuple[str, Word | None]:
+        if node.child_count < 2:
+            self.obstacle("it cannot be parsed")
+            return self.text_of(node), None
         name, equals, *value = node.children
         if name.type != "variable_name" or equals.type != "=" or len(value) != 1 or value[0].type not in _WORDS:
             self.inside(node, scope, depth)
@@ -169,7 +181,7 @@ class WordReader:
             start = node.start_byte + len(raw) - len(raw.lstrip(" \t\n"))
             self.spans[start] = (node.end_byte, self._value(node, raw.strip(), scope, depth))
             return
-        if kind in ("process_substitution", "ansi_c_string", "translated_string", "extglob_pattern", "ERROR"):
+        if kind in ("process_substitution", "translated_string", "extglob_pattern", "ERROR"):
             self.obstacle(BLOCKS.get(kind, "it has a special quote or pattern"))
             self.inside(node, scope, depth)
             return
@@ -226,12 +238,18 @@ class WordReader:
                 self.inside(child, scope, depth)
             else:
                 self.read(child, scope, depth + 1)
+                if child.type == "list" and child.child_count > 1:
+                    # The parser hangs a redirection on the whole list; bash on its last command.
+                    after = child.children[-2].type
 
     def _redirect(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
         """A redirection: to and from /dev/null and between descriptors it is nothing."""
         children = node.children
-        if children[0].type == "file_descriptor":
+        if children and children[0].type == "file_descriptor":
             children = children[1:]
+        if not children:
+            self.obstacle("it cannot be parsed")
+            return
         operator, *targets = children
         if operator.type in (">&", "<&") and len(targets) == 1 and self.text_of(targets[0]).isdigit():
             return

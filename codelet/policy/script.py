@@ -43,19 +43,26 @@ def judge_script(command: str, rules: Rules) -> Verdict:
     """The verdict on a command line, before anybody is asked."""
     if not command.strip():
         return Verdict("ask", "execute", "an empty command")
+    if "\0" in command:
+        return Verdict("ask", "execute", "it holds a NUL character")
+    try:
+        return _judged(command, rules)
+    except OSError:
+        return Verdict("ask", "execute", "the files that it names changed while they were looked at")
+
+
+def _judged(command: str, rules: Rules) -> Verdict:
     script = read_script(command)
     why = find_critical(command, script, rules.workspace)
     if why:
         return Verdict("deny", "critical", f"critical: {why}")
     if rule := _rule_for_any(script, rules.deny):
         return Verdict("deny", "execute", f"the rule {rule.text} denies it", rule=rule.text)
-    if "\0" in command:
-        return Verdict("ask", "execute", "it holds a NUL character")
     asking = _rule_for_any(script, rules.ask)
     if asking:
         return Verdict("ask", "execute", f"the rule {asking.text} asks", rule=asking.text)
     bare = next((rule for rule in rules.allow if rule.tool == "bash" and rule.body is None), None)
-    if bare:
+    if bare and not script.unread:
         return Verdict("allow", "execute", f"the rule {bare.text} allows it", rule=bare.text)
     return _by_parts(script, rules)
 
@@ -73,9 +80,9 @@ def _by_parts(script: Script, rules: Rules) -> Verdict:
     reason = str(open_ones[0].reason)
     if len(open_ones) > 1:
         reason += f" (and {len(open_ones) - 1} more)"
-    if rules.mode == "auto" and rules.sandboxed:
+    if rules.mode == "auto" and rules.sandboxed and not script.unread:
         return Verdict("allow", tier, f"auto, in the sandbox: {reason}")
-    if rules.mode == "auto":
+    if rules.mode == "auto" and not rules.sandboxed:
         reason += "; auto runs it only in a sandbox, and there is none"
     return Verdict("ask", tier, reason, suggestion=_suggestion(open_ones))
 

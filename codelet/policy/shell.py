@@ -21,6 +21,9 @@ LENGTH_CAP = 16_384
 """Bytes of a command that is looked at; a longer one asks."""
 
 NODE_CAP = 6_000
+SIGN_CAP = 600
+"""Signs of the shell in a command; with more of them it is not even parsed."""
+
 COMMAND_CAP = 40
 
 
@@ -37,19 +40,27 @@ def read_script(command: str) -> Script:
     script = Script()
     source = command.encode("utf-8", "surrogateescape" if command.isascii() else "replace")
     if len(source) > LENGTH_CAP:
-        script.parts.append(Obstacle(f"the command is longer than {LENGTH_CAP} bytes"))
-        return script
+        return _unread(f"the command is longer than {LENGTH_CAP} bytes")
+    if sum(map(source.count, (b"|", b";", b"&", b"\n", b"$", b"`", b"(", b"{", b"[", b"<", b">", b'"'))) > SIGN_CAP:
+        return _unread("it has too many parts to look at")
     if clean(command) != command or "\r" in command or re.search(r"[^\S \t\n]", command):
         script.parts.append(Obstacle("it holds control characters, invisible letters or unusual blanks"))
     root = _parser().parse(source).root_node
     if root.descendant_count > NODE_CAP:
-        script.parts.append(Obstacle("it has too many parts to look at"))
-        return script
+        return _unread("it has too many parts to look at")
+    if root.has_error:
+        script.parts.append(Obstacle("it cannot be parsed"))
     if (source[: root.start_byte] + source[root.end_byte :]).strip(b" \t\n"):
         script.parts.append(Obstacle("it has text that the parser passed over"))
     _Reader(source, script).read(root)
     if sum(1 for _ in script.commands) > COMMAND_CAP:
         script.parts.insert(0, Obstacle(f"it has more than {COMMAND_CAP} commands"))
+    return script
+
+
+def _unread(reason: str) -> Script:
+    script = Script(unread=True)
+    script.parts.append(Obstacle(reason))
     return script
 
 
@@ -142,13 +153,15 @@ class _Reader(WordReader):
         reader = _Reader(inner, again)
         reader.operator = self.operator
         reader.read(_parser().parse(inner).root_node, scope)
-        if len(again.parts) != 1 or not isinstance(again.parts[0], Command):
+        if not again.parts or not all(isinstance(part, Command) for part in again.parts):
             self.obstacle("it has a test that is not simple")
         self.script.parts += again.parts
 
     def _fork_bomb(self, node: Node) -> None:
         """A function that calls itself into a pipe or the background multiplies until nothing is left."""
-        name = self.text_of(node.children[0]).strip()
+        name = self.text_of(node.children[0]).strip() if node.child_count else ""
+        if not name:
+            return
         body = self.text_of(node)[len(name) :]
         called = re.findall(rf"(?<![\w./-]){re.escape(name)}(?![\w./-])", body)
         if called and re.search(r"[|&](?!&)", body):

@@ -45,9 +45,10 @@ Part = Command | Redirect | Obstacle
 
 @dataclass
 class Script:
-    """What a command line consists of, in order of execution."""
+    """What a command line consists of, in order of execution; `unread` says that it was too much to read."""
 
     parts: list[Part] = field(default_factory=list)
+    unread: bool = False
     fork_bomb: bool = False
 
     @property

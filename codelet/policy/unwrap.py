@@ -23,8 +23,10 @@ def unwrapped(words: Sequence[str]) -> Iterator[list[str]]:
 
     A word behind a wrapper may be its command, or the value of an option before it: both are tried.
     """
+    if not words:
+        return
     yield list(words)
-    name = base_name(words[0]) if words else ""
+    name = base_name(words[0])
     if name == "find":
         for index, word in enumerate(words[:-1]):
             if word in _FIND_RUNS:
@@ -52,7 +54,7 @@ def nested_scripts(words: Sequence[str]) -> Iterator[str]:
             for index, word in enumerate(inner[1:-1], 1):
                 if re.fullmatch(r"-\w*c|--command", word):
                     yield inner[index + 1]
-        elif name in ("ssh", "watch", "script", "flock", "xargs") and len(inner) > 1:
+        elif name in ("ssh", "watch", "script", "flock") and len(inner) > 1:
             yield inner[-1]
 
 

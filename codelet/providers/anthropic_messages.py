@@ -27,6 +27,7 @@ from codelet.providers.base import (
     UsageChunk,
 )
 from codelet.providers.catalog import Endpoint
+from codelet.providers.decoding import decoded, text_of
 from codelet.providers.encoding import PrefixCache, to_json
 from codelet.providers.failure import error_detail, failure
 from codelet.providers.http import HttpClient
@@ -119,11 +120,12 @@ class AnthropicProvider:
             call_id = _call_id(message.get("tool_call_id", ""))
             return [{"type": "tool_result", "tool_use_id": call_id, "content": text or "(no output)"}]
         blocks: list[dict[str, Any]] = []
-        if message.get("origin") == self.origin:
+        calls = message.get("tool_calls", ())
+        if message.get("origin") == self.origin and (text.strip() or calls):  # thinking may not come last
             blocks.extend(message.get("thinking_blocks", ()))
         if text.strip():
             blocks.append({"type": "text", "text": text})
-        for call in message.get("tool_calls", ()):
+        for call in calls:
             function = call["function"]
             blocks.append(
                 {
@@ -153,6 +155,7 @@ class AnthropicProvider:
                 raise ProviderError(f"{self._http.place} answered with a web page; check --api-base")
             async with aclosing(json_events(response.body())) as events:
                 async for chunk in _Decoder().chunks(events):
+                    response.begun = response.begun or not isinstance(chunk, UsageChunk)
                     yield chunk
 
 
@@ -182,7 +185,7 @@ class _Decoder:
         async for event in events:
             if event is DONE:
                 continue
-            for chunk in self._decode(event):
+            for chunk in decoded(self._decode, event):
                 yield chunk
             if event.get("type") == "message_stop":
                 yield FinishChunk(self._finish or "stop")
@@ -211,25 +214,25 @@ class _Decoder:
     def _block_start(self, index: int, block: dict[str, Any]) -> list[Chunk]:
         match block.get("type"):
             case "tool_use":
-                return [ToolCallChunk(index, block.get("id", ""), block.get("name", ""))]
+                return [ToolCallChunk(index, text_of(block.get("id")), text_of(block.get("name")))]
             case "thinking" | "redacted_thinking":
                 self._thinking = dict(block)
             case "text" if block.get("text"):
-                return [TextChunk(block["text"])]
+                return [TextChunk(text_of(block["text"]))]
         return []
 
     def _delta(self, index: int, delta: dict[str, Any]) -> list[Chunk]:
         match delta.get("type"):
             case "text_delta":
-                return [TextChunk(delta.get("text", ""))]
+                return [TextChunk(text_of(delta.get("text")))]
             case "input_json_delta":
-                return [ToolCallChunk(index, arguments=delta.get("partial_json", ""))]
+                return [ToolCallChunk(index, arguments=text_of(delta.get("partial_json")))]
             case "thinking_delta" if self._thinking is not None:
-                piece = delta.get("thinking", "")
+                piece = text_of(delta.get("thinking"))
                 self._thinking["thinking"] = self._thinking.get("thinking", "") + piece
                 return [ReasoningChunk(text=piece)]
             case "signature_delta" if self._thinking is not None:
-                self._thinking["signature"] = self._thinking.get("signature", "") + delta.get("signature", "")
+                self._thinking["signature"] = self._thinking.get("signature", "") + text_of(delta.get("signature"))
         return []
 
     def _usage(self, reported: dict[str, Any]) -> UsageChunk:

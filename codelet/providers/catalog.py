@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import Literal
+from urllib.parse import urlsplit
 
 from codelet.errors import UsageError
 from codelet.record import Record
@@ -15,8 +16,8 @@ Wire = Literal["openai", "anthropic"]
 class Vendor(Record):
     """A service or local server: its address, the variables that hold its key or move its address.
 
-    `local` servers need no key. The last three are quirks: whether a user message may follow a tool's,
-    whether usage must be asked for, and the name of the output limit.
+    `local` servers need no key. The last four are quirks: whether a user message may follow a tool's,
+    whether usage must be asked for, the name of the output limit, and how long a call's id must be.
     """
 
     prefix: str
@@ -30,6 +31,7 @@ class Vendor(Record):
     user_after_tool: bool = True
     usage_option: bool = True
     max_output_option: str = "max_tokens"
+    call_id_length: int | None = None
 
 
 VENDORS = (
@@ -84,6 +86,7 @@ VENDORS = (
         default_model="mistral/devstral-latest",
         user_after_tool=False,
         usage_option=False,
+        call_id_length=9,
     ),
     Vendor(
         "groq",
@@ -151,6 +154,11 @@ class Endpoint(Record):
         """What the output limit is called."""
         return self.vendor.max_output_option
 
+    @property
+    def call_id_length(self) -> int | None:
+        """How many letters and digits a call's id must have, where the server is strict about it."""
+        return self.vendor.call_id_length
+
     def model_name(self, model: str) -> str:
         """The model's name as the server knows it: without the vendor's prefix."""
         prefix, _, rest = model.partition("/")
@@ -183,17 +191,38 @@ def endpoint_for(
         return None
     vendor = vendor or _CUSTOM
     key = api_key or next((environment[name] for name in vendor.key_names if environment.get(name)), None)
-    moved = next((environment[name] for name in vendor.base_names if environment.get(name)), None)
-    base = api_base or (_as_base(moved, vendor) if moved else vendor.base)
+    key = _checked_key(key) if key else None
+    base = api_base or base_of(vendor, environment)
     if key is None and not vendor.local and base == vendor.base:
         raise UsageError(f"no key for {vendor.name}: set {vendor.key_names[0]}, or choose another --model")
     return Endpoint(vendor, base.rstrip("/"), key)
 
 
-def _as_base(address: str, vendor: Vendor) -> str:
-    """An address from a variable: local servers' are often given without scheme or path."""
-    if not vendor.local:
-        return address
-    if "//" not in address:
-        address = f"http://{address}" if ":" in address else f"http://{address}:11434"
-    return address if address.rstrip("/").endswith("/v1") else address.rstrip("/") + "/v1"
+def base_of(vendor: Vendor, environment: Mapping[str, str] = os.environ) -> str:
+    """The vendor's address, or the one that a variable moves it to."""
+    moved = next((environment[name] for name in vendor.base_names if environment.get(name)), None)
+    if moved is None:
+        return vendor.base
+    return _local_base(moved, vendor) if vendor.local else moved
+
+
+def _local_base(address: str, vendor: Vendor) -> str:
+    """A local server's address from a variable: often without scheme, host, port or path, or what it listens on."""
+    try:
+        url = urlsplit(address if "//" in address else f"http://{address}")
+        own = urlsplit(vendor.base)
+        port = url.port or (None if "//" in address else own.port)
+    except ValueError:
+        return address  # the wire says what is wrong with it
+    host = own.hostname if url.hostname in (None, "0.0.0.0", "::") else url.hostname
+    place = f"[{host}]" if ":" in (host or "") else host
+    path = url.path.rstrip("/")
+    return f"{url.scheme}://{place}{f':{port}' if port else ''}{path if path.endswith('/v1') else path + '/v1'}"
+
+
+def _checked_key(key: str) -> str:
+    """The key as a header can carry it; a line end at its end, as files have it, is taken off."""
+    key = key.strip()
+    if not key.isascii() or not key.isprintable():
+        raise UsageError("the API key holds characters that no key has; was it copied whole?")
+    return key

@@ -46,10 +46,28 @@ class Connection:
 
 def checked_url(base: str) -> SplitResult:
     """A base address taken apart; raises UsageError for what is no http or https address."""
-    url = urlsplit(base)
-    if url.scheme not in ("http", "https") or not url.hostname:
+    url = _split(base)
+    if url is None:
         raise UsageError(f"--api-base must be an http or https address, not {base!r}")
+    if not base.isascii() or not base.isprintable() or " " in base:
+        raise UsageError(f"--api-base must be in ASCII without spaces (percent-encoded, xn--…), not {base!r}")
     return url
+
+
+def _split(address: str) -> SplitResult | None:
+    """The address taken apart, or None for what is no http or https address."""
+    try:
+        url = urlsplit(address)
+        usable = url.scheme in ("http", "https") and url.hostname and url.port != 0
+    except ValueError:  # a port that is no number, a bracket that is not closed
+        return None
+    return url if usable else None
+
+
+def _authority(url: SplitResult) -> str:
+    """Host and port as a proxy wants them."""
+    host = url.hostname or ""
+    return f"[{host}]:{port_of(url)}" if ":" in host else f"{host}:{port_of(url)}"
 
 
 def port_of(url: SplitResult) -> int:
@@ -71,13 +89,14 @@ def proxy_for(url: SplitResult) -> SplitResult | None:
         return None
     from urllib.request import getproxies, proxy_bypass  # slow to import
 
-    if proxy_bypass(url.hostname or ""):
+    if proxy_bypass(f"{url.hostname}:{port_of(url)}"):
         return None
     proxies = getproxies()
     address = proxies.get(url.scheme) or proxies.get("all", "")
-    proxy = urlsplit(address if "//" in address else f"http://{address}")
-    if proxy.scheme not in ("http", "https") or not proxy.hostname:
-        raise UsageError(f"only http and https proxies are supported, not {address!r}")
+    proxy = _split(address if "//" in address else f"http://{address}")
+    if proxy is None:
+        shown = address.rpartition("@")[2]  # what stands before it may be a password
+        raise UsageError(f"the proxy {shown!r} is no http or https address; other kinds are not supported")
     return proxy
 
 
@@ -85,7 +104,7 @@ async def open_through(proxy: SplitResult, url: SplitResult) -> Connection:
     """A connection through a proxy: a tunnel for https, requests with whole addresses for http."""
     connection = await open_direct(proxy)
     login = _proxy_login(proxy)
-    target = f"{url.hostname}:{port_of(url)}"
+    target = _authority(url)
     if url.scheme == "http":
         connection.target_prefix = f"http://{target}"
         connection.extra_headers = login
@@ -116,15 +135,28 @@ def _proxy_login(proxy: SplitResult) -> dict[str, str]:
 
 
 def tls_context() -> ssl.SSLContext:
-    """A verifying context: the file that the user named, else the system's store, else certifi's."""
-    named = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE")
-    if named and not os.environ.get("SSL_CERT_FILE"):
-        if Path(named).is_dir():
-            return ssl.create_default_context(capath=named)
-        return ssl.create_default_context(cafile=named)
+    """A verifying context: the file that the user named, else the system's store, else certifi's.
+
+    Raises UsageError where the named file cannot be read or holds no certificates.
+    """
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        if named := os.environ.get(name):
+            return _context_of(name, named)
     paths = ssl.get_default_verify_paths()
     if paths.cafile or (paths.capath and any(Path(paths.capath).iterdir())):
         return ssl.create_default_context()
     import certifi
 
     return ssl.create_default_context(cafile=certifi.where())
+
+
+def _context_of(name: str, path: str) -> ssl.SSLContext:
+    """A context that trusts the file or folder that the variable `name` names, and nothing else."""
+    try:
+        if Path(path).is_dir():
+            return ssl.create_default_context(capath=path)
+        return ssl.create_default_context(cafile=path)
+    except ssl.SSLError:
+        raise UsageError(f"{name}: {path} holds no certificates in PEM form") from None
+    except OSError as error:
+        raise UsageError(f"{name}: {path}: {error.strerror}") from None

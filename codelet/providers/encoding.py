@@ -8,13 +8,18 @@ from operator import is_
 from typing import Any
 
 from codelet.messages import Message
+from codelet.text import valid_unicode
 
 EncodeMessage = Callable[[Message, str], tuple[bytes, str]]
 
 
 def to_json(value: Any) -> bytes:
-    """Compact UTF-8 JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    """Compact UTF-8 JSON; halves of surrogate pairs, which a model's JSON may spell, are replaced."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return valid_unicode(text).encode()
 
 
 class PrefixCache:

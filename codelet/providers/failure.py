@@ -15,7 +15,10 @@ _OVERFLOW = (
     "context length",
     "context window",
     "context size",
+    "context limit",
     "maximum context",
+    "maximum prompt length",
+    "maximum number of tokens",
     "prompt is too long",
     "input is too long",
     "too many tokens",
@@ -36,7 +39,7 @@ def failure(
     """
     detail = error_detail(body.replace(key, "[key]") if key else body)
     lowered = detail.lower() + body[:2_000].lower()
-    overflow = status in (400, 413, 422) and any(words in lowered for words in _OVERFLOW)
+    overflow = status == 413 or (status in (400, 422) and any(words in lowered for words in _OVERFLOW))
     exhausted = any(words in lowered for words in _EXHAUSTED)
     return ProviderError(
         f"{_headline(status, overflow=overflow, place=place, key_name=key_name)}: {detail or 'no details'}",
@@ -67,15 +70,15 @@ def error_detail(body: str) -> str:
     """The message inside a JSON error body, or the start of any other body, on one line."""
     try:
         found: Any = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = body
     if isinstance(found, list) and found:
         found = found[0]
     if isinstance(found, dict):
-        found = found.get("error", found)
+        found = found.get("error") or found
     if isinstance(found, dict):
         found = found.get("message") or found.get("detail") or json.dumps(found)
-    return " ".join(str(found).split())[:300]
+    return " ".join(str(found)[:5_000].split())[:300]
 
 
 def retry_after(headers: dict[str, str]) -> float | None:

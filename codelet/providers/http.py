@@ -10,6 +10,7 @@ import os
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from urllib.parse import SplitResult
 
 import h11
 
@@ -24,18 +25,24 @@ _FRESH = 2.0
 
 
 class Response:
-    """A response whose headers have arrived; `body()` gives the rest."""
+    """A response whose headers have arrived; `body()` gives the rest.
 
-    def __init__(self, connection: Connection, head: h11.Response, deadlines: Deadlines) -> None:
+    Whoever reads it sets `begun` with the first token: until then a longer deadline holds, whatever else the
+    server sends, because many send their headers at once and read a long prompt only then.
+    """
+
+    def __init__(self, connection: Connection, head: h11.Response, deadlines: Deadlines, first_until: float) -> None:
         self.status = head.status_code
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
+        self.begun = False
         self._connection = connection
         self._deadlines = deadlines
+        self._first_until = first_until
 
     async def body(self) -> AsyncIterator[bytes]:
         """The body's pieces as they arrive; raises ProviderError when it stalls or is cut."""
         while True:
-            event = await _next_event(self._connection, self._deadlines.between_chunks)
+            event = await self._next_event()
             if isinstance(event, h11.Data):
                 yield bytes(event.data)
             elif isinstance(event, h11.EndOfMessage):
@@ -52,6 +59,13 @@ class Response:
                 if len(data) >= limit:
                     break
         return bytes(data[:limit]).decode("utf-8", "replace")
+
+    async def _next_event(self) -> object:
+        if not self.begun:
+            return await _first_event(self._connection, self._first_until, self._deadlines)
+        limit = self._deadlines.between_chunks
+        until = asyncio.get_running_loop().time() + limit
+        return await _next_event(self._connection, until, f"no data for {limit:g} seconds")
 
 
 class HttpClient:
@@ -80,9 +94,9 @@ class HttpClient:
 
         The connection is kept if the response was read to its end, and closed otherwise, as on a cancel.
         """
-        connection, head = await self._exchange(path, headers, body)
+        connection, head, first_until = await self._exchange(path, headers, body)
         try:
-            yield Response(connection, head, self._deadlines)
+            yield Response(connection, head, self._deadlines, first_until)
             await self._finish(connection)
         finally:
             self._release(connection)
@@ -96,7 +110,10 @@ class HttpClient:
             self._idle.close()
             self._idle = None
 
-    async def _exchange(self, path: str, headers: dict[str, str], body: bytes) -> tuple[Connection, h11.Response]:
+    async def _exchange(
+        self, path: str, headers: dict[str, str], body: bytes
+    ) -> tuple[Connection, h11.Response, float]:
+        """The connection, the response's head, and the time of the loop at which the first token is due."""
         while True:
             await self._warmed()
             connection = self._idle or await self._connect()
@@ -105,7 +122,8 @@ class HttpClient:
             connection.used = True
             try:
                 await self._send(connection, path, headers, body)
-                return connection, await self._read_head(connection)
+                first_until = asyncio.get_running_loop().time() + self._deadlines.first_token
+                return connection, await self._read_head(connection, first_until), first_until
             except _ClosedEarly:
                 connection.close()
                 if not stale:
@@ -135,7 +153,8 @@ class HttpClient:
             **connection.extra_headers,
             **headers,
         }
-        target = connection.target_prefix + self._url.path.rstrip("/") + path
+        query = f"?{self._url.query}" if self._url.query else ""
+        target = connection.target_prefix + self._url.path.rstrip("/") + path + query
         state = connection.state
         head = state.send(h11.Request(method="POST", target=target, headers=list(every.items()))) or b""
         data = state.send(h11.Data(data=body)) or b""
@@ -153,17 +172,18 @@ class HttpClient:
         except OSError:
             raise _ClosedEarly from None
 
-    async def _read_head(self, connection: Connection) -> h11.Response:
+    async def _read_head(self, connection: Connection, first_until: float) -> h11.Response:
         while True:
-            event = await _next_event(connection, self._deadlines.first_token)
+            event = await _first_event(connection, first_until, self._deadlines)
             if isinstance(event, h11.Response):
                 return event
 
     async def _finish(self, connection: Connection) -> None:
         """Read what follows the stream's own end marker, so that the connection can be kept."""
+        until = asyncio.get_running_loop().time() + _TRAILER_WAIT
         with suppress(ProviderError, _ClosedEarly):
             while connection.state.their_state is h11.SEND_BODY:
-                await _next_event(connection, _TRAILER_WAIT)
+                await _next_event(connection, until, "no end")
 
     def _release(self, connection: Connection) -> None:
         state = connection.state
@@ -179,33 +199,45 @@ class HttpClient:
             async with asyncio.timeout(self._deadlines.connect):
                 connection = await (open_through(proxy, self._url) if proxy else open_direct(self._url))
         except TimeoutError:
-            raise ProviderError(f"{self.place} did not accept a connection in time", retryable=True) from None
+            raise ProviderError(f"{self._way(proxy)} did not accept a connection in time", retryable=True) from None
+        except ssl.SSLCertVerificationError as error:
+            reason = f"{error.verify_message}; is SSL_CERT_FILE needed?"
+            raise ProviderError(f"TLS with {self.place} failed: {reason}") from None
         except ssl.SSLError as error:
-            reason = getattr(error, "verify_message", "") or error.reason or str(error)
-            raise ProviderError(f"TLS with {self.place} failed: {reason}; is SSL_CERT_FILE needed?") from None
+            reason = f"{error.reason or error}; does it speak https?"
+            raise ProviderError(f"TLS with {self.place} failed: {reason}") from None
         except OSError as error:
             known = error.errno is not None and error.errno > 0
-            reason = os.strerror(error.errno or 0) if known else str(error) or type(error).__name__
-            message = f"cannot reach {self.place}: {reason}; check the network and --api-base"
-            raise ProviderError(message, retryable=True) from None
+            reason = os.strerror(error.errno or 0) if known else error.strerror or str(error) or type(error).__name__
+            check = "the network and the proxy variables" if proxy else "the network and --api-base"
+            raise ProviderError(f"cannot reach {self._way(proxy)}: {reason}; check {check}", retryable=True) from None
         return connection
+
+    def _way(self, proxy: SplitResult | None) -> str:
+        return f"the proxy {proxy.hostname}:{port_of(proxy)} on the way to {self.place}" if proxy else self.place
 
 
 class _ClosedEarly(Exception):
     """The peer closed the connection before it answered: normal for one that was kept."""
 
 
-async def _next_event(connection: Connection, limit: float) -> object:
+async def _first_event(connection: Connection, until: float, deadlines: Deadlines) -> object:
+    """The next event of a response in which no token has come yet."""
+    return await _next_event(connection, until, f"no token within {deadlines.first_token:g} seconds")
+
+
+async def _next_event(connection: Connection, until: float, late: str) -> object:
+    """The next protocol event, before the loop's time `until`; `late` says what it is not to have arrived."""
     state = connection.state
     try:
-        async with asyncio.timeout(limit):
+        async with asyncio.timeout_at(until):
             while (event := state.next_event()) is h11.NEED_DATA:
                 data = await connection.reader.read(_READ_SIZE)
                 if not data and state.their_state is h11.SEND_RESPONSE:
                     raise _ClosedEarly
                 state.receive_data(data)
     except TimeoutError:
-        raise ProviderError(f"no data for {limit:g} seconds: the answer has stalled") from None
+        raise ProviderError(f"{late}: the answer has stalled") from None
     except h11.RemoteProtocolError as error:
         if connection.reader.at_eof():
             raise ProviderError("the connection was cut in the middle of the answer") from None

@@ -24,6 +24,7 @@ from codelet.providers.base import (
     UsageChunk,
 )
 from codelet.providers.catalog import Endpoint
+from codelet.providers.decoding import count_of, decoded, text_of
 from codelet.providers.encoding import PrefixCache, to_json
 from codelet.providers.failure import error_detail, failure
 from codelet.providers.http import HttpClient
@@ -37,8 +38,11 @@ _FINISH: dict[str, FinishReason] = {
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
     "length": "length",
+    "model_length": "length",
+    "max_tokens": "length",
     "content_filter": "refused",
 }
+_BROKEN_OFF = ("error", "abort", "insufficient_system_resource")
 
 
 class OpenAIChatProvider:
@@ -95,15 +99,24 @@ class OpenAIChatProvider:
     def _encode(self, message: Message, _state: str) -> tuple[bytes, str]:
         wire: dict[str, Any] = {"role": message["role"], "content": message["content"]}
         if "tool_calls" in message:
-            wire["tool_calls"] = message["tool_calls"]
+            wire["tool_calls"] = [{**call, "id": self._call_id(call["id"])} for call in message["tool_calls"]]
         if "tool_call_id" in message:
-            wire["tool_call_id"] = message["tool_call_id"]
+            wire["tool_call_id"] = self._call_id(message["tool_call_id"])
         if message.get("origin") == self.origin:
             if "reasoning_details" in message:
                 wire["reasoning_details"] = message["reasoning_details"]
             elif "reasoning_content" in message:
                 wire["reasoning_content"] = message["reasoning_content"]
         return b"," + to_json(wire), ""
+
+    def _call_id(self, call_id: str) -> str:
+        """The id as this server takes it: one that came from elsewhere may be too long for it."""
+        length = self._endpoint.call_id_length
+        if length is None or (len(call_id) == length and call_id.isascii() and call_id.isalnum()):
+            return call_id
+        from hashlib import sha256  # only after a switch of models, or for an id that was made here
+
+        return sha256(call_id.encode("utf-8", "replace")).hexdigest()[:length]
 
     async def _attempt(self, body: bytes) -> AsyncGenerator[Chunk, None]:
         headers = {"authorization": f"Bearer {self._endpoint.key}"} if self._endpoint.key else {}
@@ -121,6 +134,7 @@ class OpenAIChatProvider:
                 raise ProviderError(f"{self._http.place} answered with a web page; check --api-base")
             async with aclosing(json_events(response.body())) as events:
                 async for chunk in _chunks(events):
+                    response.begun = response.begun or not isinstance(chunk, UsageChunk)
                     yield chunk
 
 
@@ -132,52 +146,70 @@ async def _chunks(events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerato
             continue
         if event.get("error"):
             raise _stream_error(event["error"])
-        if event.get("usage"):
-            yield UsageChunk(usage_of(event["usage"]))
-        for choice in (event.get("choices") or ())[:1]:
-            for chunk in _delta_chunks(choice.get("delta") or {}):
+        if event.get("object") == "error":
+            raise _stream_error(event)
+        for chunk in decoded(_decode, event):
+            if isinstance(chunk, FinishChunk):
+                finish = chunk.reason
+            else:
                 yield chunk
-            if choice.get("finish_reason"):
-                finish = _FINISH.get(choice["finish_reason"], "stop")
     if finish is None:
         raise ProviderError("the answer was cut: the stream ended without its finish marker")
     yield FinishChunk(finish)
 
 
+def _decode(event: dict[str, Any]) -> list[Chunk]:
+    """The chunks of one event, its finish reason among them."""
+    chunks: list[Chunk] = []
+    if event.get("usage"):
+        chunks.append(UsageChunk(usage_of(event["usage"])))
+    for choice in (event.get("choices") or ())[:1]:
+        chunks.extend(_delta_chunks(choice.get("delta") or {}))
+        reason = choice.get("finish_reason")
+        if reason in _BROKEN_OFF:
+            raise _stream_error(f"it gave the finish reason {reason!r}")
+        if reason:
+            chunks.append(FinishChunk(_FINISH.get(reason, "stop")))
+    return chunks
+
+
 def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
     chunks: list[Chunk] = []
-    reasoning = delta.get("reasoning_content") or delta.get("reasoning")
-    details = delta.get("reasoning_details")
+    reasoning = text_of(delta.get("reasoning_content") or delta.get("reasoning"))
+    details = [dict(detail) for detail in delta.get("reasoning_details") or ()]
     if reasoning or details:
-        chunks.append(ReasoningChunk(text=reasoning or "", details=details))
-    if delta.get("content"):
-        chunks.append(TextChunk(delta["content"]))
+        chunks.append(ReasoningChunk(text=reasoning, details=details or None))
+    if text := text_of(delta.get("content")):
+        chunks.append(TextChunk(text))
     for position, call in enumerate(delta.get("tool_calls") or ()):
         function = call.get("function") or {}
         index = call.get("index")
         chunks.append(
             ToolCallChunk(
                 index if isinstance(index, int) else position,
-                call.get("id") or "",
-                function.get("name") or "",
-                function.get("arguments") or "",
+                text_of(call.get("id")),
+                text_of(function.get("name")),
+                _arguments_of(function.get("arguments")),
             )
         )
     return chunks
+
+
+def _arguments_of(value: Any) -> str:
+    """A piece of JSON text; some servers send the whole object instead."""
+    return to_json(value).decode() if isinstance(value, dict) else text_of(value)
 
 
 def usage_of(reported: dict[str, Any]) -> Usage:
     """Usage from a Chat Completions `usage` object, whose prompt tokens include the cached ones."""
     read = reported.get("prompt_tokens_details") or {}
     written = reported.get("completion_tokens_details") or {}
-    cache_read = read.get("cached_tokens") or reported.get("prompt_cache_hit_tokens") or 0
-    cache_write = read.get("cache_write_tokens") or reported.get("cache_creation_input_tokens") or 0
     return Usage(
-        total_input=reported.get("prompt_tokens") or 0,
-        cache_read=cache_read,
-        cache_write=cache_write,
-        output=reported.get("completion_tokens") or 0,
-        reasoning=written.get("reasoning_tokens") or 0,
+        total_input=count_of(reported.get("prompt_tokens")),
+        cache_read=count_of(read.get("cached_tokens") or reported.get("prompt_cache_hit_tokens")),
+        cache_write=count_of(read.get("cache_write_tokens") or reported.get("cache_creation_input_tokens")),
+        output=count_of(reported.get("completion_tokens")),
+        reasoning=count_of(written.get("reasoning_tokens")),
     )
 
 

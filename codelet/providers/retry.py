@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from codelet.errors import ProviderError
-from codelet.providers.base import Chunk, Retries, RetryChunk
+from codelet.providers.base import Chunk, Retries, RetryChunk, UsageChunk
 
 # A server that does not answer at all is more likely off, or the address wrong, than busy.
 _ATTEMPTS_WITHOUT_ANSWER = 2
@@ -18,7 +18,7 @@ async def with_retries(
 ) -> AsyncGenerator[Chunk, None]:
     """The chunks of the first attempt that gives any; each wait is announced by a RetryChunk.
 
-    An attempt that fails after its first chunk is not repeated: what it gave has been shown already. Waits
+    An attempt that fails after its first chunk, usage apart, is not repeated: it has been shown already. Waits
     grow twofold with jitter, are never shorter than the server asks for, and end when their sum would pass
     `retries.total_wait`.
     """
@@ -28,7 +28,7 @@ async def with_retries(
         try:
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:
-                    begun = True
+                    begun = begun or not isinstance(chunk, UsageChunk)
                     yield chunk
             return
         except ProviderError as error:

@@ -8,7 +8,9 @@ from typing import Any
 
 from codelet.errors import ProviderError
 
-_LINE_LIMIT = 16 << 20
+_EVENT_LIMIT = 16 << 20
+_BOM = b"\xef\xbb\xbf"
+_FIELDS = (b"data", b"event", b"id", b"retry", b":")
 
 DONE: dict[str, Any] = {}
 
@@ -24,9 +26,8 @@ async def json_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[dict[str, 
             return
         try:
             event = json.loads(data)
-        except ValueError:
-            shown = data[:80].decode("utf-8", "replace")
-            raise ProviderError(f"the answer is garbled: {shown!r} is not a JSON event") from None
+        except (ValueError, RecursionError):
+            raise ProviderError(f"the answer is garbled: {_shown(data)} is not a JSON event") from None
         if not isinstance(event, dict):
             raise ProviderError("the answer is garbled: an event is not a JSON object")
         yield event
@@ -35,23 +36,43 @@ async def json_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[dict[str, 
 async def _data_fields(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The data of each event: its `data:` lines joined. Comments and other fields are passed over."""
     data: list[bytes] = []
-    async for line in _lines(pieces):
+    size = 0
+    first = True
+    async for raw in _lines(pieces):
+        line = raw.removeprefix(_BOM) if first else raw
+        if first and line:
+            first = False
+            if not line.startswith(_FIELDS):
+                raise ProviderError(f"the answer is no event stream, it begins with {_shown(line)}; check --api-base")
         if line.startswith(b"data:"):
             data.append(line[5:].removeprefix(b" "))
+            size += len(line)
+            if size > _EVENT_LIMIT:
+                raise ProviderError("the answer is garbled: an event of more than 16 MiB")
         elif not line and data:
             yield b"\n".join(data)
-            data = []
+            data, size = [], 0
     if data:
         yield b"\n".join(data)
 
 
 async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    rest = b""
+    begun: list[bytes] = []  # the pieces of a line whose end has not come
+    size = 0
     async for piece in pieces:
-        *lines, rest = (rest + piece if rest else piece).split(b"\n")
-        for line in lines:
-            yield line.removesuffix(b"\r")
-        if len(rest) > _LINE_LIMIT:
+        first, *others = piece.split(b"\n")
+        begun.append(first)
+        size += len(first)
+        if size > _EVENT_LIMIT:
             raise ProviderError("the answer is garbled: a line of more than 16 MiB")
-    if rest:
-        yield rest.removesuffix(b"\r")
+        if others:
+            yield b"".join(begun).removesuffix(b"\r")
+            for line in others[:-1]:
+                yield line.removesuffix(b"\r")
+            begun, size = [others[-1]], len(others[-1])
+    if size:
+        yield b"".join(begun).removesuffix(b"\r")
+
+
+def _shown(data: bytes) -> str:
+    return repr(data[:80].decode("utf-8", "replace"))

@@ -7,7 +7,7 @@ last messages of the list. Everything else is inserted before the tail.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from codelet import events, prompt
 from codelet.messages import Message, user
@@ -22,7 +22,7 @@ def kind_of(message: Message) -> str | None:
     return prompt.reminder_kind(message["content"]) if message["role"] == "user" else None
 
 
-def tail_length(messages: list[Message]) -> int:
+def tail_length(messages: Sequence[Message]) -> int:
     """How many messages at the end are volatile reminders."""
     count = 0
     while count < len(messages) and kind_of(messages[-1 - count]) in TAIL:
@@ -43,7 +43,7 @@ def renew(messages: list[Message], texts: Mapping[str, str | None], zone: tuple[
     `texts` holds the reminders gathered anew: an empty text or None takes a reminder out, a type that is not
     named stays as it is.
     """
-    length = tail_length(messages) if zone is TAIL else _head_length(messages)
+    length = tail_length(messages) if zone is TAIL else head_length(messages)
     span = slice(len(messages) - length, None) if zone is TAIL else slice(0, length)
     standing = {kind_of(message): message for message in messages[span]}
     wanted: list[Message] = []
@@ -72,7 +72,8 @@ def _change(kind: str, old: Message | None, new: Message | None) -> events.Event
     return events.Reminder(kind, "added" if old is None else "replaced", estimate_text(new["content"] or ""))
 
 
-def _head_length(messages: list[Message]) -> int:
+def head_length(messages: Sequence[Message]) -> int:
+    """How many messages at the beginning are stable reminders."""
     count = 0
     while count < len(messages) and kind_of(messages[count]) in HEAD:
         count += 1

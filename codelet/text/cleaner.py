@@ -51,11 +51,11 @@ def _unfinished() -> re.Pattern[str]:
     return re.compile(
         rf"(?:(?:\x1b\[|\x9b)[0-?]{{0,64}}[ -/]{{0,8}}"
         rf"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f]){_STRING_BODY}\x1b?"
-        rf"|\x1b[ -/]{{0,8}}|\r|[\u200c\u200d])\Z"
+        rf"|\x1b[ -/]{{0,8}})\Z"
     )
 
 
-_INTRODUCERS = "\x1b\x9b\x9d\x90\x98\x9e\x9f\r\u200c\u200d"
+_INTRODUCERS = "\x1b\x9b\x9d\x90\x98\x9e\x9f"
 
 
 def _is_pictograph(character: str) -> bool:
@@ -103,15 +103,16 @@ class Cleaner:
 
     def _settled(self, text: str) -> int:
         """How much of `text` no later chunk can change."""
+        unfinished = _unfinished()
         start = max(map(text.rfind, _INTRODUCERS))
-        # The escape of a closing "ESC \" is itself an introducer: look from the string's own start.
-        if start > 0 and text[start] == "\x1b":
-            earlier = max(text.rfind(mark, max(0, start - STRING_CAP - 2), start) for mark in _INTRODUCERS[:7])
-            if earlier >= 0 and start == len(text) - 1 and _unfinished().match(text, earlier):
+        if start > 0 and text[start] == "\x1b" and start == len(text) - 1:
+            # The escape of a closing "ESC \" is itself an introducer: look from the string's own start.
+            earlier = max(text.rfind(mark, max(0, start - STRING_CAP - 2), start) for mark in _INTRODUCERS)
+            if earlier >= 0 and unfinished.match(text, earlier):
                 return earlier
-        if start >= 0 and _unfinished().match(text, start):
+        if start >= 0 and unfinished.match(text, start):
             return start
-        return len(text)
+        return len(text) - 1 if text and text[-1] in "\r\u200c\u200d" else len(text)
 
     def _cleaned(self, text: str, following: str) -> str:
         if not text:
@@ -120,9 +121,9 @@ class Cleaner:
         if unsafe.search(text) is None:
             cleaned = text
             self._marks = 0
+            self._before = text[-1]
         else:
             cleaned = self._replaced(text, following, unsafe)
-        self._before = text[-1]
         return cleaned if self._workflow is None else self._workflow.feed(cleaned)
 
     def _replaced(self, text: str, following: str, unsafe: re.Pattern[str]) -> str:
@@ -131,14 +132,17 @@ class Cleaner:
         for found in unsafe.finditer(text):
             if found.start() > position:
                 self._marks = 0
-            parts.append(text[position : found.start()])
-            before = text[found.start() - 1] if found.start() else self._before
+                self._before = text[found.start() - 1]
+                parts.append(text[position : found.start()])
             after = text[found.end()] if found.end() < len(text) else following[:1]
-            parts.append(self._replacement(str(found.lastgroup), found.group(), before, after))
+            kept = self._replacement(str(found.lastgroup), found.group(), self._before, after)
+            self._before = kept[-1:] or self._before
+            parts.append(kept)
             position = found.end()
         if position < len(text):
             self._marks = 0
-        parts.append(text[position:])
+            self._before = text[-1]
+            parts.append(text[position:])
         return "".join(parts)
 
     def _replacement(self, kind: str, token: str, before: str, after: str) -> str:
@@ -157,7 +161,7 @@ class Cleaner:
             return token if _is_pictograph(before) or (before and before in "0123456789#*") else ""
         if kind == "joiner":
             pictographs = (_is_pictograph(before) or before == "\ufe0f") and _is_pictograph(after)
-            letters = _joins_script(before) and (_joins_script(after) or not after.isalnum())
+            letters = _joins_script(before) and _joins_script(after)
             return token if pictographs or letters else ""
         return ""
 

@@ -7,9 +7,9 @@ cached tokens at a tenth, so that a cold cache, which makes a rewrite cheap, com
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
+from codelet.record import Record
 from codelet.tokens.usage import Usage
 
 LARGEST = 1 << 40
@@ -47,15 +47,18 @@ def effective_tokens(total: int, cache_read: int) -> int:
     return total - 9 * cache_read // 10
 
 
-@dataclass(frozen=True)
-class Budget:
-    """The limits of a window of `window` tokens. `user_limit` is the user's own budget, `max_output` the model's."""
+class Budget(Record):
+    """The limits of a window of `window` tokens. `user_limit` is the user's own budget, `max_output` the model's.
+
+    Raises ValueError where one of them is no positive integer, or the user's budget is larger than the window.
+    """
 
     window: int
     max_output: int | None = None
     user_limit: int | None = None
 
-    def __post_init__(self) -> None:
+    def __init__(self, window: int, max_output: int | None = None, user_limit: int | None = None) -> None:
+        super().__init__(window, max_output, user_limit)
         checked_tokens(self.window, "window")
         if self.max_output is not None:
             checked_tokens(self.max_output, "max_output")
@@ -128,20 +131,18 @@ class BudgetExceeded(ValueError):
     """An allocation would pass its category's share. Nothing was allocated."""
 
 
-@dataclass
 class Shares:
     """The budget split into categories with hard enforcement: no category takes more than its share.
 
     `percent` maps a category to its share in per cent; together they are 100. core: system prompt, tools,
-    reminders; context: kept turns; history: segments; working: the current turn and its answer.
+    reminders; context: kept turns; history: segments; working: the current turn and its answer. Raises ValueError
+    for a total or a share that is no positive integer, and for shares that do not add up.
     """
 
-    total: int
-    percent: Mapping[str, int] = field(default_factory=lambda: dict(CATEGORIES))
-    used: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        checked_tokens(self.total, "budget")
+    def __init__(self, total: int, percent: Mapping[str, int] = CATEGORIES) -> None:
+        self.total = checked_tokens(total, "budget")
+        self.percent = dict(percent)
+        self.used: dict[str, int] = {}
         for name, share in self.percent.items():
             checked_tokens(share, f"share of {name}", at_most=100)
         if sum(self.percent.values()) != 100:

@@ -7,13 +7,15 @@ that is asked for is decoded.
 from __future__ import annotations
 
 import json
-import mmap
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codelet.record import Record
 from codelet.tokens.usage import Usage
+
+if TYPE_CHECKING:
+    import mmap
 
 DEFAULT_WINDOW = 128_000
 
@@ -46,11 +48,17 @@ class ModelFacts(Record):
 
 @cache
 def model_facts(model: str) -> ModelFacts:
-    """The facts of a model by its litellm name, with or without the vendor's prefix."""
+    """The facts of a model by its litellm name, with or without the vendor's prefix.
+
+    Of a model of the same name at another vendor the sizes are taken, not the prices.
+    """
+    vendor = model.partition("/")[0]
     for name in dict.fromkeys((model, model.partition("/")[2], model.rpartition("/")[2])):
         entry = _entry(name) if name else None
         if entry is not None:
-            return _facts(entry)
+            facts = _facts(entry)
+            own = name == model or entry.get("litellm_provider") == vendor
+            return facts if own else ModelFacts(facts.window, facts.max_output, known=True)
     return ModelFacts()
 
 
@@ -75,10 +83,12 @@ def _position(needle: bytes) -> int:
     if _map_path() is None:
         return -1
     with _open_map() as data:
-        return data.find(needle)
+        return data.rfind(needle)  # the map names a few twice; in JSON the last one counts
 
 
 def _open_map() -> mmap.mmap:
+    import mmap
+
     path = _map_path()
     assert path is not None
     with path.open("rb") as file:

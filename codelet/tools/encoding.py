@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from codelet.errors import ToolError
 from codelet.record import Record
 
@@ -103,8 +105,8 @@ def must_be_text(text: str, what: str) -> None:
 
 
 def readable(text: str) -> str:
-    """The text with a replacement character for what is no character."""
-    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
+    """The text with a replacement character for each byte that was no character."""
+    return text if text.isascii() else re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
 
 
 def decode_part(data: bytes) -> str:
@@ -112,8 +114,7 @@ def decode_part(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        form = _guess(data)
-        return data.decode(form.codec, "replace")
+        return data.decode(_guess(data).codec, "replace")
 
 
 def _invalid(data: bytes) -> int:

@@ -11,7 +11,6 @@ import re
 from codelet.errors import ToolError
 
 _MOST_ALTERNATIVES = 64
-_MOST_SPANS = 3
 
 
 def to_regex(glob: str) -> str:
@@ -54,18 +53,26 @@ def _path_regex(glob: str) -> str:
     parts = [part for part in glob.split("/") if part not in ("", ".")]
     if not anchored and parts != ["**"]:
         parts.insert(0, "**")
-    # Two spans beside each other are one; several apart multiply the ways to match.
-    parts = [part for at, part in enumerate(parts) if part != "**" or at == 0 or parts[at - 1] != "**"]
-    if parts.count("**") > _MOST_SPANS:
-        raise ToolError(f"the glob {glob!r} has more than {_MOST_SPANS} times '**': use a simpler one")
-    text = ""
-    for at, part in enumerate(parts):
-        last = at == len(parts) - 1
+    start, *segments = _segments(parts)
+    text = "/".join(map(_part_regex, start))
+    if not segments:
+        return text
+    *inner, end = segments
+    text += "/" if start else ""
+    # What stands between two spans takes the first place where it matches and never gives it back.
+    text += "".join(f"(?>(?:[^/]+/)*?{'/'.join(map(_part_regex, segment))}/)" for segment in inner if segment)
+    return text + ("(?:[^/]+/)*" + "/".join(map(_part_regex, end)) if end else ".+")
+
+
+def _segments(parts: list[str]) -> list[list[str]]:
+    """The parts between the spans: what stands before the first one, and so on."""
+    segments: list[list[str]] = [[]]
+    for part in parts:
         if part == "**":
-            text += ".+" if last else "(?:[^/]+/)*"
+            segments.append([])
         else:
-            text += _part_regex(part) + ("" if last else "/")
-    return text
+            segments[-1].append(part)
+    return segments
 
 
 def _part_regex(part: str) -> str:

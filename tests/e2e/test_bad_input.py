@@ -52,6 +52,22 @@ def test_wrong_flags(codelet: Codelet, arguments: list[str]):
     assert codelet.server.requests == []
 
 
+def test_no_prompt_and_nothing_on_stdin(codelet: Codelet):
+    assert "prompt" in assert_one_line(codelet(), 2)
+    assert "frobnicate" in assert_one_line(codelet("frobnicate"), 2)
+    assert codelet.server.requests == []
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams(codelet: Codelet, closed: str):
+    codelet.server.script = [Reply("fine")]
+    done = run(f'exec "$@" {closed}', "bash", *CODELET, *codelet.arguments, "-p", "go", **_bash(codelet))
+    assert done.exit is not None
+    assert done.exit == 0 or (done.exit == 5 and ">&-" in closed), done.err
+    assert done.out == ("" if " >&-" in f" {closed}" else "fine\n")
+    assert "Traceback" not in done.err
+
+
 def test_no_model_and_no_key_says_what_to_do(tmp_path: Path, home: Path):
     done = run("-p", "go", cwd=tmp_path, home=home)
     line = assert_one_line(done, 2)

@@ -239,6 +239,37 @@ async def test_the_report_says_what_was_done_half_done_and_not_done(session: tup
     assert not (subject.workspace / "made.txt").exists()
 
 
+async def test_cancel_while_a_question_is_open(session: tuple[Session, ModelServer]):
+    subject, server = session
+    asked = asyncio.Event()
+
+    async def never(question: Question) -> Answer:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError("nobody answers")
+
+    async def yes(question: Question) -> Answer:
+        return Answer(allow=True)
+
+    subject.ask = never
+    server.script = [Reply(calls=[READ, WRITE, GREP])]
+    seen: list[events.Event] = []
+
+    async def turn() -> None:
+        async with contextlib.aclosing(subject.send("go on")) as stream:
+            async for event in stream:
+                seen.append(event)
+
+    task = asyncio.create_task(turn())
+    await asyncio.wait_for(asked.wait(), 15)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert not (subject.workspace / "made.txt").exists()
+    subject.ask = yes
+    await assert_goes_on(subject, server, seen)
+
+
 async def test_continue_takes_the_turn_up_again(session: tuple[Session, ModelServer]):
     subject, server = session
     state = STATES["within the text"]
@@ -313,6 +344,26 @@ def test_cancels_at_every_state_in_a_terminal(codelet_on_each_wire: Codelet, key
             terminal.wait_for(f"Answer {number} is complete.")
             assert_valid(server.requests[-1])
             terminal.settle(0.15)
+        terminal.line("exit")
+        assert terminal.wait_exit() == 0
+
+
+@pytest.mark.parametrize("key", ["esc", "ctrl-c"])
+def test_a_cancel_while_a_question_is_on_the_screen(codelet: Codelet, key: str):
+    codelet.server.script = [Reply(calls=[READ, WRITE]), Reply("Very well.")]
+    with codelet.terminal() as terminal:
+        terminal.line("write it")
+        terminal.wait_for("made.txt")
+        terminal.settle(timeout=1.0)
+        assert not (codelet.cwd / "made.txt").exists()
+        terminal.key(key)
+        terminal.wait_for("stopped")
+        terminal.settle()
+        terminal.line("never mind")
+        terminal.wait_for("Very well.")
+        assert_valid(codelet.server.requests[-1])
+        assert not (codelet.cwd / "made.txt").exists()
+        terminal.settle()
         terminal.line("exit")
         assert terminal.wait_exit() == 0
 

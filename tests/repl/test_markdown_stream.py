@@ -130,6 +130,7 @@ def work_of(source: str, size: int) -> float:
         ("list", "- an item with `code`\n"),
         ("code", None),
         ("indented code", None),
+        ("a long string", None),
         ("table", "| a cell | another cell |\n"),
     ],
 )
@@ -137,7 +138,9 @@ def test_work_is_linear(name: str, unit: str | None) -> None:
     """Characters given to the parsers per character of text: the same for a text ten times as long."""
     if unit is None:
         line = "    value = compute(value, 'text')\n" if name == "indented code" else "value = compute('text')\n"
-        small, large = ("```python\n" + line * count + "```\n" for count in (60, 600))
+        line = "words in a string\n" if name == "a long string" else line
+        head = "text = '''\n" if name == "a long string" else ""
+        small, large = ("```python\n" + head + line * count + "```\n" for count in (60, 600))
     else:
         head = "| a | b |\n|---|---|\n" if name == "table" else ""
         small, large = (head + unit * count for count in (100, 1000))

@@ -114,7 +114,9 @@ def test_nothing_is_wider_than_the_terminal(columns: int) -> None:
         result("bash", f"{long}\n{long}\n[exit code 1]", "failed"),
         result("edit", "edited", display=DIFF.replace("return", long)),
         result("bash", long, "refused"),
-        events.Compaction(1000, 10, long),
+        events.Compaction("starting", "hard", 1000, 1000),
+        events.Compaction("done", "hard", 1000, 10, lost=(long, long), pays_after=3, note=long),
+        events.Compaction("stopped", "cost", 10, 10, note=long),
         events.Interrupted(("1",), ("2",), ("3",)),
         events.TurnEnd("failed", 1, Usage(1, 2, 3, 4), long),
         columns=columns,
@@ -140,7 +142,8 @@ def test_what_comes_from_outside_is_cleaned_and_never_markup() -> None:
         result(evil, evil, display=DIFF.replace("return", evil)),
         events.ToolCall("1", "read", evil),
         events.Retry(1, 2, 1.0, evil),
-        events.Compaction(1, 1, evil),
+        events.Compaction("done", "asked", 1, 1, lost=(evil,), note=evil),
+        events.UsageReport(Usage(), 1, 2, evil),
         events.Interrupted(("1",), (evil,), ()),
         events.TurnEnd("failed", 1, Usage(), evil),
     )
@@ -310,3 +313,24 @@ def test_numbers() -> None:
     ]  # fmt: skip
     assert [share(part, 200) for part in (0, 1, 100, 199, 200)] == [0, 1, 50, 99, 100]
     assert share(5, 0) == 0
+
+
+def test_a_compaction_leaves_a_receipt() -> None:
+    out = plain(
+        events.Compaction("starting", "hard", 120_000, 120_000),
+        events.Compaction("done", "hard", 120_000, 32_000, 2, 3, ("error fixed: x",), lost=("src/a.py",), pays_after=5),
+        events.Compaction("stopped", "hard", 10, 10, note="nothing can shrink"),
+    )
+    assert out.rstrip().split("\n") == [
+        "· compacting 120k tokens: the window is nearly full; esc stops it",
+        "· compacted: 120k → 32k tokens · 3 turns kept · pays back after 5 requests",
+        "  kept: error fixed: x",
+        "  not in the list any more: src/a.py",
+        "  /uncompact takes it back, /why says what became of each turn",
+        "✗ not compacted: nothing can shrink",
+    ]
+
+
+def test_a_poor_cache_is_explained() -> None:
+    out = plain(events.UsageReport(Usage(10, 0, 0, 1), 11, 100, "the cache gave 0 of about 9,000 tokens: it expired"))
+    assert out == "· the cache gave 0 of about 9,000 tokens: it expired\n"

@@ -6,11 +6,15 @@ import http.client
 import json
 import socket
 import ssl
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.support.certificates import Certificates
+from tests.support.program import ROOT
 from tests.support.proxy import Proxy
 from tests.support.script import Body, Call, Delivery, HttpError, Insert, Reply, Stop, StreamError, Tokens
 from tests.support.server import ModelServer, closed_port, deaf_port
@@ -23,8 +27,9 @@ TWO_CALLS = Reply(
 )
 
 
-def ask(server: ModelServer, path: str = "/v1/chat/completions", timeout: float = 5.0) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=timeout)
+def ask(server: ModelServer | int, path: str = "/v1/chat/completions", timeout: float = 5.0) -> tuple[int, bytes]:
+    port = server if isinstance(server, int) else server.port
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     try:
         body = json.dumps({"model": "m", "stream": True, "stream_options": {"include_usage": True}})
         connection.request("POST", path, body, {"Content-Type": "application/json"})
@@ -151,6 +156,24 @@ def test_tls_and_the_proxys_tunnel(certificates: Certificates):
         assert b"safe" in connection.getresponse().read()
         assert proxy.targets == [f"localhost:{server.port}"]
         connection.close()
+
+
+def test_it_runs_alone_with_a_script_from_a_file(tmp_path: Path):
+    call = {"id": "c{n}", "name": "read", "arguments": {"path": "{n}.txt"}}
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([{"calls": [call], "repeat": 2}, {"text": "end", "usage": {"output": 3}}]))
+    command = [sys.executable, "-m", "tests.support.server", "--script", str(script)]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
+    assert child.stdout
+    try:
+        port = json.loads(child.stdout.readline())["port"]
+        answers = [ask(port)[1] for _ in range(3)]
+    finally:
+        child.communicate(timeout=10)
+    assert b'"c0"' in answers[0]
+    assert b"1.txt" in answers[1]
+    assert data_of(answers[2])[-1]["usage"]["completion_tokens"] == 3
+    assert child.returncode == 0
 
 
 def test_ports_that_refuse_or_do_not_answer():

@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from codelet.errors import ToolError
+from codelet.tools.files import open_regular
 from codelet.tools.planning import plan_edit, plan_write
 from codelet.tools.tool import ToolContext
 from tests.tools.conftest import Call
@@ -237,6 +239,54 @@ def test_a_writer_that_comes_between_wins(workspace: Path, context: ToolContext)
         new.make(context)
     assert (path.read_text(), (workspace / "b.txt").read_text()) == ("theirs!\n", "theirs!\n")
     assert sorted(os.listdir(workspace)) == ["a.txt", "b.txt"]
+
+
+def test_a_writer_that_comes_while_we_write_wins(workspace: Path, context: ToolContext) -> None:
+    path = workspace / "a.txt"
+    path.write_text("old\n")
+    status = path.stat()
+    context.seen[path.resolve()] = (status.st_size, status.st_mtime_ns)
+
+    def other() -> None:
+        while not any(name.endswith(".tmp") for name in os.listdir(workspace)):
+            time.sleep(0.0005)
+        path.write_text("theirs!\n")
+
+    change = plan_write(context, "a.txt", "x" * (64 << 20))
+    thread = threading.Thread(target=other)
+    thread.start()
+    with pytest.raises(ToolError, match="changed since it was read"):
+        change.make(context)
+    thread.join()
+    assert path.read_text() == "theirs!\n"
+    assert os.listdir(workspace) == ["a.txt"]
+
+
+def test_a_path_that_turns_into_a_link_is_not_followed(workspace: Path) -> None:
+    """Between the look and the opening another program puts a link in the file's place."""
+    secret, path = workspace / "secret", workspace / "a.txt"
+    secret.write_bytes(b"secret")
+    path.write_bytes(b"public")
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            (workspace / "x").symlink_to("secret")
+            os.replace(workspace / "x", path)
+            (workspace / "y").write_bytes(b"public")
+            os.replace(workspace / "y", path)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    seen, end = set(), time.monotonic() + 1
+    try:
+        while time.monotonic() < end:
+            with contextlib.suppress(ToolError), open_regular(path, "a.txt") as file:
+                seen.add(file.read())
+    finally:
+        stop.set()
+        thread.join()
+    assert seen == {b"public"}
 
 
 async def test_without_permission(unprivileged: ToolContext) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.text import Text
@@ -13,6 +14,8 @@ from codelet.frontends.render.diff import count_diff, is_diff, set_diff
 from codelet.frontends.render.numbers import duration, plural
 from codelet.frontends.render.style import BAD, GOOD, MARGIN, QUIET, WARN, Signs
 from codelet.frontends.render.wrap import cut, wrap
+from codelet.messages import Message
+from codelet.messages import ToolCall as Call
 from codelet.text import clean, one_line
 
 _TITLE_CHARACTERS = 400
@@ -29,6 +32,21 @@ def title(name: str, arguments: dict[str, Any] | str, width: int = _TITLE_CHARAC
     else:
         words = " ".join(f"{key}={value}" for key, value in arguments.items())
     return one_line(f"{name} {words}".rstrip(), width)
+
+
+def titles_of(messages: Sequence[Message]) -> dict[str, str]:
+    """The titles, by id, of the calls in the last message that makes any."""
+    last = next((message for message in reversed(messages) if message.get("tool_calls")), None)
+    return {call["id"]: _title_of(call) for call in last["tool_calls"]} if last else {}
+
+
+def _title_of(call: Call) -> str:
+    function = call["function"]
+    try:
+        arguments = json.loads(function["arguments"])
+    except ValueError:
+        arguments = None
+    return title(function["name"], arguments if isinstance(arguments, dict) else function["arguments"])
 
 
 def _read_title(arguments: dict[str, Any]) -> str:

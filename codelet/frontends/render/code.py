@@ -108,5 +108,6 @@ def _syntax(name: str) -> Syntax | None:
     if not name:
         return None
     theme = ANSISyntaxTheme({kind: Style.parse(style) for kind, style in _STYLES.items()})
-    syntax = Syntax("", name, theme=theme, tab_size=4)
-    return syntax if syntax.lexer is not None else None
+    # The lexer itself, not its name: by name it would be looked up again for each line.
+    lexer = Syntax("", name).lexer
+    return None if lexer is None else Syntax("", lexer, theme=theme, tab_size=4)

@@ -75,4 +75,6 @@ def _row(number: int, mark: str, line: str, width: int, signs: Signs) -> Text:
     row = Text(" " * MARGIN)
     row.append(f"{number:>4} ", QUIET)
     row.append(f"{mark} {line}", style or QUIET)
+    if not line.strip():
+        row.rstrip()
     return cut(row, width, signs.more)

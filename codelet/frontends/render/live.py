@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from codelet.frontends.render.style import writable
 from codelet.frontends.render.wrap import cut
 
 _BEGIN = "\x1b[?2026h"
@@ -68,11 +69,12 @@ class LiveArea:
 
     def _plain(self, rows: Sequence[Text]) -> str:
         """The rows as the console's terminal takes them, each with its line end."""
+        if not rows:
+            return ""
         with self._console.capture() as capture:
-            for row in rows:
-                self._console.print(row, soft_wrap=True, highlight=False)
+            self._console.print(Text("\n").join(rows), soft_wrap=True, highlight=False)
         return capture.get()
 
     def _write(self, text: str) -> None:
-        self._console.file.write(text)
+        self._console.file.write(writable(text, self._console.file))
         self._console.file.flush()

@@ -7,7 +7,7 @@ through the cleaner and then into `Text` objects, never into markup.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text as Row
@@ -34,9 +34,9 @@ from codelet.frontends.render.live import LiveArea
 from codelet.frontends.render.numbers import duration
 from codelet.frontends.render.status import Running, Status
 from codelet.frontends.render.stream import MarkdownStream
-from codelet.frontends.render.style import signs_for
-from codelet.frontends.render.wrap import cut
-from codelet.text import Cleaner, one_line
+from codelet.frontends.render.style import QUIET, signs_for
+from codelet.frontends.render.wrap import cut, wrap
+from codelet.text import Cleaner, clean, one_line
 
 _FRAME_SECONDS = 0.05
 _TAIL_ROWS = 4
@@ -108,9 +108,16 @@ class Renderer:
                     self._reminders.append(event)
             case UsageReport():
                 self._report = event
+                if event.cache_note:
+                    self._end_stretch()
+                    self._say("note", wrap(Row(f"{self.signs.note} {clean(event.cache_note)}", QUIET), self.width))
             case _:
                 self._end_stretch()
                 self._settled(event)
+
+    def name_calls(self, titles: Mapping[str, str]) -> None:
+        """Titles of calls, by id, that have not begun and so sent no event: a receipt may name them."""
+        self._titles = {**titles, **self._titles}
 
     def tick(self) -> None:
         """Redraw the live area: the spinner, the clock, the text that came since."""
@@ -169,7 +176,8 @@ class Renderer:
                 self._status.retry, self._status.retry_at = event, self._clock() + event.wait
                 self._say("note", [lines.retry_row(event, event.wait, self.width, self.signs)])
             case Compaction():
-                self._say("note", [lines.compaction_row(event, self.width, self.signs)])
+                self._status.now("compacting" if event.phase == "starting" else "waiting for the model")
+                self._say("note", lines.compaction_rows(event, self.width, self.signs))
             case Interrupted():
                 self._say("end", lines.interruption_rows(event, self._titles, self.width, self.signs))
             case TurnEnd():
@@ -187,11 +195,11 @@ class Renderer:
                 return
             self._stream = MarkdownStream(self.width, self.signs)
         self._status.now("writing")
-        self._stream.width = self.width
         rows = self._stream.feed(self._cleaner.feed(delta))
         if rows:
             self._say("text", rows)
         elif self._clock() - self._drawn_at >= _FRAME_SECONDS:
+            self._stream.width = self.width
             self._draw([])
 
     def _reason(self, delta: str) -> None:

@@ -42,6 +42,7 @@ class Signs:
     prompt: str = "›"
     more: str = "…"
     dot: str = "·"
+    arrow: str = "→"
     minus: str = "−"
     full: str = "█"
     empty: str = "░"
@@ -62,6 +63,7 @@ ASCII = Signs(
     rule="-",
     prompt=">",
     more="...",
+    arrow="->",
     dot="-",
     minus="-",
     full="#",
@@ -70,6 +72,12 @@ ASCII = Signs(
     checked="[x]",
     spinner="|/-\\",
 )
+
+
+def writable(text: str, stream: IO[str]) -> str:
+    """The text with what the stream's encoding cannot carry replaced by question marks."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)
 
 
 def signs_for(stream: IO[str]) -> Signs:

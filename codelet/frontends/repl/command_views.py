@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from codelet.frontends.render.numbers import money, plural, share, tokens
+from codelet.frontends.render.numbers import money, plural, tokens
 from codelet.frontends.render.style import ACCENT, QUIET
 from codelet.frontends.repl.bindings import KEYS_HELP
 from codelet.git import run_git
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from codelet.frontends.repl.repl import Repl
 
 _ROWS = 40
-_MAP_CELLS = 60
 _DIFF_ROWS = 400
 
 
@@ -29,7 +27,7 @@ def show_help(repl: Repl, commands: Sequence[Command]) -> None:
     entries.append(("!COMMAND", "run a shell command; the model sees its output with your next prompt"))
     entries.append(("@PATH", "name a file, with completion"))
     name_width = max(len(name) for name, _ in (*entries, *KEYS_HELP)) + 2
-    repl.say(*_columns(entries, name_width, repl), _text(""), *_columns(KEYS_HELP, name_width, repl))
+    repl.say(*_columns(entries, name_width, repl), text(""), *_columns(KEYS_HELP, name_width, repl))
 
 
 def _columns(entries: Iterable[tuple[str, str]], name_width: int, repl: Repl) -> list[Text]:
@@ -37,79 +35,17 @@ def _columns(entries: Iterable[tuple[str, str]], name_width: int, repl: Repl) ->
 
     rows = []
     for name, meaning in entries:
-        for number, row in enumerate(wrap(_text(meaning), max(repl.width - name_width - 2, 20))):
+        for number, row in enumerate(wrap(text(meaning), max(repl.width - name_width - 2, 20))):
             lead = name if number == 0 else ""
-            rows.append(_text((f"  {lead:<{name_width}}", ACCENT), row.plain))
+            rows.append(text((f"  {lead:<{name_width}}", ACCENT), row.plain))
     return rows
 
 
-def _text(*parts: str | tuple[str, str]) -> Text:
+def text(*parts: str | tuple[str, str]) -> Text:
+    """A row of parts, each plain or with its style."""
     from rich.text import Text
 
     return Text.assemble(*parts)
-
-
-async def context(repl: Repl, argument: str) -> None:
-    """Each message with its number, source and tokens; the totals; a map of the window."""
-    session = repl.session
-    rows = session.context()
-    shown = (
-        rows
-        if argument == "all"
-        else [row for row in rows if row.number < 0] + [row for row in rows if row.number >= 0][-_ROWS:]
-    )
-    left_out = len(rows) - len(shown)
-    lines = []
-    for number, row in enumerate(shown):
-        if left_out and row.number >= 0 and shown[number - 1].number < 0:
-            lines.append(_text((f"  {repl.signs.more} {left_out} older messages: /context all", QUIET)))
-        place = str(row.number) if row.number >= 0 else ""
-        gist = _gist(repl, row.number)
-        line = _text((f"{place:>5}  ", QUIET), f"{tokens(row.tokens):>6}  ")
-        line.append(f"{row.role:<9} ", _ROLE_STYLES.get(row.role, ""))
-        if row.source != row.role:
-            line.append(f"{clean(row.source)}  ")
-        line.append(gist, QUIET)
-        lines.append(repl.cut(line))
-    total = sum(row.tokens for row in rows)
-    repl.say(*lines, *_window_map(repl, rows_by_role(repl), total))
-
-
-_ROLE_STYLES = {"system": "magenta", "user": "green", "assistant": "cyan", "tool": "yellow"}
-
-
-def rows_by_role(repl: Repl) -> Counter[str]:
-    """Estimated tokens of what is sent, by role."""
-    sums: Counter[str] = Counter()
-    for row in repl.session.context():
-        sums[row.role] += row.tokens
-    return sums
-
-
-def _gist(repl: Repl, number: int) -> str:
-    """The beginning of a message on one line."""
-    if number < 0:
-        return ""
-    content = repl.session.messages[number].get("content") or ""
-    return one_line(content.partition("-->\n")[2] if content.startswith("<system-reminder>") else content, 200)
-
-
-def _window_map(repl: Repl, sums: Counter[str], total: int) -> list[Text]:
-    """A bar of the whole window: each role has its own sign and colour, dots are free."""
-    window = repl.session.window
-    cells = min(_MAP_CELLS, repl.width - 4)
-    marks = {"system": "s", "user": "u", "assistant": "a", "tool": "t"}
-    bar = _text("  ")
-    used = 0
-    for role, mark in marks.items():
-        wide = min(round(sums[role] * cells / window) or int(sums[role] > 0), cells - used) if window else 0
-        bar.append(mark * wide, _ROLE_STYLES[role])
-        used += wide
-    bar.append(repl.signs.dot * (cells - used), QUIET)
-    parts = [f"{mark} {role} {tokens(sums[role])}" for role, mark in marks.items() if sums[role]]
-    legend = f" {repl.signs.dot} ".join(parts)
-    line = f"  {tokens(total)} of {tokens(window)} tokens, {share(total, window)}% (estimate)"
-    return [_text(""), bar, repl.cut(_text(("  " + legend, QUIET))), _text(line)]
 
 
 async def usage(repl: Repl, argument: str) -> None:
@@ -128,7 +64,7 @@ async def usage(repl: Repl, argument: str) -> None:
         lines.append("cost unknown: there is no price for this model")
     elif session.cost:
         lines.append(f"{money(session.cost)} by list price")
-    repl.say(*(_text(f"  {line}") for line in lines))
+    repl.say(*(text(f"  {line}") for line in lines))
 
 
 async def tools(repl: Repl, argument: str) -> None:
@@ -136,7 +72,7 @@ async def tools(repl: Repl, argument: str) -> None:
     entries = []
     for tool in repl.session.tools:
         first = tool.description.partition(". ")[0].rstrip(".")
-        line = _text((f"  {tool.name:<8} ", ACCENT), (f"{tool.tier:<8} ", QUIET), one_line(first, repl.width))
+        line = text((f"  {tool.name:<8} ", ACCENT), (f"{tool.tier:<8} ", QUIET), one_line(first, repl.width))
         entries.append(repl.cut(line))
     repl.say(*entries)
 
@@ -144,11 +80,11 @@ async def tools(repl: Repl, argument: str) -> None:
 async def permissions(repl: Repl, argument: str) -> None:
     """The mode and the rules of this session."""
     policy = repl.session.policy
-    lines = [_text("  mode   ", (policy.mode, ACCENT))]
+    lines = [text("  mode   ", (policy.mode, ACCENT))]
     for action, rules in policy.rules.items():
-        lines.extend(_text(f"  {action:<6} ", (clean(rule), ACCENT)) for rule in rules)
+        lines.extend(text(f"  {action:<6} ", (clean(rule), ACCENT)) for rule in rules)
     if len(lines) == 1:
-        lines.append(_text(("  no rules; a question answered with a makes one for this session", QUIET)))
+        lines.append(text(("  no rules; a question answered with a makes one for this session", QUIET)))
     repl.say(*lines)
 
 
@@ -163,14 +99,14 @@ async def diff(repl: Repl, argument: str) -> None:
     if answer is None or answer.exit_code != 0:
         repl.fail("there is no git repository here" if answer is not None else "there is no git to ask")
         return
-    text = answer.stdout.decode("utf-8", "replace")
+    changes = answer.stdout.decode("utf-8", "replace")
     fresh = await run_git(folder, "ls-files", "--others", "--exclude-standard", "-z")
     names = fresh.stdout.decode("utf-8", "replace").split("\0")[:-1] if fresh is not None else []
-    if not text.strip() and not names:
+    if not changes.strip() and not names:
         repl.note("no changes")
         return
-    rows = set_diff(text, repl.width, repl.signs, limit=_DIFF_ROWS, files=True)
-    repl.say(*rows, *(_text("  new ", (clean(name), "green")) for name in names[:_ROWS]))
+    rows = set_diff(changes, repl.width, repl.signs, limit=_DIFF_ROWS, files=True)
+    repl.say(*rows, *(text("  new ", (clean(name), "green")) for name in names[:_ROWS]))
 
 
 async def reasoning(repl: Repl, argument: str) -> None:
@@ -180,4 +116,4 @@ async def reasoning(repl: Repl, argument: str) -> None:
     if not repl.renderer.reasoning:
         repl.note("the model has shown no reasoning yet")
         return
-    repl.say(*wrap(_text((clean(repl.renderer.reasoning.strip()), QUIET)), min(repl.width, 100)))
+    repl.say(*wrap(text((clean(repl.renderer.reasoning.strip()), QUIET)), min(repl.width, 100)))

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codelet.frontends.repl import command_context as context
 from codelet.frontends.repl import command_session, command_views
 
 if TYPE_CHECKING:
@@ -36,7 +37,16 @@ COMMANDS = (
     Command("model", "show the model, or go on with another", command_session.model, "[NAME]"),
     Command("mode", "show the mode, or set it", command_session.mode, "[MODE]"),
     Command("permissions", "the mode, and the rules that allow and deny", command_views.permissions),
-    Command("context", "what the model is sent, with its tokens", command_views.context, "[all]"),
+    Command("context", "what the model is sent, with its tokens, and when it is compacted", context.show, "[all]"),
+    Command("compact", "make the conversation smaller now, or see what that would do", context.compact, "[--preview]"),
+    Command("uncompact", "take the last compaction back", context.uncompact),
+    Command("pin", "keep a message word for word, by its number in /context", context.pin, "N"),
+    Command("unpin", "let go of a pin", context.unpin, "N"),
+    Command("drop", "take a message out, a call with its results", context.drop, "N"),
+    Command("why", "what the last compaction did with each turn, and why", context.why, "[TURN]"),
+    Command(
+        "reminders", "what codelet tells the model, its cost, and its switches", context.reminders, "[TYPE on|off]"
+    ),
     Command("usage", "tokens and cost so far", command_views.usage),
     Command("tools", "the tools that the model has", command_views.tools),
     Command("diff", "what changed in the work tree", command_views.diff),

@@ -19,6 +19,7 @@ class Draft:
     def __init__(self, pastes: Pastes) -> None:
         self.text = ""
         self.queued: list[str] = []
+        self.leaving = False
         self._pastes = pastes
 
     def take(self, key: Key) -> None:
@@ -37,6 +38,8 @@ class Draft:
                 self.text = kept[: len(kept) - len(kept.split()[-1])] if kept else ""
             case "line":
                 self.text = ""
+            case "leave":
+                self.leaving = not self.text
             case "enter":
                 self._enter()
             case "up":
@@ -46,7 +49,7 @@ class Draft:
     def withdraw(self) -> str:
         """Everything, queued and unfinished, for the editor."""
         everything = "\n".join([*self.queued, *([self.text] if self.text else [])])
-        self.text, self.queued = "", []
+        self.text, self.queued, self.leaving = "", [], False
         return everything
 
     def rows(self, width: int, signs: Signs) -> list[Text]:
@@ -54,6 +57,8 @@ class Draft:
         from rich.text import Text
 
         rows = [Text(f"  queued: {one_line(line, width - 12)}", QUIET) for line in self.queued]
+        if self.leaving:
+            rows.append(Text("  leaving when this turn ends; esc stops it and stays", QUIET))
         if self.text:
             *above, last = clean(self.text).split("\n")
             lead = f"(+{len(above)}) " if above else ""

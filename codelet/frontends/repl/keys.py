@@ -21,7 +21,7 @@ from prompt_toolkit.output import Output
 FLUSH_SECONDS = 0.03
 
 Meaning = Literal[
-    "text", "paste", "enter", "newline", "escape", "interrupt", "backspace", "word", "line", "up", "suspend"
+    "text", "paste", "enter", "newline", "escape", "interrupt", "backspace", "word", "line", "up", "suspend", "leave"
 ]
 
 
@@ -41,6 +41,7 @@ _MEANINGS: dict[str, Meaning] = {
     Keys.ControlW: "word",
     Keys.ControlU: "line",
     Keys.ControlZ: "suspend",
+    Keys.ControlD: "leave",
     Keys.Up: "up",
 }
 

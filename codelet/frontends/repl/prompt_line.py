@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import get_app
+from prompt_toolkit.application import create_app_session, get_app
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition, is_done
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -18,6 +18,7 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.layout import ConditionalContainer, FormattedTextControl, HSplit, Window
 from prompt_toolkit.output import ColorDepth, Output
+from prompt_toolkit.output.plain_text import PlainTextOutput
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 from prompt_toolkit.styles import Style
@@ -71,26 +72,27 @@ class PromptLine:
         self._menu_open = False
         self.exit_status = EXIT_DONE
         self.output = make_output()
-        self._session: PromptSession[str] = PromptSession(
-            self._message,
-            input=source,
-            output=None if is_dumb_terminal() else self.output,
-            multiline=True,
-            wrap_lines=True,
-            history=InMemoryHistory(),
-            completer=ReplCompleter(workspace, commands),
-            complete_while_typing=Condition(self._completing),
-            complete_style=CompleteStyle.COLUMN,
-            reserve_space_for_menu=_MENU_ROWS,
-            prompt_continuation="  ",
-            key_bindings=prompt_bindings(pastes, self._interrupted, cycle_mode),
-            enable_open_in_editor=False,
-            enable_suspend=True,
-            search_ignore_case=True,
-            style=_STYLE,
-            include_default_pygments_style=False,
-            color_depth=_color_depth(),
-        )
+        with create_app_session(input=source, output=self.output):
+            self._session: PromptSession[str] = PromptSession(
+                self._message,
+                input=source,
+                output=None if is_dumb_terminal() else self.output,
+                multiline=True,
+                wrap_lines=True,
+                history=InMemoryHistory(),
+                completer=ReplCompleter(workspace, commands),
+                complete_while_typing=Condition(self._completing),
+                complete_style=CompleteStyle.COLUMN,
+                reserve_space_for_menu=_MENU_ROWS,
+                prompt_continuation="  ",
+                key_bindings=prompt_bindings(pastes, self._interrupted, cycle_mode),
+                enable_open_in_editor=False,
+                enable_suspend=True,
+                search_ignore_case=True,
+                style=_STYLE,
+                include_default_pygments_style=False,
+                color_depth=_color_depth(),
+            )
         self._session.app.ttimeoutlen = 0.03
         self._session.app.timeoutlen = 0.1
         self._session.default_buffer.on_text_changed += lambda _: self._close_menu()
@@ -100,6 +102,10 @@ class PromptLine:
         """The next prompt as typed, markers and all; EOFError to leave, `exit_status` says with what."""
         self._leave_at = 0.0
         return await self._session.prompt_async(default=default)
+
+    def remember(self, text: str) -> None:
+        """Put a line that was queued elsewhere into the history."""
+        self._session.history.append_string(text)
 
     def _message(self) -> StyleAndTextTuples:
         return [("class:prompt", f"{self._sign} ")]
@@ -147,10 +153,8 @@ class PromptLine:
 
 def make_output() -> Output:
     """The terminal's output. It asks the terminal nothing: an answer could come in the middle of a turn."""
-    if is_dumb_terminal() or sys.platform == "win32":
-        from prompt_toolkit.output import create_output
-
-        return create_output()
+    if is_dumb_terminal():
+        return PlainTextOutput(sys.stdout)
 
     def size() -> Size:
         columns, rows = shutil.get_terminal_size()

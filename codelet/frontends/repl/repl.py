@@ -12,9 +12,9 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import create_input
 
 from codelet import __version__
-from codelet.errors import EXIT_HANGUP, EXIT_INTERRUPT
+from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT
 from codelet.events import Event
-from codelet.frontends.render.style import signs_for
+from codelet.frontends.render.style import signs_for, writable
 from codelet.frontends.repl.commands import COMMANDS, find_command
 from codelet.frontends.repl.draft import Draft
 from codelet.frontends.repl.keys import Keyboard
@@ -79,7 +79,7 @@ class Repl:
         from codelet.frontends.repl.turn_view import TurnView
 
         keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)
-        view = TurnView(self.renderer, keyboard, self.draft)
+        view = TurnView(self.renderer, keyboard, self.draft, self.session)
         self.session.ask = view.approver.ask
         return view
 
@@ -121,9 +121,15 @@ class Repl:
 
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
         """Run one turn. When it was stopped or failed, what was queued goes back to the editor."""
-        outcome = await self._watched(events)
+        outcome = await self.watch(events)
         self.can_resume = outcome != "done"
+        if outcome == "failed":
+            self.note("continue takes it up from here; or type something else")
         await self._read_branch()
+
+    async def watch(self, events: AsyncGenerator[Event, None]) -> Outcome:
+        """Show events that are no turn, such as a compaction, and let the user stop them."""
+        return await self.view.run(events)
 
     def say(self, *rows: Text) -> None:
         """Print rows."""
@@ -157,16 +163,7 @@ class Repl:
 
     async def warm_up(self) -> None:
         """Ready the model in the background, where it needs that: never in the way of a key."""
-        warm = getattr(self.session.provider, "warm", None)
-        if warm is not None:
-            await warm()
-
-    def leave(self, status: int) -> None:
-        """End the REPL from outside, as a signal does: the turn in hand is stopped first."""
-        if self.exit_status is None:
-            self.exit_status = status
-        if self._main is not None:
-            self._main.cancel()
+        await self.session.provider.warm()
 
     async def run(self) -> int:
         """The whole REPL; its exit status."""
@@ -188,7 +185,11 @@ class Repl:
         if self.draft.queued and not self.can_resume:
             text = self.draft.queued.pop(0)
             self._echo(text)
+            self.prompt_line.remember(text)
             return text
+        if self.draft.leaving and not self.can_resume:
+            self.exit_status = EXIT_DONE
+            return None
         default = "\n".join(part for part in (self.prefill, self.draft.withdraw()) if part)
         self.prefill = ""
         try:
@@ -197,20 +198,20 @@ class Repl:
             self.exit_status = EXIT_HANGUP if self._input.closed else self.prompt_line.exit_status
             return None
 
-    async def _watched(self, events: AsyncGenerator[Event, None]) -> Outcome:
-        return await self.view.run(events)
-
     async def _shell(self, command: str) -> None:
         from codelet.frontends.repl.shell import UserCommand
 
         run = UserCommand(command, self.session.workspace)
-        await self._watched(run.events())
+        await self.watch(run.events())
         self.attached.append(run.text)
 
     def _greet(self) -> None:
-        model = one_line(self.session.provider.model, 60)
-        parts = [f"codelet {__version__}", model, clean(short_path(self.session.workspace))]
-        sys.stdout.write(f" {self.signs.dot} ".join(parts) + f" {self.signs.dot} /help\n")
+        dot = f" {self.signs.dot} "
+        head = dot.join([f"codelet {__version__}", one_line(self.session.provider.model, 60), "/help", ""])
+        room = max(self.prompt_line.output.get_size().columns - len(head), 20)
+        path = clean(short_path(self.session.workspace))
+        path = path if len(path) <= room else self.signs.more + path[len(self.signs.more) - room :]
+        sys.stdout.write(writable(f"{head}{path}\n", sys.stdout))
         sys.stdout.flush()
 
     def _part(self) -> None:
@@ -248,7 +249,10 @@ class Repl:
         self.session.policy.mode = self.modes[(place + 1) % len(self.modes)]
 
     def _hung_up(self) -> None:
-        self.leave(EXIT_HANGUP)
+        """The terminal is gone: stop the turn in hand and end."""
+        self.exit_status = EXIT_HANGUP
+        if self._main is not None:
+            self._main.cancel()
 
 
 def _import_later() -> None:

@@ -22,7 +22,8 @@ def bar(part: int, whole: int, cells: int, signs: Signs) -> str:
 def status_parts(session: Session, branch: str, attached: int, signs: Signs) -> list[str]:
     """The parts of the row, the most important first."""
     size, window = session.size, session.window
-    parts = [clean(session.provider.model), session.policy.mode]
+    mode = f"{session.policy.mode} --yes" if session.policy.yes else session.policy.mode
+    parts = [clean(session.provider.model), mode]
     parts.append(f"{bar(size, window, _BAR, signs)} {share(size, window)}% of {tokens(window)}")
     if session.usage.total:
         used = f"{tokens(session.usage.total_input)} in {tokens(session.usage.output)} out"

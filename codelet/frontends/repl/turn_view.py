@@ -10,12 +10,18 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Literal
 
-from codelet.errors import LimitReached, ProviderError
-from codelet.events import Event
+from rich.text import Text
+
+from codelet.errors import CodeletError, LimitReached, ProviderError
+from codelet.events import Event, Interrupted
+from codelet.frontends.render.calls import titles_of
 from codelet.frontends.render.renderer import Renderer
+from codelet.frontends.render.style import BAD
 from codelet.frontends.repl.approval import Approver
 from codelet.frontends.repl.draft import Draft
 from codelet.frontends.repl.keys import Key, Keyboard
+from codelet.session import Session
+from codelet.text import clean
 
 _FRAME_SECONDS = 0.1
 
@@ -25,10 +31,11 @@ Outcome = Literal["done", "stopped", "failed"]
 class TurnView:
     """One for the whole session; `run` takes a turn, or anything else that may be stopped, to its end."""
 
-    def __init__(self, renderer: Renderer, keyboard: Keyboard, draft: Draft) -> None:
+    def __init__(self, renderer: Renderer, keyboard: Keyboard, draft: Draft, session: Session) -> None:
         self._renderer = renderer
         self._keyboard = keyboard
         self._draft = draft
+        self._session = session
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
         self._typed_at = float("-inf")
@@ -49,9 +56,13 @@ class TurnView:
                 return "stopped"
             except (ProviderError, LimitReached):
                 return "failed"  # the turn's last event has told why
+            except CodeletError as error:
+                self._renderer.say([Text(f"{self._renderer.signs.failed} {clean(str(error))}", BAD)])
+                return "failed"
             finally:
                 self._task = None
                 ticker.cancel()
+                await asyncio.gather(ticker, return_exceptions=True)
                 self._renderer.stop()
         return "stopped" if self._stopped else "done"
 
@@ -66,6 +77,8 @@ class TurnView:
     async def _consume(self, turn: AsyncGenerator[Event, None]) -> None:
         async with aclosing(turn) as events:
             async for event in events:
+                if isinstance(event, Interrupted):
+                    self._renderer.name_calls(titles_of(self._session.messages))
                 self._renderer.show(event)
 
     async def _tick(self) -> None:

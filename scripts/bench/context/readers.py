@@ -82,7 +82,7 @@ def assistant(text: str, calls: list[dict[str, Any]]) -> Message:
 
 
 def from_pi(rows: list[dict[str, Any]]) -> Iterator[Message]:
-    """pi's session file. Thinking is left out: no Chat Completions list carries it."""
+    """Pi's session file. Thinking is left out: no Chat Completions list carries it."""
     for row in rows:
         message = row.get("message") or {}
         role, content = message.get("role"), message.get("content")
@@ -114,8 +114,7 @@ def from_swe_agent(history: list[dict[str, Any]]) -> Iterator[Message]:
             yield {"role": "tool", "tool_call_id": ids[0], "content": flat(row["content"])}
         elif row["role"] == "assistant":
             calls = [
-                call(c["id"], c["function"]["name"], c["function"]["arguments"])
-                for c in row.get("tool_calls") or []
+                call(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in row.get("tool_calls") or []
             ]
             yield assistant(flat(row["content"]), calls)
         else:

@@ -1,0 +1,133 @@
+"""The archive: what compaction took out, still in memory, within a cap, oldest out first; and how to recall it.
+
+Answers are bounded, or recalling would fill the window that compaction has just emptied.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from codelet.compaction.content import call_arguments, call_name, calls_of
+from codelet.tokens.estimate import characters, text_of
+
+CAP = 64 * 1024 * 1024
+LONGEST_ANSWER = 12_000
+LONGEST_PATTERN = 200
+_MOST_HITS = 40
+_SCANNED = 4 * 1024 * 1024
+_LONGEST_LINE = 400
+# A Python string takes up to four bytes a character, and an entry some for itself.
+_BYTES_PER_CHARACTER = 4
+_ENTRY_BYTES = 512
+# Quantifiers upon quantifiers take exponential time.
+_NESTED = re.compile(r"[*+}]\)?\s*[*+{]|\([^()]*[*+][^()]*\)\s*[*+{]")
+
+
+@dataclass(frozen=True)
+class Archived:
+    """One message that was taken out: its id, the turn it belonged to, and itself."""
+
+    id: str
+    turn: int
+    message: Mapping[str, Any]
+    bytes: int
+
+
+class Archive:
+    """Messages by id. `cap` is in bytes; what passes it goes, oldest first, and `lost` counts it."""
+
+    def __init__(self, cap: int = CAP) -> None:
+        self.cap = cap
+        self.bytes = 0
+        self.lost = 0
+        self._entries: OrderedDict[str, Archived] = OrderedDict()
+        self._next = 1
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def put(self, turn: int, message: Mapping[str, Any]) -> str | None:
+        """Take a message in; its id, or None where it alone is larger than the cap."""
+        size = _BYTES_PER_CHARACTER * characters(message) + _ENTRY_BYTES
+        if size > self.cap:
+            self.lost += 1
+            return None
+        while self.bytes + size > self.cap:
+            _, oldest = self._entries.popitem(last=False)
+            self.bytes -= oldest.bytes
+            self.lost += 1
+        key = f"r{self._next}"
+        self._next += 1
+        self._entries[key] = Archived(key, turn, message, size)
+        self.bytes += size
+        return key
+
+    def put_all(self, messages: Iterable[tuple[int, Mapping[str, Any]]]) -> list[str | None]:
+        """Take (turn, message) pairs in; their ids."""
+        return [self.put(turn, message) for turn, message in messages]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
+        self.bytes = 0
+
+    def by_id(self, key: str) -> str:
+        """The text of one message, bounded; says so where there is none."""
+        entry = self._entries.get(key.strip())
+        return _bounded(_shown(entry)) if entry else f"Nothing in the archive has the id {key!r}."
+
+    def by_turn(self, turn: int) -> str:
+        """The texts of a turn's messages, bounded."""
+        found = [_shown(entry) for entry in self._entries.values() if entry.turn == turn]
+        return _bounded("\n\n".join(found)) if found else f"Nothing in the archive belongs to turn {turn}."
+
+    def search(self, pattern: str) -> str:
+        """Lines that match a regular expression, newest messages first, with ids; bounded in number and time.
+
+        A pattern that does not compile, is too long or could take exponential time is searched for as plain text.
+        """
+        matcher = _matcher(pattern)
+        hits: list[str] = []
+        scanned = 0
+        for entry in reversed(self._entries.values()):
+            for line in _lines(entry):
+                scanned += len(line)
+                if scanned > _SCANNED:
+                    hits.append("[… the search stopped here; name a turn or an id]")
+                    return _bounded("\n".join(hits))
+                if matcher.search(line[:_LONGEST_LINE]):
+                    hits.append(f"{entry.id} t{entry.turn}: {line.strip()[:_LONGEST_LINE]}")
+                    if len(hits) == _MOST_HITS:
+                        return _bounded("\n".join([*hits, f"[… more than {_MOST_HITS} lines match]"]))
+        return _bounded("\n".join(hits)) if hits else f"Nothing in the archive matches {pattern[:LONGEST_PATTERN]!r}."
+
+
+def _matcher(pattern: str) -> re.Pattern[str]:
+    if len(pattern) <= LONGEST_PATTERN and not _NESTED.search(pattern):
+        try:
+            return re.compile(pattern, re.IGNORECASE)
+        except (re.error, RecursionError, OverflowError):
+            return re.compile(re.escape(pattern), re.IGNORECASE)
+    return re.compile(re.escape(pattern[:LONGEST_PATTERN]), re.IGNORECASE)
+
+
+def _lines(entry: Archived) -> Iterator[str]:
+    yield from text_of(entry.message).split("\n")
+    for call in calls_of(entry.message):
+        yield f"{call_name(call)} {call_arguments(call)}"
+
+
+def _shown(entry: Archived) -> str:
+    body = "\n".join(_lines(entry))
+    return f"[{entry.id}, turn {entry.turn}, {entry.message.get('role')}]\n{body}"
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= LONGEST_ANSWER:
+        return text
+    kept = LONGEST_ANSWER - 80
+    return f"{text[: kept * 2 // 3]}\n[… {len(text) - kept} characters left out …]\n{text[-kept // 3 :]}"

@@ -1,0 +1,18 @@
+"""What the model is sent, in the user's hands: how full the window is, what compaction does, what the cache gave."""
+
+from codelet.context.cache import CacheWatch
+from codelet.context.compactor import CompactionOptions, Compactor
+from codelet.context.gauge import Gauge
+from codelet.context.ledger import ReminderLedger, ReminderRow
+from codelet.context.rows import ContextRow, context_rows
+
+__all__ = [
+    "CacheWatch",
+    "CompactionOptions",
+    "Compactor",
+    "ContextRow",
+    "Gauge",
+    "ReminderLedger",
+    "ReminderRow",
+    "context_rows",
+]

@@ -1,0 +1,82 @@
+"""From the bytes of an export to a snapshot: read strictly, checked whole, mended where only pairs are broken."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+from codelet.export.errors import ExportError
+from codelet.export.migrate import migrated
+from codelet.export.pairs import paired
+from codelet.export.snapshot import FILE_NAMES, Snapshot
+from codelet.export.validate import check_document
+
+MOST_BYTES = 256 * 1024 * 1024
+"""The largest document that is read or written."""
+
+
+def from_json(data: bytes, name: str = "the export") -> Snapshot:
+    """The snapshot in `data`. Raises ExportError, in one line that begins with `name`, for anything else.
+
+    Refused: what is not UTF-8 JSON, repeated names, NaN and infinities, lone surrogates, unknown fields and
+    roles, wrong types, sizes beyond the schema's, newer versions. Older versions are migrated, and calls and
+    results that are not paired are mended.
+    """
+    try:
+        document = migrated(_parsed(data))
+        check_document(document)
+    except ExportError as error:
+        raise ExportError(f"{name}: {error}") from None
+    assert isinstance(document, dict)
+    values: dict[str, Any] = {}
+    for field, key in FILE_NAMES.items():
+        if key in document:
+            value = document[key]
+            values[field] = tuple(value) if isinstance(value, list) else value
+    values["messages"] = paired(values["messages"])
+    return Snapshot(**values)
+
+
+def _parsed(data: bytes) -> object:
+    if len(data) > MOST_BYTES:
+        raise ExportError(f"is larger than {MOST_BYTES >> 20} MiB")
+    try:
+        value = json.loads(
+            data.decode(), object_pairs_hook=_without_repeats, parse_constant=_refuse_constant, parse_float=_finite
+        )
+        if b"\\ud" in data or b"\\uD" in data:
+            json.dumps(value, ensure_ascii=False).encode()  # fails on what is not a whole pair
+    except ExportError:
+        raise
+    except UnicodeDecodeError as error:
+        raise ExportError(f"is not UTF-8 (byte {error.start})") from None
+    except UnicodeEncodeError:
+        raise ExportError("holds half of a surrogate pair") from None
+    except RecursionError:
+        raise ExportError("is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ExportError(f"is not JSON: {error.msg} (line {error.lineno}, column {error.colno})") from None
+    except ValueError:
+        raise ExportError("holds a number that is too long") from None
+    return value
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = dict(pairs)
+    if len(names) != len(pairs):
+        given = [name for name, _ in pairs]
+        twice = next(name for name in given if given.count(name) > 1)
+        raise ExportError(f"has the name {twice[:64]!r} twice in one object")
+    return names
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ExportError(f"holds {name}, which is not a number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ExportError(f"holds {text[:32]}, which is out of range")
+    return number

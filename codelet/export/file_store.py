@@ -1,0 +1,240 @@
+"""Exports as files in a folder: replaced whole or not at all, readable by their owner only."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+from codelet.export import lock
+from codelet.export.decode import MOST_BYTES
+from codelet.export.errors import ExportError, SaveConflict, StoreUnreachable
+from codelet.export.store import Entry, Lease, Stored
+
+_AT_ONCE = 512
+
+
+class FileStore:
+    """One folder; a document's name is its file's name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._placed: dict[str, str] = {}
+
+    def shown(self, name: str) -> str:
+        """The file's path."""
+        return str(self.folder / name)
+
+    def load(self, name: str) -> Stored | None:
+        """The document, or None where there is no file."""
+        path = self._path(name)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ExportError(f"{path}: {error.strerror}") from None
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise ExportError(f"{path}: is not a file")
+            if status.st_size > MOST_BYTES:
+                raise ExportError(f"{path}: is larger than {MOST_BYTES >> 20} MiB")
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                return Stored(file.read(MOST_BYTES + 1), _revision(status))
+        except OSError as error:
+            raise ExportError(f"{path}: {error.strerror}") from None
+        finally:
+            os.close(descriptor)
+
+    def revision(self, name: str) -> str | None:
+        """The state of the file; a link or anything else that is not a file is refused."""
+        path = self._path(name)
+        try:
+            status = path.lstat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ExportError(f"{path}: {error.strerror}") from None
+        if stat.S_ISLNK(status.st_mode):
+            raise ExportError(f"{path}: is a link; name the file itself")
+        if not stat.S_ISREG(status.st_mode):
+            raise ExportError(f"{path}: is not a file")
+        return _revision(status)
+
+    def lock(self, name: str) -> Lease:
+        """The right to write `name`; clears away what a killed process left of its last save."""
+        path = self._path(name)
+        lease = lock.take(path)
+        temporary = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{12}}\.tmp")
+        with suppress(OSError):
+            for left in filter(temporary.fullmatch, os.listdir(self.folder)):
+                (self.folder / left).unlink()
+        return lease
+
+    def save(self, name: str, parts: Sequence[bytes], *, lease: Lease, expected: str | None) -> str:
+        """Write a file beside it, bring it to the disk, and put it in the old one's place."""
+        path = self._path(name)
+        if not isinstance(lease, lock.FileLease) or not lease.held or lease.target != path:
+            raise SaveConflict(f"{path}: its lock was given up")
+        # Our own last save counts too: it may have been in place already when it was reported as failed.
+        if self.revision(name) not in (expected, self._placed.get(name, expected)):
+            raise SaveConflict(f"{path}: it was changed by somebody else")
+        with _Temporary(path) as temporary:
+            revision = temporary.write(parts)
+            if expected is None and name not in self._placed:
+                temporary.link()
+            else:
+                temporary.rename()
+            self._placed[name] = revision
+            temporary.settle()
+        return revision
+
+    def save_beside(self, name: str, parts: Sequence[bytes]) -> str:
+        """`NAME.conflict-N.json`, with the first N that is free."""
+        path = self._path(name)
+        stem = name.removesuffix(".json")
+        for number in count(1):
+            sibling = path.with_name(f"{stem}.conflict-{number}.json")
+            if os.path.lexists(sibling):
+                continue
+            with _Temporary(sibling) as temporary:
+                temporary.write(parts)
+                try:
+                    temporary.link()
+                except SaveConflict:
+                    continue
+                temporary.settle()
+            return sibling.name
+        raise AssertionError
+
+    def entries(self) -> list[Entry]:
+        """The `*.json` files of the folder."""
+        found: list[tuple[float, Entry]] = []
+        try:
+            with os.scandir(self.folder) as listing:
+                for item in listing:
+                    if not item.name.endswith(".json") or not item.is_file(follow_symlinks=False):
+                        continue
+                    status = item.stat(follow_symlinks=False)
+                    holder = lock.holder(self.folder / item.name)
+                    found.append((status.st_mtime, Entry(item.name, status.st_size, status.st_mtime, holder)))
+        except OSError as error:
+            raise ExportError(f"{self.folder}: {error.strerror}") from None
+        return [entry for _, entry in sorted(found, key=lambda item: (-item[0], item[1].name))]
+
+    def delete(self, name: str) -> None:
+        """Remove the file and its lock."""
+        path = self._path(name)
+        if self.revision(name) is None:
+            raise ExportError(f"{path}: there is no such file")
+        lease = self.lock(name)
+        try:
+            path.unlink()
+            lock.lock_path(path).unlink(missing_ok=True)
+        except OSError as error:
+            raise ExportError(f"{path}: {error.strerror}") from None
+        finally:
+            lease.release()
+
+    def _path(self, name: str) -> Path:
+        if not name or name in (".", "..") or "/" in name or "\0" in name:
+            raise ExportError(f"{name!r} is not a file's name")
+        return self.folder / name
+
+
+class _Temporary:
+    """A file beside the target that takes its place once it is whole, and is removed if it never does."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._path = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+        self._descriptor = -1
+
+    def __enter__(self) -> _Temporary:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            self._descriptor = os.open(self._path, flags, 0o600)
+        except OSError as error:
+            raise self._failure(error) from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor >= 0:
+            with suppress(OSError):
+                os.close(self._descriptor)
+        with suppress(OSError):
+            self._path.unlink()
+
+    def write(self, parts: Sequence[bytes]) -> str:
+        """Write all of it and bring it to the disk; gives the revision that it will have in its place."""
+        if sum(map(len, parts)) > MOST_BYTES:
+            raise StoreUnreachable(f"{self._target}: not saved: the session is larger than {MOST_BYTES >> 20} MiB")
+        descriptor, self._descriptor = self._descriptor, -1
+        try:
+            try:
+                for start in range(0, len(parts), _AT_ONCE):
+                    _write_all(descriptor, parts[start : start + _AT_ONCE])
+                os.fsync(descriptor)
+                return _revision(os.fstat(descriptor))
+            finally:
+                os.close(descriptor)  # some file systems report only here that there is no room
+        except OSError as error:
+            raise self._failure(error) from None
+
+    def rename(self) -> None:
+        """Take the old file's place."""
+        try:
+            self._path.rename(self._target)
+        except OSError as error:
+            raise self._failure(error) from None
+
+    def link(self) -> None:
+        """Take a place that must be free. Raises SaveConflict if it is not."""
+        try:
+            self._target.hardlink_to(self._path)
+        except FileExistsError:
+            raise SaveConflict(f"{self._target}: it was made by somebody else") from None
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+                raise self._failure(error) from None
+            # A file system without hard links: the lock alone keeps others off.
+            if os.path.lexists(self._target):
+                raise SaveConflict(f"{self._target}: it was made by somebody else") from None
+            self.rename()
+
+    def settle(self) -> None:
+        """Bring the new name to the disk too."""
+        try:
+            folder = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # some file systems cannot, and need not
+                raise self._failure(error) from None
+
+    def _failure(self, error: OSError) -> StoreUnreachable:
+        return StoreUnreachable(f"{self._target}: not saved: {error.strerror or error}")
+
+
+def _write_all(descriptor: int, parts: Sequence[bytes]) -> None:
+    """Write the parts in order; a write may take only some of them."""
+    waiting = [memoryview(part) for part in parts if part]
+    while waiting:
+        written = os.writev(descriptor, waiting)
+        while waiting and written >= len(waiting[0]):
+            written -= len(waiting.pop(0))
+        if written:
+            waiting[0] = waiting[0][written:]
+
+
+def _revision(status: os.stat_result) -> str:
+    return f"{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"

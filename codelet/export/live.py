@@ -1,0 +1,146 @@
+"""A session's export while the session runs: what a front end calls.
+
+resumed = await read_export("work.json")              # --resume; raises ExportError
+restore(session, resumed.snapshot)
+export = await open_export("work.json", session, resumed=resumed)
+...
+export.see(event)                                      # every event of every turn
+export.notices()                                       # lines for the user
+await export.close()                                   # at the end, whatever the end is
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from codelet import events
+from codelet.export.decode import from_json
+from codelet.export.encode import Mask
+from codelet.export.errors import ExportError
+from codelet.export.periodic import Periodic
+from codelet.export.recorder import Recorder
+from codelet.export.saver import Saver
+from codelet.export.snapshot import Snapshot
+from codelet.export.store import Target, is_url, open_target
+from codelet.policy.secrets import mask as mask_secrets
+from codelet.record import Record
+from codelet.session import Session
+
+Beside = Callable[[], Mapping[str, Any]]
+"""Gives the parts of a snapshot that the session does not keep: facts, plan, archive, …"""
+
+
+class Resumed(Record):
+    """A snapshot, where it came from, and the revision that was read."""
+
+    snapshot: Snapshot
+    target: Target
+    revision: str
+
+
+async def read_export(target: str) -> Resumed:
+    """What stands at a path or a Redis address, checked. Raises ExportError, in one line."""
+    return await asyncio.to_thread(_read, target)
+
+
+def default_mask(*, raw: bool) -> Mask | None:
+    """What replaces secrets in an export; nothing does with `raw`."""
+    return None if raw else partial(mask_secrets, patterns=True)
+
+
+class LiveExport:
+    """Saves the session after every `every`-th step and at the end of each turn."""
+
+    def __init__(self, session: Session, recorder: Recorder, *, every: int, beside: Beside | None) -> None:
+        self._session = session
+        self._recorder = recorder
+        self._every = every
+        self._beside = beside
+        self._steps = 0
+        self.saver: Saver | None = None
+        self.periodic: Periodic | None = None
+
+    def snapshot(self) -> Snapshot:
+        """The session as it is now."""
+        return self._recorder.snapshot(self._session, **(self._beside() if self._beside else {}))
+
+    def see(self, event: events.Event) -> None:
+        """Take an event in and save where a step is complete. Never waits, never raises."""
+        if not self._recorder.see(event):
+            return
+        self._steps += 1
+        if isinstance(event, events.TurnEnd) or (self._steps - 1) % self._every == 0:
+            self.save()
+
+    def save(self) -> None:
+        """Save the session as it is now, soon: for whatever changes it between turns (compact, rewind, pin, …)."""
+        snapshot = self.snapshot()
+        if self.saver is not None:
+            self.saver.save(snapshot)
+        if self.periodic is not None:
+            self.periodic.save(snapshot)
+
+    def notices(self) -> list[str]:
+        """Lines for the user; each is given once."""
+        return [line for part in (self.saver, self.periodic) if part is not None for line in part.notices()]
+
+    async def close(self) -> None:
+        """Save once more and give the lock up. Raises ExportError if the newest state is not saved."""
+        try:
+            self.save()
+        finally:
+            try:
+                if self.periodic is not None:
+                    await self.periodic.close()
+            finally:
+                if self.saver is not None:
+                    await self.saver.close()
+
+
+async def open_export(
+    target: str | None,
+    session: Session,
+    *,
+    resumed: Resumed | None = None,
+    snapshots: Path | None = None,
+    every: int = 1,
+    raw: bool = False,
+    force: bool = False,
+    beside: Beside | None = None,
+) -> LiveExport:
+    """Begin to save a session at `target` (`--export`) and, from time to time, in the folder `snapshots`.
+
+    An existing target is refused unless it is the one that was resumed, or with `force`. Raises ExportError.
+    """
+    recorder = Recorder(resumed.snapshot if resumed else None)
+    live = LiveExport(session, recorder, every=every, beside=beside)
+    mask = default_mask(raw=raw)
+    if target is not None:
+        opened = open_target(target)
+        same = resumed is not None and same_target(opened, resumed.target)
+        revision = resumed.revision if resumed is not None and same else None
+        live.saver = await Saver.open(opened, mask=mask, resumed=revision, force=force)
+    if snapshots is not None:
+        live.periodic = Periodic(snapshots, mask)
+    return live
+
+
+def same_target(one: Target, other: Target) -> bool:
+    """Whether two targets are one place, however they are written."""
+    first, second = one.shown, other.shown
+    if is_url(first) or is_url(second):
+        return first == second
+    return os.path.realpath(first) == os.path.realpath(second)
+
+
+def _read(target: str) -> Resumed:
+    opened = open_target(target)
+    stored = opened.store.load(opened.name)
+    if stored is None:
+        raise ExportError(f"{opened.shown}: there is no such export")
+    return Resumed(from_json(stored.data, opened.shown), opened, stored.revision)

@@ -1,0 +1,95 @@
+"""Brings older documents up to the version in force, one listed step at a time; newer ones are refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from codelet.export.errors import ExportError
+from codelet.export.snapshot import VERSION, no_usage
+
+Document = dict[str, Any]
+Step = tuple[str, Callable[[Document], Document]]
+
+
+def migrated(document: object) -> object:
+    """The document in the form of `VERSION`. Raises ExportError for a version that is newer or not known."""
+    if not isinstance(document, dict):
+        return document
+    version = _version(document)
+    while version != VERSION:
+        if version not in MIGRATIONS:
+            raise ExportError(_refusal(version))
+        version, step = MIGRATIONS[version]
+        document = step(document)
+    return document
+
+
+def _version(document: Document) -> str:
+    if "version" not in document and "session_id" in document and "recent_history" in document:
+        return "0"
+    version = document.get("version")
+    if not isinstance(version, str):
+        raise ExportError("has no version: it is not an export")
+    return version
+
+
+def _refusal(version: str) -> str:
+    parts = re.fullmatch(r"(\d{1,9})\.(\d{1,9})", version)
+    known = tuple(map(int, VERSION.split(".")))
+    if parts and (int(parts[1]), int(parts[2])) > known:
+        return f"is of version {version}, newer than this codelet reads ({VERSION}): update codelet"
+    return f"is of the unknown version {version[:32]!r}"
+
+
+def _from_context_data(old: Document) -> Document:
+    """A persistent agent's context without a version: its history becomes the message list.
+
+    Its tool results name no calls, so they come as text. Credentials in it are left behind.
+    """
+    history = [entry for entry in _items(old, "recent_history") if isinstance(entry, dict)]
+    times = [entry["timestamp"] for entry in history if type(entry.get("timestamp")) in (int, float)]
+    counts = [entry["token_count"] for entry in history if type(entry.get("token_count")) is int]
+    new: Document = {
+        "version": "1.0",
+        "timestamp": max(times, default=0),
+        "tokenCount": sum(counts),
+        "messages": [_message(entry) for entry in history],
+        "recent_history": [{"token_count": None, **entry} for entry in history],
+        "token_usage": no_usage() | _counts(old.get("token_usage")),
+    }
+    for name in ("session_id", "facts", "long_term_summary", "active_tasks", "tool_stats"):
+        if name in old:
+            new[name] = old[name]
+    if isinstance(state := old.get("system_state"), dict):
+        new["system_state"] = state
+    if isinstance(seen := old.get("last_known_environment"), dict):
+        new["last_known_environment"] = seen
+    if isinstance(summary := old.get("long_term_summary"), str) and summary:
+        new["summary"] = summary
+    return new
+
+
+def _items(old: Document, name: str) -> list[Any]:
+    value = old[name]
+    if not isinstance(value, list):
+        raise ExportError(f"{name} must be a list")
+    return value
+
+
+def _message(entry: Document) -> Document:
+    role, content = entry.get("role"), entry.get("content")
+    if role == "tool":
+        return {"role": "user", "content": f"[tool result]\n{content}" if isinstance(content, str) else content}
+    return {"role": role, "content": content}
+
+
+def _counts(usage: object) -> dict[str, int]:
+    """The counts of a usage object that are named as ours are."""
+    given = usage if isinstance(usage, dict) else {}
+    return {name: given[name] for name in no_usage() if type(given.get(name)) is int}
+
+
+MIGRATIONS: dict[str, Step] = {"0": ("1.0", _from_context_data)}
+"""From each older version: the version that its step leads to, and the step."""

@@ -1,0 +1,204 @@
+"""What an export holds beside the message list: gathered from a session's events while it runs, and put back.
+
+`see` takes every event; `snapshot` is cheap enough for the thread that runs the turn (it copies the list, not the
+messages); `restore` brings a snapshot into a new session. Commands, approvals and endpoints are never part of it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from operator import is_
+from typing import Any
+
+from codelet import events
+from codelet.export.snapshot import (
+    CompactionMark,
+    HistoryEntry,
+    Interruption,
+    Snapshot,
+    StepMark,
+    TokenUsage,
+    ToolStats,
+    no_stats,
+)
+from codelet.messages import Message
+from codelet.reminders.zones import kind_of
+from codelet.session import Session
+from codelet.tokens.estimate import estimate_message
+from codelet.tokens.usage import Usage
+
+HISTORY_ENTRIES = 50
+HISTORY_CHARACTERS = 2_000
+TIMELINE_MARKS = 5_000
+
+
+class Recorder:
+    """Gathers what a session's list does not say; `carried` is the snapshot that the session was resumed from."""
+
+    def __init__(self, carried: Snapshot | None = None, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._carried = carried or Snapshot(0.0, 0, (), session_id=secrets.token_hex(8))
+        self._stats = carried.tool_stats if carried else no_stats()
+        self._timeline = list(self._carried.timeline)
+        self._history = _known_history(self._carried)
+        self._turn = self._carried.token_usage["turns"]
+
+    def see(self, event: events.Event) -> bool:
+        """Take an event in. True where a step is complete, so that it is time to save."""
+        match event:
+            case events.TurnStart():
+                self._turn = event.turn
+            case events.UsageReport():
+                self._mark(self._step(event))
+            case events.Compaction():
+                self._mark(self._compaction(event))
+            case events.ToolResult():
+                self._stats = _counted(self._stats, event)
+            case events.StepStart() | events.TurnEnd():
+                return True
+        return False
+
+    def snapshot(self, session: Session, **beside: Any) -> Snapshot:
+        """The session as it is now. `beside` names parts that others keep, such as facts or the plan."""
+        messages = tuple(session.messages)
+        values: dict[str, Any] = {
+            "timestamp": round(self._clock(), 3),
+            "token_count": self._size(session),
+            "messages": messages,
+            "model": session.provider.model,
+            "token_usage": _token_usage(session),
+            "tool_stats": self._stats,
+            "timeline": tuple(self._timeline),
+            "recent_history": self._recent(messages),
+            "interruption": self._interruption(session),
+        }
+        return self._carried.replace(**(values | beside))
+
+    def _size(self, session: Session) -> int:
+        """The list's size; as it was reported, while the list is still the one that was carried."""
+        carried = self._carried
+        unchanged = len(session.messages) == len(carried.messages) and all(map(is_, session.messages, carried.messages))
+        return carried.token_count if unchanged else session.size
+
+    def _interruption(self, session: Session) -> Interruption | None:
+        """Where the last turn was stopped; `beside` may add the list before it."""
+        stopped = session.interruption
+        if stopped is None:
+            return None
+        carried = self._carried.interruption
+        ids = {"done": list(stopped.done), "half_done": list(stopped.half_done), "not_done": list(stopped.not_done)}
+        if carried is not None and all(carried[name] == ids[name] for name in ("done", "half_done", "not_done")):
+            return carried
+        return {"done": ids["done"], "half_done": ids["half_done"], "not_done": ids["not_done"], "messages": None}
+
+    def _step(self, event: events.UsageReport) -> StepMark:
+        usage = event.usage
+        return {
+            "kind": "step",
+            "timestamp": round(self._clock(), 3),
+            "turn": self._turn,
+            "total_input": usage.total_input,
+            "cache_read": usage.cache_read,
+            "cache_write": usage.cache_write,
+            "output": usage.output,
+            "context": event.context,
+            "window": event.window,
+        }
+
+    def _compaction(self, event: events.Compaction) -> CompactionMark:
+        return {
+            "kind": "compaction",
+            "timestamp": round(self._clock(), 3),
+            "turn": self._turn,
+            "before": event.before,
+            "after": event.after,
+            "reason": event.reason[:4096],
+        }
+
+    def _mark(self, mark: StepMark | CompactionMark) -> None:
+        self._timeline.append(mark)
+        del self._timeline[:-TIMELINE_MARKS]
+
+    def _recent(self, messages: tuple[Message, ...]) -> tuple[HistoryEntry, ...]:
+        """The last messages of the conversation as history, each with the time when it was first seen."""
+        now = round(self._clock(), 3)
+        recent: dict[int, tuple[Message, HistoryEntry]] = {}
+        for message in reversed(messages):
+            if len(recent) == HISTORY_ENTRIES:
+                break
+            known = self._history.get(id(message))
+            if known is not None and known[0] is message:
+                recent[id(message)] = known
+            elif message["role"] != "system" and kind_of(message) is None:
+                recent[id(message)] = (message, history_entry(message, now))
+        self._history = recent
+        return tuple(entry for _, entry in reversed(recent.values()))
+
+
+def restore(session: Session, snapshot: Snapshot) -> None:
+    """Bring a snapshot into a new session: the list, what it used, and where it was stopped. Nothing else."""
+    usage = snapshot.token_usage
+    session.messages[:] = snapshot.messages
+    session.usage = Usage(
+        usage["total_input"], usage["cache_read"], usage["cache_write"], usage["output"], usage["reasoning"]
+    )
+    session.cost = usage["cost"]
+    session.turns = usage["turns"]
+    session.interruption = None
+    if (stopped := snapshot.interruption) is not None:
+        session.interruption = events.Interrupted(
+            tuple(stopped["done"]), tuple(stopped["half_done"]), tuple(stopped["not_done"])
+        )
+
+
+def history_entry(message: Message, now: float) -> HistoryEntry:
+    """A message as a line of history: the start of its text, or the names of what it calls."""
+    content = message["content"] or ""
+    if not content:
+        content = "calls " + ", ".join(call["function"]["name"] for call in message.get("tool_calls", ()))
+    return {
+        "timestamp": now,
+        "role": message["role"],
+        "content": content[:HISTORY_CHARACTERS],
+        "token_count": estimate_message(message),
+    }
+
+
+def _known_history(carried: Snapshot) -> dict[int, tuple[Message, HistoryEntry]]:
+    """The carried history by the messages that it tells of, as far as they match from the end backwards."""
+    known: dict[int, tuple[Message, HistoryEntry]] = {}
+    entries = list(carried.recent_history)
+    for message in reversed(carried.messages):
+        if not entries:
+            break
+        if message["role"] == "system" or kind_of(message) is not None:
+            continue
+        entry = entries.pop()
+        expected = history_entry(message, 0.0)
+        if (entry["role"], entry["content"]) != (expected["role"], expected["content"]):
+            break
+        known[id(message)] = (message, entry)
+    return known
+
+
+def _counted(stats: ToolStats, result: events.ToolResult) -> ToolStats:
+    return {
+        "total_calls": stats["total_calls"] + 1,
+        "by_tool": stats["by_tool"] | {result.name: stats["by_tool"].get(result.name, 0) + 1},
+        "failures": stats["failures"] + (result.status == "failed"),
+    }
+
+
+def _token_usage(session: Session) -> TokenUsage:
+    usage = session.usage
+    return {
+        "total_input": usage.total_input,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+        "output": usage.output,
+        "reasoning": usage.reasoning,
+        "turns": session.turns,
+        "cost": session.cost,
+    }

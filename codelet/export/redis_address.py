@@ -1,0 +1,90 @@
+"""A Redis address: `redis[s]://[user[:password]@]host[:port][/database][/NAME][?ttl=30d&lease=30s]`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from codelet.export.errors import ExportError
+from codelet.record import Record
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+class Address(Record):
+    """Where a Redis database is, the session's name in it, and times in seconds; a `ttl` of 0 keeps for ever."""
+
+    host: str
+    port: int
+    database: int
+    name: str
+    tls: bool = False
+    user: str | None = None
+    password: str | None = None
+    ttl: float = 30 * 86_400.0
+    lease: float = 30.0
+
+    @property
+    def shown(self) -> str:
+        """The address without user and password."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"redis{'s' if self.tls else ''}://{host}:{self.port}/{self.database}"
+
+    @property
+    def lease_ms(self) -> int:
+        """The lease in whole milliseconds."""
+        return max(1, round(self.lease * 1000))
+
+    @property
+    def ttl_ms(self) -> int:
+        """The time to live in whole milliseconds; 0 for ever."""
+        return round(self.ttl * 1000)
+
+
+def parse_address(url: str, environment: Mapping[str, str] = os.environ) -> Address:
+    """The address in `url`; a password may stand in CODELET_REDIS_PASSWORD instead. Raises ExportError."""
+    from urllib.parse import parse_qsl, unquote, urlsplit
+
+    try:
+        parts = urlsplit(url)
+        port = parts.port or 6379
+        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+    except ValueError as error:
+        raise ExportError(f"the Redis address is wrong: {error}") from None
+    database, name = _path(parts.path)
+    unknown = sorted(set(options) - {"ttl", "lease"})
+    if unknown or parts.fragment:
+        raise ExportError(f"the Redis address has the unknown option {(unknown or [parts.fragment])[0]!r}")
+    return Address(
+        host=parts.hostname or "localhost",
+        port=port,
+        database=database,
+        name=name,
+        tls=parts.scheme == "rediss",
+        user=unquote(parts.username) if parts.username else None,
+        password=unquote(parts.password) if parts.password else environment.get("CODELET_REDIS_PASSWORD"),
+        ttl=seconds(options.get("ttl", "30d")),
+        lease=max(1.0, seconds(options.get("lease", "30s"))),
+    )
+
+
+def _path(path: str) -> tuple[int, str]:
+    """Database and name; the name may stand alone."""
+    pieces = [piece for piece in path.split("/") if piece]
+    database = 0
+    if pieces and re.fullmatch(r"\d{1,5}", pieces[0]):
+        database = int(pieces.pop(0))
+    name = pieces.pop(0) if pieces else ""
+    if pieces or (name and not _NAME.fullmatch(name)):
+        raise ExportError("the session's name in a Redis address is made of letters, digits, '.', '_' and '-'")
+    return database, name
+
+
+def seconds(text: str) -> float:
+    """A length of time such as `90s`, `12h` or `30d`; a bare number counts seconds. Raises ExportError."""
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smhd]?)", text)
+    if found is None:
+        raise ExportError(f"{text[:32]!r} is not a time: write 90s, 30m, 12h or 30d")
+    return float(found[1]) * _UNITS.get(found[2], 1)

@@ -1,0 +1,225 @@
+"""Exports in Redis, so that a session can move from one machine to another.
+
+A save is one script: it compares the revision, the lock and the fencing token, and writes only if all three still
+hold. The lock is a lease that expires when its holder dies. Passwords never show in a message.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from codelet.export import redis_scripts as scripts
+from codelet.export.decode import MOST_BYTES
+from codelet.export.errors import ExportError, SaveConflict, SessionHeld, StoreUnreachable
+from codelet.export.redis_address import Address, parse_address
+from codelet.export.store import Entry, Lease, Stored, this_process
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+_CONNECT_SECONDS = 5.0
+_ANSWER_SECONDS = 60.0
+
+
+def open_redis(url: str) -> tuple[RedisStore, str]:
+    """The store at an address and the session's name in it, or "" where it names none. Connects to nothing yet."""
+    address = parse_address(url)
+    return RedisStore(address), address.name
+
+
+class RedisLease:
+    """The right to write one name for `seconds` more; `fence` grows with every lease of that name."""
+
+    def __init__(self, store: RedisStore, name: str, note: bytes, fence: int) -> None:
+        self._store = store
+        self.name = name
+        self.note = note
+        self.fence = fence
+        self.released = False
+
+    @property
+    def seconds(self) -> float | None:
+        """After how long it expires."""
+        return self._store.address.lease
+
+    def renew(self) -> bool:
+        """Hold it for another while; False if somebody else has it by now."""
+        if self.released:
+            return False
+        lock = scripts.lock_key(self.name)
+        return bool(self._store.run(self.name, scripts.RENEW, [lock], self.note, self._store.address.lease_ms))
+
+    def release(self) -> None:
+        """Give it up. Where Redis cannot be reached it expires by itself."""
+        if not self.released:
+            self.released = True
+            try:
+                self._store.run(self.name, scripts.RELEASE, [scripts.lock_key(self.name)], self.note)
+            except StoreUnreachable:
+                return
+
+
+class RedisStore:
+    """One Redis database."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._client = _connection(address)
+        self._tried: dict[str, str] = {}
+
+    def shown(self, name: str) -> str:
+        """The address without its password, and the name."""
+        return f"{self.address.shown}/{name}" if name else self.address.shown
+
+    def load(self, name: str) -> Stored | None:
+        """The document, or None where there is none."""
+        data, revision = self._command(name, "HMGET", scripts.session_key(name), "document", "revision")
+        if data is None or revision is None:
+            return None
+        return Stored(bytes(data), revision.decode())
+
+    def revision(self, name: str) -> str | None:
+        """The revision in force."""
+        found = self._command(name, "HGET", scripts.session_key(name), "revision")
+        return None if found is None else found.decode()
+
+    def lock(self, name: str) -> Lease:
+        """A lease on `name`, with the next fencing token."""
+        note = json.dumps(
+            {"holder": this_process(), "since": time.strftime("%Y-%m-%d %H:%M:%S"), "token": secrets.token_hex(8)}
+        ).encode()
+        keys = [scripts.lock_key(name), scripts.fence_key(name), scripts.session_key(name)]
+        fence, other = self.run(name, scripts.LOCK, keys, note, self.address.lease_ms)
+        if not fence:
+            raise SessionHeld(self.shown(name), _holder(other))
+        return RedisLease(self, name, note, fence)
+
+    def save(self, name: str, parts: Sequence[bytes], *, lease: Lease, expected: str | None) -> str:
+        """One script: compare, write, set the time to live, renew the lease."""
+        if not isinstance(lease, RedisLease) or lease.released or lease.name != name:
+            raise SaveConflict(f"{self.shown(name)}: its lock was given up")
+        document = _joined(parts, self.shown(name))
+        revision = secrets.token_hex(12)
+        # A save whose answer was lost may have been made: what it would have left is ours too.
+        ours = [expected or "", self._tried.get(name, ""), revision]
+        self._tried[name] = revision
+        keys = [scripts.session_key(name), scripts.lock_key(name)]
+        limits = (lease.fence, self.address.lease_ms, self.address.ttl_ms)
+        values = (lease.note, revision, document, len(document), f"{time.time():.3f}")
+        answer = self.run(name, scripts.SAVE, keys, *ours, *limits, *values)
+        if answer != b"saved":
+            raise SaveConflict(f"{self.shown(name)}: {_reason(answer)}")
+        return revision
+
+    def save_beside(self, name: str, parts: Sequence[bytes]) -> str:
+        """`NAME.conflict-…`, under a name that nobody else can have."""
+        sibling = f"{name[:100]}.conflict-{secrets.token_hex(4)}"
+        lease = self.lock(sibling)
+        try:
+            self.save(sibling, parts, lease=lease, expected=None)
+        finally:
+            lease.release()
+        return sibling
+
+    def entries(self) -> list[Entry]:
+        """Every session of the database."""
+        found: list[Entry] = []
+        cursor: Any = b"0"
+        while True:
+            cursor, keys = self._command("", "SCAN", cursor, "MATCH", scripts.session_key("*"), "COUNT", 500)
+            found.extend(entry for key in keys if (entry := self._entry(scripts.name_of(key))) is not None)
+            if cursor in (b"0", 0):
+                break
+        unique = {entry.name: entry for entry in found}
+        return sorted(unique.values(), key=lambda entry: (-entry.saved, entry.name))
+
+    def delete(self, name: str) -> None:
+        """Remove one session; its fencing token stays, so that an old holder cannot bring it back."""
+        lease = self.lock(name)
+        try:
+            if not self._command(name, "DEL", scripts.session_key(name)):
+                raise ExportError(f"{self.shown(name)}: there is no such session")
+        finally:
+            lease.release()
+
+    def run(self, name: str, script: str, keys: Sequence[str], *values: Any) -> Any:
+        """One script, which Redis runs whole and alone."""
+        return self._command(name, "EVAL", script, len(keys), *keys, *values)
+
+    def _entry(self, name: str) -> Entry | None:
+        size, saved = self._command(name, "HMGET", scripts.session_key(name), "size", "saved")
+        note = self._command(name, "GET", scripts.lock_key(name))
+        if size is None or saved is None:
+            return None
+        return Entry(name, int(size), float(saved), None if note is None else _holder(note))
+
+    def _command(self, name: str, *words: Any) -> Any:
+        client: Any = self._client  # its own types leave open whether an answer is awaited
+        return _translated(lambda: client.execute_command(*words), self.shown(name))
+
+
+def _connection(address: Address) -> Redis:
+    try:
+        from redis import Redis
+        from redis.backoff import ConstantBackoff
+        from redis.retry import Retry
+    except ImportError:
+        raise ExportError("redis:// needs the extra: pip install 'codelet-repl[redis]'") from None
+    return Redis(
+        host=address.host,
+        port=address.port,
+        db=address.database,
+        username=address.user,
+        password=address.password,
+        ssl=address.tls,
+        socket_connect_timeout=_CONNECT_SECONDS,
+        socket_timeout=_ANSWER_SECONDS,
+        retry=Retry(ConstantBackoff(0.2), 1),
+    )
+
+
+def _translated(command: Callable[[], Any], shown: str) -> Any:
+    from redis.exceptions import AuthenticationError, RedisError, ResponseError
+
+    try:
+        return command()
+    except AuthenticationError:
+        raise ExportError(f"{shown}: Redis refused the password (CODELET_REDIS_PASSWORD)") from None
+    except ResponseError as error:
+        raise StoreUnreachable(f"{shown}: Redis refused it: {error}") from None
+    except (RedisError, OSError) as error:
+        raise StoreUnreachable(f"{shown}: Redis cannot be reached: {error or type(error).__name__}") from None
+
+
+def _joined(parts: Sequence[bytes], shown: str) -> memoryview:
+    """All parts in one buffer, filled piece by piece so that other threads get their turn."""
+    total = sum(map(len, parts))
+    if total > MOST_BYTES:
+        raise StoreUnreachable(f"{shown}: not saved: the session is larger than {MOST_BYTES >> 20} MiB")
+    whole = memoryview(bytearray(total))
+    place = 0
+    for part in parts:
+        whole[place : place + len(part)] = part
+        place += len(part)
+    return whole
+
+
+def _reason(answer: bytes) -> str:
+    if answer == b"changed":
+        return "it was changed by somebody else"
+    if answer == b"fenced":
+        return "somebody else took it over after our lease had expired"
+    return f"it is in use by {_holder(answer)}"
+
+
+def _holder(note: bytes) -> str:
+    try:
+        known = json.loads(note)
+        return re.sub(r"[^\x20-\x7e]", "?", f"{known['holder']} since {known['since']}")[:200]
+    except (ValueError, KeyError, TypeError):
+        return "somebody else"

@@ -1,0 +1,145 @@
+"""Saves a session again and again without holding it up: the newest snapshot wins, encoding and writing in a thread.
+
+Nothing is lost silently. A save that failed is told and tried again with the next one; where somebody else wrote
+under the same name, this session goes on under a name beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from codelet.export.encode import Encoder, Mask
+from codelet.export.errors import ExportError, SaveConflict, SessionHeld
+from codelet.export.snapshot import Snapshot
+from codelet.export.store import Lease, Target
+
+
+class Saver:
+    """Keeps one session under one name, whose lock it holds until `close`."""
+
+    def __init__(self, target: Target, lease: Lease, mask: Mask | None, revision: str | None) -> None:
+        self.target = target
+        self.saves = 0
+        self._lease = lease
+        self._encoder = Encoder(mask)
+        self._revision = revision
+        self._waiting: Snapshot | None = None
+        self._problem: str | None = None
+        self._notices: list[str] = []
+        self._work: asyncio.Task[None] | None = None
+        self._beat = asyncio.create_task(self._renew()) if lease.seconds is not None else None
+
+    @classmethod
+    async def open(cls, target: Target, *, mask: Mask | None, resumed: str | None = None, force: bool = False) -> Saver:
+        """Lock `target` and see that it may be written: new, or of the revision `resumed`, or `force`.
+
+        Raises ExportError.
+        """
+        lease, revision = await asyncio.to_thread(_taken, target, resumed, force)
+        return cls(target, lease, mask, revision)
+
+    @property
+    def problem(self) -> str | None:
+        """Why the newest snapshot is not saved, in one line, or None."""
+        return self._problem
+
+    def notices(self) -> list[str]:
+        """What the user should be told, one line each; each is given once."""
+        told, self._notices = self._notices, []
+        return told
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Save it soon; returns at once. A snapshot that was still waiting is passed over."""
+        self._waiting = snapshot
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._save_waiting())
+
+    async def settle(self) -> None:
+        """Wait until no save is under way or waiting. A failed one is not tried again."""
+        while self._work is not None and not self._work.done():
+            await asyncio.shield(self._work)
+
+    async def close(self) -> None:
+        """Finish, try a failed save once more, give up the lock. Raises ExportError if something is not saved."""
+        try:
+            await self.settle()
+            if self._problem is not None and self._waiting is not None:
+                await self._save_waiting()
+        finally:
+            if self._beat is not None:
+                self._beat.cancel()
+            with suppress(ExportError):
+                await asyncio.shield(asyncio.to_thread(self._lease.release))
+        if self._problem is not None:
+            raise ExportError(self._problem)
+
+    async def _save_waiting(self) -> None:
+        while (snapshot := self._waiting) is not None:
+            try:
+                await asyncio.to_thread(self._write, snapshot)
+            except ExportError as error:
+                if str(error) != self._problem:
+                    self._notices.append(f"{error}; it is tried again after the next step")
+                self._problem = str(error)
+                if self._waiting is snapshot:
+                    return
+            else:
+                self._problem = None
+                if self._waiting is snapshot:
+                    self._waiting = None
+
+    def _write(self, snapshot: Snapshot) -> None:
+        parts = self._encoder.parts(snapshot)
+        target = self.target
+        try:
+            self._revision = target.store.save(target.name, parts, lease=self._lease, expected=self._revision)
+        except SaveConflict as conflict:
+            sibling = Target(target.store, target.store.save_beside(target.name, parts))
+            self._notices.append(f"{conflict}; this session goes on in {sibling.shown}")
+            self._move(sibling)
+        self.saves += 1
+
+    def _move(self, sibling: Target) -> None:
+        """Go on under another name."""
+        lease = sibling.store.lock(sibling.name)
+        self._lease.release()
+        self.target, self._lease = sibling, lease
+        self._revision = sibling.store.revision(sibling.name)
+
+    async def _renew(self) -> None:
+        """Keep a lease that expires; told once if somebody else took it."""
+        lost: Lease | None = None
+        while (lease := self._lease).seconds is not None:
+            await asyncio.sleep(lease.seconds / 3)
+            with suppress(ExportError):  # unreachable for now: the next save tells
+                if not await asyncio.to_thread(lease.renew) and lease is self._lease and lost is not lease:
+                    lost = lease
+                    self._notices.append(f"{self.target.shown}: somebody else took it over while we could not renew")
+
+
+def _taken(target: Target, resumed: str | None, force: bool) -> tuple[Lease, str | None]:
+    """The lock of a target that may be written, and its revision."""
+    store, name = target.store, target.name
+    store.revision(name)  # a link, or something that is not a file, is refused before anything is made beside it
+    lease = store.lock(name)
+    try:
+        revision = store.revision(name)
+        if resumed is not None and revision != resumed:
+            raise ExportError(f"{target.shown}: it changed since it was read: resume it again")
+        if resumed is None and revision is not None and not force:
+            raise ExportError(f"{target.shown}: it exists: resume it, name another, or give --force")
+    except ExportError:
+        lease.release()
+        raise
+    return lease, revision
+
+
+def save_once(target: Target, snapshot: Snapshot, *, mask: Mask | None, force: bool = False) -> None:
+    """One save, as `/export FILE` makes it. Blocks. Raises ExportError; a conflict writes nothing."""
+    lease, revision = _taken(target, None, force)
+    try:
+        target.store.save(target.name, Encoder(mask).parts(snapshot), lease=lease, expected=revision)
+    finally:
+        with suppress(SessionHeld):
+            lease.release()

@@ -1,0 +1,45 @@
+"""`codelet audit verify`: say whether an audit file is whole, and where it is not."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE
+from codelet.policy.audit_verify import Report, verify
+
+
+def add_arguments(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `audit verify` to the command line; `run_verify` takes what it parses."""
+    audit = subparsers.add_parser("audit", help="check an audit file")
+    command = audit.add_subparsers(dest="audit_command", metavar="verify", required=True).add_parser(
+        "verify", help="find changed, removed, added and moved lines"
+    )
+    command.add_argument("file", type=Path, metavar="FILE")
+    command.add_argument("--expect", metavar="HASH", help="the last hash, as an earlier run gave it")
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run_verify(arguments: argparse.Namespace) -> int:
+    """Verify the file; gives 0 where it is whole and 5 where it is not. Raises UsageError."""
+    report = verify(arguments.file)
+    other_end = arguments.expect is not None and arguments.expect != report.last_hash
+    print(_as_json(report) if arguments.json else _explained(report))
+    if other_end:
+        print("the last hash is not the expected one: the end was cut off or written anew")
+    return EXIT_INCOMPLETE if report.problems or other_end else EXIT_DONE
+
+
+def _as_json(report: Report) -> str:
+    problems = [{"line": problem.line, "what": problem.what} for problem in report.problems]
+    fields = {"records": report.records, "problems": problems, "unclosed": report.unclosed}
+    return json.dumps(fields | {"last_hash": report.last_hash})
+
+
+def _explained(report: Report) -> str:
+    lines = [f"line {problem.line}: {problem.what}" for problem in report.problems]
+    if report.unclosed:
+        lines.append(f"without a closing record (running, killed or cut off): {len(report.unclosed)}")
+    verdict = "not whole" if report.problems else "whole"
+    return "\n".join([*lines, f"{report.records} records, {verdict}; last hash {report.last_hash}"])

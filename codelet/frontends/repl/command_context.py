@@ -1,0 +1,216 @@
+"""Commands that show what the model is sent and let the user hold it: context, compaction, pins, reminders."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from codelet.errors import UsageError
+from codelet.frontends.render.numbers import plural, share, tokens
+from codelet.frontends.render.style import ACCENT, QUIET, WARN
+from codelet.frontends.repl.command_views import text
+from codelet.text import clean, one_line
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from codelet.compaction import Report
+    from codelet.compaction.score import Score
+    from codelet.context.rows import ContextRow
+    from codelet.frontends.repl.repl import Repl
+
+_ROWS = 40
+_MAP_CELLS = 60
+_ROLE_STYLES = {"system": "magenta", "user": "green", "assistant": "cyan", "tool": "yellow"}
+_MARKS = {"system": "s", "user": "u", "assistant": "a", "tool": "t"}
+
+
+async def show(repl: Repl, argument: str) -> None:
+    """Each message with its number, turn, source and tokens; the totals and limits; a map of the window."""
+    rows = repl.session.context()
+    fixed = [row for row in rows if row.number < 0]
+    listed = [row for row in rows if row.number >= 0]
+    shown = listed if argument == "all" else listed[-_ROWS:]
+    left_out = len(listed) - len(shown)
+    note = [text((f"  {repl.signs.more} {left_out} older messages: /context all", QUIET))] if left_out else []
+    latest = max((row.turn for row in rows), default=0)
+    lines = [_row(repl, row, latest) for row in (*fixed, *shown)]
+    repl.say(*lines[: len(fixed)], *note, *lines[len(fixed) :], *_window_map(repl, rows), *_limits(repl))
+
+
+def _row(repl: Repl, row: ContextRow, latest: int) -> Text:
+    place = str(row.number) if row.number >= 0 else ""
+    line = text((f"{place:>5}  ", QUIET), f"{tokens(row.tokens):>6}  ")
+    line.append(f"{row.role:<9} ", _ROLE_STYLES.get(row.role, ""))
+    line.append("pinned  " if row.pinned else "", ACCENT)
+    if row.source != row.role:
+        line.append(f"{clean(row.source)}  ")
+    age = latest - row.turn
+    line.append(f"{plural(age, 'turn')} ago  " if row.turn and age else "", QUIET)
+    line.append(_gist(repl, row.number), QUIET)
+    return repl.cut(line)
+
+
+def _gist(repl: Repl, number: int) -> str:
+    """The beginning of a message on one line."""
+    if number < 0:
+        return ""
+    content = repl.session.messages[number].get("content") or ""
+    return one_line(content.partition("-->\n")[2] if content.startswith("<system-reminder>") else content, 200)
+
+
+def _window_map(repl: Repl, rows: Sequence[ContextRow]) -> list[Text]:
+    """A bar of the whole window: each role has its own letter and colour, dots are free."""
+    sums: Counter[str] = Counter()
+    for row in rows:
+        sums[row.role] += row.tokens
+    window = repl.session.window
+    cells = min(_MAP_CELLS, repl.width - 4)
+    bar = text("  ")
+    used = 0
+    for role, mark in _MARKS.items():
+        wide = round(sums[role] * cells / window) or int(sums[role] > 0)
+        wide = min(wide, cells - used)
+        bar.append(mark * wide, _ROLE_STYLES[role])
+        used += wide
+    bar.append(repl.signs.dot * (cells - used), QUIET)
+    parts = [f"{mark} {role} {tokens(sums[role])}" for role, mark in _MARKS.items() if sums[role]]
+    legend = f" {repl.signs.dot} ".join(parts)
+    return [text(""), bar, repl.cut(text((f"  {legend}", QUIET)))]
+
+
+def _limits(repl: Repl) -> list[Text]:
+    """The next request's size, real and effective, and the sizes at which it is compacted."""
+    session = repl.session
+    size, budget = session.size, session.gauge.budget
+    effective = session.gauge.effective(session.messages)
+    dot = f" {repl.signs.dot} "
+    parts = [f"{tokens(size)} of {tokens(session.window)} tokens, {share(size, session.window)}%"]
+    if effective < size:
+        parts.append(f"{tokens(effective)} effective (cached at a tenth)")
+    if session.compactor.options.automatic:
+        parts.append(f"compacted at {tokens(budget.hard_trigger)}, or {tokens(budget.cost_trigger)} effective")
+    else:
+        parts.append("never compacted by itself")
+    return [repl.cut(text(f"  {dot.join(parts)}"))]
+
+
+async def compact(repl: Repl, argument: str) -> None:
+    """Compact now; with --preview only say what that would do."""
+    from codelet.compaction import IrreducibleContext
+
+    if not repl.session.messages:
+        repl.note("there is nothing to compact")
+    elif argument in ("--preview", "preview"):
+        try:
+            report = repl.session.compactor.preview()
+        except IrreducibleContext as error:
+            repl.fail(str(error))
+            return
+        _show_report(repl, report, "would be")
+    elif argument:
+        repl.fail("/compact takes nothing, or --preview")
+    else:
+        await repl.watch(repl.session.compact())
+
+
+async def uncompact(repl: Repl, argument: str) -> None:
+    """Put back what the last compaction took out."""
+    event = repl.session.compactor.undo()
+    if event is None:
+        repl.note("there is no compaction to take back")
+    else:
+        repl.renderer.show(event)
+        repl.renderer.stop()
+
+
+async def why(repl: Repl, argument: str) -> None:
+    """What the last compaction did with each turn, or with one."""
+    report = repl.session.compactor.report
+    if report is None:
+        repl.note("nothing was compacted yet; /compact --preview shows what would be")
+    else:
+        _show_report(repl, report, "was", only=int(argument) if argument.isdecimal() else None)
+
+
+def _show_report(repl: Repl, report: Report, verb: str, only: int | None = None) -> None:
+    rows = []
+    for fate in report.turns:
+        if only is not None and fate.turn != only:
+            continue
+        line = text((f"{fate.turn:>5}  ", QUIET), (f"{fate.fate:<10} ", WARN if fate.fate == "dropped" else ACCENT))
+        line.append(f"{tokens(fate.before):>6} to {tokens(fate.after):<6} ")
+        line.append(clean(fate.why), QUIET)
+        line.append(f"  score {_parts(fate.score)}", QUIET)
+        rows.append(repl.cut(line))
+    sizes = f"{tokens(report.before)} to {tokens(report.after)} tokens, {report.saved_percent}% less"
+    rows.append(text(f"  the conversation {verb} compacted from {sizes}"))
+    rows.extend(repl.cut(text((f"  {repl.signs.failed} ", WARN), clean(warning))) for warning in report.warnings)
+    repl.say(*rows)
+
+
+def _parts(score: Score) -> str:
+    """The score and the parts that it is made of."""
+    names = ("anchor", "recency", "relevance", "files", "reference", "feedback")
+    found = [f"{name} {value}" for name in names if (value := getattr(score, name))]
+    return f"{score.total}: {', '.join(found)}" if found else str(score.total)
+
+
+async def pin(repl: Repl, argument: str) -> None:
+    """Keep a message word for word through compactions."""
+    if _held(repl, argument, repl.session.compactor.pin):
+        repl.note(f"message {argument} stays word for word")
+
+
+async def unpin(repl: Repl, argument: str) -> None:
+    """Let go of a pin."""
+    if _held(repl, argument, repl.session.compactor.unpin):
+        repl.note(f"message {argument} is no longer pinned")
+
+
+async def drop(repl: Repl, argument: str) -> None:
+    """Take a message out of the list, a call with its results."""
+    gone: list[int] = []
+    if _held(repl, argument, lambda number: gone.extend(repl.session.compactor.drop(number))):
+        named = f"message {gone[0]} is" if len(gone) == 1 else f"messages {gone[0]} to {gone[-1]} are"
+        repl.note(f"{named} gone; the ones after it have new numbers")
+
+
+def _held(repl: Repl, argument: str, act: Callable[[int], None]) -> bool:
+    """Apply `act` to the message of that number; False, with a line that says why, where that cannot be."""
+    if not argument.isdecimal():
+        repl.fail("name a message by its number in /context")
+        return False
+    try:
+        act(int(argument))
+    except UsageError as error:
+        repl.fail(str(error))
+        return False
+    return True
+
+
+async def reminders(repl: Repl, argument: str) -> None:
+    """Each reminder with its tokens, its cost so far and its switch; or set one switch."""
+    from codelet.frontends.render.wrap import wrap
+
+    ledger = repl.session.reminders
+    rows = ledger.rows(repl.session.messages)
+    kind, _, switch = argument.partition(" ")
+    found = next((row for row in rows if row.kind.lower() == kind.lower()), None)
+    if kind and found is None:
+        known = ", ".join(row.kind for row in rows)
+        repl.fail(f"there is no reminder {kind}; there are {known}" if known else "nothing was told to the model yet")
+    elif found is not None and switch in ("on", "off"):
+        (ledger.off.discard if switch == "on" else ledger.off.add)(found.kind)
+        repl.note(f"the reminder {found.kind} is {switch} from the next step on")
+    elif found is not None:
+        repl.say(*wrap(text((clean(found.text or "it is not in the list now"), QUIET)), repl.width))
+    elif not rows:
+        repl.note("nothing was told to the model yet")
+    else:
+        for row in rows:
+            line = text((f"  {row.kind:<13}", ACCENT), f"{tokens(row.tokens):>6} tokens  {tokens(row.sent):>6} sent  ")
+            line.append("on" if row.on else "off", "" if row.on else WARN)
+            repl.say(line)
+        repl.note("/reminders TYPE shows one, /reminders TYPE off switches it off")

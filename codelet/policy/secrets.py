@@ -1,0 +1,202 @@
+"""Keep keys out of what leaves the process: mask them in text, take them out of a child's environment.
+
+Two nets. The live one knows the values of this process's own secret variables and finds each of them, and any
+long piece of one, also reversed or in base64, hexadecimal or a URL. The pattern one knows how the tokens of
+well-known services look; it is for sinks that others read (an export, a log, a page), not for what the model
+reads: a file that holds such text must stay editable.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+
+from codelet.process.environment import is_secret
+from codelet.record import Record
+
+SHORTEST_SECRET = 8
+"""Characters below which a value is too common a word to be looked for."""
+
+SHORTEST_PIECE = 12
+"""Characters of a secret in a row that are masked."""
+
+_RUN_CAP = 16_384
+
+
+class _Form(Record):
+    """One spelling of a live secret, and the name of the variable that holds it."""
+
+    name: str
+    text: str
+
+
+class Masker:
+    """Masks the secrets of an environment, and of `extra` (name, value) pairs such as a key given as a setting."""
+
+    def __init__(self, environment: Mapping[str, str], extra: Iterable[tuple[str, str]] = ()) -> None:
+        self._forms = [
+            _Form(name, form)
+            for name, value in [*_live(environment), *extra]
+            if len(value) >= SHORTEST_SECRET
+            for form in _spellings(value)
+        ]
+
+    def mask(self, text: str, *, patterns: bool = False) -> str:
+        """`text` with live secrets replaced by their name; with `patterns` also what looks like any token."""
+        for form in self._forms:
+            text = _without(text, form)
+        return _without_patterns(text) if patterns else text
+
+    def stream(self, *, patterns: bool = False) -> MaskStream:
+        """A masker for text that arrives in chunks."""
+        return MaskStream(self, patterns)
+
+
+class MaskStream:
+    """Masks text in chunks: a run without blanks is held back until it ends, so that a cut hides nothing."""
+
+    def __init__(self, masker: Masker, patterns: bool) -> None:
+        self._masker = masker
+        self._patterns = patterns
+        self._pending = ""
+
+    def feed(self, chunk: str) -> str:
+        """The part that is settled, masked."""
+        text = self._pending + chunk
+        cut = max(text.rfind(blank) for blank in " \n\t") + 1
+        if len(text) - cut > _RUN_CAP:
+            text = self._masker.mask(text, patterns=self._patterns)
+            cut = len(text) - _RUN_CAP // 2
+        self._pending = text[cut:]
+        return self._masker.mask(text[:cut], patterns=self._patterns)
+
+    def flush(self) -> str:
+        """The rest, masked."""
+        rest, self._pending = self._pending, ""
+        return self._masker.mask(rest, patterns=self._patterns)
+
+
+@cache
+def _own() -> Masker:
+    return Masker(os.environ)
+
+
+def mask(text: str, *, patterns: bool = False) -> str:
+    """`text` without the secrets of this process's environment, as it was at the first call."""
+    return _own().mask(text, patterns=patterns)
+
+
+def scrub_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without its secrets, and without variables that repeat one under a harmless name."""
+    values = [value for _, value in _live(environment) if len(value) >= SHORTEST_SECRET]
+    return {
+        name: value
+        for name, value in environment.items()
+        if not is_secret(name, value) and not any(secret in value for secret in values)
+    }
+
+
+def _live(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, value in environment.items():
+        if is_secret(name, value):
+            # Of an address with a password only the password is secret; the host may be named anywhere.
+            address = re.match(r"[\w+.-]+://[^/@\s]*?:([^/@\s]+)@", value)
+            yield name, address[1] if address else value.strip()
+
+
+def _spellings(value: str) -> set[str]:
+    """The forms in which a command could print the value."""
+    import base64
+    from urllib.parse import quote
+
+    data = value.encode("utf-8", "surrogateescape")
+    forms = {value, value[::-1], data.hex(), data.hex().upper(), quote(value, safe="")}
+    for shift in range(3):
+        # What stands before the value shifts its base64; the first and last letters depend on the neighbours.
+        encoded = base64.b64encode(b"\0" * shift + data).decode().rstrip("=")
+        forms.add(encoded[(0, 2, 3)[shift] : -1])
+        forms.add(encoded[(0, 2, 3)[shift] : -1].replace("+", "-").replace("/", "_"))
+    return {form for form in forms if len(form) >= SHORTEST_SECRET}
+
+
+def _without(text: str, form: _Form) -> str:
+    """`text` with the form, and every piece of it that is long enough, masked."""
+    secret = form.text
+    shortest = min(SHORTEST_PIECE, len(secret))
+    # Every piece of the shortest length holds one of these probes whole: finding those is enough.
+    probe = (shortest + 1) // 2
+    found: list[tuple[int, int]] = []
+    for start in range(_common_start(secret), len(secret) - probe + 1, probe):
+        needle = secret[start : start + probe]
+        at = text.find(needle)
+        while at >= 0:
+            first, last = _extended(text, at, secret, start, probe)
+            if last - first >= shortest:
+                found.append((first, last))
+            at = text.find(needle, at + 1)
+    for first, last in sorted(_merged(found), reverse=True):
+        text = f"{text[:first]}[masked {form.name}]{text[last:]}"
+    return text
+
+
+def _common_start(secret: str) -> int:
+    """Where the part begins that is the secret's own: `sk-ant-api03-` alone gives nothing away."""
+    prefix = re.match(r"(?:[A-Za-z0-9]{2,8}[-_]){1,4}", secret)
+    return prefix.end() if prefix and len(secret) - prefix.end() >= SHORTEST_PIECE else 0
+
+
+def _extended(text: str, at: int, secret: str, start: int, length: int) -> tuple[int, int]:
+    """The longest stretch of `text` around the match that is also a stretch of the secret."""
+    first, last, left, right = at, at + length, start, start + length
+    while first and left and text[first - 1] == secret[left - 1]:
+        first, left = first - 1, left - 1
+    while last < len(text) and right < len(secret) and text[last] == secret[right]:
+        last, right = last + 1, right + 1
+    return first, last
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(spans):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    return merged
+
+
+@cache
+def _patterns() -> re.Pattern[str]:
+    tokens = (
+        r"sk-(?:ant-|proj-|or-v1-|svcacct-)?[\w-]{20,}",
+        r"(?:sk|rk|pk)_(?:live|test)_\w{16,}",
+        r"gh[pousr]_\w{30,}",
+        r"github_pat_\w{30,}",
+        r"glpat-[\w-]{18,}",
+        r"xox[abeprs]-[\w-]{10,}",
+        r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}",
+        r"AIza[\w-]{35}",
+        r"(?:hf|gsk|npm|r8|dop_v1|tvly|pplx)_?-?(?=\w*\d)[A-Za-z0-9]{30,}",
+        r"xai-\w{40,}",
+        r"pypi-AgEI[\w-]{50,}",
+        r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}",
+        r"SG\.[\w-]{16,}\.[\w-]{16,}",
+        r"age-secret-key-1\w{50,}",
+    )
+    key = r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)"
+    return re.compile(
+        rf"(?P<key>{key})|(?<![\w-])(?P<token>{'|'.join(tokens)})"
+        r"|(?P<login>[a-z][a-z0-9+.-]*://[^\s/:@]*:)(?P<password>[^\s/@]+)(?=@)"
+        r"|(?P<header>(?i:authorization\s*:\s*(?:bearer|basic|token)\s+))(?P<value>[\w.~+/=-]{8,})",
+        re.DOTALL,
+    )
+
+
+def _without_patterns(text: str) -> str:
+    def masked(found: re.Match[str]) -> str:
+        kind = "private key" if found["key"] else "token"
+        return f"{found['login'] or found['header'] or ''}[masked {kind}]"
+
+    return _patterns().sub(masked, text)

@@ -1,0 +1,35 @@
+"""Reads what a server sent without trusting its shape: what does not fit is the provider's failure, not codelet's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from codelet.errors import ProviderError
+from codelet.providers.base import Chunk
+
+
+def decoded(decode: Callable[[dict[str, Any]], list[Chunk]], event: dict[str, Any]) -> list[Chunk]:
+    """The chunks that `decode` reads from an event; raises ProviderError where its parts have other types."""
+    try:
+        return decode(event)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ProviderError("the answer is garbled: an event has an unknown shape") from None
+
+
+def text_of(value: Any) -> str:
+    """A text; null is an empty one, of a list of parts the parts of text count. Raises TypeError for the rest."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return "".join(text_of(part.get("text")) for part in value if part.get("type") == "text")
+    if not isinstance(value, str):
+        raise TypeError(f"a text was expected, not {type(value).__name__}")
+    return value
+
+
+def count_of(value: Any) -> int:
+    """A number of tokens; what is none counts as 0, since usage is never worth losing an answer for."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 53:
+        return 0
+    return int(value)

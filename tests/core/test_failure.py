@@ -1,0 +1,138 @@
+"""Error answers: one line for the user, whether to try again and when, and whether the prompt was too long."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from codelet.errors import ProviderError
+from codelet.providers.failure import error_detail, failure, retry_after
+
+
+def made(status: int, body: str = "", headers: dict[str, str] | None = None, key: str | None = None) -> ProviderError:
+    return failure(status, headers or {}, body, place="Somewhere", key_name="SOME_API_KEY", key=key)
+
+
+@pytest.mark.parametrize(
+    ("status", "says", "retryable"),
+    [
+        (400, "Somewhere answered with status 400", False),
+        (401, "rejected the key (401); check SOME_API_KEY", False),
+        (402, "wants a payment", False),
+        (403, "rejected the key (403); check SOME_API_KEY", False),
+        (404, "check --model and --api-base", False),
+        (307, "redirects elsewhere (307), which is not followed", False),
+        (408, "status 408", True),
+        (429, "limits the rate", True),
+        (500, "status 500", True),
+        (502, "status 502", True),
+        (503, "status 503", True),
+        (504, "status 504", True),
+        (529, "status 529", True),
+        (501, "status 501", False),
+    ],
+)
+def test_each_status_has_its_line(status: int, says: str, retryable: bool):
+    error = made(status, '{"error": {"message": "the details"}}')
+    assert says in str(error)
+    assert str(error).endswith(": the details")
+    assert (error.status, error.retryable, error.exit_status) == (status, retryable, 3)
+
+
+OVERFLOWS = {
+    "OpenAI": '{"error": {"message": "This model\'s maximum context length is 128000 tokens. However, your messages '
+    'resulted in 130000 tokens.", "type": "invalid_request_error", "code": "context_length_exceeded"}}',
+    "Anthropic": '{"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: '
+    '215000 tokens > 200000 maximum"}}',
+    "Anthropic with output": '{"type": "error", "error": {"type": "invalid_request_error", "message": "input length '
+    'and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input length or `max_tokens`"}}',
+    "llama.cpp": '{"error": {"code": 400, "message": "the request exceeds the available context size, try increasing '
+    'it", "type": "exceed_context_size_error", "n_prompt_tokens": 9000, "n_ctx": 4096}}',
+    "Gemini": '[{"error": {"code": 400, "message": "The input token count (1200000) exceeds the maximum number of '
+    'tokens allowed (1048576).", "status": "INVALID_ARGUMENT"}}]',
+    "vLLM": '{"object": "error", "message": "This model\'s maximum context length is 4096 tokens. However, you '
+    'requested 5000 tokens.", "type": "BadRequestError", "code": 400}',
+    "xAI": '{"code": "invalid argument", "error": "This model\'s maximum prompt length is 131072 but the request '
+    'contains 537812 tokens."}',
+}
+
+
+@pytest.mark.parametrize("vendor", OVERFLOWS)
+def test_each_vendors_words_for_a_prompt_that_is_too_long(vendor: str):
+    error = made(400, OVERFLOWS[vendor])
+    assert error.overflow
+    assert not error.retryable
+    assert "does not fit the model's window" in str(error)
+
+
+def test_other_bad_requests_are_no_overflow():
+    assert not made(400, '{"error": {"message": "max_tokens is too large: 100000"}}').overflow
+    assert not made(429, '{"error": {"message": "too many tokens per minute"}}').overflow
+    assert made(413, "<html>nginx</html>").overflow
+
+
+@pytest.mark.parametrize(
+    "message", ["You exceeded your current quota, please check your plan", "Your credit balance is too low"]
+)
+def test_a_used_up_quota_is_not_waited_for(message: str):
+    assert not made(429, json.dumps({"error": {"message": message}})).retryable
+
+
+def test_the_key_is_taken_out_wherever_it_stands():
+    key = "sk-proj-0123456789"
+    for body in (f'{{"error": {{"message": "Incorrect API key provided: {key}."}}}}', f"<p>{key}</p>" * 20):
+        error = made(401, body, key=key)
+        assert key not in str(error)
+        assert "[key]" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ("", ""),
+        ("plain\n  words", "plain words"),
+        ('{"error": "text"}', "text"),
+        ('{"error": {"message": "m", "code": 1}}', "m"),
+        ('{"detail": "not found"}', "not found"),
+        ('{"message": "m"}', "m"),
+        ('[{"error": {"message": "in a list"}}]', "in a list"),
+        ('{"error": null, "message": "beside"}', "beside"),
+        ("[]", "[]"),
+        ('{"error": {"code": 7}}', '{"code": 7}'),
+        ("[" * 60_000, "[" * 300),
+    ],
+)
+def test_the_detail_is_found_in_every_shape(body: str, detail: str):
+    assert error_detail(body) == detail
+
+
+def test_the_detail_is_one_bounded_line():
+    assert len(error_detail("x\n" * 100_000)) <= 300
+    assert "\n" not in error_detail('{"error": {"message": "a\\n\\nb"}}')
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": ""}, None),
+        ({"retry-after": "Thu, 01 Jan 2015 00:00:00 GMT"}, 0.0),
+    ],
+)
+def test_retry_after_in_seconds_milliseconds_and_as_nonsense(headers: dict[str, str], seconds: float | None):
+    assert retry_after(headers) == seconds
+
+
+def test_retry_after_as_a_date():
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
+    seconds = retry_after({"retry-after": date})
+    assert seconds is not None
+    assert 27 < seconds <= 30

@@ -1,0 +1,137 @@
+"""Retries: only before anything was shown, bounded in number and in time, announced, as late as the server asks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+import pytest
+
+from codelet.errors import ProviderError
+from codelet.providers.base import Chunk, FinishChunk, Retries, RetryChunk, TextChunk, UsageChunk
+from codelet.providers.retry import with_retries
+from codelet.tokens.usage import Usage
+
+BUSY = ProviderError("busy", status=503, retryable=True)
+
+
+class Attempts:
+    """Plays one list of chunks and errors for each attempt; the last one again and again."""
+
+    def __init__(self, *plays: list[Chunk | ProviderError]) -> None:
+        self.plays = plays
+        self.times: list[float] = []
+        self.closed = 0
+
+    async def __call__(self) -> AsyncGenerator[Chunk, None]:
+        self.times.append(time.monotonic())
+        try:
+            for item in self.plays[min(len(self.times), len(self.plays)) - 1]:
+                if isinstance(item, ProviderError):
+                    raise item
+                yield item
+        finally:
+            self.closed += 1
+
+
+async def collect(
+    attempt: Callable[[], AsyncGenerator[Chunk, None]], retries: Retries
+) -> tuple[list[Chunk], ProviderError | None]:
+    chunks: list[Chunk] = []
+    try:
+        async with aclosing(with_retries(attempt, retries)) as stream:
+            async for chunk in stream:
+                chunks.append(chunk)
+    except ProviderError as error:
+        return chunks, error
+    return chunks, None
+
+
+QUICK = Retries(attempts=4, total_wait=5.0, first_wait=0.02)
+ANSWER: list[Chunk | ProviderError] = [TextChunk("yes"), FinishChunk("stop")]
+
+
+async def test_a_failed_attempt_is_announced_and_repeated():
+    attempts = Attempts([BUSY], [BUSY], ANSWER)
+    chunks, error = await collect(attempts, QUICK)
+    assert error is None
+    first, second, *answer = chunks
+    assert isinstance(first, RetryChunk)
+    assert isinstance(second, RetryChunk)
+    assert (first.attempt, first.attempts, first.reason) == (2, 4, "busy")
+    assert second.attempt == 3
+    assert 0.015 <= first.wait <= 0.025
+    assert 0.03 <= second.wait <= 0.05, "waits grow twofold, with jitter"
+    assert answer == ANSWER
+    assert attempts.closed == 3
+
+
+async def test_the_number_of_attempts_is_bounded():
+    attempts = Attempts([BUSY])
+    chunks, error = await collect(attempts, QUICK)
+    assert error is BUSY
+    assert len(attempts.times) == 4
+    assert all(isinstance(chunk, RetryChunk) for chunk in chunks)
+
+
+async def test_a_server_that_is_not_there_is_asked_twice_only():
+    attempts = Attempts([ProviderError("cannot reach it", retryable=True)])
+    chunks, _ = await collect(attempts, QUICK)
+    assert len(attempts.times) == 2
+    assert [chunk.attempts for chunk in chunks if isinstance(chunk, RetryChunk)] == [2]
+
+
+async def test_the_time_that_the_server_asks_for_is_waited():
+    attempts = Attempts([ProviderError("busy", status=429, retryable=True, retry_after=0.4)], ANSWER)
+    chunks, error = await collect(attempts, QUICK)
+    assert error is None
+    assert chunks[0] == RetryChunk(2, 4, 0.4, "busy")
+    assert attempts.times[1] - attempts.times[0] >= 0.4
+
+
+@pytest.mark.parametrize("asked", [6.0, float("inf")])
+async def test_all_waits_together_are_bounded(asked: float):
+    attempts = Attempts([ProviderError("busy", status=429, retryable=True, retry_after=asked)])
+    began = time.monotonic()
+    chunks, error = await collect(attempts, QUICK)
+    assert (chunks, len(attempts.times)) == ([], 1)
+    assert "busy; waiting" in str(error)
+    assert "limit of 5 s" in str(error)
+    assert error is not None
+    assert error.status == 429
+    assert time.monotonic() - began < 1
+
+
+async def test_what_no_repetition_cures_is_not_repeated():
+    attempts = Attempts([ProviderError("wrong key", status=401)])
+    chunks, _ = await collect(attempts, QUICK)
+    assert (chunks, len(attempts.times)) == ([], 1)
+
+
+async def test_nothing_is_repeated_after_the_first_chunk():
+    attempts = Attempts([TextChunk("be"), BUSY])
+    chunks, error = await collect(attempts, QUICK)
+    assert chunks == [TextChunk("be")]
+    assert error is BUSY
+    assert len(attempts.times) == 1
+
+
+async def test_usage_alone_has_shown_nothing_yet():
+    attempts = Attempts([UsageChunk(Usage(5)), BUSY], ANSWER)
+    chunks, error = await collect(attempts, QUICK)
+    assert error is None
+    assert [type(chunk) for chunk in chunks] == [UsageChunk, RetryChunk, TextChunk, FinishChunk]
+
+
+async def test_a_cancel_ends_the_wait_at_once():
+    attempts = Attempts([ProviderError("busy", status=503, retryable=True, retry_after=4)])
+    task = asyncio.create_task(collect(attempts, QUICK))
+    await asyncio.sleep(0.05)
+    began = time.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert time.monotonic() - began < 0.5
+    assert len(attempts.times) == 1

@@ -1,0 +1,108 @@
+"""Server-sent events: the same objects however the bytes are cut, and no garbled stream passes for a short one."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from codelet.errors import ProviderError
+from codelet.providers.sse import DONE, json_events
+
+STREAM = (
+    ": a comment\n\n"
+    'event: first\ndata: {"a": "größer → 🎉"}\n\n'
+    'id: 7\nretry: 10\ndata:{"no": "blank"}\n\n\n\n'
+    'data: {"on":\ndata: "two lines"}\n\n'
+    ": ping\n\n"
+    'data: {"cr": "\\r\\n"}\n\n'
+    "data: [DONE]\n\n"
+    'data: {"after": "the end"}\n\n'
+)
+EVENTS = [{"a": "größer → 🎉"}, {"no": "blank"}, {"on": "two lines"}, {"cr": "\r\n"}, {}]
+
+
+async def pieces_of(data: bytes, size: int) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), size):
+        yield data[start : start + size]
+
+
+async def events_of(data: bytes, size: int = 1 << 20) -> list[dict[str, Any]]:
+    return [event async for event in json_events(pieces_of(data, size))]
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+async def test_the_same_events_wherever_the_bytes_are_cut(line_end: str):
+    data = STREAM.replace("\n", line_end).encode()
+    for size in [*range(1, 40), len(data)]:
+        assert await events_of(data, size) == EVENTS, size
+    for cut in range(len(data)):
+
+        async def two(place: int = cut) -> AsyncIterator[bytes]:
+            yield data[:place]
+            yield data[place:]
+
+        assert [event async for event in json_events(two())] == EVENTS, cut
+
+
+async def test_the_end_marker_is_told_from_an_empty_object():
+    events = await events_of(b"data: {}\n\ndata: [DONE]\n\n")
+    assert events == [{}, {}]
+    assert events[0] is not DONE
+    assert events[1] is DONE
+
+
+async def test_a_byte_order_mark_does_not_hide_the_first_event():
+    assert await events_of(b'\xef\xbb\xbfdata: {"a": 1}\n\n', 1) == [{"a": 1}]
+
+
+async def test_the_last_event_needs_no_empty_line():
+    assert await events_of(b'data: {"a": 1}\n\ndata: {"b": 2}') == [{"a": 1}, {"b": 2}]
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"data: {nonsense\n\n", "'{nonsense' is not a JSON event"),
+        (b'data: {"cut": "in the mid', "garbled"),
+        (b'data: "text"\n\n', "not a JSON object"),
+        (b"data: " + b"[" * 200_000 + b"\n\n", "garbled"),
+        (b'data: {"a": "\xff\xfe"}\n\n', "garbled"),
+        (b'{"id": "chatcmpl-1", "choices": []}', "no event stream"),
+        (b"\n\n<!doctype html>\n<html>", "'<!doctype html>'; check --api-base"),
+    ],
+)
+async def test_what_is_no_stream_of_json_events_is_an_error(data: bytes, says: str):
+    with pytest.raises(ProviderError) as caught:
+        await events_of(data)
+    assert says in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+async def endless(start: bytes, more: bytes) -> AsyncIterator[bytes]:
+    yield start
+    while True:
+        yield more
+
+
+@pytest.mark.parametrize(
+    ("start", "more"),
+    [(b"data: ", b"a" * 65_536), (b"data: 1\n", b"data: " + b"a" * 1000 + b"\n"), (b":", b"x" * 4_000)],
+    ids=["one line", "many lines", "a comment"],
+)
+async def test_an_event_without_end_is_bounded(start: bytes, more: bytes):
+    began = time.process_time()
+    with pytest.raises(ProviderError, match="16 MiB"):
+        async for _ in json_events(endless(start, more)):
+            pass
+    assert time.process_time() - began < 3
+
+
+async def test_a_long_line_costs_no_more_than_its_length():
+    data = b"data: " + json.dumps({"a": "x" * 4_000_000}).encode() + b"\n\n"
+    began = time.process_time()
+    assert len((await events_of(data, 1_000))[0]["a"]) == 4_000_000
+    assert time.process_time() - began < 2

@@ -1,0 +1,87 @@
+"""Certificates and proxies from the usual variables."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import KEYS
+from tests.support.certificates import Certificates
+from tests.support.program import Finished, run
+from tests.support.proxy import Proxy
+from tests.support.script import Reply
+from tests.support.server import ModelServer
+
+NO_EXCEPTIONS = {"NO_PROXY": None}
+
+
+def ask(server: ModelServer, folder: Path, env: dict[str, str | None], host: str = "localhost") -> Finished:
+    base = server.openai.replace("127.0.0.1", host)
+    arguments = ["--model", "openai/scripted", "--api-base", base, "-p", "go"]
+    settings = KEYS | {"CODELET_RETRIES": "0"} | env
+    return run(*arguments, cwd=folder, home=folder, env=settings)
+
+
+@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+def test_a_certificate_authority_from_a_variable(certificates: Certificates, tmp_path: Path, name: str):
+    with ModelServer([Reply("safe")], tls=certificates.server_context()) as server:
+        done = ask(server, tmp_path, {name: str(certificates.ca)})
+    assert (done.exit, done.out) == (0, "safe\n"), done.err
+
+
+def test_a_certificate_that_is_not_trusted_or_not_the_hosts(certificates: Certificates, tmp_path: Path):
+    with ModelServer([Reply("never")], tls=certificates.server_context()) as server:
+        stranger = ask(server, tmp_path, {})
+        missing = ask(server, tmp_path, {"SSL_CERT_FILE": "/nonexistent/ca.pem"})
+        assert server.requests == []
+    assert stranger.exit == 3
+    assert len(stranger.complaints) == 1, stranger.err
+    assert "certificate" in stranger.err
+    assert missing.exit in (2, 3)
+    assert len(missing.complaints) == 1, missing.err
+    assert "ca.pem" in missing.err
+
+
+def test_https_goes_through_the_proxys_tunnel(certificates: Certificates, proxy: Proxy, tmp_path: Path):
+    with ModelServer([Reply("safe")], tls=certificates.server_context()) as server:
+        settings = {"HTTPS_PROXY": proxy.address, "SSL_CERT_FILE": str(certificates.ca)} | NO_EXCEPTIONS
+        done = ask(server, tmp_path, settings)
+        assert (done.exit, done.out) == (0, "safe\n"), done.err
+        assert proxy.targets == [f"localhost:{server.port}"]
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+def test_http_goes_through_the_proxy(model_server: ModelServer, proxy: Proxy, tmp_path: Path, name: str):
+    model_server.script = [Reply("plain")]
+    done = ask(model_server, tmp_path, {name: proxy.address} | NO_EXCEPTIONS)
+    assert (done.exit, done.out) == (0, "plain\n"), done.err
+    assert proxy.targets == [f"localhost:{model_server.port}"]
+    assert model_server.requests[0].path == "/v1/chat/completions"
+
+
+@pytest.mark.parametrize("exceptions", ["localhost", "*", "example.org, localhost", ".localhost,localhost"])
+def test_no_proxy_names_hosts_that_are_reached_directly(
+    model_server: ModelServer, proxy: Proxy, tmp_path: Path, exceptions: str
+):
+    model_server.script = [Reply("direct")]
+    done = ask(model_server, tmp_path, {"HTTP_PROXY": proxy.address, "NO_PROXY": exceptions})
+    assert (done.exit, done.out) == (0, "direct\n"), done.err
+    assert proxy.targets == []
+
+
+def test_a_proxy_that_wants_a_password(certificates: Certificates, tmp_path: Path):
+    secret = base64.b64encode(b"me:open%sesame").decode()
+    with (
+        ModelServer([Reply("safe")], tls=certificates.server_context()) as server,
+        Proxy(password=secret) as guarded,
+    ):
+        settings = {"SSL_CERT_FILE": str(certificates.ca)} | NO_EXCEPTIONS
+        refused = ask(server, tmp_path, settings | {"HTTPS_PROXY": guarded.address})
+        named = guarded.address.replace("://", "://me:open%25sesame@")
+        let_in = ask(server, tmp_path, settings | {"HTTPS_PROXY": named})
+    assert refused.exit == 3
+    assert "407" in refused.err
+    assert len(refused.complaints) == 1, refused.err
+    assert (let_in.exit, let_in.out) == (0, "safe\n"), let_in.err

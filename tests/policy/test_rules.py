@@ -1,0 +1,161 @@
+"""Rules, modes and answers: deny beats ask beats allow, and a compound command needs every part."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codelet.errors import UsageError
+from codelet.policy import Policy
+
+
+def bash(policy: Policy, command: str) -> str:
+    return policy.judge("bash", {"command": command}).action
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "",
+        "bash(",
+        "bash()",
+        "Bash(ls)",
+        "bash(*)",
+        "bash(ls * x)",
+        "bash(ls*)",
+        "bash(ls; rm *)",
+        "bash(a && b)",
+        "edit( )",
+        "bash(x | y)",
+        "bash(echo $(x))",
+        "rm -rf",
+        "bash(ls) x",
+    ],
+)
+def test_a_bad_rule_is_refused(workspace: Path, rule: str) -> None:
+    with pytest.raises(UsageError, match="bad rule"):
+        Policy(workspace, allow=[rule])
+    with pytest.raises(UsageError):
+        Policy(workspace).add_allow(rule)
+
+
+def test_a_rule_covers_whole_words(workspace: Path) -> None:
+    policy = Policy(workspace, allow=["bash(npm test *)", "bash(make build)"])
+    assert bash(policy, "npm test") == "allow"
+    assert bash(policy, "npm test --watch a") == "allow"
+    assert bash(policy, "npm tests") == "ask"
+    assert bash(policy, "npm testing") == "ask"
+    assert bash(policy, "make build") == "allow"
+    assert bash(policy, "make build all") == "ask"
+
+
+def test_a_compound_command_needs_every_part(workspace: Path) -> None:
+    policy = Policy(workspace, allow=["bash(npm test *)"])
+    assert bash(policy, "npm test && ls") == "allow"
+    assert bash(policy, "npm test && touch x") == "ask"
+    assert bash(policy, "npm test > out.txt") == "ask"
+    assert bash(policy, "npm test $(touch x)") == "ask"
+    assert bash(policy, "X=1 npm test") == "ask"
+    assert bash(policy, "npm test &") == "ask"
+
+
+def test_deny_beats_ask_beats_allow(workspace: Path) -> None:
+    policy = Policy(
+        workspace, allow=["bash"], ask=["bash(git commit *)"], deny=["bash(git push *)", "read(docs/**)"], yes=True
+    )
+    assert bash(policy, "git pull") == "allow"
+    assert bash(policy, "git push origin x") == "deny"
+    assert bash(policy, "ls && git push") == "deny"
+    assert bash(policy, "sudo -u me git push") == "deny"
+    assert bash(policy, "/usr/bin/git push") == "deny"
+    assert bash(policy, "bash -c 'git push'") == "deny"
+    assert bash(policy, "echo $(git push)") == "deny"
+    assert policy.judge("read", {"path": "docs/index.md"}).action == "deny"
+    policy.yes = False
+    assert bash(policy, "git commit -m x") == "ask"
+
+
+def test_yes_answers_an_ask_but_never_a_deny(workspace: Path) -> None:
+    policy = Policy(workspace, yes=True)
+    assert bash(policy, "touch x") == "allow"
+    assert bash(policy, "rm -rf /") == "deny"
+    assert policy.judge("write", {"path": "a.txt"}).action == "allow"
+    assert policy.judge("write", {"path": ".git/config"}).action == "deny"
+    assert policy.judge("something", {}).action == "allow"
+
+
+def test_the_modes(workspace: Path) -> None:
+    policy = Policy(workspace)
+    expected = {
+        "read-only": ("allow", "deny", "ask", "ask"),
+        "ask": ("allow", "ask", "ask", "ask"),
+        "auto-edit": ("allow", "allow", "ask", "allow"),
+        "auto": ("allow", "allow", "ask", "allow"),
+    }
+    for mode, verdicts in expected.items():
+        policy.mode = mode
+        found = (
+            policy.judge("read", {"path": "a.txt"}).action,
+            policy.judge("edit", {"path": "a.txt"}).action,
+            bash(policy, "make"),
+            bash(policy, "ls > new.txt"),
+        )
+        assert found == verdicts, mode
+    policy.sandboxed = True
+    assert bash(policy, "make") == "allow"
+    assert bash(policy, "rm -rf /") == "deny"
+
+
+def test_a_redirection_is_a_write(workspace: Path) -> None:
+    policy = Policy(workspace, "auto-edit")
+    assert bash(policy, "ls > new.txt") == "allow"
+    assert bash(policy, "ls > AGENTS.md") == "ask"
+    assert bash(policy, "ls > ../x") == "ask"
+    assert bash(policy, "ls > .git/x") == "deny"
+    assert bash(policy, "cd src && ls > ../new.txt") == "allow"
+    assert bash(Policy(workspace, "ask", allow=["write(out/**)"]), "ls > out/x") == "allow"
+
+
+def test_always_for_this_session_allows_what_it_showed_and_no_more(workspace: Path) -> None:
+    policy = Policy(workspace)
+    shown = {
+        "npm test -- a": "bash(npm test *)",
+        "pytest -q": "bash(pytest *)",
+        "sed -i s/a/b/ a.txt": "bash(sed -i s/a/b/ a.txt)",
+        "cat /etc/hostname": "bash(cat /etc/hostname)",
+        "git commit -m x": "bash(git commit *)",
+        "bash -c x": None,
+        "python3 x.py": None,
+        "touch a; touch b": None,
+        "ls > x": None,
+    }
+    for command, rule in shown.items():
+        assert policy.judge("bash", {"command": command}).suggestion == rule, command
+        if rule:
+            policy.add_allow(rule)
+            assert bash(policy, command) == "allow"
+    assert bash(policy, "cat /etc/passwd") == "ask"
+    assert bash(policy, "npm install") == "ask"
+
+
+def test_a_path_rule_lifts_what_it_names(workspace: Path) -> None:
+    policy = Policy(workspace, allow=["edit(src/**)", "read"])
+    assert policy.judge("edit", {"path": "src/app.py"}).action == "allow"
+    assert policy.judge("edit", {"path": "src/../a.txt"}).action == "ask"
+    assert policy.judge("edit", {"path": "src/.env"}).action == "ask"
+    assert policy.judge("read", {"path": ".env"}).action == "ask"  # a secret wants its very name
+    assert Policy(workspace, allow=["read(.env)"]).judge("read", {"path": ".env"}).action == "allow"
+    assert policy.judge("read", {"path": "/etc/hostname"}).action == "allow"
+
+
+def test_importing_the_policy_loads_no_parser() -> None:
+    code = (
+        "import sys, codelet.policy, codelet.text\n"
+        "slow = {'tree_sitter', 'tree_sitter_bash', 'rich', 'glob', 'unicodedata', 'tempfile', 'hashlib', 'ctypes'}\n"
+        "sys.exit(' '.join(slow & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

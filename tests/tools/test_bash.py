@@ -1,0 +1,87 @@
+"""The tool `bash`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from codelet.tools.bash import bash
+from codelet.tools.tool import ToolContext
+from tests.tools.conftest import Call
+
+Refused = Callable[..., Awaitable[str]]
+
+
+async def test_output_and_exit_code(workspace: Path, call: Call) -> None:
+    done = await call("bash", command="pwd; echo err >&2; exit 3")
+    assert done.text == f"{workspace}\nerr\n[exit code 3]"
+    assert done.failed
+    done = await call("bash", command="true")
+    assert (done.text, done.failed) == ("[exit code 0]", False)
+    assert (await call("bash", command="[[ a < b ]] && echo ${BASH_VERSION:+bash}")).text == "bash\n[exit code 0]"
+
+
+async def test_time_limit(call: Call) -> None:
+    begin = time.monotonic()
+    done = await call("bash", command="echo start; sleep 60", timeout=0.3)
+    assert done.text == "start\n[timed out after 0.3 s; it and all its processes were ended]"
+    assert done.failed
+    assert time.monotonic() - begin < 3
+
+
+async def test_long_output_keeps_head_and_tail(call: Call) -> None:
+    done = await call("bash", command="seq 1 100000; exit 1")
+    assert done.text.startswith("1\n2\n")
+    assert done.text.endswith("99999\n100000\n[exit code 1]")
+    assert "bytes left out …]" in done.text
+    assert len(done.text) < 31_000
+
+
+async def test_what_it_leaves_in_the_background(call: Call) -> None:
+    done = await call("bash", command="sleep 1000 & echo started")
+    assert done.text == "started\n[exit code 0]\n[it left processes in the background; they were ended]"
+
+
+async def test_signals_and_bytes(call: Call) -> None:
+    assert (await call("bash", command="kill -9 $$")).text == "[ended by signal 9]"
+    done = await call("bash", command=r"printf 'a\0b\xffc\xed\xa0\x80'")
+    assert done.text.startswith("a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}c")
+    assert "\0" not in done.text
+
+
+async def test_progress_comes_while_it_runs(context: ToolContext) -> None:
+    pieces: list[str] = []
+    task = asyncio.create_task(bash(context, pieces.append, command="echo one; sleep 30"))
+    for _ in range(300):
+        if pieces:
+            break
+        await asyncio.sleep(0.01)
+    assert pieces == ["one\n"]
+    assert not task.done()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_errors(refused: Refused) -> None:
+    assert "is empty" in await refused("bash", command="  \n")
+    assert "null byte" in await refused("bash", command="echo \0")
+    assert "surrogate" in await refused("bash", command="echo \udfff")
+    assert "too long" in await refused("bash", command="echo " + "x" * 200_000)
+    assert "must be of type number" in await refused("bash", command="true", timeout="soon")
+
+
+async def test_the_environment_of_the_context(workspace: Path) -> None:
+    context = ToolContext(workspace, environment={"PATH": "/usr/bin:/bin", "ONLY": "this"})
+    done = await bash(context, lambda _: None, command="echo $ONLY $HOME")
+    assert done.text == "this\n[exit code 0]"
+
+
+async def test_a_sandbox_can_be_put_around_it(workspace: Path) -> None:
+    context = ToolContext(workspace, wrap_command=lambda command: ["sh", "-c", f"echo around; {command}"])
+    done = await bash(context, lambda _: None, command="echo inside")
+    assert done.text == "around\ninside\n[exit code 0]"

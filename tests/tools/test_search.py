@@ -1,0 +1,328 @@
+"""`grep` and `find`: one contract, kept by ripgrep and by the built-in search alike."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from codelet.process import find_program
+from codelet.tools import search as searching
+from codelet.tools.results import files_found, lines_found
+from codelet.tools.search import Query, Result
+from codelet.tools.tool import ToolContext
+from tests.tools.conftest import Call
+
+Refused = Callable[..., Awaitable[str]]
+Engine = Callable[[Query], Awaitable[Result]]
+RG = find_program("rg")
+
+
+def write(root: Path, files: dict[str, str | bytes]) -> None:
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@pytest.fixture(params=["ripgrep", "builtin"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    if request.param == "builtin":
+        return searching.builtin
+    if RG is None:
+        pytest.skip("needs the program rg")
+    return lambda query: searching.ripgrep(query, str(RG))
+
+
+@pytest.fixture
+def tree(workspace: Path) -> Path:
+    write(
+        workspace,
+        {
+            ".git/config": "needle\n",
+            ".git/info/exclude": "excluded.txt\n",
+            ".gitignore": "*.log\n!keep.log\n/build/\nsecret-*\n# note\n\n**/cache/*.tmp\n",
+            ".github/workflow.yml": "needle: 1\n",
+            "a.txt": "one\nneedle two\nthree\nfour\nNeedle five\n",
+            "a/b.txt": "x needle\n",
+            "a-b/c.txt": "y needle\n",
+            "a.log": "needle\n",
+            "keep.log": "needle\n",
+            "excluded.txt": "needle\n",
+            "build/out.txt": "needle\n",
+            "sub/build/in.txt": "needle\n",
+            "sub/.gitignore": "!a.log\nlocal.txt\n",
+            "sub/a.log": "needle\n",
+            "sub/local.txt": "needle\n",
+            "sub/secret-x/y.txt": "needle\n",
+            "deep/cache/a.tmp": "needle\n",
+            "deep/cache/a.txt": "needle\n",
+            "nested/.git/HEAD": "ref: x\n",
+            "nested/a.log": "needle\n",
+            ".ignore": "a.txt\n",
+            "binary.bin": b"needle\0needle\n",
+            "crlf.txt": b"one needle\r\ntwo\r\n",
+            "latin.txt": "needle grün\n".encode("latin-1"),
+            "utf16.txt": "needle ✓\nzwei\n".encode("utf-16"),
+            "bom.txt": "needle first\n".encode("utf-8-sig"),
+            "long.txt": "x" * 5000 + " needle\n" + "needle " + "é" * 5000 + "\n",
+            "no-newline.txt": "needle at the end",
+            "-rf": "needle dash\n",
+            "with space é.txt": "needle\n",
+            "empty.txt": "",
+        },
+    )
+    (workspace / "link.txt").symlink_to("a.txt")
+    (workspace / "linked").symlink_to("a")
+    (workspace / "broken").symlink_to("nowhere")
+    os.mkfifo(workspace / "pipe")
+    return workspace
+
+
+async def grep(engine: Engine, context: ToolContext, pattern: str, **more: object) -> str:
+    most = int(str(more.pop("most", 1000)))
+    root = context.workspace / str(more.pop("path", ""))
+    query = Query(root, pattern=pattern, most=most, **more)
+    return lines_found(context, await engine(query), most, query.around)
+
+
+async def test_files_that_count(tree: Path, context: ToolContext, engine: Engine) -> None:
+    text = await grep(engine, context, "needle")
+    paths = [re.split(r":\d+:", line)[0] for line in text.splitlines()]
+    assert list(dict.fromkeys(paths)) == [
+        "-rf",
+        ".github/workflow.yml",
+        "a/b.txt",
+        "a-b/c.txt",
+        "a.txt",
+        "bom.txt",
+        "crlf.txt",
+        "deep/cache/a.txt",
+        "keep.log",
+        "latin.txt",
+        "long.txt",
+        "nested/a.log",
+        "no-newline.txt",
+        "sub/a.log",
+        "sub/build/in.txt",
+        "utf16.txt",
+        "with space é.txt",
+    ]
+    assert "latin.txt:1:needle grün" in text
+    assert "utf16.txt:1:needle ✓" in text
+    assert "crlf.txt:1:one needle\n" in text
+
+
+async def test_find(tree: Path, context: ToolContext, engine: Engine) -> None:
+    found = await engine(Query(context.workspace, glob="*.{txt,log}"))
+    text = files_found(context, found)
+    assert text.split("\n") == [
+        "a/b.txt",
+        "a-b/c.txt",
+        "a.txt",
+        "bom.txt",
+        "crlf.txt",
+        "deep/cache/a.txt",
+        "empty.txt",
+        "keep.log",
+        "latin.txt",
+        "long.txt",
+        "nested/a.log",
+        "no-newline.txt",
+        "sub/a.log",
+        "sub/build/in.txt",
+        "utf16.txt",
+        "with space é.txt",
+    ]
+
+
+GREPS: dict[str, dict[str, object]] = {
+    "case": {"pattern": "NEEDLE", "ignore_case": True},
+    "anchors": {"pattern": "^needle.*(two|first|end)$"},
+    "end of a crlf line": {"pattern": "needle$"},
+    "word": {"pattern": r"\bneedle\b\s\w+"},
+    "context": {"pattern": "needle", "around": 1},
+    "much context": {"pattern": "two|five", "around": 3},
+    "name": {"pattern": "needle", "glob": "*.txt"},
+    "path": {"pattern": "needle", "glob": "sub/**/*.txt"},
+    "braces": {"pattern": "needle", "glob": "{a,sub/build}/*"},
+    "ignored by name": {"pattern": "needle", "glob": "a.log"},
+    "folder": {"pattern": "needle", "path": "sub"},
+    "ignored folder named": {"pattern": "needle", "path": "build"},
+    "file": {"pattern": "needle", "path": "a.txt"},
+    "binary file": {"pattern": "needle", "path": "binary.bin"},
+    "ignored file named": {"pattern": "needle", "path": "a.log"},
+    "no expression": {"pattern": "needle("},
+    "nothing": {"pattern": "no such thing"},
+    "limit": {"pattern": "needle", "most": 3},
+    "dash": {"pattern": "-e"},
+    "look-behind": {"pattern": "(?<=one )needle"},
+    "unicode": {"pattern": "two|✓"},
+    "dot": {"pattern": "^.$"},
+    "repository above": {"pattern": "needle", "path": "nested"},
+}
+
+
+@pytest.mark.skipif(RG is None, reason="needs the program rg")
+@pytest.mark.parametrize("how", GREPS.values(), ids=GREPS)
+async def test_both_answer_the_same(how: dict[str, object], tree: Path, context: ToolContext) -> None:
+    options = {**how}
+    pattern = str(options.pop("pattern"))
+    with_rg = await grep(lambda query: searching.ripgrep(query, str(RG)), context, pattern, **options)
+    built_in = await grep(searching.builtin, context, pattern, **options)
+    assert built_in == with_rg
+
+
+@pytest.mark.skipif(RG is None, reason="needs the program rg")
+@given(
+    names=st.lists(st.sampled_from(["a", "b", "ab", "a/b", "b/a", "b/b/a", "a.x", "b.x/c", "c/a.x"]), unique=True),
+    rules=st.lists(
+        st.sampled_from(
+            ["a", "/a", "a/", "!a", "*.x", "!b/a", "b/*", "**/a", "b/**", "/b/a", "a/b", "?", "[ab].x", "\\!a"]
+        ),
+        max_size=3,
+    ),
+    below=st.lists(st.sampled_from(["a", "!a", "/a", "*", "!*.x", "b/"]), max_size=2),
+    glob=st.sampled_from([None, "*", "a", "b/*", "**/a", "*.x", "{a,b}"]),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+def test_both_ignore_the_same(
+    tmp_path_factory: pytest.TempPathFactory, names: list[str], rules: list[str], below: list[str], glob: str | None
+) -> None:
+    root = tmp_path_factory.mktemp("tree")
+    (root / ".git").mkdir()
+    for name in names:
+        path = root / name
+        if any(parent.is_file() for parent in path.parents) or path.is_dir():
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    write(root, {".gitignore": "\n".join(rules)})
+    if (root / "b").is_dir():
+        write(root, {"b/.gitignore": "\n".join(below)})
+
+    async def both() -> tuple[Result, Result]:
+        query = Query(root, glob=glob)
+        return await searching.ripgrep(query, str(RG)), await searching.builtin(query)
+
+    with_rg, built_in = asyncio.run(both())
+    assert [hit.path for hit in built_in.hits] == [hit.path for hit in with_rg.hits]
+
+
+async def engine_search(engine: Engine, query: Query) -> Result:
+    return await engine(query)
+
+
+def test_the_same_as_git(tree: Path, context: ToolContext, engine: Engine) -> None:
+    if find_program("git") is None:
+        pytest.skip("needs the program git")
+    (tree / ".git/config").unlink()
+    (tree / "nested/.git/HEAD").unlink()
+    (tree / "nested/.git").rmdir()
+    subprocess.run(["git", "init", "-q", "."], cwd=tree, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--others", "--exclude-standard"], cwd=tree, check=True, capture_output=True
+    )
+    of_git = {name for name in os.fsdecode(listed.stdout).split("\0") if name and not (tree / name).is_symlink()}
+    found = asyncio.run(engine_search(engine, Query(tree)))
+    assert {os.path.relpath(hit.path, tree) for hit in found.hits} == of_git - {"pipe"}
+
+
+async def test_a_hostile_configuration_runs_nothing(
+    tree: Path, context: ToolContext, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canary = tree / "PWNED"
+    script = tree / "pre.sh"
+    script.write_text(f"#!/bin/sh\ntouch {canary}\n")
+    script.chmod(0o755)
+    (tree / "rc").write_text(f"--pre={script}\n--hidden\n")
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(tree / "rc"))
+    for pattern in (f"--pre={script}", "-f/etc/passwd", "needle"):
+        await grep(engine, context, pattern)
+    await engine(Query(tree, glob=f"--pre={script}"))
+    assert not canary.exists()
+
+
+async def test_names_that_are_no_utf_8(workspace: Path, context: ToolContext, engine: Engine) -> None:
+    Path(os.fsdecode(os.fsencode(workspace) + b"/caf\xe9")).write_text("needle\n")
+    (workspace / "line\nbreak").write_text("other\n")
+    assert await grep(engine, context, "needle") == "caf\N{REPLACEMENT CHARACTER}:1:needle"
+    found = await engine(Query(workspace))
+    assert files_found(context, found) == "caf\N{REPLACEMENT CHARACTER}\nline\\x0abreak"
+
+
+async def test_a_catastrophic_expression_is_stopped(workspace: Path, context: ToolContext) -> None:
+    (workspace / "a.txt").write_text("before aab\n" + "a" * 40 + "!\n")
+    begin = time.monotonic()
+    text = await grep(searching.builtin, context, "(a+)+b", seconds=1.0)
+    assert time.monotonic() - begin < 4
+    assert "the search was stopped because it took 1 s" in text
+
+
+async def test_a_search_can_be_cancelled(workspace: Path, context: ToolContext) -> None:
+    (workspace / "a.txt").write_text("a" * 40 + "!\n")
+    task = asyncio.create_task(grep(searching.builtin, context, "(a+)+b"))
+    await asyncio.sleep(0.5)
+    begin = time.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert time.monotonic() - begin < 0.75
+
+
+async def test_folders_that_are_closed(unprivileged: ToolContext, engine: Engine) -> None:
+    if os.getuid() == 0 and engine is searching.builtin:
+        pytest.skip("the interpreter itself may be closed to nobody")
+    write(unprivileged.workspace, {"open/a.txt": "needle\n", "closed/a.txt": "needle\n"})
+    (unprivileged.workspace / "closed").chmod(0)
+    assert await grep(engine, unprivileged, "needle") == "open/a.txt:1:needle"
+    (unprivileged.workspace / "closed").chmod(0o700)
+
+
+async def test_results_are_bounded(workspace: Path, context: ToolContext, engine: Engine) -> None:
+    write(workspace, {f"{n:04}.txt": f"needle {'x' * 1000}\n" * 10 for n in range(300)})
+    text = await grep(engine, context, "needle", most=100)
+    lines = text.splitlines()
+    assert len(lines) <= 101
+    assert lines[-1] == "[more matches follow; narrow the pattern, the path or the glob]"
+    assert max(map(len, lines)) < 340
+    assert len(text) < 31_000
+    found = files_found(context, await engine(Query(workspace)))
+    assert found.endswith("0199.txt\n[100 more files; narrow the pattern or the path]")
+
+
+async def test_very_many_results_end_the_search(workspace: Path, context: ToolContext, engine: Engine) -> None:
+    (workspace / "big.txt").write_text("needle and some more text to fill the line\n" * 400_000)
+    begin = time.monotonic()
+    text = await grep(engine, context, "needle", most=5)
+    assert text.count("big.txt") == 5
+    assert text.endswith("[more matches follow; narrow the pattern, the path or the glob]")
+    assert time.monotonic() - begin < 10
+
+
+async def test_the_tools(tree: Path, call: Call, refused: Refused) -> None:
+    assert (await call("grep", pattern="needle two")).text == "a.txt:2:needle two"
+    assert (await call("grep", pattern="two", path="a.txt", around=1)).text == (
+        "a.txt-1-one\na.txt:2:needle two\na.txt-3-three"
+    )
+    assert (await call("grep", pattern="needle(")).text.startswith("no matches\n[the pattern is no valid regular")
+    assert (await call("grep", pattern="needle", limit=1)).text.endswith("narrow the pattern, the path or the glob]")
+    assert (await call("find", pattern="*.yml")).text == ".github/workflow.yml"
+    assert (await call("find", pattern="*.txt", path="sub")).text == "sub/build/in.txt"
+    assert (await call("find", pattern="*.nothing")).text == "no files"
+    assert "does not exist" in await refused("grep", pattern="x", path="nowhere")
+    assert "a named pipe" in await refused("grep", pattern="x", path="pipe")
+    assert "nothing under /proc" in await refused("find", pattern="*", path="/proc")
+    assert "line break" in await refused("grep", pattern="a\nb")
+    assert "empty" in await refused("grep", pattern="")
+    assert "surrogate" in await refused("grep", pattern="\ud800")
+    assert "surrogate" in await refused("find", pattern="\ud800")
+    assert "too many alternatives" in await refused("find", pattern="{a,b}" * 9)

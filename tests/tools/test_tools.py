@@ -1,0 +1,142 @@
+"""The list of tools: small, the same in every session, and off the start path."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codelet.errors import ToolError, UsageError
+from codelet.tools import all_tools, select_tools
+from codelet.tools.tool import ToolContext, ToolOutput, check_arguments, tool
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def run_python(program: str, **environment: str) -> str:
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], env=variables, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_the_list() -> None:
+    assert [(each.name, each.tier) for each in all_tools()] == [
+        ("read", "read"),
+        ("write", "write"),
+        ("edit", "write"),
+        ("bash", "execute"),
+        ("grep", "read"),
+        ("find", "read"),
+    ]
+    assert [each.name for each in select_tools(["find", "read", "find"])] == ["read", "find"]
+    with pytest.raises(UsageError, match=r"unknown tool 'reed'; there are read, write, edit"):
+        select_tools(["reed"])
+
+
+def test_schemas_are_the_same_bytes_under_any_hash_seed() -> None:
+    program = "import json; from codelet.tools import all_tools; print(json.dumps([t.schema() for t in all_tools()]))"
+    seen = {run_python(program, PYTHONHASHSEED=seed) for seed in ("0", "1", "2")}
+    assert len(seen) == 1
+
+
+def test_schemas_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = next(Path(sys.prefix).glob("lib/python*/site-packages/litellm/litellm_core_utils/tokenizers"), None)
+    if folder is None:
+        pytest.skip("needs the token tables that litellm brings")
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(folder))
+    import tiktoken
+
+    schemas = json.dumps([each.schema() for each in all_tools()])
+    assert len(tiktoken.get_encoding("o200k_base").encode(schemas)) <= 750
+
+
+def test_schemas_say_what_the_functions_take() -> None:
+    edit = next(each for each in all_tools() if each.name == "edit").schema()["function"]
+    assert edit["parameters"]["required"] == ["path", "edits"]
+    item = edit["parameters"]["properties"]["edits"]["items"]
+    assert item["required"] == ["old", "new"]
+    assert item["properties"]["all"] == {"type": "boolean"}
+    for each in all_tools():
+        for name in each.parameters["properties"]:
+            assert f"{name}:" not in each.description, "a described argument is not in the description, too"
+        json.dumps(each.schema())
+
+
+def test_importing_the_tools_loads_nothing_slow() -> None:
+    loaded = json.loads(
+        run_python(
+            "import asyncio, sys, json\n"
+            "from codelet.tools import all_tools; all_tools()\n"
+            "print(json.dumps([name for name in sys.modules]))"
+        )
+    )
+    slow = {
+        *("ctypes", "difflib", "shutil", "tempfile", "pathspec", "psutil", "tiktoken"),
+        *("codelet.process", "codelet.tools.search", "codelet.tools.planning", "codelet.tools.reading"),
+    }
+    assert slow.isdisjoint(loaded)
+
+
+async def sample(
+    context: ToolContext, progress: object, *, count: int, ratio: float = 1.0, names: list[str] | None = None
+) -> ToolOutput:
+    """A tool.
+
+    Second paragraph.
+
+    count: how many
+    """
+    return ToolOutput("")
+
+
+def test_a_schema_from_a_function() -> None:
+    made = tool(sample, "read")
+    assert (made.name, made.description) == ("sample", "A tool. Second paragraph.")
+    assert made.parameters == {
+        "type": "object",
+        "properties": {
+            "count": {"type": "integer", "description": "how many"},
+            "ratio": {"type": "number"},
+            "names": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["count"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ({"count": 3}, {"count": 3}),
+        ({"count": 3.0}, {"count": 3}),
+        ({"count": "3", "ratio": "0.5"}, {"count": 3, "ratio": 0.5}),
+        ({"count": 3, "names": None}, {"count": 3}),
+        ({"count": 3, "names": '["a"]'}, {"count": 3, "names": ["a"]}),
+    ],
+)
+def test_arguments_as_models_send_them(given: dict[str, Any], taken: dict[str, Any]) -> None:
+    assert check_arguments(tool(sample, "read"), given) == taken
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ([], "must be a JSON object"),
+        ({}, "'count' is missing"),
+        ({"count": "many"}, "must be of type integer, not str"),
+        ({"count": 1.5}, "must be of type integer, not float"),
+        ({"count": True}, "must be of type integer, not bool"),
+        ({"count": None}, "must be of type integer"),
+        ({"count": 1, "other": 2}, "unknown argument 'other'; it takes count, ratio, names"),
+        ({"count": 1, "names": [1]}, "names\\[0\\] must be of type string"),
+    ],
+)
+def test_wrong_arguments(given: object, text: str) -> None:
+    with pytest.raises(ToolError, match=text):
+        check_arguments(tool(sample, "read"), given)
