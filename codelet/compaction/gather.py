@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from codelet.compaction.coverage import Candidates, log2_milli
 from codelet.compaction.identifiers import WORD, Lexicon
 from codelet.compaction.segments import heading
-from codelet.compaction.signals import is_error_line, reports_error
+from codelet.compaction.signals import is_error_line, measures, reports_error
 from codelet.compaction.vocabulary import ERROR_WORDS, RULE_WORDS
 
 SPEAKER_WEIGHT = {"assistant": 60, "user": 40, "result": 4, "other": 4, "output": 4, "segment": 40}
@@ -47,6 +47,7 @@ class Gatherer:
         self.headers: list[int] = []
         self.used: list[int] = []
         self.facts: list[int] = []
+        self._paths: dict[str, int] = {}
         self._seen: dict[str, int] = {}
         self._length = max(1, length)
         self._moved = 0
@@ -70,6 +71,8 @@ class Gatherer:
         if as_line:
             head = len(self.candidates.text)
             self._append(text, self._names(label), number)
+            if "/" in label and label.count(" ") == 1:
+                self._paths[label.split(" ")[1]] = head
         self.sources.append(Source(place, turn, label, head, tells))
         self.headers.append(0 if as_line else len(text) + 1)
         return number
@@ -133,13 +136,19 @@ class Gatherer:
                 used[name] += weight
 
     def mark(self) -> None:
-        """Find the lines that report an error or state a rule: their factor grows, and errors become facts."""
+        """Find the lines that report an error or state a rule: their factor grows.
+
+        Error reports become facts; so do measurements in the assistant's text, and one call for each file named.
+        """
         marks, candidates = self._marks, self.candidates
         for number, word in enumerate(self.lexicon.words):
             if word.endswith(("Error", "Exception")):
                 marks[number] = 1
         factors, texts = candidates.factor, candidates.text
         told = [0] * len(self.sources)
+        self.facts.extend(self._paths.values())
+        prose = {number for number, source in enumerate(self.sources) if not source.label}
+        self.facts.extend(i for i, number in enumerate(candidates.source) if number in prose and measures(texts[i]))
         for index, names in enumerate(candidates.names):
             if marks.keys().isdisjoint(names):
                 continue

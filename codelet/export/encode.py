@@ -34,15 +34,17 @@ class Encoder:
         self._kept: dict[int, tuple[Any, bytes]] = {}
 
     def parts(self, snapshot: Snapshot) -> list[bytes]:
-        """The document in pieces, to be written one after another; one line a field and a message."""
+        """The document in pieces, to be written in order; one line a field and a message. What is None is left out."""
         kept: dict[int, tuple[Any, bytes]] = {}
         parts: list[bytes] = []
         for field, name in FILE_NAMES.items():
             value = getattr(snapshot, field)
+            if value is None:
+                continue
             if isinstance(value, Mapping):
                 value = dict(value)
             parts.append(b'%s"%s":' % (b",\n" if parts else b"{", name.encode()))
-            if field in _BY_LINE and value is not None:
+            if field in _BY_LINE:
                 parts.append(b"[")
                 parts.extend(self._lines(value, kept))
                 parts.append(b"]")

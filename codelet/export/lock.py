@@ -58,6 +58,8 @@ def take(target: Path) -> FileLease:
     from filelock import FileLock, Timeout
 
     path = lock_path(target)
+    if not target.parent.is_dir():  # the library would make it
+        raise ExportError(f"{target}: there is no folder {target.parent}")
     # Taken in one thread and given up in another. It waits a moment, for someone may only be looking at it.
     lock = FileLock(path, timeout=_PATIENCE, mode=0o600, thread_local=False, poll_interval=0.02)
     try:

@@ -81,7 +81,10 @@ class Policy:
         found = judge_path(path, access, self.workspace)
         if found.action == "deny" or found.place is None:
             return Verdict("deny", tier, found.reason)
-        name = relative_name(found.place, self.workspace)
+        return self._judge_place(tool, tier, found, found.place).replace(place=found.place)
+
+    def _judge_place(self, tool: str, tier: Tier, found: PathVerdict, place: Path) -> Verdict:
+        name = relative_name(place, self.workspace)
         if rule := _first(self.deny, tool, name):
             return Verdict("deny", tier, f"the rule {rule.text} denies it", rule=rule.text)
         if self.mode == "read-only" and tier == "write":

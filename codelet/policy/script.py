@@ -43,14 +43,21 @@ def judge_script(command: str, rules: Rules) -> Verdict:
     """The verdict on a command line, before anybody is asked."""
     if not command.strip():
         return Verdict("ask", "execute", "an empty command")
+    if "\0" in command:
+        return Verdict("ask", "execute", "it holds a NUL character")
+    try:
+        return _judged(command, rules)
+    except OSError:
+        return Verdict("ask", "execute", "the files that it names changed while they were looked at")
+
+
+def _judged(command: str, rules: Rules) -> Verdict:
     script = read_script(command)
     why = find_critical(command, script, rules.workspace)
     if why:
         return Verdict("deny", "critical", f"critical: {why}")
     if rule := _rule_for_any(script, rules.deny):
         return Verdict("deny", "execute", f"the rule {rule.text} denies it", rule=rule.text)
-    if "\0" in command:
-        return Verdict("ask", "execute", "it holds a NUL character")
     asking = _rule_for_any(script, rules.ask)
     if asking:
         return Verdict("ask", "execute", f"the rule {asking.text} asks", rule=asking.text)

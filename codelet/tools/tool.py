@@ -39,12 +39,14 @@ class ToolContext:
 
     `seen` maps a resolved path to the fingerprint (size, mtime in ns) it had when the model last read or
     wrote it. `environment` is what child processes get, None for the process's own without secrets.
+    `place` is where the path of one call leads, as the policy judged it: it is not resolved again.
     `wrap_command` makes the words to run of a shell command, where a sandbox wants to be around it.
     """
 
     workspace: Path
     environment: dict[str, str] | None = None
     seen: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    place: Path | None = None
     wrap_command: Callable[[str], Sequence[str]] | None = None
 
 

@@ -185,6 +185,7 @@ class Repl:
         if self.draft.queued and not self.can_resume:
             text = self.draft.queued.pop(0)
             self._echo(text)
+            self.prompt_line.remember(text)
             return text
         if self.draft.leaving and not self.can_resume:
             self.exit_status = EXIT_DONE

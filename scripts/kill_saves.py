@@ -1,0 +1,126 @@
+"""Kills a process with SIGKILL in the middle of its saves, again and again, and looks at what is left.
+
+Use: python -m scripts.kill_saves [--kills N] [--folder DIR]
+
+Each child goes on from the state that it finds and tells each save that was confirmed. After each kill the file must
+be whole, and hold the last confirmed state or the one after it. The exit status is 1 if one does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import struct
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from codelet.export.decode import from_json
+from codelet.export.encode import Encoder
+from codelet.export.file_store import FileStore
+from codelet.export.snapshot import Snapshot
+from codelet.messages import assistant, user
+
+NAME = "work.json"
+_NUMBER = struct.Struct("<q")
+_PADDING = 40_000
+
+
+def numbered(number: int) -> Snapshot:
+    """A state that says which one it is, in several places and sizes."""
+    messages = [user(f"state {number}"), *(assistant(f"{number} " + "." * _PADDING) for _ in range(number % 7))]
+    return Snapshot(float(number), number, tuple(messages), session_id="kill", facts=(str(number),))
+
+
+def check(folder: Path) -> int:
+    """The number of the state that is stored, 0 for none. Raises if it is not whole."""
+    stored = FileStore(folder).load(NAME)
+    if stored is None:
+        return 0
+    snapshot = from_json(stored.data)
+    if snapshot != numbered(snapshot.token_count):
+        raise ValueError(f"state {snapshot.token_count} is a mixture")
+    return snapshot.token_count
+
+
+def save_for_ever(folder: Path, report: int) -> None:
+    """The child: goes on from what is stored, tells each confirmed save."""
+    store = FileStore(folder)
+    lease = store.lock(NAME)
+    encoder = Encoder(None)
+    revision = store.revision(NAME)
+    number = check(folder)
+    os.write(report, _NUMBER.pack(0))
+    while True:
+        number += 1
+        revision = store.save(NAME, encoder.parts(numbered(number)), lease=lease, expected=revision)
+        os.write(report, _NUMBER.pack(number))
+
+
+def kill_once(folder: Path, chance: random.Random) -> str:
+    """Start a child, kill it at a random moment of its saves; where it was caught."""
+    before = check(folder)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        try:
+            save_for_ever(folder, writing)
+        finally:
+            os._exit(1)
+    os.close(writing)
+    os.read(reading, _NUMBER.size)
+    time.sleep(chance.uniform(0, 0.012))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    told = b""
+    while piece := os.read(reading, 65536):
+        told += piece
+    os.close(reading)
+    confirmed = max([before, *(number for (number,) in _NUMBER.iter_unpack(told))])
+    found = check(folder)
+    if found not in (confirmed, confirmed + 1):
+        raise ValueError(f"state {found} after {confirmed} was confirmed")
+    left = [name for name in os.listdir(folder) if name.endswith(".tmp")]
+    if len(left) > 1:
+        raise ValueError(f"temporary files pile up: {left}")
+    return "while writing" if left else "after the rename" if found > confirmed else "between saves"
+
+
+def kill_many(kills: int, folder: Path, seed: int = 0) -> Counter[str]:
+    """So many kills; how often a save was caught where. Raises ValueError at the first file that is not whole."""
+    chance = random.Random(seed)
+    caught = Counter(kill_once(folder, chance) for _ in range(kills))
+    store = FileStore(folder)
+    store.lock(NAME).release()
+    if os.listdir(folder) != [NAME]:
+        raise ValueError(f"the next session left {os.listdir(folder)}")
+    return caught
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=2_000)
+    parser.add_argument("--folder", type=Path, help="where to save (a new temporary folder)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        start = time.monotonic()
+        try:
+            caught = kill_many(options.kills, Path(folder))
+        except ValueError as error:
+            print(f"not whole: {error}", file=sys.stderr)
+            return 1
+        print(
+            f"{options.kills} kills in {time.monotonic() - start:.0f} s: always a whole state of {check(Path(folder))}"
+        )
+        for where, count in caught.most_common():
+            print(f"  {count:>6}  {where}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,349 @@
+"""The document: what is written can be read, what is read is whole, and everything else is one line."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+
+from codelet.errors import EXIT_USAGE
+from codelet.export.decode import from_json
+from codelet.export.encode import Encoder, to_json
+from codelet.export.errors import ExportError
+from codelet.export.snapshot import FILE_NAMES, Snapshot
+from codelet.export.validate import schema
+from codelet.messages import Message, assistant, system, tool_call, tool_result, unpaired, user
+from tests.export import material
+
+WHOLE = json.loads(to_json(material.whole(), mask=None))
+
+
+def refused(data: bytes | dict[str, Any]) -> str:
+    """The one line with which something is refused."""
+    raw = data if isinstance(data, bytes) else json.dumps(data).encode()
+    with pytest.raises(ExportError) as caught:
+        from_json(raw, "work.json")
+    line = str(caught.value)
+    assert line.startswith("work.json: ")
+    assert "\n" not in line
+    assert len(line) < 400
+    assert caught.value.exit_status == EXIT_USAGE
+    return line
+
+
+def with_(place: str, value: Any) -> dict[str, Any]:
+    """The whole document with one place changed; `place` is a path such as messages.2.role."""
+    document = json.loads(json.dumps(WHOLE))
+    *path, last = [int(part) if part.isdigit() else part for part in place.split(".")]
+    target = document
+    for part in path:
+        target = target[part]
+    target[last] = value
+    return document
+
+
+def test_every_part_comes_back_as_it_went() -> None:
+    snapshot = material.whole()
+    assert set(WHOLE) == set(FILE_NAMES.values())
+    again = from_json(to_json(snapshot, mask=None))
+    for name in Snapshot.fields:
+        assert getattr(again, name) == getattr(snapshot, name), name
+
+
+@given(material.snapshots())
+@settings(max_examples=60, deadline=None)
+def test_export_then_import_then_export_is_the_same_document(snapshot: Snapshot) -> None:
+    data = to_json(snapshot, mask=None)
+    again = from_json(data)
+    assert again == snapshot
+    assert to_json(again, mask=None) == data
+
+
+@given(material.snapshots())
+@settings(max_examples=40, deadline=None)
+def test_what_is_written_follows_the_published_schema(snapshot: Snapshot) -> None:
+    document = json.loads(to_json(snapshot, mask=None))
+    jsonschema.Draft202012Validator(schema()).validate(document)
+
+
+def test_the_schema_is_a_valid_schema_and_covers_every_field() -> None:
+    jsonschema.Draft202012Validator.check_schema(schema())
+    assert set(schema()["properties"]) == set(FILE_NAMES.values())
+
+
+def test_a_bare_snapshot_of_the_four_required_fields_is_read() -> None:
+    document = {"version": "1.0", "timestamp": 1, "tokenCount": 3, "messages": [{"role": "user", "content": "hi"}]}
+    assert from_json(json.dumps(document).encode()).messages == (user("hi"),)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        ("version", "1.1", "newer than this codelet reads"),
+        ("version", "2.0", "update codelet"),
+        ("version", "0.9", "unknown version"),
+        ("version", 1, "no version"),
+        ("timestamp", -1, "timestamp must be a number from 0"),
+        ("timestamp", "now", "timestamp must be a number"),
+        ("timestamp", True, "timestamp must be a number"),
+        ("tokenCount", 1.5, "tokenCount must be a whole number"),
+        ("messages", {}, "messages must be a list"),
+        ("messages.1.role", "developer", "messages[1] must have a role that is one of system, user, assistant, tool"),
+        ("messages.1.role", ["user"], "messages[1] must have a role"),
+        ("messages.1.content", None, "messages[1].content must be a text"),
+        ("messages.1.content", [{"type": "text"}], "messages[1].content must be a text"),
+        ("messages.1.cache_control", {}, "messages[1].cache_control is not a known field"),
+        ("messages.1.tool_calls", [], "messages[1].tool_calls is not a known field"),
+        ("messages.2.tool_calls.0.type", "custom", 'messages[2].tool_calls[0].type must be "function"'),
+        ("messages.2.tool_calls.0.function.arguments", {}, "function.arguments must be a text"),
+        ("messages.2.thinking_blocks", [1], "thinking_blocks[0] must be an object"),
+        ("messages.3", {"role": "tool", "content": "x"}, "messages[3] lacks 'tool_call_id'"),
+        ("facts", [1], "facts[0] must be a text"),
+        ("active_tasks.0.progress", 1.5, "active_tasks[0].progress must be a number from 0 to 1"),
+        ("plan.steps.0.status", "Maybe", "plan.steps[0].status must be one of"),
+        ("tool_stats.by_tool.bash", -1, "tool_stats.by_tool.bash must be a whole number"),
+        ("session_id", "x" * 513, "session_id must have at most 512 characters"),
+        ("oauth_tokens", {}, "oauth_tokens is not a known field"),
+        ("system_state.big", 10**30, "out of range"),
+        ("commands", ["rm"], "commands is not a known field"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_its_place(place: str, value: Any, says: str) -> None:
+    assert says in refused(with_(place, value))
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b"", "is not JSON"),
+        (b"{", "is not JSON"),
+        (b"null", "must be an object"),
+        (b"[1]", "must be an object"),
+        (b"\xff\xfe{}", "is not UTF-8"),
+        (b'{"version": NaN}', "NaN"),
+        (b'{"version": -Infinity}', "-Infinity"),
+        (b'{"version": "1.0", "timestamp": 1e999}', "out of range"),
+        (b'{"version": ' + b"9" * 5000 + b"}", "too long"),
+        (b'{"version": "1.0", "version": "1.0"}', "'version' twice"),
+        (b'{"version": "1.0", "x": "\\ud800"}', "surrogate"),
+        (b'{"version": "1.0", "\\uDfff": 1}', "surrogate"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"a":' * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_is_not_an_export_at_all_is_refused(raw: bytes, says: str) -> None:
+    assert says in refused(raw)
+
+
+def test_free_parts_are_bounded_in_depth() -> None:
+    deep: Any = 1
+    for _ in range(40):
+        deep = [deep]
+    assert "nested deeper than 32" in refused(with_("system_state.deep", deep))
+
+
+def test_control_characters_of_a_bad_file_do_not_reach_the_line() -> None:
+    from codelet.text import one_line
+
+    line = refused(with_("\x1b]0;title\x07", 1))
+    assert "\x1b" not in one_line(line, 2000)
+
+
+def mutated(chance: random.Random, data: bytes) -> bytes:
+    """One fuzzed document: bytes changed, parts moved, values of other kinds in place."""
+    if chance.random() < 0.4:
+        raw = bytearray(data)
+        for _ in range(chance.randint(1, 6)):
+            at = chance.randrange(len(raw))
+            match chance.randrange(4):
+                case 0:
+                    raw[at] = chance.randrange(256)
+                case 1:
+                    del raw[at : at + chance.randint(1, 40)]
+                case 2:
+                    raw[at:at] = chance.choice([b"\\ud800", b"NaN", b'"a":1,', b"{", b"]", b"1e999", b"\x00"])
+                case _:
+                    end = at + chance.randint(1, 60)
+                    raw[at:at] = raw[at:end]
+        return bytes(raw)
+    document = json.loads(data)
+    for _ in range(chance.randint(1, 3)):
+        _break_somewhere(chance, document)
+    return json.dumps(document).encode()
+
+
+def _break_somewhere(chance: random.Random, document: Any) -> None:
+    target = document
+    while True:
+        keys = list(target) if isinstance(target, dict) else list(range(len(target)))
+        if not keys:
+            return
+        key = chance.choice(keys)
+        if isinstance(target[key], dict | list) and target[key] and chance.random() < 0.7:
+            target = target[key]
+            continue
+        strange = [None, True, -1, 10**400, 0.5, "", "x" * 600, [], {}, [[]], {"a": {}}, "tool", "\ud800", "1.0"]
+        match chance.randrange(3):
+            case 0:
+                del target[key]
+            case 1:
+                target[key] = chance.choice(strange)
+            case _ if isinstance(target, list):
+                target.insert(chance.randrange(len(target) + 1), chance.choice([target[key], *strange]))
+            case _:
+                target[chance.choice(["role", "content", "tool_calls", "id", "kind"])] = chance.choice(strange)
+        return
+
+
+def fuzz(count: int, seed: int) -> tuple[int, int]:
+    """Read `count` fuzzed documents; how many were taken and refused. Anything but ExportError comes out."""
+    chance = random.Random(seed)
+    data = to_json(material.whole(), mask=None)
+    judge = jsonschema.Draft202012Validator(schema())
+    taken = 0
+    for number in range(count):
+        raw = mutated(chance, data)
+        try:
+            snapshot = from_json(raw)
+        except ExportError as error:
+            assert "\n" not in str(error)
+            continue
+        taken += 1
+        assert unpaired(snapshot.messages) == []
+        written = to_json(snapshot, mask=None)
+        assert from_json(written) == snapshot
+        if number % 10 == 0 and "version" in json.loads(raw):
+            assert judge.is_valid(json.loads(raw)), "the published schema refuses what is taken"
+    return taken, count - taken
+
+
+def test_fuzzed_documents_raise_nothing_but_the_one_error() -> None:
+    taken, gone = fuzz(1_500, 7)
+    assert taken > 50
+    assert gone > 500
+
+
+def test_p2_a_corrupted_compressed_state_does_not_crash_the_load() -> None:
+    """Prediction P2: malformed stored state (null parts, missing lists, wrong items) must not panic on load."""
+    for name in FILE_NAMES.values():
+        for value in (None, 0, "x", [None], [{}], [[]], {}, {"Segments": None}):
+            try:
+                snapshot = from_json(json.dumps(with_(name, value)).encode())
+            except ExportError:
+                continue
+            to_json(snapshot, mask=None)
+    for segment in (None, {}, {"first": None}, {"first": 0, "last": 0, "text": None}, "text", 7):
+        assert "segments[0]" in refused(with_("segments", [segment]))
+    for fact in (None, {"predicate": "p", "args": None}, [], 1):
+        assert "facts[0]" in refused(with_("facts", [fact]))
+
+
+BROKEN: list[list[Message]] = [
+    [user("a"), tool_result("x", "orphan")],
+    [assistant(None, [tool_call("1", "read", "{}")])],
+    [assistant(None, [tool_call("1", "read", "{}")]), user("between"), tool_result("1", "late")],
+    [assistant(None, [tool_call("1", "a", ""), tool_call("2", "b", "")]), tool_result("2", "two"),
+     tool_result("1", "one")],
+    [assistant(None, [tool_call("1", "a", ""), tool_call("1", "b", "")]), tool_result("1", "one")],
+    [assistant(None, [tool_call("1", "a", "")]), tool_result("1", "first"), tool_result("1", "last")],
+    [tool_result("1", "x"), system("s"), assistant("t"), tool_result("1", "y")],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("messages", BROKEN)
+def test_broken_pairs_are_mended(messages: list[Message]) -> None:
+    mended = from_json(to_json(Snapshot(1.0, 1, tuple(messages)), mask=None)).messages
+    assert unpaired(mended) == []
+    for message in mended:
+        ids = [call["id"] for call in message.get("tool_calls", ())]
+        assert len(ids) == len(set(ids))
+    kept = [m for m in messages if m["role"] in ("user", "system")]
+    assert [m for m in mended if m["role"] in ("user", "system")] == kept
+
+
+def test_late_and_repeated_results_are_kept_with_their_call() -> None:
+    late = from_json(to_json(Snapshot(1.0, 1, tuple(BROKEN[2])), mask=None)).messages
+    assert [m["content"] for m in late] == [None, "late", "between"]
+    twice = from_json(to_json(Snapshot(1.0, 1, tuple(BROKEN[5])), mask=None)).messages
+    assert [m["content"] for m in twice] == [None, "last"]
+
+
+def test_the_context_of_an_older_persistent_agent_is_migrated() -> None:
+    old = {
+        "session_id": "agent_1",
+        "system_state": {"mode": "x"},
+        "facts": ["User prefers verbose output"],
+        "recent_history": [
+            {"timestamp": 10, "role": "user", "content": "Create test.txt", "token_count": 4},
+            {"timestamp": 11, "role": "tool", "content": "created", "token_count": None},
+            {"timestamp": 12, "role": "assistant", "content": "Done."},
+        ],
+        "long_term_summary": "Earlier: nothing.",
+        "active_tasks": [],
+        "tool_stats": {"total_calls": 1, "by_tool": {"file.create": 1}, "failures": 0},
+        "last_known_environment": {"workspace": "/w", "processes": [], "memory_used_mb": 1, "memory_total_mb": 2,
+                                   "disk_usage_percent": 45.0, "battery_percent": 78, "uptime_seconds": 9},
+        "token_usage": {"total_input": 40, "prompt": 3},
+        "oauth_tokens": {"access_token": "secret"},
+    }  # fmt: skip
+    snapshot = from_json(json.dumps(old).encode())
+    assert [m["role"] for m in snapshot.messages] == ["user", "user", "assistant"]
+    assert (snapshot.timestamp, snapshot.token_count, snapshot.summary) == (12, 4, "Earlier: nothing.")
+    assert snapshot.token_usage["total_input"] == 40
+    assert b"secret" not in to_json(snapshot, mask=None)
+    assert "recent_history must be a list" in refused({"session_id": "a", "recent_history": 3})
+    assert "must have a role" in refused({"session_id": "a", "recent_history": [{"role": "root", "content": ""}]})
+
+
+def hide(text: str) -> str:
+    """A masker that is easy to follow."""
+    return re.sub(r"hunter2|sk-\w+\"?", "[masked]", text)
+
+
+def test_secrets_are_masked_everywhere_and_structure_stays() -> None:
+    call = tool_call("sk-id", "bash", '{"command": "echo sk-abc", "n": 1}')
+    thinking: Message = {"role": "assistant", "content": "hunter2", "tool_calls": [call]}
+    thinking["thinking_blocks"] = [{"type": "thinking", "thinking": "use hunter2", "signature": "sk-sig"}]
+    snapshot = Snapshot(
+        1.0, 1, (user("my key is hunter2"), thinking, tool_result("sk-id", "hunter2")),
+        facts=("hunter2",), summary="hunter2", system_state={"a": ["hunter2"]},
+    )  # fmt: skip
+    data = to_json(snapshot, mask=hide)
+    assert b"hunter2" not in data
+    assert b"sk-abc" not in data
+    again = from_json(data)
+    assert unpaired(again.messages) == []
+    assert again.messages[1]["tool_calls"][0]["id"] == "sk-id"
+    arguments = json.loads(again.messages[1]["tool_calls"][0]["function"]["arguments"])
+    assert arguments == {"command": "echo [masked]", "n": 1}
+    assert "thinking_blocks" not in again.messages[1]
+    assert to_json(again, mask=hide) == data
+    assert b"hunter2" in to_json(snapshot, mask=None)
+
+
+def test_each_message_is_masked_once_however_often_it_is_saved() -> None:
+    seen: list[str] = []
+
+    def watch(text: str) -> str:
+        seen.append(text)
+        return text
+
+    encoder = Encoder(watch)
+    messages = [user("first prompt")]
+    one = encoder.parts(Snapshot(1.0, 1, tuple(messages)))
+    messages.append(assistant("first answer"))
+    two = encoder.parts(Snapshot(1.0, 1, tuple(messages)))
+    encoder.parts(Snapshot(1.0, 1, tuple(messages[1:])))
+    assert seen.count("first prompt") == 1
+    assert seen.count("first answer") == 1
+    assert next(p for p in one if b"first prompt" in p) is next(p for p in two if b"first prompt" in p)
+
+
+def test_a_lone_surrogate_in_the_session_does_not_stop_the_save() -> None:
+    again = from_json(to_json(Snapshot(1.0, 1, (user("a\ud800b"),)), mask=None))
+    assert again.messages[0]["content"] == "a\ufffdb"

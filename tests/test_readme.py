@@ -1,0 +1,86 @@
+"""README.md is a promise: its examples run, its flags exist, its figures come from scripts that exist."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import repo
+from tests.support.program import environment
+from tests.support.script import Reply
+from tests.support.server import ModelServer
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
+EXAMPLES = [
+    line for block in BLOCKS for line in block.splitlines() if line.startswith(("codelet ", "git diff | codelet "))
+]
+
+
+def test_there_are_examples():
+    assert len(EXAMPLES) >= 6
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_an_example_runs(line: str, tmp_path: Path):
+    folder = repo.plain(tmp_path / "project", {"README.md": "a tpyo\n", "app.py": "print('hello')\n"})
+    (folder / "app.py").write_text("print('hello!')\n")
+    home = tmp_path / "home"
+    home.mkdir()
+    with ModelServer(lambda request: Reply("Here you are.")) as server:
+        line = re.sub(r"http://127\.0\.0\.1:\d+/v1", server.openai, line)
+        line = re.sub(r"\bcodelet\b(?= )", f"{sys.executable} -m codelet", line, count=1)
+        chosen = {"CODELET_API_BASE": server.openai, "CODELET_MODEL": "openai/scripted"}
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", line],
+            cwd=folder,
+            env=environment(home, {"OPENAI_API_KEY": "test-key", **chosen}),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 0, done.stderr
+    if " -p " in line:
+        assert "Here you are." in done.stdout
+        assert len(server.requests) == 1
+
+
+def _help(*command: str) -> str:
+    shown = subprocess.run(
+        [sys.executable, "-m", "codelet", *command, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    return shown.stdout
+
+
+def test_every_flag_named_exists():
+    outside = re.sub(r"<!-- test-command -->.*?<!-- /test-command -->", "", README, flags=re.DOTALL)
+    outside = re.sub(r"`/[^`]*`", "", outside)  # commands of the REPL
+    outside = "\n".join(line for line in outside.splitlines() if "pip install" not in line)
+    named = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", outside))
+    commands = re.findall(r"^    ([a-z]+) ", _help(), flags=re.MULTILINE)
+    known = _help() + "".join(_help(command) for command in commands)
+    assert len(named) > 10
+    assert sorted(flag for flag in named if flag not in known) == []
+
+
+def test_every_script_named_exists():
+    for module in re.findall(r"python -m (scripts[\w.]+)", README):
+        assert (ROOT / (module.replace(".", "/") + ".py")).is_file(), module
+    for name in re.findall(r"\b(scripts/\w+|\.ci/run)\b", README):
+        assert (ROOT / name).exists(), name
+
+
+def test_the_gate_runs_the_command_of_the_readme():
+    command = re.search(r"<!-- test-command -->\n```sh\n(.*?)\n```\n<!-- /test-command -->", README, flags=re.DOTALL)
+    assert command is not None
+    assert "scripts/test" in command[1]
+    assert "test-command" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
