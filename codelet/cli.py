@@ -6,13 +6,14 @@ import errno
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING, NoReturn
 
 from codelet import __version__
 
+TYPE_CHECKING = False  # type checkers take it for True; importing typing for it would be half of what --version costs
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
+    from typing import NoReturn
 
     from codelet.settings import Settings
 

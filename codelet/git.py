@@ -135,14 +135,14 @@ def _has_plain_configuration(folder: Path) -> bool:
     """Whether the repository's configuration cannot hold a filter: saves one git call on nearly every start."""
     for place in (folder, *folder.parents):
         directory = place / ".git"
-        if directory.is_dir():
+        if os.path.isdir(directory):
             try:
                 text = (directory / "config").read_bytes().lower()
             except OSError:
                 return False
-            elsewhere = (directory / "config.worktree").exists() or (directory / "commondir").exists()
+            elsewhere = any(os.path.lexists(directory / name) for name in ("config.worktree", "commondir"))
             return not elsewhere and b"filter" not in text and b"include" not in text
-        if directory.exists():
+        if os.path.lexists(directory):
             return False
     return True
 
