@@ -6,12 +6,13 @@ import errno
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING, NoReturn
 
 from codelet import __version__
 
+TYPE_CHECKING = False  # type checkers take it for True; importing typing for it would be half of what --version costs
 if TYPE_CHECKING:
     import argparse
+    from typing import NoReturn
 
     from codelet.settings import Settings
 

@@ -17,10 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
 EXAMPLES = [
-    line
-    for block in BLOCKS
-    for line in block.splitlines()
-    if line.startswith(("codelet ", "git diff | codelet "))
+    line for block in BLOCKS for line in block.splitlines() if line.startswith(("codelet ", "git diff | codelet "))
 ]
 
 

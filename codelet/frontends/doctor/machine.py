@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
 
 import codelet
 from codelet.frontends.doctor.finding import Finding
-from codelet.git import run_git
+from codelet.git import open_repository, run_git
 from codelet.process import StartError, capture, find_program
 
 _PROBE_SECONDS = 3.0
@@ -43,9 +44,7 @@ async def git(folder: Path) -> Finding:
 
 
 async def _state(folder: Path) -> str:
-    head = await run_git(folder, "symbolic-ref", "--short", "--quiet", "HEAD", timeout=_PROBE_SECONDS)
-    name = head.stdout.decode("utf-8", "replace").strip() if head is not None else ""
-    branch = f"branch {name}" if name else "no branch"
+    branch = await asyncio.to_thread(_head, folder)
     changed = await run_git(folder, "status", "--porcelain", "-z", timeout=_PROBE_SECONDS, limit=_CHANGES_LIMIT)
     if changed is None or changed.exit_code != 0 or changed.timed_out:
         return f"{branch}, changes unknown"
@@ -53,6 +52,20 @@ async def _state(folder: Path) -> str:
     if entries == 0:
         return f"{branch}, clean"
     return f"{branch}, {'' if changed.complete else 'over '}{entries} changed"
+
+
+def _head(folder: Path) -> str:
+    """Where HEAD points, in words."""
+    import git
+
+    try:
+        with open_repository(folder) as repository:
+            if repository.head.is_detached:
+                return f"detached at {repository.head.object.hexsha[:9]}"
+            unborn = "" if repository.head.is_valid() else " (no commit yet)"
+            return f"branch {repository.active_branch.name}{unborn}"
+    except (git.GitError, ValueError, OSError):
+        return "no branch"
 
 
 async def ripgrep(folder: Path) -> Finding:
