@@ -65,7 +65,7 @@ def prepare_command(command: str, workspace: Path) -> str:
     if "\0" in command:
         return command
     script = read_script(command)
-    if any(isinstance(part, Obstacle) and "pars" in part.reason for part in script.parts):
+    if script.unread or any(isinstance(part, Obstacle) and "pars" in part.reason for part in script.parts):
         return command
     folders = Folders(workspace)
     edits: list[tuple[int, str]] = []
