@@ -29,6 +29,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     parser = _Parser(
         prog="codelet",
+        usage="codelet [options] [-p PROMPT]\n       codelet COMMAND [options]",
         description="Pair with a model on the code in this folder. Nothing is kept on disk.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
