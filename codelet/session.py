@@ -154,7 +154,7 @@ class Session:
         self.compactor.new_turn()
         if self.compactor.narrator is not None:
             self.compactor.narrator.new_turn()
-        async with aclosing(masked(self._turn(), self._toolbox.masker)) as turn_events:
+        async with aclosing(self._turn()) as turn_events:
             async for event in turn_events:
                 yield event
 
@@ -167,7 +167,7 @@ class Session:
         if self._partial is not None and place >= 0 and self.messages[place] is self._partial:
             del self.messages[place]
             self.gauge.forget()
-        async with aclosing(masked(self._turn(), self._toolbox.masker)) as turn_events:
+        async with aclosing(self._turn()) as turn_events:
             async for event in turn_events:
                 yield event
 
@@ -218,7 +218,8 @@ class Session:
         )
         try:
             yield events.TurnStart(self.turns, self.provider.model)
-            async with aclosing(limited_in_time(run_turn(turn), self.limits.timeout)) as turn_events:
+            running = limited_in_time(run_turn(turn), self.limits.timeout)
+            async with aclosing(masked(running, self._toolbox.masker)) as turn_events:
                 async for event in turn_events:
                     yield event
         finally:
@@ -290,12 +291,7 @@ class Session:
 
     def _exceeded(self) -> str | None:
         """The limit that the session has passed, in words, or None."""
-        limits = self.limits
-        if limits.max_tokens is not None and self.usage.output >= limits.max_tokens:
-            return f"the limit of {limits.max_tokens} output tokens is reached (--max-tokens)"
-        if limits.max_cost is not None and self.cost is not None and self.cost >= limits.max_cost:
-            return f"the limit of {limits.max_cost:g} dollars is reached (--max-cost)"
-        return None
+        return self.limits.passed(self.usage, self.cost)
 
     def _max_output(self) -> int | None:
         """The output limit for a request, where one must or should be named: the model's, less what is used up."""
