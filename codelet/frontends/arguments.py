@@ -31,6 +31,7 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     """The parser of the whole command line; `arguments` tell which command's own parsers are worth making."""
     parser = _Parser(
         prog="codelet",
+        usage="codelet [options] [-p PROMPT]\n       codelet COMMAND [options]",
         description="Pair with a model on the code in this folder. Nothing is kept on disk unless you ask.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -83,7 +84,7 @@ def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _add_sessions(sessions: argparse.ArgumentParser) -> None:
     actions = sessions.add_subparsers(dest="sessions_command", metavar="list|show|delete|prune|search", required=True)
 
-    def add(name: str, about: str) -> _Parser:
+    def add(name: str, about: str) -> argparse.ArgumentParser:
         action = actions.add_parser(name, help=about)
         action.add_argument("place", metavar="PLACE", help="a folder, or redis://HOST[:PORT][/DATABASE]")
         return action
@@ -91,7 +92,7 @@ def _add_sessions(sessions: argparse.ArgumentParser) -> None:
     listing = add("list", "all of them, the newest first")
     show, delete = add("show", "what one holds"), add("delete", "remove one or more")
     prune, search = add("prune", "remove old ones"), add("search", "find words in messages, facts and summaries")
-    show.add_argument("name", metavar="NAME")
+    show.add_argument("name", metavar="NAME", nargs="?")
     delete.add_argument("names", metavar="NAME", nargs="+")
     prune.add_argument("--older-than", metavar="TIME", required=True, help="such as 12h or 30d")
     prune.add_argument("--keep", metavar="N", type=int, default=0, help="leave the newest N in any case")

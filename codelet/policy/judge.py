@@ -23,8 +23,6 @@ _PATH_TOOLS: dict[str, tuple[Access, Tier]] = {
 }
 
 
-_OWN_MEMORY_TOOLS = frozenset({"recall"})
-
 _IN_MEMORY = frozenset(("recall", "plan", "remember"))
 """Tools that touch nothing but the session's own memory."""
 
@@ -70,8 +68,6 @@ class Policy:
         """The verdict on one tool call, before anybody is asked."""
         if tool_name in _PATH_TOOLS:
             verdict = self._judge_path(tool_name, str(arguments.get("path") or "."))
-        elif tool_name in _OWN_MEMORY_TOOLS:
-            verdict = Verdict("allow", "read", f"{tool_name} reads this conversation alone")
         elif tool_name == "bash":
             verdict = self._judge_command(str(arguments.get("command") or ""))
         else:
