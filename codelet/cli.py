@@ -2,42 +2,80 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING, NoReturn
 
 from codelet import __version__
 
+TYPE_CHECKING = False  # type checkers take it for True; importing typing for it would be half of what --version costs
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
+    from typing import NoReturn
 
     from codelet.settings import Settings
 
+_EXIT_INCOMPLETE = 5
 _EXIT_BUG = 70
 _EXIT_INTERRUPT = 130
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def main() -> NoReturn:
     """Run codelet with the process's arguments and exit."""
     arguments = sys.argv[1:]
-    if arguments in (["--version"], ["-V"]):  # nothing else is imported for it
-        print(f"codelet {__version__}")
-        sys.exit(0)
+    _prepare_streams()
     gc.disable()  # nothing made while starting is garbage; the front end turns it on again
-    debug = "--debug" in arguments
-    try:
-        status = _run(arguments)
-    except KeyboardInterrupt:
-        status = _EXIT_INTERRUPT
-    except BrokenPipeError:
-        status = 0  # the reader has what it wanted (`codelet … | head -1`)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    except Exception as error:
-        status = _report(error, debug=debug)
-        if status == _EXIT_BUG and debug:
-            raise
-    _leave(status)
+    outcome = _Outcome(debug="--debug" in arguments)
+    with outcome:
+        if arguments in (["--version"], ["-V"]):  # nothing else is imported for it
+            print(f"codelet {__version__}")
+            outcome.status = 0
+        else:
+            outcome.status = _run(arguments)
+    _leave(outcome.status)
+
+
+class _Outcome:
+    """How the run ended, however it ended: `status` is the exit status. No exception gets past it."""
+
+    def __init__(self, *, debug: bool) -> None:
+        self.status = _EXIT_BUG
+        self._debug = debug
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        match error:
+            case None:
+                pass
+            case KeyboardInterrupt():
+                self.status = _EXIT_INTERRUPT
+            case SystemExit():  # argparse: --help, or a wrong argument
+                self.status = error.code if isinstance(error.code, int) else 0
+            case BrokenPipeError():
+                self.status = 0  # the reader has what it wanted (`codelet … | head -1`)
+            case OSError() if error.errno in _FULL:
+                self.status = _unwritten(error)
+            case _:
+                self.status = _report(error, debug=self._debug)
+        return True
+
+
+def _prepare_streams() -> None:
+    """Put /dev/null where a standard stream is closed, lest a socket be opened in its place.
+
+    A closed stdout stays None, for whoever needs it to complain of. What a stream's encoding cannot hold is replaced.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: that stream's
+        elif name == "stdout":
+            stream.reconfigure(errors="replace")
 
 
 def _run(arguments: list[str]) -> int:
@@ -53,13 +91,17 @@ def _run(arguments: list[str]) -> int:
         from codelet.frontends.policy_check import run_check
 
         return run_check(options)
+    if options.command == "audit":
+        from codelet.frontends.audit_verify import run_verify
+
+        return run_verify(options)
     if options.command == "demo":
         return _demo(keep=options.keep)
     settings = _settings(options)
     if options.command == "doctor":
         return _doctor(settings, as_json=options.json)
     if _interactive(options):
-        return _repl(settings)
+        return _repl(settings, lambda: _settings(options, trust=True))
     from codelet.frontends.one_shot import run_one_shot
 
     return run_one_shot(
@@ -74,12 +116,12 @@ def _interactive(options: argparse.Namespace) -> bool:
     return options.prompt is None and sys.stdin is not None and sys.stdin.isatty()
 
 
-def _settings(options: argparse.Namespace) -> Settings:
+def _settings(options: argparse.Namespace, *, trust: bool = False) -> Settings:
     from codelet.frontends.workspace import current_folder
     from codelet.settings import PARSERS, load_settings
 
     flags = {key: getattr(options, key, None) for key in PARSERS}
-    return load_settings(flags, workspace=current_folder(), trust=options.trust)
+    return load_settings(flags, workspace=current_folder(), trust=trust or options.trust)
 
 
 def _demo(*, keep: bool) -> int:
@@ -98,17 +140,19 @@ def _doctor(settings: Settings, *, as_json: bool) -> int:
     return asyncio.run(run_doctor(settings, json=as_json))
 
 
-def _repl(settings: Settings) -> int:
+def _repl(settings: Settings, trusting: Callable[[], Settings]) -> int:
     import asyncio
 
     from codelet.frontends.repl import run_repl
+    from codelet.frontends.trust import trusted
 
-    return asyncio.run(run_repl(settings))
+    return asyncio.run(run_repl(trusted(settings, trusting)))
 
 
-def _report(error: Exception, *, debug: bool) -> int:
+def _report(error: BaseException, *, debug: bool) -> int:
     """One line on stderr for what went wrong; the exit status that it leads to."""
     from codelet.errors import CodeletError
+    from codelet.frontends.stderr import say
     from codelet.text import one_line
 
     if isinstance(error, CodeletError):
@@ -116,17 +160,28 @@ def _report(error: Exception, *, debug: bool) -> int:
     else:
         hint = "" if debug else "; run it again with --debug"
         line, status = f"a bug in codelet: {type(error).__name__}: {error}{hint}", _EXIT_BUG
-    if sys.stderr is not None:
-        sys.stderr.write(f"codelet: {one_line(line, 2_000)}\n")
+        if debug:
+            import traceback
+
+            say("".join(traceback.format_exception(error)).rstrip())
+    say(f"codelet: {one_line(line, 2_000)}")
     return status
 
 
 def _leave(status: int) -> NoReturn:
     """Exit without waiting for the interpreter to take itself apart; everything is flushed by now."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream is not None:
-                stream.flush()
-        except (OSError, ValueError):
-            status = status or _EXIT_BUG
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os._exit(status)  # the reader has what it wanted
+    except OSError as error:
+        status = status or _unwritten(error)
     os._exit(status)
+
+
+def _unwritten(error: OSError) -> int:
+    from codelet.frontends.stderr import say
+
+    say(f"codelet: the output could not be written: {error.strerror or error}")
+    return _EXIT_INCOMPLETE

@@ -25,6 +25,8 @@ _OPTIONS = {
     "log.showSignature": "false",
     "protocol.ext.allow": "never",
 }
+_FOR_COMMANDS = {name: _OPTIONS[name] for name in ("core.fsmonitor", "safe.bareRepository", "protocol.ext.allow")}
+_BY_VARIABLES = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_CONFIG_COUNT")
 # A repository can make git fetch what is missing, and name the program for it: nothing here needs a transport.
 _NO_FETCHING = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
 _NONE_FOUND = 1
@@ -97,6 +99,22 @@ def hardened_options(command: str) -> tuple[str, ...]:
     return _COMMAND_OPTIONS.get(command, ())
 
 
+def hardened_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a command that may itself run git: the ways in which even a `git status` that nobody
+    wrote, in a makefile or a prompt, runs a repository's code are closed. Hooks and filters stay as they are: a
+    commit that the user approved runs them.
+
+    Settings that came by variables stay where name and value are both there.
+    """
+    settings = {}
+    for name, key in environment.items():
+        number = name.removeprefix("GIT_CONFIG_KEY_")
+        if number != name and f"GIT_CONFIG_VALUE_{number}" in environment:
+            settings[key] = environment[f"GIT_CONFIG_VALUE_{number}"]
+    kept = {name: value for name, value in environment.items() if not name.startswith(_BY_VARIABLES)}
+    return kept | _settings_environment(settings | _FOR_COMMANDS, {})
+
+
 async def _environment(folder: Path) -> dict[str, str]:
     """The child's environment, with the filters of the repository's own configuration blanked."""
     # The user's settings that come by variables look like secrets (GIT_CONFIG_KEY_0), and git itself may have them.
@@ -117,14 +135,14 @@ def _has_plain_configuration(folder: Path) -> bool:
     """Whether the repository's configuration cannot hold a filter: saves one git call on nearly every start."""
     for place in (folder, *folder.parents):
         directory = place / ".git"
-        if directory.is_dir():
+        if os.path.isdir(directory):
             try:
                 text = (directory / "config").read_bytes().lower()
             except OSError:
                 return False
-            elsewhere = (directory / "config.worktree").exists() or (directory / "commondir").exists()
+            elsewhere = any(os.path.lexists(directory / name) for name in ("config.worktree", "commondir"))
             return not elsewhere and b"filter" not in text and b"include" not in text
-        if directory.exists():
+        if os.path.lexists(directory):
             return False
     return True
 

@@ -11,7 +11,8 @@ from contextlib import aclosing
 from pathlib import Path
 
 from codelet import events, prompt
-from codelet.calls import Toolbox
+from codelet.approvals import Approvals
+from codelet.calls import Safeguards, equip
 from codelet.context import (
     CacheWatch,
     CompactionOptions,
@@ -21,6 +22,7 @@ from codelet.context import (
     ReminderLedger,
     context_rows,
 )
+from codelet.masking import masked
 from codelet.messages import Message, user
 from codelet.policy import Policy
 from codelet.policy.verdict import Ask
@@ -66,6 +68,7 @@ class Session:
         budget: int | None = None,
         compaction: CompactionOptions | None = None,
         environment: Mapping[str, str] | None = None,
+        safeguards: Safeguards | None = None,
     ) -> None:
         self.messages: list[Message] = []
         self.provider = provider
@@ -78,7 +81,8 @@ class Session:
         self.interruption: events.Interrupted | None = None
         chosen = all_tools() if tools is None else tools
         context = ToolContext(workspace, dict(environment) if environment is not None else None)
-        self._toolbox = Toolbox({tool.name: tool for tool in chosen}, context, policy or Policy(workspace), ask)
+        self.safeguards = safeguards or Safeguards()
+        self._toolbox = equip(chosen, context, policy or Policy(workspace), ask, self.safeguards)
         self._sources = Sources(workspace, bare=bare)
         self._window = window
         self._user_budget = budget
@@ -97,16 +101,21 @@ class Session:
     @property
     def policy(self) -> Policy:
         """What judges the model's actions."""
-        return self._toolbox.policy
+        return self.approvals.policy
+
+    @property
+    def approvals(self) -> Approvals:
+        """What decides on the model's calls, and its history."""
+        return self._toolbox.approvals
 
     @property
     def ask(self) -> Ask | None:
         """How a person is asked, or None."""
-        return self._toolbox.ask
+        return self.approvals.ask
 
     @ask.setter
     def ask(self, ask: Ask | None) -> None:
-        self._toolbox.ask = ask
+        self.approvals.ask = ask
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -116,7 +125,7 @@ class Session:
     @property
     def refused(self) -> list[str]:
         """The calls that were refused because of the policy, each in one line."""
-        return self._toolbox.refused
+        return self.approvals.refused
 
     @property
     def facts(self) -> ModelFacts:
@@ -209,7 +218,8 @@ class Session:
         )
         try:
             yield events.TurnStart(self.turns, self.provider.model)
-            async with aclosing(limited_in_time(run_turn(turn), self.limits.timeout)) as turn_events:
+            running = limited_in_time(run_turn(turn), self.limits.timeout)
+            async with aclosing(masked(running, self._toolbox.masker)) as turn_events:
                 async for event in turn_events:
                     yield event
         finally:
@@ -241,7 +251,8 @@ class Session:
 
     def _renew(self, texts: Mapping[str, str | None], zone: tuple[str, ...]) -> list[events.Event]:
         """Bring a zone up to date, without what the user switched off."""
-        wanted = {kind: None if kind in self.reminders.off else text for kind, text in texts.items()}
+        mask = self._toolbox.masker.mask
+        wanted = {kind: mask(text) if text and kind not in self.reminders.off else None for kind, text in texts.items()}
         return zones.renew(self.messages, wanted, zone)
 
     def _spend(self, usage: Usage, answered: int) -> events.UsageReport:
@@ -280,14 +291,13 @@ class Session:
 
     def _exceeded(self) -> str | None:
         """The limit that the session has passed, in words, or None."""
-        limits = self.limits
-        if limits.max_tokens is not None and self.usage.output >= limits.max_tokens:
-            return f"the limit of {limits.max_tokens} output tokens is reached (--max-tokens)"
-        if limits.max_cost is not None and self.cost is not None and self.cost >= limits.max_cost:
-            return f"the limit of {limits.max_cost:g} dollars is reached (--max-cost)"
-        return None
+        return self.limits.passed(self.usage, self.cost)
 
     def _max_output(self) -> int | None:
         """The output limit for a request, where one must or should be named: the model's, less what is used up."""
         facts = self.facts
-        return min(facts.max_output or _MAX_OUTPUT, _MAX_OUTPUT, facts.window // 4) if facts.known else None
+        most = min(facts.max_output or _MAX_OUTPUT, _MAX_OUTPUT, facts.window // 4) if facts.known else None
+        if self.limits.max_tokens is None:
+            return most
+        left = max(1, self.limits.max_tokens - self.usage.output)
+        return left if most is None else min(left, most)

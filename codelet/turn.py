@@ -34,6 +34,14 @@ class Limits(Record):
     max_cost: float | None = None
     timeout: float | None = None
 
+    def passed(self, usage: Usage, cost: float | None) -> str | None:
+        """The limit on a whole session that its usage or cost has passed, in words, or None."""
+        if self.max_tokens is not None and usage.output >= self.max_tokens:
+            return f"the limit of {self.max_tokens} output tokens is reached (--max-tokens)"
+        if self.max_cost is not None and cost is not None and cost >= self.max_cost:
+            return f"the limit of {self.max_cost:g} dollars is reached (--max-cost)"
+        return None
+
 
 @dataclass(eq=False, repr=False)
 class Turn:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from codelet.compaction.coverage import Candidates, log2_milli
 from codelet.compaction.identifiers import WORD, Lexicon
 from codelet.compaction.segments import heading
-from codelet.compaction.signals import is_error_line, reports_error
+from codelet.compaction.signals import is_error_line, measures, reports_error
 from codelet.compaction.vocabulary import ERROR_WORDS, RULE_WORDS
 
 SPEAKER_WEIGHT = {"assistant": 60, "user": 40, "result": 4, "other": 4, "output": 4, "segment": 40}
@@ -47,14 +47,15 @@ class Gatherer:
         self.headers: list[int] = []
         self.used: list[int] = []
         self.facts: list[int] = []
+        self._paths: dict[str, int] = {}
         self._seen: dict[str, int] = {}
         self._length = max(1, length)
         self._moved = 0
         self._marks: dict[int, int] = {}
         for word in sorted(ERROR_WORDS):
-            self._marks[self.lexicon.number(word)] = 1
+            self._marks.update(dict.fromkeys(self.lexicon.learn(word), 1))
         for word in sorted(RULE_WORDS - ERROR_WORDS):
-            self._marks[self.lexicon.number(word)] = 2
+            self._marks.update(dict.fromkeys(self.lexicon.learn(word), 2))
 
     def recency(self, place: int) -> int:
         """100 for the oldest message to 1000 for the newest."""
@@ -70,6 +71,8 @@ class Gatherer:
         if as_line:
             head = len(self.candidates.text)
             self._append(text, self._names(label), number)
+            if "/" in label and label.count(" ") == 1:
+                self._paths[label.split(" ")[1]] = head
         self.sources.append(Source(place, turn, label, head, tells))
         self.headers.append(0 if as_line else len(text) + 1)
         return number
@@ -109,7 +112,7 @@ class Gatherer:
         weight = self.recency(self.sources[source].place[0]) * SPEAKER_WEIGHT[speaker]
         seen, candidates, used = self._seen, self.candidates, self.used
         all_names, places, factors = candidates.names, candidates.source, candidates.factor
-        positions = candidates.position
+        positions, shape = candidates.position, self.lexicon.shape
         for raw in text.split("\n"):
             line = raw.strip()
             if len(line) < SHORTEST_LINE:
@@ -122,7 +125,8 @@ class Gatherer:
                 names = self._names(line)
                 index = seen[line] = len(all_names)
                 self._append(line, names, source)
-                self._grow()
+                if len(shape) > len(used):
+                    used.extend([0] * (len(shape) - len(used)))
             else:
                 names = all_names[index]
                 places[index] = source
@@ -133,13 +137,19 @@ class Gatherer:
                 used[name] += weight
 
     def mark(self) -> None:
-        """Find the lines that report an error or state a rule: their factor grows, and errors become facts."""
+        """Find the lines that report an error or state a rule: their factor grows.
+
+        Error reports become facts; so do measurements in the assistant's text, and one call for each file named.
+        """
         marks, candidates = self._marks, self.candidates
         for number, word in enumerate(self.lexicon.words):
             if word.endswith(("Error", "Exception")):
                 marks[number] = 1
         factors, texts = candidates.factor, candidates.text
         told = [0] * len(self.sources)
+        self.facts.extend(self._paths.values())
+        prose = {number for number, source in enumerate(self.sources) if not source.label}
+        self.facts.extend(i for i, number in enumerate(candidates.source) if number in prose and measures(texts[i]))
         for index, names in enumerate(candidates.names):
             if marks.keys().isdisjoint(names):
                 continue
@@ -155,11 +165,10 @@ class Gatherer:
 
     def weights(self) -> list[int]:
         """The weight of every name: its shape times the logarithm of how much it was used."""
-        used = self.used + [0] * (len(self.lexicon.shape) - len(self.used))
-        return [
-            shape * log2_milli(2 + amount // 500) // 10 if amount else 0
-            for shape, amount in zip(self.lexicon.shape, used, strict=True)
-        ]
+        self._grow()
+        logs = {amount: log2_milli(2 + amount // 500) for amount in set(self.used) if amount}
+        logs[0] = 0
+        return [shape * logs[amount] // 10 for shape, amount in zip(self.lexicon.shape, self.used, strict=True)]
 
 
 def pieces(line: str) -> Iterable[str]:

@@ -23,6 +23,8 @@ _SEGMENT_FLOOR = 24
 _PROMPT_FLOOR = 48
 TIGHT = 400
 SHORT_TALK = 100
+# Earlier segments up to this share of the target stay as they are; else their lines compete anew.
+EARLIER_PERCENT = 15
 
 
 @dataclass
@@ -87,7 +89,7 @@ def make(subject: Subject, target: int, settings: Settings, pinned: Collection[i
 
 def _keep_earlier_segments(subject: Subject, plan: Plan, target: int) -> None:
     """Segments stay as they are, newest first, while there are few and they are small; the others are merged."""
-    room = target * 40 // 100
+    room = target * EARLIER_PERCENT // 100
     for index in reversed([i for i, r in enumerate(subject.readings) if r.kind == "segment"][-4:]):
         if subject.sizes[index] > room:
             break

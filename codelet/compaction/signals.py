@@ -19,6 +19,10 @@ _ERROR_REPORT = re.compile(
     r"|FAILED |FAIL |E   \S|npm ERR!|thread .{1,40} panicked"
     r"|.{0,120}(?:command not found|No such file or directory|Permission denied)\s*\Z)"
 )
+_MEASURE = re.compile(
+    r"(?<![\w.])\d[\d.,]*\s?(?:%|(?:ms|s|sec|secs|seconds?|min|minutes?|hours?|days?|[kKMG]i?B|bytes|px|tokens?|requests?|"
+    r"rows?|entries|items|times|retries|attempts|percent|rps|qps|Hz|MHz|GHz|USD|EUR|dollars|euros)\b)"
+)
 _RULE = re.compile(
     r"\b(?:must|never|always|don'?t|do not|only|no longer|instead of|make sure|ensure|avoid|prefer|require[sd]?|"
     r"forbidden|deadline|at most|at least|no more than|limit(?:ed)? to|budget|cap(?:ped)?|remember)\b",
@@ -63,6 +67,11 @@ def is_error_line(line: str) -> bool:
 def reports_error(line: str) -> bool:
     """Whether a line is an error message as programs print it, rather than text that speaks of errors."""
     return _ERROR_REPORT.match(line) is not None
+
+
+def measures(line: str) -> bool:
+    """Whether a line gives a number with its unit."""
+    return _MEASURE.search(line) is not None
 
 
 def states_rule(text: str) -> bool:

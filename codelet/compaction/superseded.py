@@ -13,7 +13,8 @@ from codelet.compaction.vocabulary import COMMON_WORDS
 from codelet.compaction.words import Said, sentences
 
 _VALUE = re.compile(
-    r"[$€£]?\d[\w.,:%/-]*|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty|thirty|forty|fifty|"
+    r"(?<![\w/.$€£-])[$€£]?\d[\d.,:%/-]*(?:[a-zA-Z]{1,12}\b)?(?![\w/])|"
+    r"\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty|thirty|forty|fifty|"
     r"sixty|seventy|eighty|ninety|hundred|thousand|million|monday|tuesday|wednesday|thursday|friday|saturday|sunday|"
     r"january|february|march|april|june|july|august|september|october|november|december)\b|`[^`\n]+`",
     re.IGNORECASE,

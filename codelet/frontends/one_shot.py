@@ -22,8 +22,10 @@ from codelet.errors import (
     UsageError,
 )
 from codelet.frontends.outcome import Outcome
+from codelet.frontends.stderr import say
 from codelet.frontends.stdin import Piped, read_stdin
 from codelet.frontends.workspace import provider_for, session_for
+from codelet.policy.secrets import mask
 from codelet.session import Session
 from codelet.settings import Settings
 from codelet.text import valid_unicode
@@ -48,22 +50,34 @@ class Output(Protocol):
 
 def run_one_shot(settings: Settings, text: str | None, *, output_format: str, quiet: bool) -> int:
     """Answer one prompt; gives the exit status. Without `text` the pipe is the prompt."""
+    if sys.stdout is None:
+        raise UsageError("stdout is closed: there is nowhere to write the answer")
     piped = read_stdin()
     question = _question(text, piped)
     notes = [*(piped.notes if piped else ())]
     if valid_unicode(question) != question:
         notes.append("the prompt is not all UTF-8 text: what is not is replaced")
     for note in notes if not quiet else ():
-        sys.stderr.write(f"codelet: {note}\n")
+        say(f"codelet: {note}")
     run = _Run(settings, question, _output(output_format, quiet=quiet))
-    try:
-        return asyncio.run(run.run())
-    except BrokenPipeError:
-        raise  # see cli.main
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.stderr.write(f"codelet: the answer could not be written: {error.strerror or error}\n")
-        return EXIT_INCOMPLETE
+    return asyncio.run(run.run())
+
+
+class _UnwritableError(Exception):
+    """stdout takes nothing more."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _status_unwritten(error: OSError, status: int) -> int:
+    """The exit status where stdout broke: a reader that has what it wanted (`codelet … | head -1`) is no failure."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered still would be flushed
+    if isinstance(error, BrokenPipeError):
+        return status
+    say(f"codelet: the answer could not be written: {error.strerror or error}")
+    return EXIT_INCOMPLETE if status in (EXIT_DONE, EXIT_REFUSED) else status
 
 
 def _question(text: str | None, piped: Piped | None) -> str:
@@ -110,17 +124,27 @@ class _Run:
             provider = await provider_for(self._settings)
             session = session_for(self._settings, provider)
             gc.enable()  # everything is imported by now; see cli.main
+            if self._settings.max_cost is not None and session.facts.input_price is None:
+                say(f"codelet: prices of {provider.model} are not known: --max-cost cannot stop it")
             await self._turn(session)
         except asyncio.CancelledError:
             if self._stopped is None:
                 raise
             task.uncancel()
+        except _UnwritableError as broken:
+            return _status_unwritten(broken.error, EXIT_REFUSED if session and session.refused else EXIT_DONE)
         except UsageError:
             raise
         except CodeletError as caught:
             error = caught
+        finally:
+            if session is not None:
+                session.safeguards.close()
         outcome = self._outcome(session, error)
-        self._output.finish(outcome)
+        try:
+            self._output.finish(outcome)
+        except OSError as unwritten:
+            return _status_unwritten(unwritten, outcome.exit_status)
         return outcome.exit_status
 
     async def _turn(self, session: Session) -> None:
@@ -131,7 +155,10 @@ class _Run:
                     self._answer.clear()
                 elif isinstance(event, events.Text):
                     self._answer.append(event.delta)
-                self._output.show(event)
+                try:
+                    self._output.show(event)
+                except OSError as error:
+                    raise _UnwritableError(error) from None
 
     def _stop(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
         self._stopped = _SIGNALS[number]
@@ -142,7 +169,7 @@ class _Run:
         if self._stopped is not None:
             status, message = self._stopped
         elif error is not None:
-            status, message = error.exit_status, str(error)
+            status, message = error.exit_status, mask(str(error))
         else:
             status, message = (EXIT_REFUSED if refused else EXIT_DONE), None
         partial = status not in (EXIT_DONE, EXIT_REFUSED)

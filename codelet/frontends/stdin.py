@@ -6,6 +6,7 @@ import os
 import select
 import sys
 
+from codelet.frontends.stderr import say
 from codelet.record import Record
 from codelet.text import valid_unicode
 
@@ -14,7 +15,7 @@ _TAIL = 64 << 10
 _CHUNK = 64 << 10
 _PATIENCE = 2.0
 
-_WAITING = "codelet: waiting for the pipe on stdin to end; if there is none, start codelet with </dev/null\n"
+_WAITING = "codelet: waiting for the pipe on stdin to end; if there is none, start codelet with </dev/null"
 
 
 class Piped(Record):
@@ -38,8 +39,7 @@ def read_stdin() -> Piped | None:
 def _read_bounded(descriptor: int) -> tuple[bytes, bytes, int]:
     head, tail, total = bytearray(), bytearray(), 0
     if not select.select([descriptor], [], [], _PATIENCE)[0]:
-        sys.stderr.write(_WAITING)
-        sys.stderr.flush()
+        say(_WAITING)
     while data := os.read(descriptor, _CHUNK):
         total += len(data)
         taken = min(len(data), _HEAD - len(head))

@@ -7,6 +7,7 @@ import sys
 
 from codelet import events
 from codelet.frontends.outcome import Outcome
+from codelet.frontends.stderr import say
 from codelet.text import Cleaner, one_line
 
 _LINE_WIDTH = 160
@@ -44,12 +45,17 @@ class TextOutput:
 
     def finish(self, outcome: Outcome) -> None:
         """Write the answer, and say on stderr what cut it short."""
-        if self._live:
-            self._write(self._cleaner.flush())
-        else:
-            self._write(self._cleaner.feed(outcome.result) + self._cleaner.flush())
-        self._end_line()
-        sys.stdout.flush()
+        try:
+            if self._live:
+                self._write(self._cleaner.flush())
+            else:
+                self._write(self._cleaner.feed(outcome.result) + self._cleaner.flush())
+            self._end_line()
+            sys.stdout.flush()
+        finally:
+            self._say_how_it_ended(outcome)
+
+    def _say_how_it_ended(self, outcome: Outcome) -> None:
         if outcome.partial and outcome.result:
             self._note("the answer above is partial")
         if outcome.error:
@@ -70,12 +76,14 @@ class TextOutput:
             self._line_open = False
 
     def _progress(self, text: str) -> None:
-        if not self._quiet:
-            self._end_line() if self._live else None
-            sys.stderr.write(one_line(text, _LINE_WIDTH) + "\n")
+        if self._quiet:
+            return
+        if self._live:
+            self._end_line()
+        say(one_line(text, _LINE_WIDTH))
 
     def _note(self, text: str) -> None:
-        sys.stderr.write(f"codelet: {one_line(text, 1_000)}\n")
+        say(f"codelet: {one_line(text, 1_000)}")
 
 
 def describe_call(call: events.ToolCall) -> str:

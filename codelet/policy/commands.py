@@ -25,7 +25,7 @@ FOLDER_CAP = 4
 
 _LOCALE = ("LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_NUMERIC", "LC_TIME", "LC_MESSAGES", "LANG", "LANGUAGE")
 _LOCALES = re.compile(r"C|POSIX|(?:C|en_US|en_GB)\.(?:UTF-8|utf8)|")
-_DYNAMIC_WORDS = ("echo", "printf")
+_DYNAMIC_WORDS = ("echo", "printf", "basename", "dirname")
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,11 @@ def judge_command(command: Command, folders: Folders) -> Finding:
 
 
 def _refuse_dynamic(name: str, words: Sequence[Word]) -> None:
+    if name == "test" and not any(word.splits for word in words):
+        # In these shapes the operator is fixed, so that the unknown word is text whatever it is.
+        plain = [None if word.dynamic else word.text for word in words[1:]]
+        if (len(plain) == 3 and plain[1] in ("=", "==", "!=")) or (len(plain) == 2 and plain[0] in ("-n", "-z")):
+            return
     if name not in _DYNAMIC_WORDS or (name == "printf" and words[1].dynamic):
         raise RefusedError(f"{name} gets words known only at run time")
 

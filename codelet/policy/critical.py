@@ -22,7 +22,7 @@ _MAKES_FILE_SYSTEMS = frozenset(
      "parted", "pvremove", "vgremove", "lvremove"]
 )  # fmt: skip
 _STOPS = frozenset(("shutdown", "reboot", "halt", "poweroff", "telinit"))
-_DEVICES_FOR_OUTPUT = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd", "/dev/full")
+_DEVICES_FOR_OUTPUT = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd", "/dev/full")
 _PLANTS = (
     "/etc/cron", "/var/spool/cron", "/var/spool/at", "/etc/profile", "/etc/bash.bashrc", "/etc/bashrc",
     "/etc/zsh",

@@ -123,7 +123,9 @@ def _reflog(parsed: Parsed, place: Place) -> None:
     _format(parsed, place)
 
 
-def _remote(parsed: Parsed, _: Place) -> None:
+def _remote(parsed: Parsed, place: Place) -> None:
+    if parsed.operands or parsed.has("-v", "--verbose"):
+        _refuse_passwords(place)
     if parsed.operands and (parsed.operands[0] != "get-url" or len(parsed.operands) != 2):
         raise RefusedError(f"git remote {parsed.operands[0]} writes or reaches the network")
 
@@ -133,11 +135,19 @@ def _worktree(parsed: Parsed, _: Place) -> None:
         raise RefusedError("git worktree writes")
 
 
-def _config(parsed: Parsed, _: Place) -> None:
+def _refuse_passwords(place: Place) -> None:
+    repository = find_repository(place.cwd)
+    if repository is not None and repository.holds_password:
+        raise RefusedError("an address in the repository's configuration holds a password")
+
+
+def _config(parsed: Parsed, place: Place) -> None:
     if len(parsed.operands) != 1:
         raise RefusedError("git config writes, or shows credentials")
     if not parsed.operands[0].lower().startswith(CONFIG_SECTIONS):
         raise RefusedError(f"{parsed.operands[0]} may hold credentials")
+    if parsed.operands[0].lower().startswith("remote."):
+        _refuse_passwords(place)
 
 
 def _var(parsed: Parsed, _: Place) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from codelet.policy.arguments import Program
 
-_HASH = Program("-b --binary -t --text --tag -z --zero", "read*", any_option=False)
+_HASH = Program("-b --binary -t --text --tag -z --zero", "read*", any_option=True)
 _GREP = (
     "-i --ignore-case --no-ignore-case -v --invert-match -w --word-regexp -x --line-regexp -c --count -l "
     "--files-with-matches -L --files-without-match -n --line-number -H --with-filename -h --no-filename "
@@ -21,7 +21,7 @@ _GREP = (
     "-C:number --context:number --color?text --colour?text --include:text --exclude:text "
     "--exclude-dir:text --label:text --binary-files:text -NUM"
 )
-_GREP_PROGRAM = Program(_GREP, "text!-e,--regexp read*", check="grep", any_option=False)
+_GREP_PROGRAM = Program(_GREP, "text!-e,--regexp read*", check="grep", any_option=True)
 _AWK = Program("-F:text --field-separator:text -v:text --assign:text", "text read*", check="awk", permutes=False)
 
 PROGRAMS: dict[str, Program] = {
@@ -50,11 +50,12 @@ PROGRAMS: dict[str, Program] = {
         "--max-depth:number -B:text --block-size:text -t:text --threshold:text --exclude:text --time?text "
         "--time-style:text",
         "list*",
+        any_option=True,
     ),
     "df": Program(
         "-a -h -H -i -k -l -P -T --all --human-readable --si --inodes --local --portability --print-type "
         "--total -t:text --type:text -x:text --exclude-type:text -B:text --block-size:text --output?text",
-        "list*",
+        "read*",
         any_option=True,
     ),
     "basename": Program("-a --multiple -z --zero -s:text --suffix:text", "text*", any_option=True),
@@ -98,8 +99,11 @@ PROGRAMS: dict[str, Program] = {
     "tail": Program(
         "-n:number --lines:number -c:number --bytes:number -q --quiet --silent -v --verbose -z --zero-terminated -NUM",
         "read*",
+        any_option=True,
     ),
-    "wc": Program("-l --lines -w --words -c --bytes -m --chars -L --max-line-length --total:text", "read*"),
+    "wc": Program(
+        "-l --lines -w --words -c --bytes -m --chars -L --max-line-length --total:text", "read*", any_option=True
+    ),
     "cut": Program(
         "-b:text --bytes:text -c:text --characters:text -d:text --delimiter:text -f:text --fields:text -n "
         "--complement -s --only-delimited -z --zero-terminated --output-delimiter:text",
@@ -155,6 +159,7 @@ PROGRAMS: dict[str, Program] = {
         "--strip-trailing-cr -d --minimal --color?text -NUM",
         "read read",
         check="diff",
+        any_option=True,
     ),
     "cmp": Program(
         "-b --print-bytes -i:text --ignore-initial:text -l --verbose -n:number --bytes:number -s --quiet --silent",
@@ -179,11 +184,12 @@ PROGRAMS: dict[str, Program] = {
         "--include-all-whitespace -e:text --encoding:text -NUM",
         "read*",
         check="strings",
+        any_option=True,
     ),
     "base64": Program("-d --decode -i --ignore-garbage -w:number --wrap:number", "read", any_option=True),
     "base32": Program("-d --decode -i --ignore-garbage -w:number --wrap:number", "read", any_option=True),
-    "cksum": Program("", "read*"),
-    "sum": Program("-r -s", "read*"),
+    "cksum": Program("", "read*", any_option=True),
+    "sum": Program("-r -s", "read*", any_option=True),
     "md5sum": _HASH,
     "sha1sum": _HASH,
     "sha224sum": _HASH,
@@ -191,7 +197,7 @@ PROGRAMS: dict[str, Program] = {
     "sha384sum": _HASH,
     "sha512sum": _HASH,
     "b2sum": _HASH,
-    "shasum": Program("-a:number -b -t -U -0", "read*"),
+    "shasum": Program("-a:number -b -t -U -0", "read*", any_option=True),
     "file": Program(
         "-b --brief -i --mime --mime-type --mime-encoding --extension -k --keep-going -h --no-dereference "
         "-L --dereference -N --no-pad -n --no-buffer -r --raw -0 --print0 -F:text --separator:text",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 DEPTH_CAP = 24
-WORD_CAP = 300
+WORD_CAP = 200
 """Words of one command that are looked at."""
 
 _TEXT_VARIABLES = (
@@ -33,7 +33,7 @@ _TEXT_VARIABLES = (
 _EXPANSIONS = ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion")
 _WORDS = (
     "word", "string", "raw_string", "concatenation", "number", "simple_expansion", "expansion",
-    "command_substitution",
+    "command_substitution", "ansi_c_string",
 )  # fmt: skip
 _OPERATORS = (";", "&&", "||", "|", "|&", "\n", "!", "(", ")", "{", "}")
 BLOCKS = {
@@ -139,6 +139,10 @@ class WordReader:
                 word = self._word(child, scope, depth)
                 if word is not None:
                     words.append(word)
+            elif kind == "process_substitution" and self.text_of(child).startswith("<("):
+                self._substitution(child, "", scope, depth)
+                # The program reads a pipe, whose name it gets as a word.
+                words.append(Word("/dev/stdin", self.text_of(child), child.start_byte, child.end_byte))
             else:
                 self.obstacle(BLOCKS.get(kind, f"it has the sign {self.text_of(child)!r}"))
                 self.inside(child, scope, depth)
@@ -177,7 +181,7 @@ class WordReader:
             start = node.start_byte + len(raw) - len(raw.lstrip(" \t\n"))
             self.spans[start] = (node.end_byte, self._value(node, raw.strip(), scope, depth))
             return
-        if kind in ("process_substitution", "ansi_c_string", "translated_string", "extglob_pattern", "ERROR"):
+        if kind in ("process_substitution", "translated_string", "extglob_pattern", "ERROR"):
             self.obstacle(BLOCKS.get(kind, "it has a special quote or pattern"))
             self.inside(node, scope, depth)
             return

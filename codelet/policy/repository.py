@@ -26,6 +26,11 @@ class Repository:
         return sorted({re.sub(r"\\(.)", r"\1", name) for name in quoted} | {name.lower() for name in dotted})
 
     @property
+    def holds_password(self) -> bool:
+        """Whether an address in the configuration holds a password or token."""
+        return re.search(r"://[^\s/:@]*:[^\s/@]+@|://[^\s/:@]{20,}@", self.configuration) is not None
+
+    @property
     def redirects(self) -> bool:
         """Whether the configuration moves the work tree or includes another file."""
         moves = r"(?im)^\s*(?:\[\s*core\s*\]\s*)?worktree\s*(?:=|$)|^\s*\[\s*include"

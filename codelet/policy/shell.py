@@ -48,10 +48,13 @@ def read_script(command: str) -> Script:
     root = _parser().parse(source).root_node
     if root.descendant_count > NODE_CAP:
         return _unread("it has too many parts to look at")
+    if root.has_error:
+        script.parts.append(Obstacle("it cannot be parsed"))
     if (source[: root.start_byte] + source[root.end_byte :]).strip(b" \t\n"):
         script.parts.append(Obstacle("it has text that the parser passed over"))
     _Reader(source, script).read(root)
     if sum(1 for _ in script.commands) > COMMAND_CAP:
+        script.unread = True
         script.parts.insert(0, Obstacle(f"it has more than {COMMAND_CAP} commands"))
     return script
 
@@ -151,7 +154,7 @@ class _Reader(WordReader):
         reader = _Reader(inner, again)
         reader.operator = self.operator
         reader.read(_parser().parse(inner).root_node, scope)
-        if len(again.parts) != 1 or not isinstance(again.parts[0], Command):
+        if not again.parts or not all(isinstance(part, Command) for part in again.parts):
             self.obstacle("it has a test that is not simple")
         self.script.parts += again.parts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Literal
 
 from codelet.record import Record
@@ -16,7 +17,8 @@ class Verdict(Record):
     """The decision on one action, with its reason in words.
 
     `rule` is the rule that decided, if one did; `suggestion` is the rule that "always for this session"
-    would make, or None where there is none to offer.
+    would make, or None where there is none to offer. `place` is where the path of a file tool leads: what is
+    opened must be that very place.
     """
 
     action: Action
@@ -24,16 +26,21 @@ class Verdict(Record):
     reason: str
     rule: str | None = None
     suggestion: str | None = None
+    place: Path | None = None
 
 
 class Question(Record):
-    """What a person is asked: `shown` is the whole command or diff, not yet cleaned for a terminal."""
+    """What a person is asked: `shown` is the whole command or diff, not yet cleaned for a terminal.
+
+    `timeout` is after how many seconds the question answers itself with no; None for never.
+    """
 
     call_id: str
     tool: str
     arguments: dict[str, Any]
     verdict: Verdict
     shown: str
+    timeout: float | None = None
 
 
 class Answer(Record):

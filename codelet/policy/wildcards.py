@@ -24,6 +24,8 @@ def matches(word: Word, place: Place) -> list[str]:
 
     Raises RefusedError where that is uncertain, outside the workspace, or too many.
     """
+    if any(os.environ.get(name) for name in ("BASHOPTS", "SHELLOPTS", "GLOBIGNORE")):
+        raise RefusedError(f"{word.raw}: the environment changes what wildcards stand for")
     pattern = word.glob or ""
     bare = re.sub(r"\[([*?\[])\]", "x", pattern)
     if "[" in bare:

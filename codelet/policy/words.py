@@ -36,6 +36,8 @@ class Word:
 
 _ESCAPABLE_IN_QUOTES = '$`"\\'
 _STARTS_EXPANSION = re.compile(r"[A-Za-z0-9_{(\[*@#?$!-]")
+_SPECIAL_QUOTE = re.compile(r"\$'((?:[^'\\]|\\[tnr\\'\"])*)'")
+_SPECIAL_LETTERS = {"t": "\t", "n": "\n", "r": "\r"}
 _PLAIN = re.compile(r"[A-Za-z0-9_./:=,+@%^-]+")
 
 
@@ -68,6 +70,9 @@ class _Decoder:
                 position = self._double_quoted(position + 1)
             elif letter == "\\":
                 position = self._escaped(position)
+            elif special := _SPECIAL_QUOTE.match(raw, position):
+                self._literal(re.sub(r"\\(.)", lambda found: _SPECIAL_LETTERS.get(found[1], found[1]), special[1]))
+                position = special.end()
             elif letter in "$`":
                 position = self._expansion(position, quoted=False)
             else:

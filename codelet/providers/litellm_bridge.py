@@ -19,7 +19,7 @@ from typing import Any
 from codelet.errors import ProviderError
 from codelet.providers.base import Chunk, ProviderOptions, Request
 from codelet.providers.catalog import vendor_of
-from codelet.providers.litellm_decode import Decoder
+from codelet.providers.litellm_decode import Decoder, StreamEnd, Tap
 from codelet.providers.litellm_errors import translated
 from codelet.providers.litellm_request import Requests, is_claude
 from codelet.providers.retry import with_retries
@@ -134,10 +134,13 @@ class LiteLLMProvider:
             async with asyncio.timeout(limit) as timeout:
                 stream = await litellm.acompletion(**self._arguments(litellm, request))
                 async for chunk in stream:
+                    Tap.into(stream)  # not before: some open their own stream only when they are first read
                     limit = deadlines.between_chunks
                     timeout.reschedule(now() + limit)
                     for piece in decoder.chunks(chunk):
                         queue.put_nowait(piece)
+        except StreamEnd:
+            pass
         except TimeoutError:
             raise ProviderError(f"no data for {limit:g} seconds: the answer has stalled") from None
         except Exception as error:

@@ -60,8 +60,8 @@ def parse_status(output: bytes, *, complete: bool = True) -> Status:
             _read_branch(status, entry[len("# branch.") :])
             continue
         change = _change(entry)
-        if entry.startswith("2 "):
-            next(remaining, None)  # a rename is followed by the old name
+        if change is not None and entry.startswith("2 "):  # a rename or copy is followed by the old name
+            change = f"{change[:3]}{_shown(next(remaining, '?'))} -> {change[3:]}"
         if change is None:
             continue
         if len(status.changes) < _SHOWN:
@@ -100,9 +100,16 @@ def _change(entry: str) -> str | None:
     """One entry in git's short form: two letters and the path."""
     kind = entry[:2]
     if kind == "? ":
-        return f"?? {entry[2:]}"
+        return f"?? {_shown(entry[2:])}"
     columns = {"1 ": 8, "2 ": 9, "u ": 10}.get(kind)
     if columns is None:
         return None
     fields = entry.split(" ", columns)
-    return f"{fields[1].replace('.', ' ')} {fields[-1]}"
+    if len(fields) <= columns:
+        return None
+    return f"{fields[1].replace('.', ' ')} {_shown(fields[-1])}"
+
+
+def _shown(path: str) -> str:
+    """A path on one line, whatever characters it holds."""
+    return path if path.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in path)

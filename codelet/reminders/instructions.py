@@ -20,15 +20,16 @@ NAMES = ("CLAUDE.md", "AGENTS.md")
 _FILE_LIMIT = 40_000
 _TOTAL_LIMIT = 80_000
 _IMPORT_DEPTH = 5
-_IMPORT = re.compile(r"(?:^|(?<=\s))@((?:~/|\.{0,2}/)?[\w][\w./-]*)")
+_IMPORT = re.compile(r"(?:^|(?<=\s))@((?:~/|(?:\.{1,2}/)*|/)\w(?:[\w./-]*[\w/-])?)")
+_CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
 
 
 class Instructions:
     """Finds and reads the instruction files of one workspace."""
 
     def __init__(self, workspace: Path) -> None:
-        self._workspace = workspace
-        self._root = repository_root(workspace) or workspace
+        self._workspace = workspace.resolve()
+        self._root = repository_root(self._workspace) or self._workspace
 
     def text(self, touched: Iterable[Path] = ()) -> str | None:
         """The reminder's text, or None where there are no instructions."""
@@ -51,7 +52,8 @@ class Instructions:
         found: dict[Path, Path] = {}
         for folder in user_folders():
             if (path := instruction_file(folder)) is not None:
-                found[path] = folder
+                path = path.resolve()  # the user's own file may well be a link to where they keep such files
+                found[path] = path.parent
                 break
         folders = [self._root, *_below(self._root, self._workspace)]
         nested = {parent for path in touched for parent in _below(self._workspace, path.parent)}
@@ -76,13 +78,13 @@ def user_folders() -> list[Path]:
 
 def repository_root(folder: Path) -> Path | None:
     """The nearest folder upwards that holds `.git`."""
-    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
+    return next((place for place in (folder, *folder.parents) if os.path.lexists(place / ".git")), None)
 
 
 def read_with_imports(path: Path, tree: Path) -> str:
     """A file's text, each `@path` outside code replaced by that file's text where it may be read.
 
-    Each file is read once, and only from inside `tree`, links followed.
+    Each file is read once, and only from inside `tree`, links followed, as long as all of it stays within the limit.
     """
     return _Reader(tree).read(path, 0)
 
@@ -91,23 +93,26 @@ class _Reader:
     def __init__(self, tree: Path) -> None:
         self._tree = tree.resolve()
         self._read: set[Path] = set()
+        self._left = _TOTAL_LIMIT
 
     def read(self, path: Path, depth: int) -> str:
         target = self._allowed(path)
-        if target is None or target in self._read:
+        if target is None or target in self._read or self._left <= 0:
             return ""
         self._read.add(target)
         text = _head_of(target)
+        self._left -= len(text)
         if depth >= _IMPORT_DEPTH or "@" not in text:
             return text
 
         def imported(match: re.Match[str]) -> str:
             name = match[1]
-            place = Path(name).expanduser() if name.startswith("~/") else target.parent / name
+            place = Path(os.path.expanduser(name)) if name.startswith("~/") else target.parent / name
             return self.read(place, depth + 1).strip() if self._allowed(place) else match[0]
 
-        parts = re.split(r"(```.*?```|`[^`\n]*`)", text, flags=re.DOTALL)
-        return "".join(part if part.startswith("`") else _IMPORT.sub(imported, part) for part in parts)
+        parts = _CODE.split(text)
+        parts[::2] = [_IMPORT.sub(imported, part) for part in parts[::2]]
+        return "".join(parts)
 
     def _allowed(self, path: Path) -> Path | None:
         """The resolved path if it is a regular file inside the tree and not a hidden one."""

@@ -1,8 +1,8 @@
 """The one place where the tools reach into the file system: resolving, opening and replacing files.
 
 A policy decides on the resolved path before a tool runs; what happens here is that the path cannot be turned
-into another one afterwards (no following of a last link) and that nothing but regular files is opened. Every
-expected failure is a ToolError that says what to do next.
+into another one afterwards (from then on no link is followed, see `policy.opener`) and that nothing but regular
+files is opened. Every expected failure is a ToolError that says what to do next.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from codelet.errors import ToolError
+from codelet.policy.opener import open_file, status_of
 from codelet.tools import encoding
 from codelet.tools.tool import ToolContext
 
 Fingerprint = tuple[int, int]
 """Size in bytes and time of the last change in ns: what a file had when the model last read or wrote it."""
 
+_LONGEST = 4096
 _SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
 _REASONS = {
     errno.EACCES: "permission denied: {name}",
@@ -31,14 +33,17 @@ _REASONS = {
     errno.EROFS: "{name} is on a read-only file system",
     errno.ENAMETOOLONG: "the path is too long for the file system: {name}",
     errno.ELOOP: "{name} is a symbolic link that leads in a circle, or changed this moment",
-    errno.ENOTDIR: "a part of {name} is a file, not a folder",
+    errno.ENOTDIR: "a part of {name} is a file, not a folder, or became a link just now",
     errno.EISDIR: "{name} is a folder",
     errno.EBUSY: "{name} is in use and cannot be replaced",
 }
 
 
 def resolve(context: ToolContext, path: str) -> Path:
-    """The absolute path, links followed, of a path that is relative to the workspace or absolute."""
+    """The absolute path, links followed, of a path that is relative to the workspace or absolute.
+
+    Where the policy has judged the path it is the place that was judged, whatever stands there by now.
+    """
     if not path:
         raise ToolError("the path is empty: give one relative to the workspace")
     if "\0" in path:
@@ -46,16 +51,18 @@ def resolve(context: ToolContext, path: str) -> Path:
     if path == "~" or path.startswith("~/"):
         raise ToolError(f"{path}: ~ is not expanded; give an absolute path or one relative to the workspace")
     try:
-        path.encode()
+        too_long = len(path.encode()) > _LONGEST
     except UnicodeEncodeError as error:
         raise ToolError("the path contains half of a surrogate pair: no such file can be named") from error
+    if too_long:
+        raise ToolError(f"the path is too long: more than {_LONGEST} bytes")
     try:
         exists = context.workspace.is_dir()
     except OSError as error:
         raise failure(error, str(context.workspace)) from error
     if not exists:
         raise ToolError(f"the workspace {context.workspace} does not exist any more; tell the user")
-    resolved = Path(os.path.realpath(context.workspace / path))
+    resolved = context.place or Path(os.path.realpath(context.workspace / path))
     inside = resolved.is_relative_to(os.path.realpath(context.workspace))
     if not inside and any(resolved.is_relative_to(folder) for folder in _SYSTEM_FOLDERS):
         raise ToolError(f"{printable(path)}: nothing under {', '.join(_SYSTEM_FOLDERS)} is opened")
@@ -91,7 +98,7 @@ def fingerprint(status: os.stat_result) -> Fingerprint:
 def is_folder(path: Path, name: str) -> bool:
     """Whether the resolved path is a folder. Raises ToolError where there is nothing, or nothing to be seen."""
     try:
-        return stat.S_ISDIR(path.stat().st_mode)
+        return stat.S_ISDIR(status_of(path).st_mode)
     except OSError as error:
         raise failure(error, name) from error
 
@@ -99,8 +106,8 @@ def is_folder(path: Path, name: str) -> bool:
 def open_regular(path: Path, name: str) -> BinaryIO:
     """Open a resolved path to read, unbuffered. Raises ToolError for all but regular files; never blocks."""
     try:
-        _must_be_regular(path.lstat(), name)
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+        _must_be_regular(status_of(path), name)
+        fd = open_file(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         raise failure(error, name) from error
     try:
@@ -137,16 +144,35 @@ def read_whole(path: Path, name: str, limit: int) -> tuple[bytes, Fingerprint]:
     return data, fingerprint(status)
 
 
-def must_be_current(path: Path, name: str, expected: Fingerprint | None) -> os.stat_result | None:
-    """The status of the file if it is as expected (None: that there is none); raises ToolError if not."""
+def open_listing(path: Path, name: str) -> int:
+    """A descriptor of a resolved folder, to list its entries. Raises ToolError."""
     try:
-        status = path.lstat()
+        return open_file(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise failure(error, name) from error
+
+
+def must_be_current(path: Path, name: str, expected: Fingerprint | None) -> os.stat_result:
+    """The status of the file at the resolved path if it is as expected; raises ToolError if not."""
+    try:
+        status = status_of(path)
+    except OSError as error:
+        raise failure(error, name) from error
+    return _expected(status, name, expected)
+
+
+def current_status(folder: int, last: str, name: str, expected: Fingerprint | None) -> os.stat_result | None:
+    """The status of `last` in an open folder if it is as expected (None: that there is none); else a ToolError."""
+    try:
+        status = os.stat(last, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError as error:
         if expected is None:
             return None
         raise ToolError(f"{name} was removed since it was read") from error
-    except OSError as error:
-        raise failure(error, name) from error
+    return _expected(status, name, expected)
+
+
+def _expected(status: os.stat_result, name: str, expected: Fingerprint | None) -> os.stat_result:
     _must_be_regular(status, name)
     if expected is None:
         raise ToolError(f"{name} exists and was not read: read it first")

@@ -19,16 +19,17 @@ async def grep(
     around: int = 0,
     limit: int = 100,
 ) -> ToolOutput:
-    """Search file contents for a regular expression. Skips what .gitignore excludes.
+    """Search file contents for a regular expression. Skips what .gitignore excludes, and files with secrets.
 
     glob: only such files, e.g. src/**/*.{ts,tsx}
     around: lines of context
     limit: most matches
     """
+    from codelet.policy.names import secret
     from codelet.tools.results import lines_found
     from codelet.tools.search import Query, check_pattern, root_of, search
 
     check_pattern(pattern)
     most, lines = min(max(limit, 1), _MOST_HITS), min(max(around, 0), _MOST_AROUND)
-    query = Query(root_of(context, path), glob or None, pattern, ignore_case, lines, most=most)
+    query = Query(root_of(context, path), glob or None, pattern, ignore_case, lines, most=most, left_out=secret)
     return ToolOutput(lines_found(context, await search(query), most, lines))

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from codelet.errors import ToolError
+from codelet.policy.opener import status_of
 from codelet.tools import encoding, files
 from codelet.tools.change import MOST_BYTES, Change, with_line_ends_of
 from codelet.tools.edit import Replacement
@@ -22,7 +23,7 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
     expected = context.seen.get(resolved)
     try:
-        status = resolved.lstat()
+        status = status_of(resolved)
     except FileNotFoundError:
         summary = f"created {name}: {lines} lines"
         return Change(resolved, name, None, content, encoding.Format(), None, summary)

@@ -84,17 +84,25 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _listing(folder: Path, name: str, first: int, count: int) -> str:
+def _entries(folder: Path, name: str) -> list[str]:
+    """The names in a resolved folder, those of folders with a slash."""
     entries = []
+    descriptor = files.open_listing(folder, name)
     try:
-        with os.scandir(folder) as scan:
+        with os.scandir(descriptor) as scan:
             for entry in scan:
                 entries.append(entry.name + ("/" if entry.is_dir(follow_symlinks=False) else ""))
                 if len(entries) > _MOST_ENTRIES:
                     raise ToolError(f"{name} has more than {_MOST_ENTRIES} entries: use find with a pattern")
     except OSError as error:
         raise files.failure(error, name) from error
-    entries.sort()
+    finally:
+        os.close(descriptor)
+    return entries
+
+
+def _listing(folder: Path, name: str, first: int, count: int) -> str:
+    entries = sorted(_entries(folder, name))
     page = entries[first - 1 : first - 1 + count]
     if not page:
         if entries:

@@ -9,7 +9,8 @@ import stat
 import time
 from pathlib import Path
 
-from codelet.tools.files import Fingerprint, failure, fingerprint, must_be_current
+from codelet.policy.opener import Made, open_folder
+from codelet.tools.files import Fingerprint, current_status, failure, fingerprint
 
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -21,51 +22,56 @@ def replace(path: Path, data: bytes, name: str, expected: Fingerprint | None) ->
     a temporary file beside it, which takes its place once they are on the disk; mode and owner are kept,
     missing folders are made. It never awaits, so that a cancel comes before or after it.
     """
-    made: list[Path] = []
-    temporary = path.with_name(f".{path.name[:40]}.{os.getpid()}-{time.monotonic_ns()}.tmp")
+    made: Made = []
     try:
-        status = must_be_current(path, name, expected)
-        if status is not None:
-            _must_be_writable(path)
-        _make_folder(path.parent, made)
-        written = _write(temporary, data, status)
-        must_be_current(path, name, expected)
-        temporary.replace(path)
+        folder, last = open_folder(path, made=made)
+        try:
+            written = _replace_in(folder, last, data, name, expected)
+        finally:
+            os.close(folder)
     except BaseException as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        for folder in reversed(made):
+        for parent, new in reversed(made):
             with contextlib.suppress(OSError):
-                folder.rmdir()
+                os.rmdir(new, dir_fd=parent)
         if isinstance(error, OSError):
             raise failure(error, name) from error
         raise
-    _sync_folder(path.parent)
+    finally:
+        for parent, _ in made:
+            os.close(parent)
     return written
 
 
-def _must_be_writable(path: Path) -> None:
+def _replace_in(folder: int, last: str, data: bytes, name: str, expected: Fingerprint | None) -> Fingerprint:
+    """The same for the file `last` in an open folder."""
+    temporary = f".{last[:40]}.{os.getpid()}-{time.monotonic_ns()}.tmp"
+    status = current_status(folder, last, name, expected)
+    if status is not None:
+        _must_be_writable(folder, last)
+    try:
+        written = _write(folder, temporary, data, status)
+        current_status(folder, last, name, expected)
+        os.rename(temporary, last, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+    _sync_folder(folder)
+    return written
+
+
+def _must_be_writable(folder: int, last: str) -> None:
     """Putting another file in its place needs no right to the file itself: a protected one is left alone."""
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC))
+        os.close(os.open(last, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder))
     except OSError as error:
         if error.errno != errno.ETXTBSY:  # a running program may be replaced, not overwritten
             raise
 
 
-def _make_folder(folder: Path, made: list[Path]) -> None:
-    missing = []
-    while not folder.exists():
-        missing.append(folder)
-        folder = folder.parent
-    for part in reversed(missing):
-        part.mkdir(exist_ok=True)
-        made.append(part)
-
-
-def _write(temporary: Path, data: bytes, like: os.stat_result | None) -> Fingerprint:
+def _write(folder: int, temporary: str, data: bytes, like: os.stat_result | None) -> Fingerprint:
     # A new file gets what the umask leaves; a replaced one is nobody else's until it has its old mode.
-    fd = os.open(temporary, _WRITE, 0o666 if like is None else 0o600)
+    fd = os.open(temporary, _WRITE, 0o666 if like is None else 0o600, dir_fd=folder)
     try:
         view = memoryview(data)
         while view:
@@ -82,10 +88,10 @@ def _write(temporary: Path, data: bytes, like: os.stat_result | None) -> Fingerp
         os.close(fd)
 
 
-def _sync_folder(folder: Path) -> None:
+def _sync_folder(folder: int) -> None:
     """Bring the new name to the disk; where that is not possible the file is whole all the same."""
     with contextlib.suppress(OSError):
-        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
         try:
             os.fsync(fd)
         finally:

@@ -36,6 +36,8 @@ def lines_found(context: ToolContext, result: Result, most: int, around: int) ->
         notes.append("[more matches follow; narrow the pattern, the path or the glob]")
     elif result.stopped:
         notes.append(f"[the search was stopped because {result.stopped}; there may be more matches]")
+    if result.left_out:
+        notes.append(f"[matches in {result.left_out} files with the names of secrets are not shown]")
     return "\n".join([*(lines or ["no matches"]), *notes])
 
 

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,6 @@ from codelet.record import Record
 from codelet.tools import encoding, files, globs
 from codelet.tools.tool import ToolContext
 
-_TIMEOUT = 20.0
 _MOST_BYTES = 4 << 20
 _LINE_COLUMNS = 2000
 _COMMON = (
@@ -39,7 +39,8 @@ _HIT = re.compile(rb"([^\0]+)\0(\d+)([:-])(.*)", re.DOTALL)
 class Query(Record):
     """What to search: a resolved file or folder, a glob of paths in it, and for lines an expression.
 
-    `pattern` None asks for the files themselves. `most` is how many hits the caller can use.
+    `pattern` None asks for the files themselves. `most` is how many hits the caller can use, `seconds` how long
+    the search may take. What `left_out` holds true of, given the path from the root, is no hit.
     """
 
     root: Path
@@ -49,6 +50,8 @@ class Query(Record):
     around: int = 0
     literal: bool = False
     most: int = 1000
+    seconds: float = 20.0
+    left_out: Callable[[str], object] | None = None
 
 
 class Hit(NamedTuple):
@@ -63,12 +66,14 @@ class Hit(NamedTuple):
 class Result(Record):
     """The hits in order. `stopped` says why the search ended early, if it did.
 
-    `literal` says that the pattern is no valid expression and was searched as it stands.
+    `literal` says that the pattern is no valid expression and was searched as it stands; `left_out` is how many
+    files had lines that were left out.
     """
 
     hits: list[Hit]
     stopped: str = ""
     literal: bool = False
+    left_out: int = 0
 
 
 def root_of(context: ToolContext, path: str) -> Path:
@@ -142,7 +147,7 @@ def _builtin_argv(query: Query) -> list[str]:
 async def _search(query: Query, argv_for: Callable[[Query], list[str]]) -> Result:
     cwd = query.root if query.root.is_dir() else query.root.parent
     try:
-        done = await capture(argv_for(query), cwd=cwd, timeout=_TIMEOUT, limit=_MOST_BYTES)
+        done = await capture(argv_for(query), cwd=cwd, timeout=query.seconds, limit=_MOST_BYTES)
     except StartError as error:
         raise ToolError(f"the search could not start: {error}") from error
     if done.exit_code == 2 and _NO_REGEX.search(done.stderr) and not query.literal:
@@ -152,16 +157,24 @@ async def _search(query: Query, argv_for: Callable[[Query], list[str]]) -> Resul
         reason = done.stderr.decode(errors="replace").strip().splitlines()
         if reason:
             raise ToolError(f"the search failed: {reason[0][:300]}")
-    stopped = "it found very much" if done.cut else f"it took {_TIMEOUT:g} s" if done.timed_out else ""
-    return Result(list(_hits(done.stdout, query)), stopped)
+    stopped = "it found very much" if done.cut else f"it took {query.seconds:g} s" if done.timed_out else ""
+    left_out: set[str] = set()
+    hits = list(_hits(done.stdout, query, left_out))
+    return Result(hits, stopped, left_out=len(left_out))
 
 
-def _hits(output: bytes, query: Query) -> Iterator[Hit]:
+def _hits(output: bytes, query: Query, left_out: set[str]) -> Iterator[Hit]:
     wanted = re.compile(globs.to_regex(query.glob)) if query.glob and not query.root.is_file() else None
     start = len(str(query.root).rstrip("/")) + 1
 
+    @cache
     def is_wanted(path: str) -> bool:
-        return wanted is None or wanted.match(path[start:]) is not None
+        if wanted is not None and wanted.match(path[start:]) is None:
+            return False
+        if query.left_out is None or not path[start:] or not query.left_out(path[start:]):
+            return True
+        left_out.add(path)
+        return False
 
     if query.pattern is None:
         # What follows the last NUL is a name that was cut off.

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
 import pytest
 
 from codelet.errors import UsageError
-from codelet.frontends.policy_check import add_arguments, run_check
+from codelet.frontends.arguments import build_parser
+from codelet.frontends.policy_check import run_check
 
 
 def check(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser.add_subparsers())
-    return run_check(parser.parse_args(["policy", "check", *words]))
+    return run_check(build_parser().parse_args(["policy", "check", *words]))
 
 
 def cases_file(folder: Path, *cases: dict[str, object]) -> str:

@@ -11,7 +11,8 @@ from urllib.parse import quote
 
 import pytest
 
-from codelet.policy.secrets import Masker, scrub_environment
+from codelet.policy.secrets import Masker
+from codelet.process import child_environment
 
 KEY = "sk-ant-api03-Zk4/x9Qw+eR7tY2u-IoP5aS8dF1gH3jK6lXcVbNm"
 ENVIRONMENT = {
@@ -107,8 +108,8 @@ def test_logins_in_addresses_are_masked() -> None:
 
 
 def test_a_child_gets_no_secret() -> None:
-    scrubbed = scrub_environment(ENVIRONMENT)
-    assert scrubbed.keys() == {"HOME", "PATH"}
+    scrubbed = child_environment(ENVIRONMENT)
+    assert not {"ANTHROPIC_API_KEY", "DATABASE_URL", "COPY_OF_IT"} & scrubbed.keys()
     done = subprocess.run(["env"], env=scrubbed, capture_output=True, text=True, check=True)
     assert KEY not in done.stdout
 
@@ -137,6 +138,6 @@ def test_ten_ways_to_echo_it(command: str) -> None:
 def test_masking_is_quick() -> None:
     masker = Masker({f"SECRET_{number}_KEY": KEY + str(number) * 5 for number in range(8)})
     text = ("some ordinary output line with words and numbers 12345\n" * 600)[:30_000]
-    start = time.perf_counter()
+    start = time.process_time()
     masker.mask(text)
-    assert time.perf_counter() - start < 0.1
+    assert time.process_time() - start < 0.1

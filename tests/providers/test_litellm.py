@@ -87,6 +87,30 @@ async def test_a_hundred_and_fifty_equal_chunks_are_no_error(model_server: Model
     assert joined(await collect(provider(model_server)))["text"] == "ha ha " * 150
 
 
+@BOTH
+@pytest.mark.parametrize("usage", [Tokens(), None])
+async def test_litellm_does_nothing_more_once_the_answer_is_there(
+    model: str, usage: Tokens | None, model_server: ModelServer
+):
+    """Its work after the end shows in its success callbacks; they come after it."""
+    model_server.script = [Reply("first"), Reply("hello", usage=usage)]
+    await collect(provider(model_server, model))
+    import litellm
+
+    finished: list[str] = []
+
+    async def witness(*_: object) -> None:
+        finished.append("counted, priced and logged")
+
+    litellm.success_callback = [witness]
+    try:
+        await collect(provider(model_server, model))
+        await asyncio.sleep(0.5)
+    finally:
+        litellm.logging_callback_manager._reset_all_callbacks()
+    assert finished == []
+
+
 def conversation(origin: str) -> list[Message]:
     """A turn with a tool call, its reasoning in all three forms."""
     made: Message = assistant("Reading.", [tool_call("c1", "read", '{"x": "a"}')])

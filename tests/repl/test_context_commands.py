@@ -61,7 +61,7 @@ def test_compact_preview_undo_and_why(start: Start, repo: Path) -> None:
     terminal.wait_for("would be compacted")
     terminal.settle(0.1)
     terminal.line("/compact")
-    terminal.wait_for("you asked for it")
+    terminal.wait_for("as you asked")
     terminal.wait_for("· compacted: ")
     terminal.settle(0.1)
     terminal.line("/why")

@@ -322,10 +322,11 @@ def test_a_compaction_leaves_a_receipt() -> None:
         events.Compaction("stopped", "hard", 10, 10, note="nothing can shrink"),
     )
     assert out.rstrip().split("\n") == [
-        "· compacting 120k tokens: the window is nearly full",
-        "· compacted: 120k to 32k tokens · 3 turns kept · 1 anchor · pays after 5",
-        "requests",
-        "  no longer in the list: src/a.py",
+        "· compacting 120k tokens: the window is nearly full; esc stops it",
+        "· compacted: 120k → 32k tokens · 3 turns kept · pays back after 5 requests",
+        "  kept: error fixed: x",
+        "  not in the list any more: src/a.py",
+        "  /uncompact takes it back, /why says what became of each turn",
         "✗ not compacted: nothing can shrink",
     ]
 

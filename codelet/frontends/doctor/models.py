@@ -110,7 +110,7 @@ def certificates() -> Finding:
         return Finding("certificates", "fail", f"{detail}: no such file", f"correct or unset {', '.join(gone)}")
     try:
         context = tls_context()
-    except (OSError, ssl.SSLError, ImportError) as error:
+    except (UsageError, OSError, ImportError) as error:
         return Finding("certificates", "fail", f"cannot be loaded: {error}", "set SSL_CERT_FILE to a file of them")
     count = context.cert_store_stats()["x509_ca"]
     if named:

@@ -42,39 +42,47 @@ def _word(event: Reminder) -> str:
 
 _REASONS = {
     "hard": "the window is nearly full",
-    "cost": "the cache no longer pays",
-    "asked": "you asked for it",
-    "overflow": "the provider found the prompt too long",
+    "cost": "the budget is nearly used",
+    "asked": "as you asked",
+    "overflow": "the provider said that the prompt is too long",
 }
 _LOST_NAMED = 8
+_ANCHORS_NAMED = 5
 
 
 def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
     """The warning before a compaction, or its receipt with what is nowhere in the list any more."""
-    dot = f" {signs.dot} "
+    sizes = f"{tokens(event.before)} {signs.arrow} {tokens(event.after)} tokens"
     match event.phase:
         case "starting":
-            reason = _REASONS.get(event.reason, event.reason)
+            reason = f"{_REASONS[event.reason]}; esc stops it"
             return [cut(Text(f"{signs.note} compacting {tokens(event.before)} tokens: {reason}", QUIET), width)]
         case "stopped":
             text = f"not compacted: {clean(event.note)}"
             return wrap(Text.assemble((f"{signs.failed} ", WARN), text), width)
         case "undone":
-            text = f"{signs.note} taken back: {tokens(event.before)} to {tokens(event.after)} tokens"
-            return [cut(Text(text, QUIET), width)]
-    parts = [f"{signs.note} compacted: {tokens(event.before)} to {tokens(event.after)} tokens"]
-    parts += [f"{plural(event.kept_turns, 'turn')} kept"] if event.kept_turns else []
-    parts += [plural(len(event.anchors), "anchor")] if event.anchors else []
-    parts += [f"pays after {plural(event.pays_after, 'request')}"] if event.pays_after else []
-    rows = wrap(Text(dot.join(parts), QUIET), width)
+            return [cut(Text(f"{signs.note} compaction taken back: {sizes}", QUIET), width)]
+    return _receipt(event, sizes, width, signs)
+
+
+def _receipt(event: Compaction, sizes: str, width: int, signs: Signs) -> list[Text]:
+    parts = [f"{signs.note} compacted: {sizes}", f"{plural(event.kept_turns, 'turn')} kept"]
+    parts += [plural(event.segments, "segment")] if event.segments else []
+    parts += [f"pays back after {plural(event.pays_after, 'request')}"] if event.pays_after else []
+    rows = wrap(Text(f" {signs.dot} ".join(parts), QUIET), width)
+    details = [Text(f"kept: {one_line(anchor, width - 10)}", QUIET) for anchor in event.anchors[:_ANCHORS_NAMED]]
+    if (more := len(event.anchors) - _ANCHORS_NAMED) > 0:
+        details.append(Text(f"kept: {more} more anchors", QUIET))
     if event.lost:
-        more = f" and {len(event.lost) - _LOST_NAMED} more" if len(event.lost) > _LOST_NAMED else ""
+        more = len(event.lost) - _LOST_NAMED
         named = ", ".join(one_line(word, 60) for word in event.lost[:_LOST_NAMED])
-        lost = wrap(Text.assemble(("no longer in the list: ", WARN), named, more), width - MARGIN)
-        rows += [Text.assemble(" " * MARGIN, row) for row in lost]
+        told = f"{named}, and {more} more" if more > 0 else named
+        details.append(Text.assemble(("not in the list any more: ", WARN), (told, QUIET)))
     if event.note:
-        rows += [Text.assemble(" " * MARGIN, row) for row in wrap(Text(clean(event.note), WARN), width - MARGIN)]
-    return rows
+        details.append(Text(clean(event.note), WARN))
+    details.append(Text("/uncompact takes it back, /why says what became of each turn", QUIET))
+    indent = " " * MARGIN
+    return rows + [Text.assemble(indent, row) for text in details for row in wrap(text, width - MARGIN)]
 
 
 def interruption_rows(event: Interrupted, titles: Mapping[str, str], width: int, signs: Signs) -> list[Text]:
