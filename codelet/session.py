@@ -212,7 +212,7 @@ class Session:
             prepare=self._renew_for_turn,
             before_step=self._before_step,
             spend=self._spend,
-            exceeded=self._exceeded,
+            exceeded=lambda: self.limits.passed(self.usage, self.cost),
             max_output=self._max_output,
             call_ids=self._call_ids,
         )
@@ -288,10 +288,6 @@ class Session:
     def _request(self, messages: list[Message]) -> Request:
         """A request of the session's own, beside the turn."""
         return Request(self.system_prompt, messages, tools=self._toolbox.schemas)
-
-    def _exceeded(self) -> str | None:
-        """The limit that the session has passed, in words, or None."""
-        return self.limits.passed(self.usage, self.cost)
 
     def _max_output(self) -> int | None:
         """The output limit for a request, where one must or should be named: the model's, less what is used up."""
