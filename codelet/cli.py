@@ -81,7 +81,7 @@ def _prepare_streams() -> None:
 def _run(arguments: list[str]) -> int:
     from codelet.frontends.arguments import build_parser
 
-    options = build_parser().parse_args(arguments)
+    options = build_parser(arguments).parse_args(arguments)
     if options.version:
         print(f"codelet {__version__}")
         return 0

@@ -65,6 +65,7 @@ def session_for(settings: Settings, provider: Provider, ask: Ask | None = None) 
         compaction=CompactionOptions(
             automatic=settings.compact == "auto",
             at=settings.compact_at,
+            entries=settings.compact_entries,
             keep_last=settings.keep_last,
             narrative=settings.narrative,
         ),
