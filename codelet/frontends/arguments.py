@@ -81,10 +81,10 @@ def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
     verify.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def _add_sessions(sessions: argparse.ArgumentParser) -> None:
+def _add_sessions(sessions: _Parser) -> None:
     actions = sessions.add_subparsers(dest="sessions_command", metavar="list|show|delete|prune|search", required=True)
 
-    def add(name: str, about: str) -> _Parser:
+    def add(name: str, about: str) -> argparse.ArgumentParser:
         action = actions.add_parser(name, help=about)
         action.add_argument("place", metavar="PLACE", help="a folder, or redis://HOST[:PORT][/DATABASE]")
         return action
