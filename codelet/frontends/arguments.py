@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from codelet.errors import EXIT_USAGE
 from codelet.frontends.stderr import say
@@ -19,8 +20,29 @@ exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomp
 MODES = ("read-only", "ask", "auto-edit", "auto")
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Knows the terminal's width by itself: argparse would import shutil for it, and formats at every argument."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    """Columns of the terminal: as COLUMNS says, as stdout says, else 80."""
+    named = os.environ.get("COLUMNS", "")
+    if named.isdigit() and int(named) > 0:
+        return int(named)
+    try:
+        return os.get_terminal_size(1).columns or 80
+    except OSError:
+        return 80
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line that names what to do."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False} | options)
 
     def error(self, message: str) -> NoReturn:
         say(f"codelet: {message}; see codelet --help")
@@ -34,8 +56,6 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         usage="codelet [options] [-p PROMPT]\n       codelet COMMAND [options]",
         description="Pair with a model on the code in this folder. Nothing is kept on disk unless you ask.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("-V", "--version", action="store_true", help="print the version and exit")
     parser.add_argument("-p", "--prompt", metavar="PROMPT", help="answer one prompt and exit; a pipe is added to it")
@@ -47,7 +67,8 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         parser.add_argument_group("keeping a session", "TARGET is a file or redis://HOST[:PORT][/DATABASE]/NAME")
     )
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    # Naming the program here and below keeps argparse from formatting a usage line for it.
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser, prog="codelet")
     _add_commands(commands)
     sessions = commands.add_parser("sessions", help="list, show, search, delete sessions that were kept")
     if "sessions" in arguments:
@@ -61,9 +82,9 @@ def _add_commands(commands: argparse._SubParsersAction[_Parser]) -> None:
     doctor = commands.add_parser("doctor", help="show what codelet finds on this machine")
     doctor.add_argument("--json", action="store_true", help="print one JSON object")
     policy = commands.add_parser("policy", help="explain what the policy decides")
-    check = policy.add_subparsers(dest="policy_command", metavar="check", required=True).add_parser(
-        "check", help="say what would happen to a command, without running it"
-    )
+    check = policy.add_subparsers(
+        dest="policy_command", metavar="check", required=True, prog="codelet policy"
+    ).add_parser("check", help="say what would happen to a command, without running it")
     check.add_argument("shell_command", nargs="?", metavar="COMMAND", help="the command line, quoted as one word")
     check.add_argument("--cases", metavar="FILE", help="judge the cases of a JSON lines file instead")
     check.add_argument("--mode", dest="check_mode", choices=MODES)
@@ -73,15 +94,15 @@ def _add_commands(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
     audit = commands.add_parser("audit", help="check an audit file")
-    verify = audit.add_subparsers(dest="audit_command", metavar="verify", required=True).add_parser(
-        "verify", help="find changed, removed, added and moved lines"
-    )
+    verify = audit.add_subparsers(
+        dest="audit_command", metavar="verify", required=True, prog="codelet audit"
+    ).add_parser("verify", help="find changed, removed, added and moved lines")
     verify.add_argument("file", metavar="FILE")
     verify.add_argument("--expect", metavar="HASH", help="the last hash, as an earlier run gave it")
     verify.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def _add_sessions(sessions: argparse.ArgumentParser) -> None:
+def _add_sessions(sessions: _Parser) -> None:
     actions = sessions.add_subparsers(dest="sessions_command", metavar="list|show|delete|prune|search", required=True)
 
     def add(name: str, about: str) -> argparse.ArgumentParser:
