@@ -70,9 +70,12 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     # Naming the program here and below keeps argparse from formatting a usage line for it.
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser, prog="codelet")
     _add_commands(commands)
-    sessions = commands.add_parser("sessions", help="list, show, search, delete sessions that were kept")
     if "sessions" in arguments:
-        _add_sessions(sessions)
+        from codelet.frontends.sessions import add_arguments
+
+        add_arguments(commands)
+    else:  # for --help
+        commands.add_parser("sessions", help="look at the exports in a folder or a Redis database")
     return parser
 
 
@@ -100,28 +103,6 @@ def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
     verify.add_argument("file", metavar="FILE")
     verify.add_argument("--expect", metavar="HASH", help="the last hash, as an earlier run gave it")
     verify.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def _add_sessions(sessions: _Parser) -> None:
-    actions = sessions.add_subparsers(dest="sessions_command", metavar="list|show|delete|prune|search", required=True)
-
-    def add(name: str, about: str) -> argparse.ArgumentParser:
-        action = actions.add_parser(name, help=about)
-        action.add_argument("place", metavar="PLACE", help="a folder, or redis://HOST[:PORT][/DATABASE]")
-        return action
-
-    listing = add("list", "all of them, the newest first")
-    show, delete = add("show", "what one holds"), add("delete", "remove one or more")
-    prune, search = add("prune", "remove old ones"), add("search", "find words in messages, facts and summaries")
-    show.add_argument("name", metavar="NAME", nargs="?")
-    delete.add_argument("names", metavar="NAME", nargs="+")
-    prune.add_argument("--older-than", metavar="TIME", required=True, help="such as 12h or 30d")
-    prune.add_argument("--keep", metavar="N", type=int, default=0, help="leave the newest N in any case")
-    prune.add_argument("--dry-run", action="store_true", help="only say what would go")
-    search.add_argument("words", metavar="WORD", nargs="+")
-    search.add_argument("--limit", metavar="N", type=int, default=20, help="at most N lines (20)")
-    for action in (listing, show, search):
-        action.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _add_export(group: argparse._ArgumentGroup) -> None:

@@ -34,10 +34,11 @@ class Exporting:
     def __init__(self, session: Session, settings: Settings, resumed: Resumed | None) -> None:
         self.session = session
         self.resumed = resumed
-        self._carried = resumed.snapshot if resumed is not None else None
-        self._archive = settings.export_archive or (self._carried is not None and self._carried.archive is not None)
+        self.carried = resumed.snapshot if resumed is not None else None
+        self._archive = settings.export_archive or (self.carried is not None and self.carried.archive is not None)
         self._environment: EnvironmentState | None = None
         self._live: LiveExport | None = None
+        self._closed = False
 
     @classmethod
     async def begin(cls, settings: Settings) -> Exporting:
@@ -60,6 +61,22 @@ class Exporting:
                 beside=exporting._beside,
             )
         return exporting
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether `continue` has something to take up."""
+        return unfinished(self.session)
+
+    @property
+    def welcome(self) -> str:
+        """What was resumed, in one line, or nothing."""
+        return resumed_note(self.session, self.resumed.target.shown) if self.resumed is not None else ""
+
+    @property
+    def parting(self) -> str:
+        """Where the session was saved, in one line, or nothing."""
+        place = self.place
+        return f"saved in {place}; codelet --resume {place} --export {place} goes on with it" if place else ""
 
     @property
     def place(self) -> str | None:
@@ -87,7 +104,7 @@ class Exporting:
 
     def save(self) -> None:
         """Save soon, after a change between turns."""
-        if self._live is not None:
+        if self._live is not None and not self._closed:
             self._live.save()
 
     def snapshot(self) -> Snapshot | None:
@@ -96,7 +113,7 @@ class Exporting:
 
     def replaced_by(self, snapshot: Snapshot) -> None:
         """The session holds an imported snapshot by now: what the list does not say is that one's."""
-        self._carried = snapshot
+        self.carried = snapshot
         if self._live is not None:
             self._live.carry(snapshot)
 
@@ -106,12 +123,12 @@ class Exporting:
 
     async def close(self) -> None:
         """Save for the last time. Raises ExportError if the newest state could not be saved."""
-        live, self._live = self._live, None
-        if live is not None:
-            await live.close()
+        if self._live is not None and not self._closed:
+            self._closed = True
+            await self._live.close()
 
     def _beside(self) -> dict[str, Any]:
-        parts = context_of(self.session, self._carried, archive=self._archive)
+        parts = context_of(self.session, self.carried, archive=self._archive)
         if self._environment is not None:
             parts["last_known_environment"] = self._environment
         return parts
@@ -120,6 +137,13 @@ class Exporting:
 def unfinished(session: Session) -> bool:
     """Whether the last turn did not come to its end, so that `continue` has something to take up."""
     return session.interruption is not None or is_open(session.messages)
+
+
+def resumed_note(session: Session, shown: str) -> str:
+    """What was taken up, in one line."""
+    count, turns = len(session.messages), session.turns
+    note = f"{shown}: {count} messages, {turns} turn{'s' if turns != 1 else ''}"
+    return f"{note}; the last one is unfinished, continue takes it up" if unfinished(session) else note
 
 
 async def _read(settings: Settings) -> Resumed | None:
