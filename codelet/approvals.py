@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from codelet import prompt
 from codelet.errors import ToolError
+from codelet.masking import without_secrets
 from codelet.policy import Policy
 from codelet.policy.secrets import Masker
 from codelet.policy.verdict import Answer, Ask, Question, Verdict
@@ -84,7 +85,8 @@ class Approvals:
             self._record_answer(call_id, tool, arguments, "nobody to ask", verdict.reason)
             return prompt.REFUSED_UNATTENDED.format(reason=verdict.reason)
         shown = self.masker.mask(await _shown(tool, arguments, replace(context, place=verdict.place)))
-        question = Question(call_id, tool, arguments, verdict, shown, self.timeout)
+        visible = without_secrets(arguments, self.masker)
+        question = Question(call_id, tool, visible, verdict, shown, self.timeout)
         answer = await self._answered(self.ask(question))
         if answer is None:
             self._record_answer(call_id, tool, arguments, "no answer", f"within {self.timeout:g} s")
@@ -121,9 +123,7 @@ class Approvals:
                 rule=verdict.rule,
             )
 
-    def _record_answer(
-        self, call_id: str, tool: str, arguments: dict[str, Any], outcome: Outcome, reason: str
-    ) -> None:
+    def _record_answer(self, call_id: str, tool: str, arguments: dict[str, Any], outcome: Outcome, reason: str) -> None:
         self._remember(tool, arguments, outcome, reason)
         if self.audit is not None:
             self.audit.record("approval", call=call_id, tool=tool, outcome=outcome, reason=reason)

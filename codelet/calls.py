@@ -47,6 +47,11 @@ class Safeguards(Record):
     audit: AuditLog | None = None
     sandbox: Sandbox | None = None
 
+    def close(self) -> None:
+        """End the audit: without its closing record the file counts as cut off."""
+        if self.audit is not None:
+            self.audit.close()
+
 
 @dataclass(eq=False, repr=False)
 class Toolbox:

@@ -121,7 +121,7 @@ class Compaction(Event):
 
     type: ClassVar[str] = "compaction"
     phase: Literal["starting", "done", "stopped", "undone"]
-    reason: Literal["hard", "cost", "asked", "overflow"]
+    reason: Literal["hard", "cost", "entries", "asked", "overflow"]
     before: int
     after: int
     tier: int = 0

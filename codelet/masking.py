@@ -47,7 +47,7 @@ class _Pieces:
                 return self._fed(event, (events.ToolProgress, event.id))
             case events.UsageReport() | events.StepStart():
                 return [*self.flush(), event]
-        return [*self.flush(), _without_secrets(event, self._masker)]
+        return [*self.flush(), without_secrets(event, self._masker)]
 
     def flush(self, but: tuple[type[events.Event], str] | None = None) -> list[events.Event]:
         """End all streams but one; gives what they held back."""
@@ -66,17 +66,17 @@ class _Pieces:
         return [event.replace(delta=settled)] if settled else []
 
 
-def _without_secrets(value: Any, masker: Masker) -> Any:
+def without_secrets(value: Any, masker: Masker) -> Any:
     """A text, or every text inside a list, a tuple, an object or a record, masked."""
     match value:
         case str():
             return masker.mask(value)
         case list():
-            return [_without_secrets(item, masker) for item in value]
+            return [without_secrets(item, masker) for item in value]
         case tuple():
-            return tuple(_without_secrets(item, masker) for item in value)
+            return tuple(without_secrets(item, masker) for item in value)
         case dict():
-            return {key: _without_secrets(item, masker) for key, item in value.items()}
+            return {key: without_secrets(item, masker) for key, item in value.items()}
         case Record():
-            return value.replace(**{name: _without_secrets(getattr(value, name), masker) for name in value.fields})
+            return value.replace(**{name: without_secrets(getattr(value, name), masker) for name in value.fields})
     return value

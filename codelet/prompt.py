@@ -41,9 +41,7 @@ CUT_ARGUMENTS = "the answer reached its output limit inside this call. Call it a
 UNKNOWN_TOOL = "there is no tool {name!r}; the tools are {names}"
 TOOL_BROKE = "{name} failed inside codelet: {problem}"
 
-SANDBOXED = (
-    "[it ran in a sandbox: no network; only the workspace can be written, without .git and agents' settings]"
-)
+SANDBOXED = "[it ran in a sandbox: no network; only the workspace can be written, without .git and agents' settings]"
 
 STDIN = "<stdin>\n{text}\n</stdin>"
 
@@ -63,6 +61,12 @@ def escape(text: str) -> str:
 def is_segment(text: object) -> bool:
     """Whether a message's text stands for compacted turns."""
     return isinstance(text, str) and text.startswith("<compacted turns=")
+
+
+def is_cut(text: object) -> bool:
+    """Whether an assistant's text is what was left of an answer that was stopped."""
+    last = text.rpartition("\n\n")[2] if isinstance(text, str) else ""
+    return last == INTERRUPTED_TEXT or last.startswith(CUT_TEXT.partition("{")[0])
 
 
 def reminder_kind(text: object) -> str | None:

@@ -5,7 +5,6 @@ In memory only: when the last reference goes, the conversation is gone.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -15,19 +14,20 @@ from codelet.approvals import Approvals
 from codelet.calls import Safeguards, equip
 from codelet.context import (
     CacheWatch,
+    Checkpoints,
     CompactionOptions,
     Compactor,
     ContextRow,
     Gauge,
     ReminderLedger,
     context_rows,
+    without_partial,
 )
 from codelet.masking import masked
 from codelet.messages import Message, user
 from codelet.policy import Policy
 from codelet.policy.verdict import Ask
 from codelet.providers.base import Provider, Request
-from codelet.record import Record
 from codelet.reminders import zones
 from codelet.reminders.sources import Sources
 from codelet.text import valid_unicode
@@ -40,14 +40,6 @@ from codelet.tools.tool import Tool, ToolContext
 from codelet.turn import Limits, Turn, limited_in_time, run_turn
 
 _MAX_OUTPUT = 32_000
-_CHECKPOINTS = 50
-
-
-class _Checkpoint(Record):
-    """The list as it was before a prompt, and that prompt."""
-
-    messages: list[Message]
-    prompt: str
 
 
 class Session:
@@ -95,8 +87,7 @@ class Session:
         self.cache = CacheWatch()
         self.reminders = ReminderLedger()
         self._call_ids: set[str] = set()
-        self._before: deque[_Checkpoint] = deque(maxlen=_CHECKPOINTS)
-        self._partial: Message | None = None
+        self.checkpoints = Checkpoints()
 
     @property
     def policy(self) -> Policy:
@@ -148,13 +139,13 @@ class Session:
         Raises CancelledError, ProviderError or LimitReached, always after the turn's last event. Iterate
         inside `contextlib.aclosing`, so that leaving early stops the turn at once.
         """
-        self._before.append(_Checkpoint(list(self.messages), text))
+        self.checkpoints.take(self.messages, text)
         zones.insert(self.messages, [user(prompt.escape(valid_unicode(text)))])
         self.turns += 1
         self.compactor.new_turn()
         if self.compactor.narrator is not None:
             self.compactor.narrator.new_turn()
-        async with aclosing(masked(self._turn(), self._toolbox.masker)) as turn_events:
+        async with aclosing(self._turn()) as turn_events:
             async for event in turn_events:
                 yield event
 
@@ -163,19 +154,17 @@ class Session:
 
         Text that was cut off is taken out: the model writes it anew. What tools did stands in the list.
         """
-        place = len(self.messages) - zones.tail_length(self.messages) - 1
-        if self._partial is not None and place >= 0 and self.messages[place] is self._partial:
-            del self.messages[place]
+        if self.interruption is not None and without_partial(self.messages):
             self.gauge.forget()
-        async with aclosing(masked(self._turn(), self._toolbox.masker)) as turn_events:
+        async with aclosing(self._turn()) as turn_events:
             async for event in turn_events:
                 yield event
 
     def rewind(self) -> str | None:
         """Go back to before the last prompt, which is returned; None if there is none. Files stay as they are."""
-        if not self._before:
+        checkpoint = self.checkpoints.back()
+        if checkpoint is None:
             return None
-        checkpoint = self._before.pop()
         self.messages[:] = checkpoint.messages
         self.interruption = None
         self._rewritten()
@@ -184,10 +173,17 @@ class Session:
     def clear(self) -> None:
         """Forget the conversation; usage and cost go on."""
         self.messages.clear()
-        self._before.clear()
+        self.checkpoints.clear()
         self._toolbox.context.seen.clear()
         self.interruption = None
         self._rewritten()
+
+    def adopt(self, messages: Sequence[Message], before: Sequence[Message] | None = None) -> None:
+        """Go on with a list from elsewhere; `before` is the list before its last prompt, if known."""
+        self.clear()
+        self.messages[:] = messages
+        self._call_ids.update(call["id"] for message in messages for call in message.get("tool_calls", ()))
+        self.checkpoints.rebuild(messages, before)
 
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
@@ -212,18 +208,18 @@ class Session:
             prepare=self._renew_for_turn,
             before_step=self._before_step,
             spend=self._spend,
-            exceeded=self._exceeded,
+            exceeded=lambda: self.limits.passed(self.usage, self.cost),
             max_output=self._max_output,
             call_ids=self._call_ids,
         )
         try:
             yield events.TurnStart(self.turns, self.provider.model)
-            async with aclosing(limited_in_time(run_turn(turn), self.limits.timeout)) as turn_events:
+            running = limited_in_time(run_turn(turn), self.limits.timeout)
+            async with aclosing(masked(running, self._toolbox.masker)) as turn_events:
                 async for event in turn_events:
                     yield event
         finally:
             self.interruption = turn.receipt
-            self._partial = turn.partial
 
     async def compact(self, instruction: str = "") -> AsyncGenerator[events.Event, None]:
         """Compact now, whether it is due or not; between turns only. `instruction` says what matters."""
@@ -265,6 +261,10 @@ class Session:
 
     def _compacted(self) -> None:
         self.cache.explain_next("the list was compacted")
+        self.offer_recall()
+
+    def offer_recall(self) -> None:
+        """Give the model the recall tool, once there is something in the archive."""
         if "recall" not in self._toolbox.tools and len(self.compactor.archive):
             from codelet.context.recall import recall_tool
 
@@ -287,15 +287,6 @@ class Session:
     def _request(self, messages: list[Message]) -> Request:
         """A request of the session's own, beside the turn."""
         return Request(self.system_prompt, messages, tools=self._toolbox.schemas)
-
-    def _exceeded(self) -> str | None:
-        """The limit that the session has passed, in words, or None."""
-        limits = self.limits
-        if limits.max_tokens is not None and self.usage.output >= limits.max_tokens:
-            return f"the limit of {limits.max_tokens} output tokens is reached (--max-tokens)"
-        if limits.max_cost is not None and self.cost is not None and self.cost >= limits.max_cost:
-            return f"the limit of {limits.max_cost:g} dollars is reached (--max-cost)"
-        return None
 
     def _max_output(self) -> int | None:
         """The output limit for a request, where one must or should be named: the model's, less what is used up."""

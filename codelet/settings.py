@@ -1,7 +1,7 @@
 """Settings: defaults < user file < trusted project file < environment < flags; frozen once made.
 
 A project's file belongs to the repository, so it is read only with `--trust` and may only choose a model,
-tighten limits and add deny rules: never commands, endpoints, keys or allow rules.
+tighten limits and add ask and deny rules: never commands, endpoints, keys or allow rules.
 """
 
 from __future__ import annotations
@@ -15,10 +15,14 @@ from codelet.errors import UsageError
 from codelet.policy.verdict import Mode
 from codelet.providers import Transport
 from codelet.record import Record
+from codelet.sandbox import Use
 
 
 class Settings(Record):
-    """What the user chose. Times are in seconds, sizes in tokens, cost in US dollars; None is "not set"."""
+    """What the user chose. Times are in seconds, sizes in tokens, cost in US dollars; None is "not set".
+
+    `given` names what the command line set, `files` the files that were read.
+    """
 
     model: str | None = None
     api_base: str | None = None
@@ -26,8 +30,14 @@ class Settings(Record):
     transport: Transport = "auto"
     mode: Mode = "ask"
     allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     yes: bool = False
+    ask_timeout: float | None = None
+    sandbox: Use = "auto"
+    sandbox_network: bool = False
+    audit: str | None = None
+    raw: bool = False
     system_prompt: str | None = None
     append_system_prompt: str | None = None
     tools: tuple[str, ...] | None = None
@@ -41,11 +51,19 @@ class Settings(Record):
     compact: str = "auto"
     compact_at: int | None = None
     keep_last: int = 3
+    compact_entries: int | None = None
     narrative: bool = False
     connect_timeout: float = 15.0
     first_token_timeout: float = 300.0
     chunk_timeout: float = 120.0
     retries: int = 4
+    export: str | None = None
+    export_every: int = 1
+    export_archive: bool = False
+    snapshots: str | None = None
+    resume: str | None = None
+    force: bool = False
+    given: frozenset[str] = frozenset()
     files: tuple[Path, ...] = ()
 
 
@@ -121,8 +139,14 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "transport": _one_of("auto", "native", "litellm"),
     "mode": _one_of("read-only", "ask", "auto-edit", "auto"),
     "allow": _names,
+    "ask": _names,
     "deny": _names,
     "yes": _flag,
+    "ask_timeout": _amount,
+    "sandbox": _one_of("auto", "on", "off"),
+    "sandbox_network": _flag,
+    "audit": _text,
+    "raw": _flag,
     "system_prompt": _any_text,
     "append_system_prompt": _text,
     "tools": _names,
@@ -136,15 +160,24 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "compact": _one_of("auto", "off"),
     "compact_at": _percent,
     "keep_last": _count,
+    "compact_entries": _count,
     "narrative": _flag,
     "connect_timeout": _amount,
     "first_token_timeout": _amount,
     "chunk_timeout": _amount,
     "retries": _retries,
+    "export": _text,
+    "export_every": _count,
+    "export_archive": _flag,
+    "snapshots": _text,
+    "resume": _text,
+    "force": _flag,
 }
 
-_USER_FILE_REFUSES = frozenset({"api_key", "yes"})
-_ENVIRONMENT_REFUSES = frozenset({"yes", "allow"})
+# What writes and reads sessions is asked for each time, by name.
+_FLAGS_ONLY = frozenset({"raw", "export", "export_every", "export_archive", "snapshots", "resume", "force"})
+_USER_FILE_REFUSES = _FLAGS_ONLY | {"api_key", "yes"}
+_ENVIRONMENT_REFUSES = _FLAGS_ONLY | {"yes", "allow"}
 _PROJECT_FILE_TAKES = frozenset(
     {
         "model",
@@ -153,10 +186,12 @@ _PROJECT_FILE_TAKES = frozenset(
         "max_cost",
         "timeout",
         "window",
+        "ask",
         "deny",
         "budget",
         "compact",
         "compact_at",
+        "compact_entries",
         "keep_last",
     }
 )
@@ -174,7 +209,7 @@ def load_settings(
     user_file = user_settings_file(environment)
     if user_file is not None and _is_file(user_file):
         settings = _from_file(settings, user_file, frozenset(PARSERS) - _USER_FILE_REFUSES)
-    project_file = workspace / ".codelet" / "config.toml"
+    project_file = project_settings_file(workspace)
     if trust and _is_file(project_file):
         settings = _from_file(settings, project_file, _PROJECT_FILE_TAKES)
     for key in PARSERS:
@@ -182,12 +217,21 @@ def load_settings(
         if not environment.get(name):
             continue
         if key in _ENVIRONMENT_REFUSES:
-            raise UsageError(f"{name}: this may not come from a variable; give the flag --{key} instead")
+            raise UsageError(f"{name}: this may not come from a variable; give the flag {_flag_name(key)} instead")
         settings = _with(settings, key, environment[name], name)
     for key, value in flags.items():
         if value is not None:
-            settings = _with(settings, key, value, "--" + key.replace("_", "-"))
-    return settings
+            settings = _with(settings, key, value, _flag_name(key))
+    return settings.replace(given=frozenset(key for key, value in flags.items() if value is not None))
+
+
+def _flag_name(key: str) -> str:
+    return "--" + key.replace("_", "-")
+
+
+def project_settings_file(workspace: Path) -> Path:
+    """Where a project's own settings stand."""
+    return workspace / ".codelet" / "config.toml"
 
 
 def user_settings_file(environment: Mapping[str, str] = os.environ) -> Path | None:
@@ -228,6 +272,6 @@ def _with(settings: Settings, key: str, value: Any, place: str) -> Settings:
         parsed = PARSERS[key](value)
     except ValueError as error:
         raise UsageError(f"{place}: {error}") from None
-    if key in ("allow", "deny"):
+    if key in ("allow", "ask", "deny"):
         parsed = (*getattr(settings, key), *parsed)
     return settings.replace(**{key: parsed})

@@ -34,6 +34,14 @@ class Limits(Record):
     max_cost: float | None = None
     timeout: float | None = None
 
+    def passed(self, usage: Usage, cost: float | None) -> str | None:
+        """The limit on a whole session that its usage or cost has passed, in words, or None."""
+        if self.max_tokens is not None and usage.output >= self.max_tokens:
+            return f"the limit of {self.max_tokens} output tokens is reached (--max-tokens)"
+        if self.max_cost is not None and cost is not None and cost >= self.max_cost:
+            return f"the limit of {self.max_cost:g} dollars is reached (--max-cost)"
+        return None
+
 
 @dataclass(eq=False, repr=False)
 class Turn:
@@ -42,7 +50,7 @@ class Turn:
     `prepare` gathers the reminders; `before_step` compacts where that is due (or, given True, because the provider
     said that the prompt is too long) and renews the volatile reminders; `spend` takes a step's usage and the index
     behind its answer; `exceeded` says which limit of the session is passed, `max_output` what a request may still ask
-    for. `receipt` and `partial`, the text that was cut off, are what an early end left.
+    for. `receipt` says what an early end left.
     """
 
     messages: list[Message]
@@ -64,7 +72,6 @@ class Turn:
     overflow: Literal["no", "now", "handled"] = "no"
     open: bool = True
     receipt: events.Interrupted | None = None
-    partial: Message | None = None
 
     def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
         """The turn's last event."""
@@ -76,8 +83,7 @@ class Turn:
         self.receipt = events.Interrupted((), (), ())
         if self.reply is not None:
             if self.reply.text.strip():
-                self.partial = assistant(f"{self.reply.text}\n\n{note}")
-                zones.insert(self.messages, [self.partial])
+                zones.insert(self.messages, [assistant(f"{self.reply.text}\n\n{note}")])
             self.reply = None
         if self.calls is not None:
             self.receipt = self.calls.settle()

@@ -1,6 +1,7 @@
 """What the model is sent, in the user's hands: how full the window is, what compaction does, what the cache gave."""
 
 from codelet.context.cache import CacheWatch
+from codelet.context.checkpoints import Checkpoints, is_open, without_partial
 from codelet.context.compactor import CompactionOptions, Compactor
 from codelet.context.gauge import Gauge
 from codelet.context.ledger import ReminderLedger, ReminderRow
@@ -8,6 +9,7 @@ from codelet.context.rows import ContextRow, context_rows
 
 __all__ = [
     "CacheWatch",
+    "Checkpoints",
     "CompactionOptions",
     "Compactor",
     "ContextRow",
@@ -15,4 +17,6 @@ __all__ = [
     "ReminderLedger",
     "ReminderRow",
     "context_rows",
+    "is_open",
+    "without_partial",
 ]

@@ -22,6 +22,7 @@ class CacheWatch:
         self.total = 0
         self._clock = clock
         self._messages: list[Message] = []
+        self._expected = 0
         self._at = 0.0
         self._works = False
         self._why: str | None = None
@@ -41,7 +42,8 @@ class CacheWatch:
         self._messages = list(messages)
         why, self._why = self._why, None
         worked, self._works = self._works, self._works or usage.cache_read > 0
-        expected = sum(map(estimate, before))
+        expected, known = self._expected, common if common == len(before) else 0
+        self._expected = (expected if known else 0) + sum(map(estimate, messages[known:]))
         if not worked or expected < _LEAST_PREFIX or 2 * usage.cache_read >= expected:
             return None
         reason = why or _reason(before, common, waited)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from codelet import events
+from codelet.context.entries import compact_old, too_many
 from codelet.context.gauge import Gauge
 from codelet.errors import UsageError
 from codelet.messages import Message, user
@@ -23,17 +24,21 @@ if TYPE_CHECKING:
     from codelet.compaction.content import Estimate
     from codelet.context.narrator import Narrator
 
-Reason = Literal["hard", "cost", "asked", "overflow"]
+Reason = Literal["hard", "cost", "entries", "asked", "overflow"]
 
 _UNDO_STEPS = 5
 _FRUITLESS = 2
 
 
 class CompactionOptions(Record):
-    """The user's settings: `at` in per cent of the budget (None: the two limits alone), `keep_last` in turns."""
+    """The user's settings: `at` in per cent of the budget (None: the two limits alone), `keep_last` in turns.
+
+    With `entries` a conversation of more messages is compacted too, whatever its size.
+    """
 
     automatic: bool = True
     at: int | None = None
+    entries: int | None = None
     keep_last: int = 3
     minimum_score: int = 0
     narrative: bool = False
@@ -72,6 +77,8 @@ class Compactor:
             return "hard"
         if 10 * self._gauge.effective(self._messages) >= 9 * budget.limit:
             return "cost"
+        if too_many(self._messages, self.options.entries, self.options.keep_last):
+            return "entries"
         return None
 
     def new_turn(self) -> None:
@@ -94,7 +101,10 @@ class Compactor:
         target = self._target(halved=reason == "overflow")
         narrative = await self.narrator.lines(self._messages, instruction) if self.narrator else ()
         try:
-            made = await asyncio.to_thread(self._compact, list(snapshot.messages), target, instruction, narrative)
+            if reason == "entries":
+                made = await asyncio.to_thread(self._compact_entries, list(snapshot.messages))
+            else:
+                made = await asyncio.to_thread(self._compact, list(snapshot.messages), target, instruction, narrative)
         except IrreducibleContext as error:
             self._fruitless = _FRUITLESS
             yield events.Compaction("stopped", reason, before, before, note=str(error))
@@ -106,6 +116,8 @@ class Compactor:
         after = self._gauge.size(self._messages)
         if reason in ("hard", "cost"):
             self._fruitless = 0 if worked(before, after, self._gauge.budget) else self._fruitless + 1
+        elif reason == "entries" and self.due() == reason:
+            self._fruitless += 1
         yield _receipt(reason, before, after, made.report)
         if self._fruitless >= _FRUITLESS:
             note = "two compactions had little effect, no more are made in this turn; see /context for what is large"
@@ -163,6 +175,17 @@ class Compactor:
         """Whether the user pinned this message."""
         return any(kept is message for kept in self._pinned)
 
+    @property
+    def pins(self) -> tuple[int, ...]:
+        """The numbers of the messages that are pinned."""
+        pinned = set(map(id, self._pinned))
+        return tuple(n for n, message in enumerate(self._messages) if id(message) in pinned) if pinned else ()
+
+    @pins.setter
+    def pins(self, numbers: Iterable[int]) -> None:
+        """Pin these messages and no other; a number that is none is left out."""
+        self._pinned = [self._messages[number] for number in numbers if number < len(self._messages)]
+
     def unit(self, number: int) -> list[int]:
         """The numbers of the messages that stay or go together with this one."""
         if not 0 <= number < len(self._messages):
@@ -210,6 +233,11 @@ class Compactor:
         if instruction:
             made.messages.pop()
         return made
+
+    def _compact_entries(self, snapshot: list[Message]) -> Compacted:
+        _, body, _ = _parts(snapshot)
+        pinned = [place for place, message in enumerate(body) if self.is_pinned(message)]
+        return compact_old(body, self.options.keep_last, cast("Estimate", self._gauge.estimate), pinned)
 
     def _commit(self, snapshot: Snapshot, made: Compacted) -> bool:
         """Swap the result in, unless the list is not what the work began with, or the result is not valid."""

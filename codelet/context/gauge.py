@@ -24,6 +24,7 @@ class Gauge:
         self._estimator = Estimator()
         self._last: Usage | None = None
         self._counted = 0
+        self._summed = (0, 0)
 
     def estimate(self, message: Message) -> int:
         """A message's size in tokens, calibrated."""
@@ -34,7 +35,7 @@ class Gauge:
         end = len(messages) - zones.tail_length(messages)
         if self._last is not None and self._counted <= end:  # the last tail is part of what was reported
             return self._last.total + sum(map(self.estimate, messages[self._counted : end]))
-        return self._estimator.scaled(self.fixed) + sum(map(self.estimate, messages))
+        return self._estimator.scaled(self.fixed + self._plain(messages, end))
 
     def effective(self, messages: Sequence[Message]) -> int:
         """E: the same with what the cache gave counted at a tenth; a cold cache gives nothing."""
@@ -52,3 +53,16 @@ class Gauge:
     def forget(self) -> None:
         """The list was rewritten, or another model reads it: only estimates are left, and the cache is cold."""
         self._last, self._counted, self.cold = None, 0, True
+        self._summed = (0, 0)
+
+    def _plain(self, messages: Sequence[Message], end: int) -> int:
+        """The plain estimate of the whole list: what was summed up before is not looked at again."""
+        count, plain = self._summed
+        if count > end:
+            count, plain = 0, 0
+        settled = end
+        while settled > count and messages[settled - 1]["role"] == "tool":  # a placeholder may stand there yet
+            settled -= 1
+        plain += sum(map(estimate_message, messages[count:settled]))
+        self._summed = (settled, plain)
+        return plain + sum(map(estimate_message, messages[settled:]))

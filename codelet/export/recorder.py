@@ -13,6 +13,7 @@ from operator import is_
 from typing import Any
 
 from codelet import events
+from codelet.export.context import restore_context
 from codelet.export.snapshot import (
     CompactionMark,
     HistoryEntry,
@@ -138,16 +139,19 @@ class Recorder:
 
 
 def restore(session: Session, snapshot: Snapshot) -> None:
-    """Bring a snapshot into a new session: the list, what it used, and where it was stopped. Nothing else."""
-    usage = snapshot.token_usage
-    session.messages[:] = snapshot.messages
+    """Bring a snapshot into a session in place of what it holds: the list with its pins, archive and checkpoints, what
+    it used, and where it was stopped. Nothing else.
+    """
+    usage, stopped = snapshot.token_usage, snapshot.interruption
+    session.adopt(snapshot.messages, stopped["messages"] if stopped is not None else None)
+    restore_context(session, snapshot)
     session.usage = Usage(
         usage["total_input"], usage["cache_read"], usage["cache_write"], usage["output"], usage["reasoning"]
     )
     session.cost = usage["cost"]
     session.turns = usage["turns"]
     session.interruption = None
-    if (stopped := snapshot.interruption) is not None:
+    if stopped is not None:
         session.interruption = events.Interrupted(
             tuple(stopped["done"]), tuple(stopped["half_done"]), tuple(stopped["not_done"])
         )

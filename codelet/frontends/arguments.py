@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from functools import partial
 from typing import NoReturn
 
 from codelet.errors import EXIT_USAGE
@@ -25,11 +27,12 @@ class _Parser(argparse.ArgumentParser):
         sys.exit(EXIT_USAGE)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
+def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The parser of the whole command line; `arguments` tell which command's own parsers are worth making."""
     parser = _Parser(
         prog="codelet",
-        description="Pair with a model on the code in this folder. Nothing is kept on disk.",
+        usage="codelet [options] [-p PROMPT]\n       codelet COMMAND [options]",
+        description="Pair with a model on the code in this folder. Nothing is kept on disk unless you ask.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -40,8 +43,15 @@ def build_parser() -> argparse.ArgumentParser:
     _add_model(parser.add_argument_group("model"))
     _add_prompt(parser.add_argument_group("prompt and tools"))
     _add_permissions(parser.add_argument_group("permissions"))
+    _add_export(
+        parser.add_argument_group("keeping a session", "TARGET is a file or redis://HOST[:PORT][/DATABASE]/NAME")
+    )
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
-    _add_commands(parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser))
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    _add_commands(commands)
+    sessions = commands.add_parser("sessions", help="list, show, search, delete sessions that were kept")
+    if "sessions" in arguments:
+        _add_sessions(sessions)
     return parser
 
 
@@ -58,6 +68,49 @@ def _add_commands(commands: argparse._SubParsersAction[_Parser]) -> None:
     check.add_argument("--cases", metavar="FILE", help="judge the cases of a JSON lines file instead")
     check.add_argument("--mode", dest="check_mode", choices=MODES)
     check.add_argument("--json", action="store_true", help="one JSON object a line")
+    _add_audit(commands)
+
+
+def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
+    audit = commands.add_parser("audit", help="check an audit file")
+    verify = audit.add_subparsers(dest="audit_command", metavar="verify", required=True).add_parser(
+        "verify", help="find changed, removed, added and moved lines"
+    )
+    verify.add_argument("file", metavar="FILE")
+    verify.add_argument("--expect", metavar="HASH", help="the last hash, as an earlier run gave it")
+    verify.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_sessions(sessions: argparse.ArgumentParser) -> None:
+    actions = sessions.add_subparsers(dest="sessions_command", metavar="list|show|delete|prune|search", required=True)
+
+    def add(name: str, about: str) -> _Parser:
+        action = actions.add_parser(name, help=about)
+        action.add_argument("place", metavar="PLACE", help="a folder, or redis://HOST[:PORT][/DATABASE]")
+        return action
+
+    listing = add("list", "all of them, the newest first")
+    show, delete = add("show", "what one holds"), add("delete", "remove one or more")
+    prune, search = add("prune", "remove old ones"), add("search", "find words in messages, facts and summaries")
+    show.add_argument("name", metavar="NAME")
+    delete.add_argument("names", metavar="NAME", nargs="+")
+    prune.add_argument("--older-than", metavar="TIME", required=True, help="such as 12h or 30d")
+    prune.add_argument("--keep", metavar="N", type=int, default=0, help="leave the newest N in any case")
+    prune.add_argument("--dry-run", action="store_true", help="only say what would go")
+    search.add_argument("words", metavar="WORD", nargs="+")
+    search.add_argument("--limit", metavar="N", type=int, default=20, help="at most N lines (20)")
+    for action in (listing, show, search):
+        action.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_export(group: argparse._ArgumentGroup) -> None:
+    flag = partial(group.add_argument, action="store_const", const=True)
+    group.add_argument("--export", metavar="TARGET", help="save the session there after every step and at the end")
+    group.add_argument("--export-every", metavar="N", help="save after every N-th step only")
+    flag("--export-archive", help="save what compaction took out too")
+    group.add_argument("--snapshots", metavar="FOLDER", help="also keep a copy a minute there, the newest ten")
+    group.add_argument("--resume", metavar="TARGET", help="go on with a saved session")
+    flag("--force", help="replace what stands at --export's target")
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
@@ -84,6 +137,7 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--budget", metavar="N", help="use at most N tokens of the window")
     group.add_argument("--compact", choices=("auto", "off"), help="make a list that is too long smaller (auto)")
     group.add_argument("--compact-at", metavar="PERCENT", help="compact when this much of the budget is used")
+    group.add_argument("--compact-entries", metavar="N", help="compact also when there are more than N messages")
     group.add_argument("--keep-last", metavar="N", help="turns that a compaction leaves as they are (3)")
     group.add_argument(
         "--narrative", action="store_const", const=True, help="let the model add decisions to a compaction"
@@ -101,6 +155,16 @@ def _add_prompt(group: argparse._ArgumentGroup) -> None:
 def _add_permissions(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--mode", choices=MODES, help="what runs unasked (ask)")
     group.add_argument("--allow", metavar="RULE", action="append", help="such as 'bash(git log *)' or 'edit(src/**)'")
-    group.add_argument("--deny", metavar="RULE", action="append", help="the same; wins over allow")
+    group.add_argument("--ask", metavar="RULE", action="append", help="the same; asks, whatever is allowed")
+    group.add_argument("--deny", metavar="RULE", action="append", help="the same; wins over both")
     group.add_argument("-y", "--yes", action="store_const", const=True, help="answer every question with yes")
+    group.add_argument("--ask-timeout", metavar="SECONDS", help="a question not answered in this time means no")
+    group.add_argument(
+        "--sandbox", choices=("auto", "on", "off"), help="confine commands: in mode auto only (auto), always, never"
+    )
+    group.add_argument(
+        "--sandbox-network", action="store_const", const=True, help="leave confined commands the network"
+    )
+    group.add_argument("--audit", metavar="FILE", help="append each verdict, answer, call and change to a file")
+    group.add_argument("--raw", action="store_const", const=True, help="do not mask keys of the environment")
     group.add_argument("--trust", action="store_true", help="read this project's .codelet/config.toml")

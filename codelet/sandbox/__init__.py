@@ -29,19 +29,21 @@ class Confinement(Record):
 
 async def find_confinement(workspace: Path) -> Confinement:
     """Try the ways in their order, each with a real command."""
-    from codelet.process import StartError, capture
+    from codelet.process import StartError, capture, child_environment, shell_argv
 
-    reasons = []
+    nothing = shell_argv(":", child_environment())
+    reasons: list[str] = []
     ways = (("bubblewrap", bubblewrap.confined), ("landlock", landlock.confined))
     for way, confined in ways:
         try:
-            argv = confined(["true"], workspace, network=False)
+            argv = confined(nothing, workspace, network=False)
             done = await capture(argv, cwd=workspace, timeout=_SECONDS)
         except (StartError, FileNotFoundError) as error:
             reasons.append(f"{way}: {error}")
             continue
         if done.exit_code == 0:
-            return Confinement("bubblewrap" if way == "bubblewrap" else "landlock", way)
+            detail = f"{way} ({'; '.join(reasons)})" if reasons else way
+            return Confinement("bubblewrap" if way == "bubblewrap" else "landlock", detail)
         said = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
         reasons.append(f"{way}: {said or f'exit code {done.exit_code}'}")
     return Confinement(None, "; ".join(reasons))
@@ -62,13 +64,16 @@ class Sandbox:
 
     async def works(self) -> bool:
         """Whether there is a confinement. Raises ToolError where there is none and one was asked for by name."""
+        found = await self.look()
+        if found.way is None and self.use == "on":
+            raise ToolError(f"no sandbox works here ({found.detail}), and the user demands one: commands cannot run")
+        return found.way is not None
+
+    async def look(self) -> Confinement:
+        """What confinement there is, looked for at the first call."""
         if self.found is None:
             self.found = await find_confinement(self._workspace)
-        if self.found.way is None and self.use == "on":
-            raise ToolError(
-                f"no sandbox works here ({self.found.detail}), and the user demands one: commands cannot run"
-            )
-        return self.found.way is not None
+        return self.found
 
     def wrap(self, command: str, environment: Mapping[str, str]) -> list[str]:
         """The words that run the shell command confined; only after `works` said so."""

@@ -334,7 +334,7 @@ def test_each_message_is_masked_once_however_often_it_is_saved() -> None:
         return text
 
     encoder = Encoder(watch)
-    messages = [user("first prompt")]
+    messages = [user("hello"), user("first prompt")]
     one = encoder.parts(Snapshot(1.0, 1, tuple(messages)))
     messages.append(assistant("first answer"))
     two = encoder.parts(Snapshot(1.0, 1, tuple(messages)))

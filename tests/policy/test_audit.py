@@ -184,12 +184,10 @@ def test_the_file_is_for_its_owner_and_holds_no_key(tmp_path: Path) -> None:
 
 
 def test_the_command_line_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: list[bytes]) -> None:
-    import argparse
+    from codelet.frontends.arguments import build_parser
+    from codelet.frontends.audit_verify import run_verify
 
-    from codelet.frontends.audit_verify import add_arguments, run_verify
-
-    parser = argparse.ArgumentParser()
-    add_arguments(parser.add_subparsers())
+    parser = build_parser()
     path = tmp_path / "a"
     last = report_of(path, lines[:20]).last_hash
     assert run_verify(parser.parse_args(["audit", "verify", str(path), "--expect", last])) == 0

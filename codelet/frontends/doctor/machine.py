@@ -11,6 +11,7 @@ import codelet
 from codelet.frontends.doctor.finding import Finding
 from codelet.git import open_repository, run_git
 from codelet.process import StartError, capture, find_program
+from codelet.sandbox import find_confinement
 
 _PROBE_SECONDS = 3.0
 _CHANGES_LIMIT = 1 << 20
@@ -80,21 +81,15 @@ async def ripgrep(folder: Path) -> Finding:
 
 
 async def sandbox(folder: Path) -> Finding:
-    """Whether bubblewrap can confine a command here: many containers and some kernels forbid it."""
-    program = find_program("bwrap")
-    if program is None:
-        advice = "install bubblewrap (Linux) to have commands confined"
-        return Finding("sandbox", "warn", "no bubblewrap: commands that you allow are not confined", advice)
-    probe = [program, "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    try:
-        done = await capture([*probe, "true"], cwd=folder, timeout=_PROBE_SECONDS)
-    except StartError as error:
-        return Finding("sandbox", "warn", f"bubblewrap cannot be started: {error}")
-    if done.exit_code != 0 or done.timed_out:
-        reason = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0] or "no reason given"
-        advice = "allow unprivileged user namespaces, or work where commands need no confining"
-        return Finding("sandbox", "warn", f"bubblewrap is there but does not work: {reason}", advice)
-    version = await _first_line([program, "--version"], folder) or "bubblewrap"
+    """What confines commands here: many containers and some kernels forbid the best way."""
+    found = await find_confinement(folder)
+    install = "" if find_program("bwrap") else "install bubblewrap (Linux)"
+    allow = install or "allow unprivileged user namespaces"
+    if found.way is None:
+        return Finding("sandbox", "warn", f"none: commands that you allow are not confined: {found.detail}", allow)
+    if found.way == "landlock":
+        return Finding("sandbox", "warn", f"Landlock, the second best: {found.detail}", allow)
+    version = await _first_line([str(find_program("bwrap")), "--version"], folder) or "bubblewrap"
     return Finding("sandbox", "ok", f"{version} works")
 
 

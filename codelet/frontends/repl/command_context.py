@@ -60,7 +60,7 @@ def _gist(repl: Repl, number: int) -> str:
     """The beginning of a message on one line."""
     if number < 0:
         return ""
-    content = repl.session.messages[number].get("content") or ""
+    content = repl.session.approvals.masker.mask(repl.session.messages[number].get("content") or "")
     return one_line(content.partition("-->\n")[2] if content.startswith("<system-reminder>") else content, 200)
 
 
