@@ -69,6 +69,10 @@ class LiveExport:
         """The session as it is now."""
         return self._recorder.snapshot(self._session, **(self._beside() if self._beside else {}))
 
+    def carry(self, snapshot: Snapshot) -> None:
+        """The session was replaced by this snapshot: begin to record anew from there."""
+        self._recorder = Recorder(snapshot)
+
     def see(self, event: events.Event) -> None:
         """Take an event in and save where a step is complete. Never waits, never raises."""
         if not self._recorder.see(event):

@@ -114,7 +114,7 @@ def _add_sessions(sessions: _Parser) -> None:
     listing = add("list", "all of them, the newest first")
     show, delete = add("show", "what one holds"), add("delete", "remove one or more")
     prune, search = add("prune", "remove old ones"), add("search", "find words in messages, facts and summaries")
-    show.add_argument("name", metavar="NAME")
+    show.add_argument("name", metavar="NAME", nargs="?")
     delete.add_argument("names", metavar="NAME", nargs="+")
     prune.add_argument("--older-than", metavar="TIME", required=True, help="such as 12h or 30d")
     prune.add_argument("--keep", metavar="N", type=int, default=0, help="leave the newest N in any case")

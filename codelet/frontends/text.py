@@ -21,6 +21,8 @@ def in_ci() -> bool:
 class TextOutput:
     """Writes the last step's text as the answer; on a terminal, all text as it comes."""
 
+    says_exit = False
+
     def __init__(self, *, quiet: bool) -> None:
         self._live = sys.stdout.isatty()
         self._quiet = quiet
