@@ -24,8 +24,8 @@ _LONGEST_LINE = 400
 _BYTES_PER_CHARACTER = 4
 _ENTRY_BYTES = 512
 _OWN_ID = re.compile(r"r[0-9]{1,9}")
-# Quantifiers upon quantifiers take exponential time.
-_NESTED = re.compile(r"[*+}]\)?\s*[*+{]|\([^()]*[*+][^()]*\)\s*[*+{]")
+# A repeated group can take exponential time, many repetitions in a row polynomial time of a high degree.
+_SLOW = re.compile(r"\)\s*[*+{]|\\\d|(?:[*+}].*){4}", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Archive:
 
 
 def _matcher(pattern: str) -> re.Pattern[str]:
-    if len(pattern) <= LONGEST_PATTERN and not _NESTED.search(pattern):
+    if len(pattern) <= LONGEST_PATTERN and not _SLOW.search(pattern):
         try:
             return re.compile(pattern, re.IGNORECASE)
         except (re.error, RecursionError, OverflowError):

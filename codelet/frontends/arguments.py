@@ -42,7 +42,8 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line that names what to do."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False} | options)
+        ours: dict[str, Any] = {"formatter_class": _Formatter, "allow_abbrev": False}
+        super().__init__(**(ours | options))
 
     def error(self, message: str) -> NoReturn:
         say(f"codelet: {message}; see codelet --help")

@@ -69,7 +69,7 @@ def test_p3_nothing_grows_over_ten_thousand_turns():
     for turn in range(10_000):
         messages.append(user(f"request {turn} about file_{turn % 50}.py"))
         messages.append(says(f"answer {turn}: value_{turn} is set. " + "detail " * 20))
-        if len(messages) > 700:
+        if len(messages) > 1_500:
             made = compact(messages, 4_000)
             archive.put_all((turn, messages[i]) for i in made.report.removed)
             messages = made.messages

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from codelet.approvals import Approvals
-from codelet.calls import CallRunner, Toolbox, equip
+from codelet.calls import CallRunner, Safeguards, Toolbox, equip
 from codelet.policy import Policy
 from codelet.policy.verdict import Ask
 from codelet.tools import all_tools
 from codelet.tools.tool import ToolContext
 from tests.e2e.conftest import Codelet
+from tests.repl.conftest import start
 from tests.support.server import ModelServer
+
+__all__ = ["start"]
 
 
 @pytest.fixture
@@ -26,8 +28,6 @@ def codelet(model_server: ModelServer, repo: Path, home: Path) -> Codelet:
 
 def toolbox(workspace: Path, policy: Policy, ask: Ask | None = None, **more: Any) -> Toolbox:
     """All tools, guarded as a session guards them."""
-    from codelet.calls import Safeguards
-
     return equip(all_tools(), ToolContext(workspace), policy, ask, Safeguards(**more))
 
 
@@ -40,7 +40,3 @@ async def call(box: Toolbox, name: str, **arguments: Any) -> tuple[str, str]:
     async for event in runner.run():
         status = getattr(event, "status", status)
     return status, told[-1]
-
-
-def approvals_of(box: Toolbox) -> Approvals:
-    return box.approvals
