@@ -142,7 +142,7 @@ def unfinished(session: Session) -> bool:
 def resumed_note(session: Session, shown: str) -> str:
     """What was taken up, in one line."""
     count, turns = len(session.messages), session.turns
-    note = f"{shown}: {count} messages, {turns} turn{'s' if turns != 1 else ''}"
+    note = f"resumed {shown}: {count} messages, {turns} turn{'s' if turns != 1 else ''}"
     return f"{note}; the last one is unfinished, continue takes it up" if unfinished(session) else note
 
 
