@@ -292,7 +292,4 @@ class Session:
         """The output limit for a request, where one must or should be named: the model's, less what is used up."""
         facts = self.facts
         most = min(facts.max_output or _MAX_OUTPUT, _MAX_OUTPUT, facts.window // 4) if facts.known else None
-        if self.limits.max_tokens is None:
-            return most
-        left = max(1, self.limits.max_tokens - self.usage.output)
-        return left if most is None else min(left, most)
+        return min(filter(None, (most, self.limits.output_left(self.usage))), default=None)

@@ -34,6 +34,10 @@ class Limits(Record):
     max_cost: float | None = None
     timeout: float | None = None
 
+    def output_left(self, usage: Usage) -> int | None:
+        """Output tokens that the session may still ask for, at least 1; None where they are not bounded."""
+        return None if self.max_tokens is None else max(1, self.max_tokens - usage.output)
+
     def passed(self, usage: Usage, cost: float | None) -> str | None:
         """The limit on a whole session that its usage or cost has passed, in words, or None."""
         if self.max_tokens is not None and usage.output >= self.max_tokens:
