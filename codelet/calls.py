@@ -30,7 +30,10 @@ _PARTIAL_OUTPUT = 2_000
 
 @dataclass(eq=False, repr=False)
 class Toolbox:
-    """What calls are run with. `ask` is None where nobody can be asked; `refused` collects such calls."""
+    """What calls are run with. `ask` is None where nobody can be asked; `refused` collects such calls.
+
+    `admit` gives a result's text as it may enter the list, which one of any size may not.
+    """
 
     tools: Mapping[str, Tool]
     context: ToolContext
@@ -38,6 +41,7 @@ class Toolbox:
     ask: Ask | None = None
     refused: list[str] = field(default_factory=list)
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    admit: Callable[[str], str] = str
 
     def add(self, tool: Tool) -> None:
         """Offer one more tool from the next request on."""
@@ -227,7 +231,7 @@ class CallRunner:
     ) -> None:
         item.state = status
         seconds = time.monotonic() - item.started
-        text = prompt.escape(text)
+        text = prompt.escape(self._toolbox.admit(text))
         item.result = events.ToolResult(item.id, item.name, status, text, display, seconds)
         self._answer(item.id, text)
 

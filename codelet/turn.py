@@ -34,6 +34,14 @@ class Limits(Record):
     max_cost: float | None = None
     timeout: float | None = None
 
+    def passed(self, usage: Usage, cost: float | None) -> str | None:
+        """The limit that a session has passed which used and cost as much, in words, or None."""
+        if self.max_tokens is not None and usage.output >= self.max_tokens:
+            return f"the limit of {self.max_tokens} output tokens is reached (--max-tokens)"
+        if self.max_cost is not None and cost is not None and cost >= self.max_cost:
+            return f"the limit of {self.max_cost:g} dollars is reached (--max-cost)"
+        return None
+
 
 @dataclass(eq=False, repr=False)
 class Turn:
@@ -42,7 +50,8 @@ class Turn:
     `prepare` gathers the reminders; `before_step` compacts where that is due (or, given True, because the provider
     said that the prompt is too long) and renews the volatile reminders; `spend` takes a step's usage and the index
     behind its answer; `exceeded` says which limit of the session is passed, `max_output` what a request may still ask
-    for. `receipt` and `partial`, the text that was cut off, are what an early end left.
+    for; `may_compact` whether an overflow may be answered by a compaction. `receipt` and `partial`, the text that was
+    cut off, are what an early end left.
     """
 
     messages: list[Message]
@@ -55,6 +64,7 @@ class Turn:
     spend: Callable[[Usage, int], events.UsageReport]
     exceeded: Callable[[], str | None]
     max_output: Callable[[], int | None]
+    may_compact: Callable[[], bool]
     call_ids: set[str] = field(default_factory=set)
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -167,10 +177,13 @@ async def _run_step(turn: Turn) -> AsyncGenerator[events.Event, None]:
     except ProviderError as error:
         if not error.overflow or turn.overflow != "no":
             raise
+        if not turn.may_compact():
+            raise ProviderError(f"{error}; compaction is off (--compact auto)", status=error.status) from error
         turn.overflow = "now"  # one forced compaction, then the step is tried once more
         turn.steps -= 1
         turn.reply = None
         return
+    turn.overflow = "no"
     answered = _take_in(turn, reply)
     if reply.usage is not None:
         turn.usage += reply.usage

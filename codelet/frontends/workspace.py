@@ -63,6 +63,7 @@ def session_for(settings: Settings, provider: Provider, ask: Ask | None = None) 
             at=settings.compact_at,
             keep_last=settings.keep_last,
             narrative=settings.narrative,
+            shares=settings.shares,
         ),
     )
 

@@ -70,5 +70,5 @@ def test_compact_preview_undo_and_why(start: Start, repo: Path) -> None:
     terminal.line("/uncompact")
     terminal.wait_for("taken back: ")
     assert "waiting" not in terminal.settle()
-    terminal.line("/compact nonsense")
-    terminal.wait_for("takes nothing, or --preview")
+    terminal.line("/compact --nonsense")
+    terminal.wait_for("or --preview")
