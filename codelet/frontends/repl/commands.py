@@ -38,7 +38,7 @@ COMMANDS = (
     Command("mode", "show the mode, or set it", command_session.mode, "[MODE]"),
     Command("permissions", "the mode, and the rules that allow and deny", command_views.permissions),
     Command("context", "what the model is sent, with its tokens, and when it is compacted", context.show, "[all]"),
-    Command("compact", "make the conversation smaller now, or see what that would do", context.compact, "[--preview] [TEXT]"),
+    Command("compact", "make the conversation smaller, or see what that does", context.compact, "[--preview] [TEXT]"),
     Command("uncompact", "take the last compaction back", context.uncompact),
     Command("pin", "keep a message word for word, by its number in /context", context.pin, "N"),
     Command("unpin", "let go of a pin", context.unpin, "N"),
