@@ -10,17 +10,24 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from codelet import events, prompt
+from codelet.approvals import Approvals
 from codelet.errors import ToolError
 from codelet.messages import ToolCall
 from codelet.policy import Policy
-from codelet.policy.verdict import Answer, Ask, Question, Verdict
+from codelet.policy.secrets import Masker, own_masker
+from codelet.policy.verdict import Ask
+from codelet.record import Record
 from codelet.reply import parsed_arguments
+from codelet.sandbox import Sandbox
 from codelet.tools.tool import Tool, ToolContext, ToolOutput, check_arguments
+
+if TYPE_CHECKING:
+    from codelet.policy.audit import AuditLog
 
 State = Literal["waiting", "running", "done", "failed", "refused"]
 
@@ -28,20 +35,45 @@ _PROGRESS_BACKLOG = 200
 _PARTIAL_OUTPUT = 2_000
 
 
+class Safeguards(Record):
+    """What guards a session beside its policy.
+
+    `masker` keeps secrets out of what leaves the session; None is the one for this process's environment.
+    `ask_timeout` is in seconds. `audit` and `sandbox` are None where there is none.
+    """
+
+    masker: Masker | None = None
+    ask_timeout: float | None = None
+    audit: AuditLog | None = None
+    sandbox: Sandbox | None = None
+
+    def close(self) -> None:
+        """End the audit: without its closing record the file counts as cut off."""
+        if self.audit is not None:
+            self.audit.close()
+
+
 @dataclass(eq=False, repr=False)
 class Toolbox:
-    """What calls are run with. `ask` is None where nobody can be asked; `refused` collects such calls.
+    """What calls are run with. `approvals` decides on each; `masker` keeps secrets out of what they answer.
 
     `admit` gives a result's text as it may enter the list, which one of any size may not.
     """
 
     tools: Mapping[str, Tool]
     context: ToolContext
-    policy: Policy
-    ask: Ask | None = None
-    refused: list[str] = field(default_factory=list)
-    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    approvals: Approvals
+    masker: Masker
+    sandbox: Sandbox | None = None
     admit: Callable[[str], str] = str
+
+    async def ready(self, tool: str) -> ToolContext:
+        """What a call of the tool is to run with. Raises ToolError where a sandbox is demanded and none works."""
+        policy = self.approvals.policy
+        if tool != "bash" or self.sandbox is None:
+            return self.context
+        policy.sandboxed = self.sandbox.demanded(policy.mode) and await self.sandbox.works()
+        return replace(self.context, wrap_command=self.sandbox.wrap if policy.sandboxed else None)
 
     def add(self, tool: Tool) -> None:
         """Offer one more tool from the next request on."""
@@ -52,6 +84,16 @@ class Toolbox:
     def schemas(self) -> list[dict[str, Any]]:
         """The tools as a request carries them."""
         return [tool.schema() for tool in self.tools.values()]
+
+
+def equip(
+    tools: Sequence[Tool], context: ToolContext, policy: Policy, ask: Ask | None, safeguards: Safeguards
+) -> Toolbox:
+    """The toolbox of a session."""
+    masker = safeguards.masker or own_masker()
+    approvals = Approvals(policy, masker, ask, safeguards.ask_timeout, safeguards.audit)
+    guarded = replace(context, prepare_command=policy.prepare)
+    return Toolbox({tool.name: tool for tool in tools}, guarded, approvals, masker, safeguards.sandbox)
 
 
 @dataclass(eq=False, repr=False)
@@ -106,7 +148,9 @@ class CallRunner:
                 done.append(item.id)
             elif item.state == "running":
                 half.append(item.id)
-                output = prompt.PARTIAL_OUTPUT.format(output=item.recent) if item.recent else ""
+                self._record_end(item, "interrupted")
+                recent = self._toolbox.masker.mask(item.recent)
+                output = prompt.PARTIAL_OUTPUT.format(output=recent) if recent else ""
                 self._answer(item.id, prompt.INTERRUPTED_RUNNING + output)
             else:
                 waiting.append(item.id)
@@ -168,15 +212,18 @@ class CallRunner:
         item.started = time.monotonic()
         try:
             tool, arguments = self._checked(item)
-            refusal = await self._refusal(item, tool, arguments)
-            if refusal is not None:
-                self._finish(item, "refused", refusal)
+            context = await self._toolbox.ready(tool.name)
+            admission = await self._toolbox.approvals.admit(item.id, tool.name, arguments, context)
+            if admission.refusal is not None:
+                self._finish(item, "refused", admission.refusal)
                 return
             item.state, item.started = "running", time.monotonic()
-            output: ToolOutput = await tool.run(self._toolbox.context, progress, **arguments)
+            context = replace(context, place=admission.verdict.place)
+            output: ToolOutput = await tool.run(context, progress, **arguments)
         except ToolError as error:
             self._finish(item, "failed", str(error))
         else:
+            self._record_change(item, tool, output)
             self._finish(item, "failed" if output.failed else "done", output.text, output.display)
 
     def _checked(self, item: _Pending) -> tuple[Tool, dict[str, Any]]:
@@ -195,33 +242,6 @@ class CallRunner:
         item.unusable = False
         return tool, checked
 
-    async def _refusal(self, item: _Pending, tool: Tool, arguments: dict[str, Any]) -> str | None:
-        """None if the call may run, else what the model is told."""
-        box = self._toolbox
-        verdict = box.policy.judge(tool.name, arguments)
-        if verdict.action == "ask":
-            async with box.asking:
-                verdict = box.policy.judge(tool.name, arguments)  # an "always" may have come in meanwhile
-                if verdict.action == "ask":
-                    return await self._ask(item, arguments, verdict)
-        if verdict.action == "deny":
-            box.refused.append(_describe(item.name, arguments))
-            return prompt.REFUSED_BY_POLICY.format(reason=verdict.reason)
-        return None
-
-    async def _ask(self, item: _Pending, arguments: dict[str, Any], verdict: Verdict) -> str | None:
-        box = self._toolbox
-        if box.ask is None:
-            box.refused.append(_describe(item.name, arguments))
-            return prompt.REFUSED_UNATTENDED.format(reason=verdict.reason)
-        shown = _describe(item.name, arguments)
-        answer: Answer = await box.ask(Question(item.id, item.name, arguments, verdict, shown))
-        if answer.allow:
-            if answer.always and verdict.suggestion:
-                box.policy.add_allow(verdict.suggestion)
-            return None
-        return prompt.REFUSED_BY_USER.format(reason=f": {answer.reason}" if answer.reason else "")
-
     def _finish(
         self,
         item: _Pending,
@@ -230,13 +250,22 @@ class CallRunner:
         display: str | None = None,
     ) -> None:
         item.state = status
-        seconds = time.monotonic() - item.started
-        text = prompt.escape(self._toolbox.admit(text))
+        mask = self._toolbox.masker.mask
+        text = prompt.escape(self._toolbox.admit(mask(text)))
+        display = None if display is None else mask(display)
+        seconds = self._record_end(item, status)
         item.result = events.ToolResult(item.id, item.name, status, text, display, seconds)
         self._answer(item.id, text)
 
+    def _record_end(self, item: _Pending, status: str) -> float:
+        """Note in the audit how a call ended; gives the seconds that it took."""
+        seconds = time.monotonic() - item.started
+        audit = self._toolbox.approvals.audit
+        if audit is not None and status != "refused":
+            audit.record("execution", call=item.id, tool=item.name, status=status, seconds=round(seconds, 3))
+        return seconds
 
-def _describe(name: str, arguments: dict[str, Any]) -> str:
-    """A call in one line for people: the tool and what it is about."""
-    about = arguments.get("command") or arguments.get("path") or arguments.get("pattern") or ""
-    return f"{name} {about}".strip()
+    def _record_change(self, item: _Pending, tool: Tool, output: ToolOutput) -> None:
+        audit = self._toolbox.approvals.audit
+        if audit is not None and tool.tier == "write":
+            audit.record("change", call=item.id, tool=item.name, summary=output.text, diff=output.display)

@@ -6,12 +6,14 @@ import errno
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING, NoReturn
 
 from codelet import __version__
 
+TYPE_CHECKING = False  # type checkers take it for True; importing typing for it would be half of what --version costs
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
+    from typing import NoReturn
 
     from codelet.settings import Settings
 
@@ -89,13 +91,17 @@ def _run(arguments: list[str]) -> int:
         from codelet.frontends.policy_check import run_check
 
         return run_check(options)
+    if options.command == "audit":
+        from codelet.frontends.audit_verify import run_verify
+
+        return run_verify(options)
     if options.command == "demo":
         return _demo(keep=options.keep)
     settings = _settings(options)
     if options.command == "doctor":
         return _doctor(settings, as_json=options.json)
     if _interactive(options):
-        return _repl(settings)
+        return _repl(settings, lambda: _settings(options, trust=True))
     from codelet.frontends.one_shot import run_one_shot
 
     return run_one_shot(
@@ -110,12 +116,12 @@ def _interactive(options: argparse.Namespace) -> bool:
     return options.prompt is None and sys.stdin is not None and sys.stdin.isatty()
 
 
-def _settings(options: argparse.Namespace) -> Settings:
+def _settings(options: argparse.Namespace, *, trust: bool = False) -> Settings:
     from codelet.frontends.workspace import current_folder
     from codelet.settings import PARSERS, load_settings
 
     flags = {key: getattr(options, key, None) for key in PARSERS}
-    return load_settings(flags, workspace=current_folder(), trust=options.trust)
+    return load_settings(flags, workspace=current_folder(), trust=trust or options.trust)
 
 
 def _demo(*, keep: bool) -> int:
@@ -134,12 +140,13 @@ def _doctor(settings: Settings, *, as_json: bool) -> int:
     return asyncio.run(run_doctor(settings, json=as_json))
 
 
-def _repl(settings: Settings) -> int:
+def _repl(settings: Settings, trusting: Callable[[], Settings]) -> int:
     import asyncio
 
     from codelet.frontends.repl import run_repl
+    from codelet.frontends.trust import trusted
 
-    return asyncio.run(run_repl(settings))
+    return asyncio.run(run_repl(trusted(settings, trusting)))
 
 
 def _report(error: BaseException, *, debug: bool) -> int:

@@ -25,6 +25,8 @@ _OPTIONS = {
     "log.showSignature": "false",
     "protocol.ext.allow": "never",
 }
+_FOR_COMMANDS = {name: _OPTIONS[name] for name in ("core.fsmonitor", "safe.bareRepository", "protocol.ext.allow")}
+_BY_VARIABLES = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_CONFIG_COUNT")
 # A repository can make git fetch what is missing, and name the program for it: nothing here needs a transport.
 _NO_FETCHING = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
 _NONE_FOUND = 1
@@ -95,6 +97,22 @@ def open_repository(folder: Path) -> git.Repo:
 def hardened_options(command: str) -> tuple[str, ...]:
     """The options that a git command needs beside the environment of `open_repository`."""
     return _COMMAND_OPTIONS.get(command, ())
+
+
+def hardened_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a command that may itself run git: the ways in which even a `git status` that nobody
+    wrote, in a makefile or a prompt, runs a repository's code are closed. Hooks and filters stay as they are: a
+    commit that the user approved runs them.
+
+    Settings that came by variables stay where name and value are both there.
+    """
+    settings = {}
+    for name, key in environment.items():
+        number = name.removeprefix("GIT_CONFIG_KEY_")
+        if number != name and f"GIT_CONFIG_VALUE_{number}" in environment:
+            settings[key] = environment[f"GIT_CONFIG_VALUE_{number}"]
+    kept = {name: value for name, value in environment.items() if not name.startswith(_BY_VARIABLES)}
+    return kept | _settings_environment(settings | _FOR_COMMANDS, {})
 
 
 async def _environment(folder: Path) -> dict[str, str]:

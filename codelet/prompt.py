@@ -41,6 +41,8 @@ CUT_ARGUMENTS = "the answer reached its output limit inside this call. Call it a
 UNKNOWN_TOOL = "there is no tool {name!r}; the tools are {names}"
 TOOL_BROKE = "{name} failed inside codelet: {problem}"
 
+SANDBOXED = "[it ran in a sandbox: no network; only the workspace can be written, without .git and agents' settings]"
+
 STDIN = "<stdin>\n{text}\n</stdin>"
 
 

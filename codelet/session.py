@@ -11,7 +11,8 @@ from contextlib import aclosing
 from pathlib import Path
 
 from codelet import events, prompt
-from codelet.calls import Toolbox
+from codelet.approvals import Approvals
+from codelet.calls import Safeguards, equip
 from codelet.context import (
     CacheWatch,
     CompactionOptions,
@@ -23,6 +24,7 @@ from codelet.context import (
     context_rows,
 )
 from codelet.context import Limits as ContextLimits
+from codelet.masking import masked
 from codelet.messages import Message, user
 from codelet.policy import Policy
 from codelet.policy.verdict import Ask
@@ -66,6 +68,7 @@ class Session:
         budget: int | None = None,
         compaction: CompactionOptions | None = None,
         environment: Mapping[str, str] | None = None,
+        safeguards: Safeguards | None = None,
     ) -> None:
         self.messages: list[Message] = []
         self.provider = provider
@@ -78,7 +81,8 @@ class Session:
         self.interruption: events.Interrupted | None = None
         chosen = all_tools() if tools is None else tools
         context = ToolContext(workspace, dict(environment) if environment is not None else None)
-        self._toolbox = Toolbox({tool.name: tool for tool in chosen}, context, policy or Policy(workspace), ask)
+        self.safeguards = safeguards or Safeguards()
+        self._toolbox = equip(chosen, context, policy or Policy(workspace), ask, self.safeguards)
         self._sources = Sources(workspace, bare=bare)
         self._sizes = ContextLimits(window, budget)
         self.gauge = Gauge(self._sizes.of(self.facts), self._fixed_size())
@@ -98,16 +102,21 @@ class Session:
     @property
     def policy(self) -> Policy:
         """What judges the model's actions."""
-        return self._toolbox.policy
+        return self.approvals.policy
+
+    @property
+    def approvals(self) -> Approvals:
+        """What decides on the model's calls, and its history."""
+        return self._toolbox.approvals
 
     @property
     def ask(self) -> Ask | None:
         """How a person is asked, or None."""
-        return self._toolbox.ask
+        return self.approvals.ask
 
     @ask.setter
     def ask(self, ask: Ask | None) -> None:
-        self._toolbox.ask = ask
+        self.approvals.ask = ask
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -117,7 +126,7 @@ class Session:
     @property
     def refused(self) -> list[str]:
         """The calls that were refused because of the policy, each in one line."""
-        return self._toolbox.refused
+        return self.approvals.refused
 
     @property
     def facts(self) -> ModelFacts:
@@ -205,13 +214,14 @@ class Session:
             before_step=self._before_step,
             spend=self._spend,
             exceeded=lambda: self.limits.passed(self.usage, self.cost),
-            max_output=lambda: self.gauge.budget.reserve if self.facts.known else None,
+            max_output=self._max_output,
             may_compact=lambda: self.compactor.options.automatic,
             call_ids=self._call_ids,
         )
         try:
             yield events.TurnStart(self.turns, self.provider.model)
-            async with aclosing(limited_in_time(run_turn(turn), self.limits.timeout)) as turn_events:
+            running = limited_in_time(run_turn(turn), self.limits.timeout)
+            async with aclosing(masked(running, self._toolbox.masker)) as turn_events:
                 async for event in turn_events:
                     yield event
         finally:
@@ -242,7 +252,10 @@ class Session:
                 async for event in steps:
                     yield event
         if self.compactor.archived and "recall" not in self._toolbox.tools:
-            self._offer_recall()
+            from codelet.context.recall import offer_recall
+
+            offer_recall(self._toolbox, self.compactor.archive)
+            self.gauge.fixed = self._fixed_size()
         if not self._sources.bare:
             text = self._sources.token_status(self.size, self.window)
             for event in self._renew({"tokenStatus": text}, zones.TAIL):
@@ -251,7 +264,8 @@ class Session:
 
     def _renew(self, texts: Mapping[str, str | None], zone: tuple[str, ...]) -> list[events.Event]:
         """Bring a zone up to date, without what the user switched off."""
-        wanted = {kind: None if kind in self.reminders.off else text for kind, text in texts.items()}
+        mask = self._toolbox.masker.mask
+        wanted = {kind: mask(text) if text and kind not in self.reminders.off else None for kind, text in texts.items()}
         return zones.renew(self.messages, wanted, zone)
 
     def _spend(self, usage: Usage, answered: int) -> events.UsageReport:
@@ -268,12 +282,6 @@ class Session:
         cost = self.facts.cost(usage)
         self.cost = None if cost is None or self.cost is None else self.cost + cost
 
-    def _offer_recall(self) -> None:
-        from codelet.context.recall import offer_recall
-
-        offer_recall(self._toolbox, self.compactor.archive)
-        self.gauge.fixed = self._fixed_size()
-
     def _rewritten(self, why: str) -> None:
         """The list is another one now: what was measured of it is void, and the next request finds no cache."""
         self.gauge.forget()
@@ -285,3 +293,7 @@ class Session:
     def _request(self, messages: list[Message]) -> Request:
         """A request of the session's own, beside the turn."""
         return Request(self.system_prompt, messages, tools=self._toolbox.schemas)
+
+    def _max_output(self) -> int | None:
+        """The output limit for a request, where one must or should be named: the model's, less what is used up."""
+        return self.limits.output_left(self.gauge.budget.reserve if self.facts.known else None, self.usage)

@@ -1,7 +1,7 @@
 """Settings: defaults < user file < trusted project file < environment < flags; frozen once made.
 
 A project's file belongs to the repository, so it is read only with `--trust` and may only choose a model,
-tighten limits and add deny rules: never commands, endpoints, keys or allow rules.
+tighten limits and add ask and deny rules: never commands, endpoints, keys or allow rules.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from codelet.errors import UsageError
 from codelet.policy.verdict import Mode
 from codelet.providers import Transport
 from codelet.record import Record
+from codelet.sandbox import Use
 
 
 class Settings(Record):
@@ -26,8 +27,14 @@ class Settings(Record):
     transport: Transport = "auto"
     mode: Mode = "ask"
     allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     yes: bool = False
+    ask_timeout: float | None = None
+    sandbox: Use = "auto"
+    sandbox_network: bool = False
+    audit: str | None = None
+    raw: bool = False
     system_prompt: str | None = None
     append_system_prompt: str | None = None
     tools: tuple[str, ...] | None = None
@@ -133,8 +140,14 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "transport": _one_of("auto", "native", "litellm"),
     "mode": _one_of("read-only", "ask", "auto-edit", "auto"),
     "allow": _names,
+    "ask": _names,
     "deny": _names,
     "yes": _flag,
+    "ask_timeout": _amount,
+    "sandbox": _one_of("auto", "on", "off"),
+    "sandbox_network": _flag,
+    "audit": _text,
+    "raw": _flag,
     "system_prompt": _any_text,
     "append_system_prompt": _text,
     "tools": _names,
@@ -156,8 +169,8 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "retries": _retries,
 }
 
-_USER_FILE_REFUSES = frozenset({"api_key", "yes"})
-_ENVIRONMENT_REFUSES = frozenset({"yes", "allow"})
+_USER_FILE_REFUSES = frozenset({"api_key", "yes", "raw"})
+_ENVIRONMENT_REFUSES = frozenset({"yes", "allow", "raw"})
 _PROJECT_FILE_TAKES = frozenset(
     {
         "model",
@@ -166,6 +179,7 @@ _PROJECT_FILE_TAKES = frozenset(
         "max_cost",
         "timeout",
         "window",
+        "ask",
         "deny",
         "budget",
         "compact",
@@ -188,7 +202,7 @@ def load_settings(
     user_file = user_settings_file(environment)
     if user_file is not None and _is_file(user_file):
         settings = _from_file(settings, user_file, frozenset(PARSERS) - _USER_FILE_REFUSES)
-    project_file = workspace / ".codelet" / "config.toml"
+    project_file = project_settings_file(workspace)
     if trust and _is_file(project_file):
         settings = _from_file(settings, project_file, _PROJECT_FILE_TAKES)
     for key in PARSERS:
@@ -202,6 +216,11 @@ def load_settings(
         if value is not None:
             settings = _with(settings, key, value, "--" + key.replace("_", "-"))
     return settings
+
+
+def project_settings_file(workspace: Path) -> Path:
+    """Where a project's own settings stand."""
+    return workspace / ".codelet" / "config.toml"
 
 
 def user_settings_file(environment: Mapping[str, str] = os.environ) -> Path | None:
@@ -242,6 +261,6 @@ def _with(settings: Settings, key: str, value: Any, place: str) -> Settings:
         parsed = PARSERS[key](value)
     except ValueError as error:
         raise UsageError(f"{place}: {error}") from None
-    if key in ("allow", "deny"):
+    if key in ("allow", "ask", "deny"):
         parsed = (*getattr(settings, key), *parsed)
     return settings.replace(**{key: parsed})

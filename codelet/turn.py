@@ -35,12 +35,19 @@ class Limits(Record):
     timeout: float | None = None
 
     def passed(self, usage: Usage, cost: float | None) -> str | None:
-        """The limit that a session has passed which used and cost as much, in words, or None."""
+        """The limit on a whole session that its usage or cost has passed, in words, or None."""
         if self.max_tokens is not None and usage.output >= self.max_tokens:
             return f"the limit of {self.max_tokens} output tokens is reached (--max-tokens)"
         if self.max_cost is not None and cost is not None and cost >= self.max_cost:
             return f"the limit of {self.max_cost:g} dollars is reached (--max-cost)"
         return None
+
+    def output_left(self, most: int | None, usage: Usage) -> int | None:
+        """What a request may still ask for, of at most `most` tokens, in a session that has used as much."""
+        if self.max_tokens is None:
+            return most
+        left = max(1, self.max_tokens - usage.output)
+        return left if most is None else min(left, most)
 
 
 @dataclass(eq=False, repr=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codelet.compaction.assemble import Block
@@ -36,7 +36,7 @@ def collect(subject: Subject, plan: Plan) -> Collected:
     for index, reading in enumerate(subject.readings):
         if index in plan.kept:
             if index in plan.reduced:
-                _take_cut(found, index, reading, text_of(plan.kept[index]))
+                _take_cut(found, index, subject.readings, text_of(plan.kept[index]))
             block = None
             continue
         if index in plan.gone:
@@ -50,10 +50,14 @@ def collect(subject: Subject, plan: Plan) -> Collected:
     return found
 
 
-def _take_cut(found: Collected, index: int, reading: Reading, shown: str) -> None:
-    """Lines that were cut from a kept message. They stand in the segment before it; there is always one."""
+def _take_cut(found: Collected, index: int, readings: Sequence[Reading], shown: str) -> None:
+    """Lines that were cut from a kept message. They stand in the segment before its unit; there is always one."""
+    reading = readings[index]
     if not found.blocks:
-        found.blocks.append(Block(index, index, max(1, reading.turn), max(1, reading.turn)))
+        start = index
+        while start > 0 and readings[start].kind == "result":
+            start -= 1
+        found.blocks.append(Block(start, start, max(1, reading.turn), max(1, reading.turn)))
     here = set(shown.split("\n"))
     rest = "\n".join(line for line in reading.text.split("\n") if line not in here)
     label = "from user" if reading.answers is None else label_of(reading.answers)

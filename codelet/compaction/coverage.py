@@ -12,9 +12,14 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+# What is left of a name's weight once a line shows it; more is left where the line shows it without company, because
+# a name tells less without the names that it stood beside.
 REPEAT_PERCENT = 18
+ALONE_PERCENT = 70
 FRAME = 12
 SMALLEST_ROOM = 8
+# A gain that has shrunk no further than to this share of what it was still counts as the best.
+STALE_PERCENT = 95
 
 
 @dataclass
@@ -49,6 +54,7 @@ class Choice:
         self.spent = 0
         self._headers = headers
         self._heads = heads
+        self._alone = {head for head in heads if head >= 0}
         self._opened: set[int] = set()
         self._taken: set[int] = set()
 
@@ -64,14 +70,16 @@ class Choice:
             old, negative = heap[0]
             i = -negative
             gain = sum(map(weight, names[i])) * factor[i] // costs[i]
-            if gain < -old and gain > 0:
+            if 100 * gain < -STALE_PERCENT * old and gain > 0:
                 heapq.heapreplace(heap, (-gain, negative))
                 continue
             heapq.heappop(heap)
             if gain > 0 and i not in self._taken:
                 for one in self._fitting(i, limit + SMALLEST_ROOM):
+                    alone = one in self._alone or len(names[one]) < 2
+                    percent = ALONE_PERCENT if alone else REPEAT_PERCENT
                     for name in names[one]:
-                        weights[name] = weights[name] * REPEAT_PERCENT // 100
+                        weights[name] = weights[name] * percent // 100
         return self.chosen[begun:]
 
     def _fitting(self, index: int, limit: int) -> list[int]:

@@ -53,9 +53,9 @@ class Gatherer:
         self._moved = 0
         self._marks: dict[int, int] = {}
         for word in sorted(ERROR_WORDS):
-            self._marks[self.lexicon.number(word)] = 1
+            self._marks.update(dict.fromkeys(self.lexicon.learn(word), 1))
         for word in sorted(RULE_WORDS - ERROR_WORDS):
-            self._marks[self.lexicon.number(word)] = 2
+            self._marks.update(dict.fromkeys(self.lexicon.learn(word), 2))
 
     def recency(self, place: int) -> int:
         """100 for the oldest message to 1000 for the newest."""
@@ -112,7 +112,7 @@ class Gatherer:
         weight = self.recency(self.sources[source].place[0]) * SPEAKER_WEIGHT[speaker]
         seen, candidates, used = self._seen, self.candidates, self.used
         all_names, places, factors = candidates.names, candidates.source, candidates.factor
-        positions = candidates.position
+        positions, shape = candidates.position, self.lexicon.shape
         for raw in text.split("\n"):
             line = raw.strip()
             if len(line) < SHORTEST_LINE:
@@ -125,7 +125,8 @@ class Gatherer:
                 names = self._names(line)
                 index = seen[line] = len(all_names)
                 self._append(line, names, source)
-                self._grow()
+                if len(shape) > len(used):
+                    used.extend([0] * (len(shape) - len(used)))
             else:
                 names = all_names[index]
                 places[index] = source
@@ -164,11 +165,10 @@ class Gatherer:
 
     def weights(self) -> list[int]:
         """The weight of every name: its shape times the logarithm of how much it was used."""
-        used = self.used + [0] * (len(self.lexicon.shape) - len(self.used))
-        return [
-            shape * log2_milli(2 + amount // 500) // 10 if amount else 0
-            for shape, amount in zip(self.lexicon.shape, used, strict=True)
-        ]
+        self._grow()
+        logs = {amount: log2_milli(2 + amount // 500) for amount in set(self.used) if amount}
+        logs[0] = 0
+        return [shape * logs[amount] // 10 for shape, amount in zip(self.lexicon.shape, self.used, strict=True)]
 
 
 def pieces(line: str) -> Iterable[str]:

@@ -19,42 +19,44 @@ WORD_WEIGHT = 26
 
 def weight_of(word: str) -> int:
     """How much a word tells by its shape: 0 for noise, 26 for a plain word, 60 for a number, 100 for a name."""
-    if len(word) < 4 or len(word) > 200:
+    if not 4 <= len(word) <= 200:
         return 0
     if word.isalpha():
-        return NAME_WEIGHT if _CAMEL.search(word) else WORD_WEIGHT
-    if word[0].isdigit():
+        return WORD_WEIGHT if word.islower() or not _CAMEL.search(word) else NAME_WEIGHT
+    if "0" <= word[0] <= "9":
         return NUMBER_WEIGHT if len(word) >= 5 or not word.isdigit() else WORD_WEIGHT
     return NAME_WEIGHT
 
 
 class Lexicon:
-    """Numbers for words, given in the order in which they first occur; `shape[i]` is the weight of word i."""
+    """Numbers for words, given in the order in which they first occur.
+
+    `shape[i]` is the weight of word i, `words[i]` the word. `known` maps a word to the numbers that it stands for:
+    itself and, for a path or a dotted name, the names inside it; none for noise.
+    """
 
     def __init__(self) -> None:
         self.shape: list[int] = []
         self.words: list[str] = []
-        self._numbers: dict[str, int] = {}
         self.known: dict[str, tuple[int, ...]] = {}
 
-    def number(self, word: str) -> int:
-        """The number of a word, new or known."""
-        found = self._numbers.get(word)
-        if found is None:
-            found = self._numbers[word] = len(self.shape)
-            self.shape.append(weight_of(word))
-            self.words.append(word)
-        return found
-
     def learn(self, word: str) -> tuple[int, ...]:
-        """The numbers that a word stands for: itself and, for a path or dotted name, the names inside it."""
-        if weight_of(word) == 0:
-            numbers: tuple[int, ...] = ()
-        elif "/" in word or "." in word or "-" in word:
-            pieces = [piece for piece in _PIECES.findall(word) if weight_of(piece)]
-            numbers = tuple(dict.fromkeys(self.number(w) for w in (word, *pieces)))
-        else:
-            numbers = (self.number(word),)
+        """The numbers of a word that is not known yet."""
+        weight = weight_of(word)
+        if not weight:
+            self.known[word] = ()
+            return ()
+        own = len(self.words)
+        self.words.append(word)
+        self.shape.append(weight)
+        numbers = (own,)
+        if "/" in word or "." in word or "-" in word:
+            known, learn = self.known, self.learn
+            inside = [own]
+            for piece in _PIECES.findall(word):
+                found = known.get(piece)
+                inside += learn(piece) if found is None else found
+            numbers = tuple(dict.fromkeys(inside))
         self.known[word] = numbers
         return numbers
 
@@ -62,7 +64,7 @@ class Lexicon:
         """The numbers of all words in a text."""
         known, learn = self.known, self.learn
         found: set[int] = set()
-        for word in set(WORD.findall(text)):
+        for word in sorted(set(WORD.findall(text))):
             numbers = known.get(word)
             found.update(learn(word) if numbers is None else numbers)
         return found

@@ -35,11 +35,15 @@ def check(
     that went, `after` the user's words that stay.
     """
     gone = [i for i, amount in enumerate(used) if amount and i not in present]
-    gone.sort(key=lambda i: (-used[i], i))
-    names = [lexicon.words[i] for i in gone if lexicon.shape[i] >= NAME_WEIGHT]
-    numbers = [lexicon.words[i] for i in gone if _NUMBER.match(lexicon.words[i])]
-    paths = [word for word in names if _PATH.match(word)]
-    others = [word for word in names if not _PATH.match(word)]
+    gone.sort(key=lambda i: -used[i])
+    found: dict[str, list[str]] = {"paths": [], "numbers": [], "names": []}
+    for i in gone:
+        word = lexicon.words[i]
+        kind = _kind(word, lexicon.shape[i])
+        if kind and len(found[kind]) < most:
+            found[kind].append(word)
+        if all(len(words) >= most for words in found.values()):
+            break
     flat = " ".join(after.split())
     rules = [
         sentence
@@ -47,7 +51,21 @@ def check(
         for sentence in sentences(text[:20_000])
         if states_rule(sentence) and " ".join(sentence.split()) not in flat
     ]
-    before = sum(1 for i, amount in enumerate(used) if amount and lexicon.shape[i] >= NAME_WEIGHT)
+    before = sum(1 for shape, amount in zip(lexicon.shape, used, strict=False) if amount and shape >= NAME_WEIGHT)
+    names_gone = sum(1 for i in gone if lexicon.shape[i] >= NAME_WEIGHT)
     return Loss(
-        tuple(rules[:most]), tuple(paths[:most]), tuple(others[:most]), tuple(numbers[:most]), len(names), before
+        tuple(rules[:most]),
+        tuple(found["paths"]),
+        tuple(found["names"]),
+        tuple(found["numbers"]),
+        names_gone,
+        before,
     )
+
+
+def _kind(word: str, shape: int) -> str:
+    if _NUMBER.match(word):
+        return "numbers"
+    if shape < NAME_WEIGHT:
+        return ""
+    return "paths" if "/" in word and _PATH.match(word) else "names"

@@ -19,6 +19,7 @@ from codelet.tokens.estimate import text_of
 ENTRY_CAP = 64_000
 _ERROR_LINES = 12
 _ERROR_LENGTH = 300
+_SEARCHED = 500_000
 _REST = 250
 _LONG_ARGUMENTS = 600
 
@@ -49,8 +50,10 @@ def cut(text: str, cap: int, recall_id: str = "") -> str:
 
 
 def _error_lines(text: str, room: int) -> list[str]:
-    """The first error lines of a text, within `room` characters."""
+    """The first error lines of a text, within `room` characters. A huge text is searched at both its ends."""
     found: list[str] = []
+    if len(text) > 2 * _SEARCHED:
+        text = text[:_SEARCHED] + "\n" + text[len(text) - _SEARCHED :]
     for line in text.split("\n"):
         if len(line) <= _ERROR_LENGTH and is_error_line(line) and line not in found:
             room -= len(line) + 1

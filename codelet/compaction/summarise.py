@@ -64,12 +64,12 @@ def summarise(subject: Subject, plan: Plan, settings: Settings, target: int, nar
     gatherer.mark()
     factors(found, rated, settings.minimum_score)
     shown = {n for e in words.entries for n in gatherer.lexicon.read("\n".join(e.lines))}
-    shown |= {n for b in found.blocks for n in gatherer.lexicon.read("\n".join(text for _, text in b.ledger))}
+    listed = {n for b in found.blocks for n in gatherer.lexicon.read("\n".join(text for _, text in b.ledger))}
     slack = 100 if subject.measure is estimate_message else 115
     chosen = _chosen(found, present | shown, max(0, left) * slack // 100)
     note = room >= NOTE_FROM
     messages, size, segments, used = _fit(subject, plan, found, chosen, target, note=note)
-    present |= shown
+    present |= shown | listed
     for index in chosen[:used]:
         present.update(gatherer.candidates.names[index])
     return Summary(messages, size, segments, found, words, chosen[:used], anchors, rated, present)

@@ -16,6 +16,7 @@ from codelet.compaction.vocabulary import STOP_WORDS
 
 LEAST = 160
 _READABLE = 60
+SHORTEST = 6
 # Passes over the messages where it is tight: characters for each (0: all), and the least rank that gets them.
 _STEPS = ((50, 1), (80, 1), (10, -9), (0, 1), (36, -5), (0, -5))
 _GAP = " […] "
@@ -151,6 +152,8 @@ def _tight(said: Sequence[Said], room: int) -> Represented:
     left = room
     for cap, least in _STEPS:
         for index in sorted(range(len(texts)), key=lambda i: (-ranks[i], len(texts[i]), -i)):
+            if left < SHORTEST:
+                break
             version = abridge(texts[index][:600], _fitting(cap, left), common) if cap else texts[index]
             more = len(version) - len(shown[index]) + (not shown[index])
             if ranks[index] >= least and 0 < more <= left:

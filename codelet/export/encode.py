@@ -7,20 +7,16 @@ after a step costs the new messages and a walk over the list.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from time import sleep
 from typing import Any
 
 from codelet.export.errors import ExportError
+from codelet.export.masking import BREATH_SECONDS, PIECE, Mask, masked
 from codelet.export.snapshot import FILE_NAMES, Snapshot
 from codelet.text import valid_unicode
 
-Mask = Callable[[str], str]
-
-_BREATH = 64 * 1024
 _BY_LINE = frozenset({"messages", "archive", "timeline", "recent_history", "segments"})
-_OPAQUE = frozenset({"id", "tool_call_id", "signature", "data", "encrypted_content"})
-_SIGNED = ("thinking_blocks", "reasoning_details")
 
 
 class Encoder:
@@ -62,9 +58,9 @@ class Encoder:
             if known is None or known[0] is not item:
                 known = (item, self._encoded(item))
                 fresh += len(known[1])
-                if fresh > _BREATH:
+                if fresh > PIECE and self._mask is not None:
                     fresh = 0
-                    sleep(0)  # lets the thread that runs the turn go first
+                    sleep(BREATH_SECONDS)
             kept[id(item)] = known
             yield separator
             yield known[1]
@@ -86,41 +82,3 @@ class Encoder:
 def to_json(snapshot: Snapshot, *, mask: Mask | None) -> bytes:
     """The whole document at once; see Encoder."""
     return b"".join(Encoder(mask).parts(snapshot))
-
-
-def masked(value: Any, mask: Mask) -> Any:
-    """`value` with every text in it masked; the same object where nothing was found.
-
-    A text that is itself the JSON of an object (a call's arguments) stays JSON: where masking the whole would
-    break it, its own texts are masked one by one. Ids and signatures stay as they are; reasoning that its
-    provider signed goes where masking changes it, since the provider would refuse it.
-    """
-    if type(value) is str:
-        return _masked_text(value, mask)
-    if isinstance(value, dict):
-        items = {key: item if key in _OPAQUE else masked(item, mask) for key, item in value.items()}
-        changed = [key for key, item in value.items() if items[key] is not item]
-        for key in _SIGNED:
-            if key in changed:
-                del items[key]
-        return items if changed else value
-    if isinstance(value, list | tuple):
-        entries = [masked(item, mask) for item in value]
-        return value if all(new is old for new, old in zip(entries, value, strict=True)) else entries
-    return value
-
-
-def _masked_text(text: str, mask: Mask) -> str:
-    covered = mask(text)
-    if covered == text:
-        return text
-    if text.startswith("{") and _parsed(covered) is None and (inside := _parsed(text)) is not None:
-        return json.dumps(masked(inside, mask), ensure_ascii=False)
-    return covered
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None

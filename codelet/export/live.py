@@ -20,8 +20,8 @@ from typing import Any
 
 from codelet import events
 from codelet.export.decode import from_json
-from codelet.export.encode import Mask
 from codelet.export.errors import ExportError
+from codelet.export.masking import Mask
 from codelet.export.periodic import Periodic
 from codelet.export.recorder import Recorder
 from codelet.export.saver import Saver

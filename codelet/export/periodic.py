@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from codelet.export.encode import Encoder, Mask
+from codelet.export.encode import Encoder
 from codelet.export.errors import ExportError
 from codelet.export.file_store import FileStore
+from codelet.export.masking import Mask
 from codelet.export.snapshot import Snapshot
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from codelet.export.encode import Encoder, Mask
+from codelet.export.encode import Encoder
 from codelet.export.errors import ExportError, SaveConflict, SessionHeld
+from codelet.export.masking import Mask
 from codelet.export.snapshot import Snapshot
 from codelet.export.store import Lease, Target
 

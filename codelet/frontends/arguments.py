@@ -29,6 +29,7 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     parser = _Parser(
         prog="codelet",
+        usage="codelet [options] [-p PROMPT]\n       codelet COMMAND [options]",
         description="Pair with a model on the code in this folder. Nothing is kept on disk.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -58,6 +59,17 @@ def _add_commands(commands: argparse._SubParsersAction[_Parser]) -> None:
     check.add_argument("--cases", metavar="FILE", help="judge the cases of a JSON lines file instead")
     check.add_argument("--mode", dest="check_mode", choices=MODES)
     check.add_argument("--json", action="store_true", help="one JSON object a line")
+    _add_audit(commands)
+
+
+def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
+    audit = commands.add_parser("audit", help="check an audit file")
+    verify = audit.add_subparsers(dest="audit_command", metavar="verify", required=True).add_parser(
+        "verify", help="find changed, removed, added and moved lines"
+    )
+    verify.add_argument("file", metavar="FILE")
+    verify.add_argument("--expect", metavar="HASH", help="the last hash, as an earlier run gave it")
+    verify.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
@@ -101,6 +113,16 @@ def _add_prompt(group: argparse._ArgumentGroup) -> None:
 def _add_permissions(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--mode", choices=MODES, help="what runs unasked (ask)")
     group.add_argument("--allow", metavar="RULE", action="append", help="such as 'bash(git log *)' or 'edit(src/**)'")
-    group.add_argument("--deny", metavar="RULE", action="append", help="the same; wins over allow")
+    group.add_argument("--ask", metavar="RULE", action="append", help="the same; asks, whatever is allowed")
+    group.add_argument("--deny", metavar="RULE", action="append", help="the same; wins over both")
     group.add_argument("-y", "--yes", action="store_const", const=True, help="answer every question with yes")
+    group.add_argument("--ask-timeout", metavar="SECONDS", help="a question not answered in this time means no")
+    group.add_argument(
+        "--sandbox", choices=("auto", "on", "off"), help="confine commands: in mode auto only (auto), always, never"
+    )
+    group.add_argument(
+        "--sandbox-network", action="store_const", const=True, help="leave confined commands the network"
+    )
+    group.add_argument("--audit", metavar="FILE", help="append each verdict, answer, call and change to a file")
+    group.add_argument("--raw", action="store_const", const=True, help="do not mask keys of the environment")
     group.add_argument("--trust", action="store_true", help="read this project's .codelet/config.toml")

@@ -10,20 +10,9 @@ from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE
 from codelet.policy.audit_verify import Report, verify
 
 
-def add_arguments(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `audit verify` to the command line; `run_verify` takes what it parses."""
-    audit = subparsers.add_parser("audit", help="check an audit file")
-    command = audit.add_subparsers(dest="audit_command", metavar="verify", required=True).add_parser(
-        "verify", help="find changed, removed, added and moved lines"
-    )
-    command.add_argument("file", type=Path, metavar="FILE")
-    command.add_argument("--expect", metavar="HASH", help="the last hash, as an earlier run gave it")
-    command.add_argument("--json", action="store_true", help="print one JSON object")
-
-
 def run_verify(arguments: argparse.Namespace) -> int:
     """Verify the file; gives 0 where it is whole and 5 where it is not. Raises UsageError."""
-    report = verify(arguments.file)
+    report = verify(Path(arguments.file))
     other_end = arguments.expect is not None and arguments.expect != report.last_hash
     print(_as_json(report) if arguments.json else _explained(report))
     if other_end:

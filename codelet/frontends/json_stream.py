@@ -25,15 +25,22 @@ class JsonOutput:
 
 
 class StreamJsonOutput:
-    """One event a line, then a line of type `result` with the same keys as the json format."""
+    """One event a line; the last one, turn_end, has the keys of the json format as well."""
+
+    def __init__(self) -> None:
+        self._end: events.TurnEnd | None = None
 
     def show(self, event: events.Event) -> None:
-        """Write the event."""
-        _write_line({"type": event.type, **_fields(event)})
+        """Write the event; the end of the turn waits for what the run came to."""
+        if isinstance(event, events.TurnEnd):
+            self._end = event
+        else:
+            _write_line({"type": event.type, **_fields(event)})
 
     def finish(self, outcome: Outcome) -> None:
         """Write the closing line."""
-        _write_line({"type": "result", **summary(outcome)})
+        end = self._end or events.TurnEnd("failed", 0, outcome.usage, outcome.error)
+        _write_line({"type": end.type, **_fields(end), **summary(outcome)})
 
 
 def summary(outcome: Outcome) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from codelet.frontends.outcome import Outcome
 from codelet.frontends.stderr import say
 from codelet.frontends.stdin import Piped, read_stdin
 from codelet.frontends.workspace import provider_for, session_for
+from codelet.policy.secrets import mask
 from codelet.session import Session
 from codelet.settings import Settings
 from codelet.text import valid_unicode
@@ -136,6 +137,9 @@ class _Run:
             raise
         except CodeletError as caught:
             error = caught
+        finally:
+            if session is not None:
+                session.safeguards.close()
         outcome = self._outcome(session, error)
         try:
             self._output.finish(outcome)
@@ -165,7 +169,7 @@ class _Run:
         if self._stopped is not None:
             status, message = self._stopped
         elif error is not None:
-            status, message = error.exit_status, str(error)
+            status, message = error.exit_status, mask(str(error))
         else:
             status, message = (EXIT_REFUSED if refused else EXIT_DONE), None
         partial = status not in (EXIT_DONE, EXIT_REFUSED)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from codelet import prompt
+from codelet.calls import Safeguards
 from codelet.context import CompactionOptions
 from codelet.errors import UsageError
 from codelet.policy import Policy
+from codelet.policy.secrets import Masker
 from codelet.policy.verdict import Ask
 from codelet.providers import open_provider
 from codelet.providers.base import Deadlines, Provider, ProviderOptions, Retries
 from codelet.providers.choose import choose_model
+from codelet.sandbox import Sandbox
 from codelet.session import Session
 from codelet.settings import Settings
 from codelet.text import valid_unicode
@@ -51,7 +54,8 @@ def session_for(settings: Settings, provider: Provider, ask: Ask | None = None) 
         provider,
         workspace=workspace,
         tools=tools,
-        policy=Policy(workspace, settings.mode, settings.allow, settings.deny, settings.yes),
+        policy=Policy(workspace, settings.mode, settings.allow, settings.deny, settings.yes, ask=settings.ask),
+        safeguards=_safeguards(settings, workspace),
         ask=ask,
         system_prompt=_system_prompt(settings),
         limits=Limits(settings.max_turns, settings.max_tokens, settings.max_cost, settings.timeout),
@@ -65,6 +69,21 @@ def session_for(settings: Settings, provider: Provider, ask: Ask | None = None) 
             narrative=settings.narrative,
             shares=settings.shares,
         ),
+    )
+
+
+def _safeguards(settings: Settings, workspace: Path) -> Safeguards:
+    """What guards the session beside the policy; opens the audit file where one is named."""
+    audit = None
+    if settings.audit is not None:
+        from codelet.policy.audit import AuditLog
+
+        audit = AuditLog(workspace / settings.audit)
+    return Safeguards(
+        masker=Masker({}) if settings.raw else None,
+        ask_timeout=settings.ask_timeout,
+        audit=audit,
+        sandbox=Sandbox(workspace, settings.sandbox, network=settings.sandbox_network),
     )
 
 

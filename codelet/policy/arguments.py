@@ -114,6 +114,22 @@ def parse(name: str, program: Program, arguments: Sequence[str]) -> Parsed:
     return parsed
 
 
+def end_of_options(program: Program, arguments: Sequence[str]) -> int:
+    """How many of the arguments stand before a `--` that ends the options; all of them where there is none."""
+    options = options_of(program.options)
+    index = 0
+    while index < len(arguments):
+        word = arguments[index]
+        if word == "--":
+            return index
+        takes_next = word in options.values
+        if word.startswith("-") and not word.startswith("--"):
+            ends = [position for position in range(1, len(word)) if f"-{word[position]}" in options.values]
+            takes_next = bool(ends) and ends[0] == len(word) - 1
+        index += 2 if takes_next else 1
+    return len(arguments)
+
+
 def _long(name: str, options: Options, word: str, rest: list[str], parsed: Parsed) -> None:
     option, attached, value = word.partition("=")
     if option in options.flags and not attached:

@@ -23,12 +23,14 @@ _PATH_TOOLS: dict[str, tuple[Access, Tier]] = {
 }
 
 
-_OWN_MEMORY_TOOLS = frozenset({"recall"})
+_IN_MEMORY = frozenset(("recall", "plan", "remember"))
+"""Tools that touch nothing but the session's own memory."""
 
 
 class Policy:
     """The rules of one session. `mode` may be switched at any time; `yes` answers every ask.
 
+    Rules bind in every mode, but in `read-only` the tools that write files are denied whatever the rules say.
     `sandboxed` says that commands run in a sandbox: only then does the mode `auto` run what is not read-only.
     Raises UsageError on a bad rule.
     """
@@ -66,12 +68,10 @@ class Policy:
         """The verdict on one tool call, before anybody is asked."""
         if tool_name in _PATH_TOOLS:
             verdict = self._judge_path(tool_name, str(arguments.get("path") or "."))
-        elif tool_name in _OWN_MEMORY_TOOLS:
-            verdict = Verdict("allow", "read", f"{tool_name} reads this conversation alone")
         elif tool_name == "bash":
             verdict = self._judge_command(str(arguments.get("command") or ""))
         else:
-            verdict = self._judge_unknown(tool_name)
+            verdict = self._judge_other(tool_name)
         if verdict.action == "ask" and self.yes:
             return verdict.replace(action="allow", reason=f"--yes: {verdict.reason}")
         return verdict
@@ -114,12 +114,14 @@ class Policy:
 
         return prepare_command(command, self.workspace)
 
-    def _judge_unknown(self, tool: str) -> Verdict:
+    def _judge_other(self, tool: str) -> Verdict:
         actions: dict[Action, list[Rule]] = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
         for action, rules in actions.items():
             for rule in rules:
                 if rule.tool == tool and rule.body is None:
                     return Verdict(action, "execute", f"the rule {rule.text} decides", rule=rule.text)
+        if tool in _IN_MEMORY:
+            return Verdict("allow", "read", f"{tool} changes nothing outside this process")
         return Verdict("ask", "execute", f"{tool} is not a tool that the policy knows", suggestion=tool)
 
 

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from codelet.policy import names
-from codelet.policy.arguments import RefusedError
+from codelet.policy.arguments import RefusedError, end_of_options
 from codelet.policy.commands import Folders, judge_command
 from codelet.policy.git_check import permitted_git, split_git
 from codelet.policy.git_table import STASH_LISTS
 from codelet.policy.paths import workspace_root
+from codelet.policy.program_table import PROGRAMS
 from codelet.policy.repository import find_repository
 from codelet.policy.shell import read_script
 from codelet.policy.special import Place
@@ -65,7 +66,7 @@ def prepare_command(command: str, workspace: Path) -> str:
     if "\0" in command:
         return command
     script = read_script(command)
-    if any(isinstance(part, Obstacle) and "pars" in part.reason for part in script.parts):
+    if script.unread or any(isinstance(part, Obstacle) and "pars" in part.reason for part in script.parts):
         return command
     folders = Folders(workspace)
     edits: list[tuple[int, str]] = []
@@ -99,8 +100,8 @@ def _edits(command: Command, folders: frozenset[str], root: str) -> list[tuple[i
 
 
 def _at_options(command: Command, words: Sequence[str], options: Sequence[str]) -> tuple[int, str]:
-    """The options behind all others, so that they win; before a `--`."""
-    end = words.index("--") - 1 if "--" in words else len(words) - 1
+    """The options behind all others, so that they win; before a `--` that ends the options."""
+    end = end_of_options(PROGRAMS[words[0]], words[1:])
     return command.words[end].end, "".join(f" {shlex.quote(option)}" for option in options)
 
 

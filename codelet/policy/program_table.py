@@ -55,7 +55,7 @@ PROGRAMS: dict[str, Program] = {
     "df": Program(
         "-a -h -H -i -k -l -P -T --all --human-readable --si --inodes --local --portability --print-type "
         "--total -t:text --type:text -x:text --exclude-type:text -B:text --block-size:text --output?text",
-        "list*",
+        "read*",
         any_option=True,
     ),
     "basename": Program("-a --multiple -z --zero -s:text --suffix:text", "text*", any_option=True),

@@ -68,6 +68,8 @@ def _judged(command: str, rules: Rules) -> Verdict:
 
 
 def _by_parts(script: Script, rules: Rules) -> Verdict:
+    if script.unread:
+        return Verdict("ask", "execute", next(part.reason for part in script.parts if isinstance(part, Obstacle)))
     folders = Folders(rules.workspace)
     judged = [_judge_part(part, folders, rules) for part in script.parts]
     open_ones = [one.finding for one in judged if one.finding.reason is not None]
@@ -80,7 +82,7 @@ def _by_parts(script: Script, rules: Rules) -> Verdict:
     reason = str(open_ones[0].reason)
     if len(open_ones) > 1:
         reason += f" (and {len(open_ones) - 1} more)"
-    if rules.mode == "auto" and rules.sandboxed and not script.unread:
+    if rules.mode == "auto" and rules.sandboxed:
         return Verdict("allow", tier, f"auto, in the sandbox: {reason}")
     if rules.mode == "auto" and not rules.sandboxed:
         reason += "; auto runs it only in a sandbox, and there is none"

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping
+from functools import cache, cached_property
 
-from codelet.process.environment import is_secret
+from codelet.process.environment import SHORTEST_SECRET, live_secrets
 from codelet.record import Record
-
-SHORTEST_SECRET = 8
-"""Characters below which a value is too common a word to be looked for."""
 
 SHORTEST_PIECE = 12
 """Characters of a secret in a row that are masked."""
@@ -36,12 +33,17 @@ class Masker:
     """Masks the secrets of an environment, and of `extra` (name, value) pairs such as a key given as a setting."""
 
     def __init__(self, environment: Mapping[str, str], extra: Iterable[tuple[str, str]] = ()) -> None:
-        self._forms = [
-            _Form(name, form)
-            for name, value in [*_live(environment), *extra]
-            if len(value) >= SHORTEST_SECRET
-            for form in _spellings(value)
-        ]
+        self._secrets = [pair for pair in (*live_secrets(environment), *extra) if len(pair[1]) >= SHORTEST_SECRET]
+
+    @cached_property
+    def _forms(self) -> list[_Form]:
+        """Made at the first text: a start that masks nothing does without the modules that they need."""
+        return [_Form(name, form) for name, value in self._secrets for form in _spellings(value)]
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether there is anything to look for."""
+        return bool(self._secrets)
 
     def mask(self, text: str, *, patterns: bool = False) -> str:
         """`text` with live secrets replaced by their name; with `patterns` also what looks like any token."""
@@ -79,31 +81,14 @@ class MaskStream:
 
 
 @cache
-def _own() -> Masker:
+def own_masker() -> Masker:
+    """The masker for the secrets of this process's environment, as it was at the first call."""
     return Masker(os.environ)
 
 
 def mask(text: str, *, patterns: bool = False) -> str:
     """`text` without the secrets of this process's environment, as it was at the first call."""
-    return _own().mask(text, patterns=patterns)
-
-
-def scrub_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without its secrets, and without variables that repeat one under a harmless name."""
-    values = [value for _, value in _live(environment) if len(value) >= SHORTEST_SECRET]
-    return {
-        name: value
-        for name, value in environment.items()
-        if not is_secret(name, value) and not any(secret in value for secret in values)
-    }
-
-
-def _live(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for name, value in environment.items():
-        if is_secret(name, value):
-            # Of an address with a password only the password is secret; the host may be named anywhere.
-            address = re.match(r"[\w+.-]+://[^/@\s]*?:([^/@\s]+)@", value)
-            yield name, address[1] if address else value.strip()
+    return own_masker().mask(text, patterns=patterns)
 
 
 def _spellings(value: str) -> set[str]:

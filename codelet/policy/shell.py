@@ -54,6 +54,7 @@ def read_script(command: str) -> Script:
         script.parts.append(Obstacle("it has text that the parser passed over"))
     _Reader(source, script).read(root)
     if sum(1 for _ in script.commands) > COMMAND_CAP:
+        script.unread = True
         script.parts.insert(0, Obstacle(f"it has more than {COMMAND_CAP} commands"))
     return script
 

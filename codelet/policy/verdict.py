@@ -30,13 +30,17 @@ class Verdict(Record):
 
 
 class Question(Record):
-    """What a person is asked: `shown` is the whole command or diff, not yet cleaned for a terminal."""
+    """What a person is asked: `shown` is the whole command or diff, not yet cleaned for a terminal.
+
+    `timeout` is after how many seconds the question answers itself with no; None for never.
+    """
 
     call_id: str
     tool: str
     arguments: dict[str, Any]
     verdict: Verdict
     shown: str
+    timeout: float | None = None
 
 
 class Answer(Record):

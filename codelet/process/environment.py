@@ -9,7 +9,10 @@ runs as the user finds the same socket without it, and `git push` over ssh, once
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+SHORTEST_SECRET = 8
+"""Characters below which a value is too common a word to be looked for."""
 
 _WORDS = frozenset(
     [
@@ -78,27 +81,47 @@ _SETTINGS = {
 
 
 def child_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """`base` (the process's own by default) without secrets, and set up for programs that nobody watches."""
+    """`base` (the process's own by default) without secrets, and set up for programs that nobody watches.
+
+    A variable that repeats a secret under a harmless name goes, too.
+    """
     variables = os.environ if base is None else base
-    kept = {name: value for name, value in variables.items() if not is_secret(name, value)}
+    secrets = [value for _, value in live_secrets(variables) if len(value) >= SHORTEST_SECRET]
+    kept = {
+        name: value
+        for name, value in variables.items()
+        if not is_secret(name, value) and not any(secret in value for secret in secrets)
+    }
     return kept | _SETTINGS
+
+
+def live_secrets(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The names of the variables that hold a credential, and the credential itself.
+
+    Of an address with a password only that is secret; the host may be named anywhere.
+    """
+    for name, value in variables.items():
+        if is_secret(name, value):
+            yield name, _password(value) or value.strip()
 
 
 def is_secret(name: str, value: str) -> bool:
     """Whether a variable holds a credential, by its name or by the look of its value."""
-    if name in _KEPT:
+    if name in _KEPT or name.startswith("GIT_CONFIG_KEY_"):
         return False
     upper = name.upper()
     words = upper.replace("-", "_").replace(".", "_").split("_")
     if upper in _NAMES or upper.endswith(_ENDINGS) or not _WORDS.isdisjoint(words):
         return True
-    return value.startswith(_VALUES) or _has_password(value)
+    if value.lower().startswith("authorization:"):  # how git is given a header by variables
+        return True
+    return value.startswith(_VALUES) or bool(_password(value))
 
 
-def _has_password(value: str) -> bool:
-    """Whether the value is an address such as `postgres://user:password@host/`."""
+def _password(value: str) -> str:
+    """The password of an address such as `postgres://user:password@host/`, else nothing."""
     scheme, separator, rest = value.partition("://")
     if not separator or not scheme.replace("+", "").isalnum():
-        return False
+        return ""
     login, at, _ = rest.partition("/")[0].rpartition("@")
-    return bool(at) and bool(login.partition(":")[2])
+    return login.partition(":")[2] if at else ""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Any
 
 from codelet.errors import ProviderError
@@ -28,11 +27,10 @@ from codelet.providers.base import (
 )
 from codelet.providers.catalog import Endpoint
 from codelet.providers.decoding import decoded, text_of
-from codelet.providers.encoding import PrefixCache, to_json
-from codelet.providers.failure import error_detail, failure
-from codelet.providers.http import HttpClient
-from codelet.providers.retry import with_retries
-from codelet.providers.sse import DONE, json_events
+from codelet.providers.encoding import to_json
+from codelet.providers.failure import error_detail
+from codelet.providers.native import NativeProvider
+from codelet.providers.sse import DONE
 from codelet.tokens.usage import Usage
 
 _VERSION = "2023-06-01"
@@ -53,32 +51,12 @@ _FINISH: dict[str, FinishReason] = {
 _RETRYABLE_ERRORS = frozenset({"overloaded_error", "api_error", "rate_limit_error", "timeout_error"})
 
 
-class AnthropicProvider:
+class AnthropicProvider(NativeProvider):
     """A model behind a server that speaks Anthropic's Messages."""
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
-        self.model = model
-        self.name = endpoint.name
-        self.origin = "anthropic"
-        self._endpoint = endpoint
-        self._options = options
-        self._http = HttpClient(endpoint.base, options.deadlines)
-        self._path = "/messages" if endpoint.base.rstrip("/").endswith("/v1") else "/v1/messages"
-        self._cache = PrefixCache(self._encode)
+        super().__init__(model, endpoint, options, origin="anthropic")
         self._last_mark = -1
-
-    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """The chunks of one answer; see `Provider.stream`."""
-        body = self.body(request)
-        return with_retries(lambda: self._attempt(body), self._options.retries)
-
-    async def warm(self) -> None:
-        """Start opening the connection."""
-        self._http.warm()
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._http.close()
 
     def body(self, request: Request) -> bytes:
         """The request's body: what never changes comes first, then the messages, then the options."""
@@ -137,26 +115,15 @@ class AnthropicProvider:
             )
         return blocks
 
-    async def _attempt(self, body: bytes) -> AsyncGenerator[Chunk, None]:
-        headers = {"anthropic-version": _VERSION}
-        if self._endpoint.key:
-            headers["x-api-key"] = self._endpoint.key
-        async with self._http.post(self._path, headers, body) as response:
-            if response.status != 200:
-                raise failure(
-                    response.status,
-                    response.headers,
-                    await response.text(),
-                    place=self._endpoint.name,
-                    key_name=self._endpoint.key_name,
-                    key=self._endpoint.key,
-                )
-            if "text/html" in response.headers.get("content-type", ""):
-                raise ProviderError(f"{self._http.place} answered with a web page; check --api-base")
-            async with aclosing(json_events(response.body())) as events:
-                async for chunk in _Decoder().chunks(events):
-                    response.begun = response.begun or not isinstance(chunk, UsageChunk)
-                    yield chunk
+    def _path(self) -> str:
+        return "/messages" if self._endpoint.base.rstrip("/").endswith("/v1") else "/v1/messages"
+
+    def _headers(self) -> dict[str, str]:
+        key = {"x-api-key": self._endpoint.key} if self._endpoint.key else {}
+        return {"anthropic-version": _VERSION, **key}
+
+    def _chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
+        return _Decoder().chunks(events)
 
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:

@@ -34,31 +34,41 @@ class Tap:
     """The provider's own stream, in the place where litellm reads it; raises StreamEnd at its end.
 
     After the end litellm would put the answer together again, count tokens that were not reported, work out
-    costs and, for Ollama, send a request that holds up the event loop. StreamEnd arrives here before that.
+    costs and, for Ollama, send a request that holds up the event loop. StreamEnd arrives here before that. For
+    the same reason only usage passes after the finish marker: anything else there makes litellm see the end.
     """
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self._iterator = aiter(stream)
+    def __init__(self, outer: Any) -> None:
+        self._outer = outer
+        self._own = outer.completion_stream
+        self._iterator = aiter(self._own)
 
     def __aiter__(self) -> Tap:
         return self
 
     async def __anext__(self) -> Any:
-        try:
-            return await anext(self._iterator)
-        except StopAsyncIteration:
-            raise StreamEnd from None
+        while True:
+            try:
+                chunk = await anext(self._iterator)
+            except StopAsyncIteration:
+                raise StreamEnd from None
+            if not self._outer.received_finish_reason or _usage_in(chunk):
+                return chunk
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+        return getattr(self._own, name)
 
     @classmethod
     def into(cls, stream: Any) -> None:
         """Put a tap into litellm's stream, unless it has one or reads from something that is not asynchronous."""
         own = stream.completion_stream
         if not isinstance(own, cls) and hasattr(own, "__aiter__"):
-            stream.completion_stream = cls(own)
+            stream.completion_stream = cls(stream)
+
+
+def _usage_in(chunk: Any) -> bool:
+    usage = chunk.get("usage") if isinstance(chunk, dict) else getattr(chunk, "usage", None)
+    return usage is not None
 
 
 class Decoder:

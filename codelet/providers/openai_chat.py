@@ -7,7 +7,6 @@ vLLM (`reasoning_content`) and OpenRouter (`reasoning`, `reasoning_details`) sen
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
 from typing import Any
 
 from codelet.errors import ProviderError
@@ -25,11 +24,10 @@ from codelet.providers.base import (
 )
 from codelet.providers.catalog import Endpoint
 from codelet.providers.decoding import count_of, decoded, text_of
-from codelet.providers.encoding import PrefixCache, to_json
-from codelet.providers.failure import error_detail, failure
-from codelet.providers.http import HttpClient
-from codelet.providers.retry import with_retries
-from codelet.providers.sse import DONE, json_events
+from codelet.providers.encoding import to_json
+from codelet.providers.failure import error_detail
+from codelet.providers.native import NativeProvider
+from codelet.providers.sse import DONE
 from codelet.tokens.usage import Usage
 
 _FINISH: dict[str, FinishReason] = {
@@ -45,30 +43,11 @@ _FINISH: dict[str, FinishReason] = {
 _BROKEN_OFF = ("error", "abort", "insufficient_system_resource")
 
 
-class OpenAIChatProvider:
+class OpenAIChatProvider(NativeProvider):
     """A model behind a server that speaks Chat Completions."""
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
-        self.model = model
-        self.name = endpoint.name
-        self.origin = f"openai:{endpoint.base}"
-        self._endpoint = endpoint
-        self._options = options
-        self._http = HttpClient(endpoint.base, options.deadlines)
-        self._cache = PrefixCache(self._encode)
-
-    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """The chunks of one answer; see `Provider.stream`."""
-        body = self.body(request)
-        return with_retries(lambda: self._attempt(body), self._options.retries)
-
-    async def warm(self) -> None:
-        """Start opening the connection."""
-        self._http.warm()
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._http.close()
+        super().__init__(model, endpoint, options, origin=f"openai:{endpoint.base}")
 
     def body(self, request: Request) -> bytes:
         """The request's body: what never changes comes first, then the messages, then the options."""
@@ -96,7 +75,7 @@ class OpenAIChatProvider:
         joined: Message = {**last, "content": "\n\n".join(text for text in texts if text)}
         return [*request.messages[: stable - 1], joined]
 
-    def _encode(self, message: Message, _state: str) -> tuple[bytes, str]:
+    def _encode(self, message: Message, state: str) -> tuple[bytes, str]:
         wire: dict[str, Any] = {"role": message["role"], "content": message["content"]}
         if "tool_calls" in message:
             wire["tool_calls"] = [{**call, "id": self._call_id(call["id"])} for call in message["tool_calls"]]
@@ -118,24 +97,14 @@ class OpenAIChatProvider:
 
         return sha256(call_id.encode("utf-8", "replace")).hexdigest()[:length]
 
-    async def _attempt(self, body: bytes) -> AsyncGenerator[Chunk, None]:
-        headers = {"authorization": f"Bearer {self._endpoint.key}"} if self._endpoint.key else {}
-        async with self._http.post("/chat/completions", headers, body) as response:
-            if response.status != 200:
-                raise failure(
-                    response.status,
-                    response.headers,
-                    await response.text(),
-                    place=self._endpoint.name,
-                    key_name=self._endpoint.key_name,
-                    key=self._endpoint.key,
-                )
-            if "text/html" in response.headers.get("content-type", ""):
-                raise ProviderError(f"{self._http.place} answered with a web page; check --api-base")
-            async with aclosing(json_events(response.body())) as events:
-                async for chunk in _chunks(events):
-                    response.begun = response.begun or not isinstance(chunk, UsageChunk)
-                    yield chunk
+    def _path(self) -> str:
+        return "/chat/completions"
+
+    def _headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self._endpoint.key}"} if self._endpoint.key else {}
+
+    def _chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
+        return _chunks(events)
 
 
 async def _chunks(events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codelet.errors import ToolError
+from codelet.prompt import SANDBOXED
 from codelet.tools.tool import Progress, ToolContext, ToolOutput
 
 if TYPE_CHECKING:
@@ -19,23 +20,28 @@ async def bash(context: ToolContext, progress: Progress, *, command: str, timeou
 
     timeout: seconds, at most 600
     """
-    from codelet.process import StartError, run
+    from codelet.git import hardened_environment
+    from codelet.process import StartError, child_environment, run
 
     seconds = min(max(timeout, 0.1), _LONGEST)
     if not command.strip():
         raise ToolError("the command is empty")
+    prepared = context.prepare_command(command) if context.prepare_command else command
+    own = hardened_environment(child_environment() if context.environment is None else context.environment)
     try:
         done = await run(
-            context.wrap_command(command) if context.wrap_command else command,
+            context.wrap_command(prepared, own) if context.wrap_command else prepared,
             cwd=context.workspace,
-            environment=context.environment,
+            environment=own,
             timeout=seconds,
             output_limit=_OUTPUT_LIMIT,
             on_output=progress,
         )
     except StartError as error:
         raise ToolError(str(error)) from error
-    return ToolOutput(_text(done, seconds), failed=done.timed_out or done.exit_code != 0)
+    failed = done.timed_out or done.exit_code != 0
+    text = _text(done, seconds)
+    return ToolOutput(f"{text}\n{SANDBOXED}" if failed and context.wrap_command else text, failed=failed)
 
 
 def _text(done: Finished, seconds: float) -> str:

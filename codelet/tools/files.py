@@ -22,6 +22,7 @@ from codelet.tools.tool import ToolContext
 Fingerprint = tuple[int, int]
 """Size in bytes and time of the last change in ns: what a file had when the model last read or wrote it."""
 
+_LONGEST = 4096
 _SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
 _REASONS = {
     errno.EACCES: "permission denied: {name}",
@@ -50,9 +51,11 @@ def resolve(context: ToolContext, path: str) -> Path:
     if path == "~" or path.startswith("~/"):
         raise ToolError(f"{path}: ~ is not expanded; give an absolute path or one relative to the workspace")
     try:
-        path.encode()
+        too_long = len(path.encode()) > _LONGEST
     except UnicodeEncodeError as error:
         raise ToolError("the path contains half of a surrogate pair: no such file can be named") from error
+    if too_long:
+        raise ToolError(f"the path is too long: more than {_LONGEST} bytes")
     try:
         exists = context.workspace.is_dir()
     except OSError as error:

@@ -78,7 +78,9 @@ def _own_rules(folder: str) -> Rules:
             text = Path(folder, name).read_text(encoding="utf-8", errors="surrogateescape")
         except OSError:
             continue
-        rules.append((folder, GitIgnoreSpec.from_lines(text.splitlines())))
+        # `b/**` is all that is inside b, not b itself: so that b's own .gitignore is read.
+        lines = [f"{line}/*" if line.endswith("/**") else line for line in text.splitlines()]
+        rules.append((folder, GitIgnoreSpec.from_lines(lines)))
     return rules
 
 

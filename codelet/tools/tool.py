@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
@@ -40,14 +40,16 @@ class ToolContext:
     `seen` maps a resolved path to the fingerprint (size, mtime in ns) it had when the model last read or
     wrote it. `environment` is what child processes get, None for the process's own without secrets.
     `place` is where the path of one call leads, as the policy judged it: it is not resolved again.
-    `wrap_command` makes the words to run of a shell command, where a sandbox wants to be around it.
+    `prepare_command` makes a shell command safe to run where that takes a change of its text; `wrap_command` makes
+    the words to run of it and its environment, where a sandbox is to be around it.
     """
 
     workspace: Path
     environment: dict[str, str] | None = None
     seen: dict[Path, tuple[int, int]] = field(default_factory=dict)
     place: Path | None = None
-    wrap_command: Callable[[str], Sequence[str]] | None = None
+    prepare_command: Callable[[str], str] | None = None
+    wrap_command: Callable[[str, Mapping[str, str]], Sequence[str]] | None = None
 
 
 Progress = Callable[[str], None]

@@ -106,16 +106,20 @@ def test_a_lock_of_a_killed_process_stops_nobody(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
-        open_target(str(path)).store.lock("x.json")
+        held = open_target(str(path)).store.lock("x.json")
         (tmp_path / ".x.json.0123456789ab.tmp").write_bytes(b"half")
         (tmp_path / ".x.json.b.0123456789ab.tmp").write_bytes(b"of another name")
         os.write(writing, b"!")
+        signal.alarm(20)
         signal.pause()
-    os.read(reading, 1)
-    with pytest.raises(SessionHeld, match=f"process {pid} on "):
-        open_target(str(path)).store.lock("x.json")
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+        held.release()
+    try:
+        os.read(reading, 1)
+        with pytest.raises(SessionHeld, match=f"process {pid} on "):
+            open_target(str(path)).store.lock("x.json")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
     assert (tmp_path / ".x.json.lock").exists()
     open_target(str(path)).store.lock("x.json").release()
     assert sorted(os.listdir(tmp_path)) == [".x.json.b.0123456789ab.tmp", "x.json"]

@@ -214,7 +214,17 @@ def test_only_reading_git_commands_are_changed(hostile: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["rg planted", "rg -g '*' planted", "rg -g '.env' planted .", "grep -r planted src"]
+    "command",
+    [
+        "rg planted",
+        "rg -g '*' planted",
+        "rg -g '.env' planted .",
+        "rg -- planted src",
+        "rg -ne planted -- src",
+        "grep -r planted src",
+        "grep -rn -e planted -- src",
+        "grep -rn --include='*' planted src",
+    ],
 )
 def test_a_search_leaves_secrets_out(workspace: Path, command: str) -> None:
     if command.startswith("rg") and shutil.which("rg") is None:
@@ -231,3 +241,10 @@ def test_a_search_leaves_secrets_out(workspace: Path, command: str) -> None:
     assert "id_ed25519" not in answer.stdout
     assert ".env" not in answer.stdout
     assert ".aws" not in answer.stdout
+
+
+def test_options_stand_before_what_ends_them(workspace: Path) -> None:
+    policy = Policy(workspace)
+    assert policy.prepare("rg -e -- src").startswith("rg -e -- src '--iglob")
+    assert policy.prepare("grep -r -- x src").startswith("grep -r --exclude=")
+    assert policy.prepare("grep -r x -- src").endswith(" -- src")

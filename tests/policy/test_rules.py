@@ -87,6 +87,14 @@ def test_yes_answers_an_ask_but_never_a_deny(workspace: Path) -> None:
     assert policy.judge("something", {}).action == "allow"
 
 
+def test_a_tool_that_is_not_known_asks(workspace: Path) -> None:
+    assert Policy(workspace).judge("something", {}).action == "ask"
+    assert Policy(workspace, allow=["something"]).judge("something", {}).action == "allow"
+    assert Policy(workspace, "auto", deny=["something"]).judge("something", {}).action == "deny"
+    assert Policy(workspace, "read-only").judge("recall", {"id": "x"}).action == "allow"
+    assert Policy(workspace, deny=["recall"]).judge("recall", {}).action == "deny"
+
+
 def test_the_modes(workspace: Path) -> None:
     policy = Policy(workspace)
     expected = {

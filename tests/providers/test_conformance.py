@@ -30,6 +30,7 @@ ANSWERS: dict[str, Reply] = {
     "text": Reply(["Hel", "lo", " there.\n", "\n```py\nx = 1\n```"]),
     "no text at all": Reply(),
     "white space and other scripts": Reply(["  ", "\n\n", "žluťoučký ", "日本", "🦊\t"]),
+    "angle brackets": Reply(["<", "div>", " a <", " b\n<", "s"]),
     "one call": Reply(calls=[READ]),
     "text and a call": Reply("Let me see.", calls=[READ]),
     "parallel calls": Reply("Both.", calls=[READ, GREP]),

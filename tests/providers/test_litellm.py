@@ -96,15 +96,13 @@ async def test_litellm_does_nothing_more_once_the_answer_is_there(
     model_server.script = [Reply("first"), Reply("hello", usage=usage)]
     await collect(provider(model_server, model))
     import litellm
-    from litellm.integrations.custom_logger import CustomLogger
 
     finished: list[str] = []
 
-    class Listener(CustomLogger):
-        async def async_log_success_event(self, *_: object) -> None:
-            finished.append("counted, priced and logged")
+    async def witness(*_: object) -> None:
+        finished.append("counted, priced and logged")
 
-    litellm.callbacks = [Listener()]
+    litellm.success_callback = [witness]
     try:
         await collect(provider(model_server, model))
         await asyncio.sleep(0.5)

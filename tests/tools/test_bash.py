@@ -82,6 +82,6 @@ async def test_the_environment_of_the_context(workspace: Path) -> None:
 
 
 async def test_a_sandbox_can_be_put_around_it(workspace: Path) -> None:
-    context = ToolContext(workspace, wrap_command=lambda command: ["sh", "-c", f"echo around; {command}"])
+    context = ToolContext(workspace, wrap_command=lambda command, _: ["sh", "-c", f"echo around; {command}"])
     done = await bash(context, lambda _: None, command="echo inside")
     assert done.text == "around\ninside\n[exit code 0]"

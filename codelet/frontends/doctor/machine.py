@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
 
 import codelet
 from codelet.frontends.doctor.finding import Finding
-from codelet.git import run_git
+from codelet.git import open_repository, run_git
 from codelet.process import StartError, capture, find_program
+from codelet.sandbox import find_confinement
 
 _PROBE_SECONDS = 3.0
 _CHANGES_LIMIT = 1 << 20
@@ -43,9 +45,7 @@ async def git(folder: Path) -> Finding:
 
 
 async def _state(folder: Path) -> str:
-    head = await run_git(folder, "symbolic-ref", "--short", "--quiet", "HEAD", timeout=_PROBE_SECONDS)
-    name = head.stdout.decode("utf-8", "replace").strip() if head is not None else ""
-    branch = f"branch {name}" if name else "no branch"
+    branch = await asyncio.to_thread(_head, folder)
     changed = await run_git(folder, "status", "--porcelain", "-z", timeout=_PROBE_SECONDS, limit=_CHANGES_LIMIT)
     if changed is None or changed.exit_code != 0 or changed.timed_out:
         return f"{branch}, changes unknown"
@@ -53,6 +53,20 @@ async def _state(folder: Path) -> str:
     if entries == 0:
         return f"{branch}, clean"
     return f"{branch}, {'' if changed.complete else 'over '}{entries} changed"
+
+
+def _head(folder: Path) -> str:
+    """Where HEAD points, in words."""
+    import git
+
+    try:
+        with open_repository(folder) as repository:
+            if repository.head.is_detached:
+                return f"detached at {repository.head.object.hexsha[:9]}"
+            unborn = "" if repository.head.is_valid() else " (no commit yet)"
+            return f"branch {repository.active_branch.name}{unborn}"
+    except (git.GitError, ValueError, OSError):
+        return "no branch"
 
 
 async def ripgrep(folder: Path) -> Finding:
@@ -67,21 +81,15 @@ async def ripgrep(folder: Path) -> Finding:
 
 
 async def sandbox(folder: Path) -> Finding:
-    """Whether bubblewrap can confine a command here: many containers and some kernels forbid it."""
-    program = find_program("bwrap")
-    if program is None:
-        advice = "install bubblewrap (Linux) to have commands confined"
-        return Finding("sandbox", "warn", "no bubblewrap: commands that you allow are not confined", advice)
-    probe = [program, "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    try:
-        done = await capture([*probe, "true"], cwd=folder, timeout=_PROBE_SECONDS)
-    except StartError as error:
-        return Finding("sandbox", "warn", f"bubblewrap cannot be started: {error}")
-    if done.exit_code != 0 or done.timed_out:
-        reason = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0] or "no reason given"
-        advice = "allow unprivileged user namespaces, or work where commands need no confining"
-        return Finding("sandbox", "warn", f"bubblewrap is there but does not work: {reason}", advice)
-    version = await _first_line([program, "--version"], folder) or "bubblewrap"
+    """What confines commands here: many containers and some kernels forbid the best way."""
+    found = await find_confinement(folder)
+    install = "" if find_program("bwrap") else "install bubblewrap (Linux)"
+    allow = install or "allow unprivileged user namespaces"
+    if found.way is None:
+        return Finding("sandbox", "warn", f"none: commands that you allow are not confined: {found.detail}", allow)
+    if found.way == "landlock":
+        return Finding("sandbox", "warn", f"Landlock, the second best: {found.detail}", allow)
+    version = await _first_line([str(find_program("bwrap")), "--version"], folder) or "bubblewrap"
     return Finding("sandbox", "ok", f"{version} works")
 
 

@@ -59,4 +59,5 @@ async def _run(settings: Settings) -> int:
     try:
         return await Repl(session, partial(provider_named, settings=settings)).run()
     finally:
+        session.safeguards.close()
         await session.provider.close()

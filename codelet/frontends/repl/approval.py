@@ -97,6 +97,8 @@ class Approver:
         if suggestion:
             parts.append(("a", f"always in this session: {clean(suggestion)}"))
         parts += [("n", "no, and say why"), ("esc", "no, and stop")]
+        if (timeout := self._open.question.timeout) is not None:
+            parts.append((f"{timeout:g} s", "without an answer: no"))
         rows = [Text(" ")]
         for key, meaning in parts:
             choice = Text.assemble(" ", (key, f"bold {ACCENT}"), f" {meaning}  ")
@@ -174,8 +176,8 @@ def question_rows(question: Question, renderer: Renderer) -> list[Text]:
 def _what(question: Question) -> str:
     """The command, the diff, or, where no diff was made, the lines that would go and come."""
     arguments = question.arguments
-    if question.tool == "bash" and isinstance(arguments.get("command"), str):
-        return str(arguments["command"])
+    if question.tool == "bash":
+        return question.shown
     if is_diff(question.shown):
         return question.shown
     lines: list[str] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -37,6 +39,8 @@ async def show(repl: Repl, argument: str) -> None:
     latest = max((row.turn for row in rows), default=0)
     lines = [_row(repl, row, latest) for row in (*fixed, *shown)]
     repl.say(*lines[: len(fixed)], *note, *lines[len(fixed) :], *_window_map(repl, rows), *_limits(repl))
+    if (exact := await _exact(repl)) is not None:
+        repl.say(exact)
 
 
 def _row(repl: Repl, row: ContextRow, latest: int) -> Text:
@@ -56,7 +60,7 @@ def _gist(repl: Repl, number: int) -> str:
     """The beginning of a message on one line."""
     if number < 0:
         return ""
-    content = repl.session.messages[number].get("content") or ""
+    content = repl.session.approvals.masker.mask(repl.session.messages[number].get("content") or "")
     return one_line(content.partition("-->\n")[2] if content.startswith("<system-reminder>") else content, 200)
 
 
@@ -97,8 +101,23 @@ def _limits(repl: Repl) -> list[Text]:
     return [repl.cut(text(f"  {dot.join(parts)}")), repl.cut(text((f"  {dot.join(used)}", QUIET)))]
 
 
+async def _exact(repl: Repl) -> Text | None:
+    """What a real tokeniser counts, where one is on this machine; the provider's own may differ."""
+    from codelet.tokens.exact import ExactUnavailable, count, encoding_name
+
+    session = repl.session
+    name = encoding_name(session.provider.model)
+    schemas = [tool.schema() for tool in session.tools]
+    whole = json.dumps([session.system_prompt, schemas, session.messages], ensure_ascii=False)
+    try:
+        counted = await asyncio.to_thread(count, whole, name)
+    except ExactUnavailable:
+        return None
+    return repl.cut(text((f"  {tokens(counted)} tokens as {name} counts the whole request", QUIET)))
+
+
 async def compact(repl: Repl, argument: str) -> None:
-    """Compact now, with an eye on what the instruction names; with --preview only say what that would do."""
+    """Compact now, with what the argument says in mind; with --preview only say what that would do."""
     from codelet.compaction import IrreducibleContext
 
     first, _, rest = argument.partition(" ")

@@ -44,6 +44,11 @@ async def mode(repl: Repl, argument: str) -> None:
     }
     current = repl.session.policy.mode
     repl.note(f"mode {current}: {meanings[current]}; Shift-Tab goes to the next")
+    found = await repl.confinement()
+    if found is not None and found.way:
+        repl.note(f"commands run in {found.detail}")
+    elif found is not None:
+        repl.fail(f"no sandbox works here, commands are asked about: {found.detail}")
 
 
 async def resume(repl: Repl, argument: str) -> None:

@@ -78,14 +78,24 @@ async def tools(repl: Repl, argument: str) -> None:
 
 
 async def permissions(repl: Repl, argument: str) -> None:
-    """The mode and the rules of this session."""
+    """The mode and the rules of this session, and what was asked and refused."""
     policy = repl.session.policy
     lines = [text("  mode   ", (policy.mode, ACCENT))]
     for action, rules in policy.rules.items():
         lines.extend(text(f"  {action:<6} ", (clean(rule), ACCENT)) for rule in rules)
     if len(lines) == 1:
         lines.append(text(("  no rules; a question answered with a makes one for this session", QUIET)))
-    repl.say(*lines)
+    repl.say(*lines, *(repl.cut(row) for row in _decisions(repl)))
+
+
+def _decisions(repl: Repl) -> list[Text]:
+    """What was asked and refused in this session, the newest last."""
+    history = repl.session.approvals.history
+    rows = [text("")] if history else []
+    for decision in list(history)[-_ROWS:]:
+        row = text((f"  {decision.outcome:<14} ", ACCENT), one_line(decision.about, repl.width))
+        rows.append(row.append(f"  {one_line(decision.reason, repl.width)}", QUIET) if decision.reason else row)
+    return rows
 
 
 async def diff(repl: Repl, argument: str) -> None:
@@ -99,7 +109,7 @@ async def diff(repl: Repl, argument: str) -> None:
     if answer is None or answer.exit_code != 0:
         repl.fail("there is no git repository here" if answer is not None else "there is no git to ask")
         return
-    changes = answer.stdout.decode("utf-8", "replace")
+    changes = repl.session.approvals.masker.mask(answer.stdout.decode("utf-8", "replace"))
     fresh = await run_git(folder, "ls-files", "--others", "--exclude-standard", "-z")
     names = fresh.stdout.decode("utf-8", "replace").split("\0")[:-1] if fresh is not None else []
     if not changes.strip() and not names:

@@ -103,6 +103,11 @@ class PromptLine:
         self._leave_at = 0.0
         return await self._session.prompt_async(default=default)
 
+    def refresh(self) -> None:
+        """Show the status row anew, where it is on the screen."""
+        if self._session.app.is_running:
+            self._session.app.invalidate()
+
     def remember(self, text: str) -> None:
         """Put a line that was queued elsewhere into the history."""
         self._session.history.append_string(text)

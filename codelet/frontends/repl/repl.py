@@ -22,6 +22,8 @@ from codelet.frontends.repl.pastes import Pastes
 from codelet.frontends.repl.prompt_line import PromptLine
 from codelet.frontends.repl.status_line import fitted, short_path, status_parts
 from codelet.git import run_git
+from codelet.masking import masked
+from codelet.policy.secrets import mask
 from codelet.policy.verdict import Mode
 from codelet.providers.base import Provider
 from codelet.session import Session
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from codelet.frontends.render.renderer import Renderer
     from codelet.frontends.repl.turn_view import Outcome, TurnView
+    from codelet.sandbox import Confinement
 
 
 class Repl:
@@ -51,6 +54,7 @@ class Repl:
         self.draft = Draft(self.pastes)
         self._branch = ""
         self._main: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[Confinement | None] | None = None
         self._input = create_input()
         self.prompt_line = PromptLine(
             self._input,
@@ -141,7 +145,7 @@ class Repl:
 
         from codelet.frontends.render.wrap import wrap
 
-        self.say(*wrap(Text(f"{self.signs.note} {clean(text)}", "dim"), self.width))
+        self.say(*wrap(Text(f"{self.signs.note} {clean(mask(text))}", "dim"), self.width))
 
     def fail(self, text: str) -> None:
         """Print what went wrong."""
@@ -149,7 +153,7 @@ class Repl:
 
         from codelet.frontends.render.wrap import wrap
 
-        self.say(*wrap(Text.assemble((f"{self.signs.failed} ", "red"), clean(text)), self.width))
+        self.say(*wrap(Text.assemble((f"{self.signs.failed} ", "red"), clean(mask(text))), self.width))
 
     def cut(self, row: Text) -> Text:
         """The row cut to the terminal's width."""
@@ -160,6 +164,15 @@ class Repl:
     def set_mode(self, mode: str) -> None:
         """Switch the policy's mode, one of `modes`."""
         self.session.policy.mode = next(known for known in self.modes if known == mode)
+
+    async def confinement(self) -> Confinement | None:
+        """What confines commands in this mode; None where nothing is to."""
+        sandbox = self.session.safeguards.sandbox
+        if sandbox is None or not sandbox.demanded(self.session.policy.mode):
+            return None
+        found = await sandbox.look()
+        self.prompt_line.refresh()
+        return found
 
     async def warm_up(self) -> None:
         """Ready the model in the background, where it needs that: never in the way of a key."""
@@ -201,9 +214,10 @@ class Repl:
     async def _shell(self, command: str) -> None:
         from codelet.frontends.repl.shell import UserCommand
 
+        masker = self.session.approvals.masker
         run = UserCommand(command, self.session.workspace)
-        await self.watch(run.events())
-        self.attached.append(run.text)
+        await self.watch(masked(run.events(), masker))
+        self.attached.append(masker.mask(run.text))
 
     def _greet(self) -> None:
         dot = f" {self.signs.dot} "
@@ -246,7 +260,8 @@ class Repl:
 
     def _cycle_mode(self) -> None:
         place = self.modes.index(self.session.policy.mode)
-        self.session.policy.mode = self.modes[(place + 1) % len(self.modes)]
+        self.set_mode(self.modes[(place + 1) % len(self.modes)])
+        self._looking = asyncio.create_task(self.confinement())
 
     def _hung_up(self) -> None:
         """The terminal is gone: stop the turn in hand and end."""

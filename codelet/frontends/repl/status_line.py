@@ -23,7 +23,7 @@ def status_parts(session: Session, branch: str, attached: int, signs: Signs) -> 
     """The parts of the row, the most important first."""
     size, window = session.size, session.window
     mode = f"{session.policy.mode} --yes" if session.policy.yes else session.policy.mode
-    parts = [clean(session.provider.model), mode]
+    parts = [clean(session.provider.model), mode, *_confinement(session)]
     parts.append(f"{bar(size, window, _BAR, signs)} {share(size, window)}% of {tokens(window)}")
     if session.usage.total:
         used = f"{tokens(session.usage.total_input)} in {tokens(session.usage.output)} out"
@@ -33,6 +33,14 @@ def status_parts(session: Session, branch: str, attached: int, signs: Signs) -> 
     if attached:
         parts.append(f"{attached} output{'s' if attached > 1 else ''} to send")
     return parts
+
+
+def _confinement(session: Session) -> list[str]:
+    """What is around commands in this mode, where something is to be; nothing before it was looked for."""
+    sandbox = session.safeguards.sandbox
+    if sandbox is None or not sandbox.demanded(session.policy.mode) or sandbox.found is None:
+        return []
+    return [f"in {sandbox.found.way}" if sandbox.found.way else "NO SANDBOX"]
 
 
 def fitted(parts: list[str], width: int, signs: Signs) -> str:

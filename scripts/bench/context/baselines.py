@@ -88,7 +88,7 @@ def _recent(messages: list[Message], tokens: int) -> int:
 
 
 def pi_shape(messages: list[Message], target: int) -> list[Message]:
-    """pi's shape, rebuilt: the newest 60 % verbatim, a summary, cumulative lists of files read and modified."""
+    """Pi's shape, rebuilt: the newest 60 % verbatim, a summary, cumulative lists of files read and modified."""
     start = _recent(messages, target * 6 // 10)
     read: dict[str, None] = {}
     changed: dict[str, None] = {}
@@ -100,7 +100,7 @@ def pi_shape(messages: list[Message], target: int) -> list[Message]:
                 path = None
             if isinstance(path, str):
                 (changed if call["function"]["name"] in ("edit", "write") else read)[path] = None
-    files = f"<read-files>\n{chr(10).join(read)}\n</read-files>\n<modified-files>\n{chr(10).join(changed)}\n</modified-files>"
+    files = "\n".join(["<read-files>", *read, "</read-files>", "<modified-files>", *changed, "</modified-files>"])
     files = files[: target * 4 // 10]
     left = target - size(messages[start:]) - estimate_text(files) - 20
     summary = extract(messages[:start], max(0, left))
@@ -108,7 +108,7 @@ def pi_shape(messages: list[Message], target: int) -> list[Message]:
 
 
 def codex_shape(messages: list[Message], target: int) -> list[Message]:
-    """codex's shape, rebuilt: user messages newest first up to 20k tokens or half the target, and a summary; no tools."""
+    """Codex's shape, rebuilt: user messages newest first to 20k tokens or half the target, a summary, no tools."""
     left = min(20_000, target // 2)
     kept: list[Message] = []
     for message in reversed([m for m in messages if m["role"] == "user"]):
@@ -136,9 +136,7 @@ def seed(messages: list[Message], target: int) -> list[Message]:
     turns = [messages[a:b] for a, b in zip(starts, [*starts[1:], len(messages)], strict=True)]
     anchor = None
     for number, turn in enumerate(turns[:-3]):
-        edits = any(
-            c["function"]["name"].lower() in ("edit", "write") for m in turn for c in m.get("tool_calls") or []
-        )
+        edits = any(c["function"]["name"].lower() in ("edit", "write") for m in turn for c in m.get("tool_calls") or [])
         text = "\n".join(str(m["content"]).lower() for m in turn if m["role"] == "tool")
         if edits and _TESTS_PASS.search(text) and ("pass" in text or "success" in text):
             anchor = number

@@ -48,7 +48,7 @@ class TokenCompactor(CodeletCompactor):
 def survival(budgets: tuple[float, ...] = BUDGETS, seeds: tuple[int, ...] = SEEDS) -> list[dict[str, Any]]:
     """The kit's own benchmark with its built-in compactors and ours. Raises ImportError where the kit is absent."""
     from compaction_kit import benchmark
-    from compaction_kit.compactors import COMPACTORS  # type: ignore[attr-defined]
+    from compaction_kit.cli import COMPACTORS
 
     factories = {**COMPACTORS, CodeletCompactor.name: CodeletCompactor, TokenCompactor.name: TokenCompactor}
     payload = benchmark.run_budget_benchmark(factories, budgets=budgets, seeds=seeds)

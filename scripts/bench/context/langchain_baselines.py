@@ -42,7 +42,7 @@ def policies() -> dict[str, Policy]:
             trim_tokens_to_summarize=None,
             summarizer=RunnableLambda(lambda old: extract(from_langchain(old), target // 2)),
         )
-        update = middleware.before_model({"messages": to_langchain(messages)}, None)  # type: ignore[arg-type]
+        update = middleware.before_model({"messages": to_langchain(messages)}, None)
         return from_langchain(update["messages"][1:]) if update else messages
 
     return {

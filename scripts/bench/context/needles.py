@@ -95,18 +95,18 @@ def run(policy: Policy, host: Sequence[Message], share: float) -> list[dict[str,
         messages = policy(messages, target)
         lines = [line for m in messages for line in spoken(m).split("\n")]
         text = "\n".join(lines)
-        for one in needles:
-            rows.append(
-                {
-                    "kind": one.kind,
-                    "position": one.position,
-                    "round": number,
-                    "held": all(wanted in text for wanted in one.wanted),
-                    "stale": bool(one.stale) and _shown_as_current(one, lines),
-                    "tokens": size(messages),
-                    "target": target,
-                }
-            )
+        rows.extend(
+            {
+                "kind": one.kind,
+                "position": one.position,
+                "round": number,
+                "held": all(wanted in text for wanted in one.wanted),
+                "stale": bool(one.stale) and _shown_as_current(one, lines),
+                "tokens": size(messages),
+                "target": target,
+            }
+            for one in needles
+        )
         messages = messages + parts[number]
     return rows
 
@@ -158,7 +158,9 @@ def synthetic(turns: int = 90) -> list[Message]:
         messages.append({"role": "user", "content": f"Now make handler {turn % 23} cope with case {turn}."})
         for step in range(4):
             call_id = f"s{turn}_{step}"
-            name, arguments = ("read", f'{{"path": "{path}"}}') if step % 2 == 0 else ("bash", '{"command": "pytest -q"}')
+            name, arguments = (
+                ("read", f'{{"path": "{path}"}}') if step % 2 == 0 else ("bash", '{"command": "pytest -q"}')
+            )
             body = "\n".join(f"    result_{i} = transform_{i % 13}(payload_{turn % 5}, {i})" for i in range(60))
             messages.append(
                 {

@@ -1,0 +1,47 @@
+"""Whether a project's own settings are read: asked once at the start of the REPL, only where there are some."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from codelet.errors import UsageError
+from codelet.frontends.workspace import current_folder
+from codelet.settings import Settings, project_settings_file
+from codelet.text import one_line
+
+_MOST_SHOWN = 300
+_LABELS = {"ask": "ask rules", "deny": "deny rules"}
+
+
+def trusted(settings: Settings, trusting: Callable[[], Settings]) -> Settings:
+    """`settings`, or what `trusting` makes of them together with the project's file if the user says yes to it.
+
+    Nothing is asked without a terminal, without such a file, or where it would change nothing. What it would
+    change is shown first; a file that is not in order is named and left out.
+    """
+    file = project_settings_file(current_folder())
+    if file in settings.files or not file.is_file() or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return settings
+    try:
+        changed = trusting()
+    except UsageError as error:
+        sys.stderr.write(f"codelet: the project's settings are not used: {one_line(str(error), _MOST_SHOWN)}\n")
+        return settings
+    changes = _changes(settings, changed)
+    if not changes:
+        return settings
+    sys.stdout.write(f"This project brings settings of its own ({file.relative_to(current_folder())}):\n")
+    for name, value in changes.items():
+        sys.stdout.write(f"  {name} = {one_line(str(value), _MOST_SHOWN)}\n")
+    sys.stdout.write("Use them for this session? [y/N] ")
+    sys.stdout.flush()
+    answer = sys.stdin.readline()
+    return changed if answer.strip().lower() in ("y", "yes") else settings
+
+
+def _changes(before: Settings, after: Settings) -> dict[str, object]:
+    names = (name for name in after.fields if name != "files")
+    return {
+        _LABELS.get(name, name): getattr(after, name) for name in names if getattr(after, name) != getattr(before, name)
+    }

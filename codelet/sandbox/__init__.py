@@ -1,0 +1,84 @@
+"""Confines shell commands: the workspace can be written, the rest only read, the network not reached.
+
+bubblewrap where it works, else Landlock with a seccomp filter, else nothing, which is said aloud. What works is
+found out at the first command that is to be confined, not at the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from codelet.errors import ToolError
+from codelet.record import Record
+from codelet.sandbox import bubblewrap, landlock
+
+Use = Literal["auto", "on", "off"]
+"""When commands are confined: in the mode `auto` only, always, never."""
+
+_SECONDS = 5.0
+
+
+class Confinement(Record):
+    """What confines commands here: the way, or None, and in words what it is or why there is none."""
+
+    way: Literal["bubblewrap", "landlock"] | None
+    detail: str
+
+
+async def find_confinement(workspace: Path) -> Confinement:
+    """Try the ways in their order, each with a real command."""
+    from codelet.process import StartError, capture, child_environment, shell_argv
+
+    nothing = shell_argv(":", child_environment())
+    reasons: list[str] = []
+    ways = (("bubblewrap", bubblewrap.confined), ("landlock", landlock.confined))
+    for way, confined in ways:
+        try:
+            argv = confined(nothing, workspace, network=False)
+            done = await capture(argv, cwd=workspace, timeout=_SECONDS)
+        except (StartError, FileNotFoundError) as error:
+            reasons.append(f"{way}: {error}")
+            continue
+        if done.exit_code == 0:
+            detail = f"{way} ({'; '.join(reasons)})" if reasons else way
+            return Confinement("bubblewrap" if way == "bubblewrap" else "landlock", detail)
+        said = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        reasons.append(f"{way}: {said or f'exit code {done.exit_code}'}")
+    return Confinement(None, "; ".join(reasons))
+
+
+class Sandbox:
+    """The confinement of one session's commands. `found` is None until it was first looked for."""
+
+    def __init__(self, workspace: Path, use: Use = "auto", *, network: bool = False) -> None:
+        self.use = use
+        self.network = network
+        self.found: Confinement | None = None
+        self._workspace = workspace
+
+    def demanded(self, mode: str) -> bool:
+        """Whether commands are to be confined in this mode."""
+        return self.use == "on" or (self.use == "auto" and mode == "auto")
+
+    async def works(self) -> bool:
+        """Whether there is a confinement. Raises ToolError where there is none and one was asked for by name."""
+        found = await self.look()
+        if found.way is None and self.use == "on":
+            raise ToolError(f"no sandbox works here ({found.detail}), and the user demands one: commands cannot run")
+        return found.way is not None
+
+    async def look(self) -> Confinement:
+        """What confinement there is, looked for at the first call."""
+        if self.found is None:
+            self.found = await find_confinement(self._workspace)
+        return self.found
+
+    def wrap(self, command: str, environment: Mapping[str, str]) -> list[str]:
+        """The words that run the shell command confined; only after `works` said so."""
+        from codelet.process import shell_argv
+
+        assert self.found is not None
+        confined = landlock.confined if self.found.way == "landlock" else bubblewrap.confined
+        return confined(shell_argv(command, environment), self._workspace, network=self.network)

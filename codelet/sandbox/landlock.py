@@ -1,0 +1,28 @@
+"""The command line of the second way: a helper that takes rights from itself, then becomes the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from codelet.sandbox.protected import protected_places
+
+_HELPER = Path(__file__).with_name("confine.py")
+
+
+def confined(command: Sequence[str], workspace: Path, *, network: bool) -> list[str]:
+    """The words that run `command` confined to the workspace.
+
+    Landlock can only grant, for whole folders. Where something in the workspace is protected, each other entry
+    is granted by itself, and then nothing new can be made at the top of the workspace.
+    """
+    root = os.path.realpath(workspace)
+    protected = set(protected_places(Path(root)))
+    granted = [root]
+    if protected:
+        granted = [entry.path for entry in os.scandir(root) if entry.path not in protected and not entry.is_symlink()]
+    request = json.dumps({"write": granted, "network": network})
+    return [sys.executable, "-I", "-S", str(_HELPER), request, *command]

@@ -1,0 +1,25 @@
+"""What stays read-only inside the workspace: what the next program to start would run or obey."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from codelet.policy.names import PROTECTED_FILES, PROTECTED_FOLDERS
+
+
+def protected_places(root: Path) -> list[str]:
+    """The existing protected files and folders at the top of the workspace, codelet's own settings among them.
+
+    A linked worktree's own git folder lies elsewhere, unless that is inside the workspace, too.
+    """
+    places = [str(root / name) for name in (*PROTECTED_FOLDERS, *PROTECTED_FILES)]
+    settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    places.append(os.path.realpath(f"{settings}/codelet"))
+    inside = f"{root}/"
+    return sorted({place for place in places if place.startswith(inside) and _is_real(place)})
+
+
+def _is_real(place: str) -> bool:
+    """Whether there is something, and no link: what a link leads to is protected where it lies."""
+    return os.path.exists(place) and not Path(place).is_symlink()

@@ -1,0 +1,135 @@
+"""What saving and loading a session costs, against json.dumps and json.loads of the same data.
+
+Use: python -m scripts.bench.save [--runs N] [--folder DIR]
+
+For each size: the first save (everything is masked and encoded), the next one (one message more), a load with all its
+checks. A disk adds its own time for two fsync; `--folder /dev/shm` leaves it out. Then events every few milliseconds,
+as a turn that streams gives them, while a session of 50 MB is saved after every step: by how much the latest came late.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from codelet.export.decode import from_json
+from codelet.export.encode import Encoder
+from codelet.export.file_store import FileStore
+from codelet.export.live import default_mask
+from codelet.export.masking import Mask
+from codelet.export.saver import Saver
+from codelet.export.snapshot import Snapshot
+from codelet.export.store import Lease, Target
+from codelet.messages import assistant
+from tests.export import material
+
+SIZES = {"100 KB": (40, 3_500), "50 MB": (10_000, 6_900)}
+BUDGET = 4.0
+LATEST_MS = 20.0
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Wall time of one run in ms."""
+    start = time.perf_counter()
+    work()
+    return 1000 * (time.perf_counter() - start)
+
+
+def times(work: Callable[[], object], runs: int) -> float:
+    """The median of so many runs, in ms."""
+    return statistics.median(timed(work) for _ in range(runs))
+
+
+def save(store: FileStore, lease: Lease, encoder: Encoder, snapshot: Snapshot) -> None:
+    """One whole save, as a session makes it: its lock is held from the first to the last."""
+    store.save("x.json", encoder.parts(snapshot), lease=lease, expected=store.revision("x.json"))
+
+
+def compare(size: str, folder: Path, runs: int) -> bool:
+    """Print the times of one size; whether all that has a budget is within it."""
+    snapshot = material.long(*SIZES[size])
+    store = FileStore(folder)
+    lease = store.lock("x.json")
+    data = b"".join(Encoder(None).parts(snapshot))
+    document = json.loads(data)
+    dumps = times(lambda: json.dumps(document), runs)
+    loads = times(lambda: json.loads(data), runs)
+    print(f"{size}: {len(snapshot.messages)} messages, {len(data):,} bytes")
+    print(f"  {'json.dumps':<34}{dumps:9.1f} ms")
+    warm = {mask: Encoder(mask) for mask in (None, default_mask(raw=False))}
+    rows: list[tuple[str, Mask | None, Callable[[], object]]] = []
+    for mask, encoder in warm.items():
+        kind = "raw" if mask is None else "masked"
+        rows.append((f"first save, {kind}", mask, lambda m=mask: save(store, lease, Encoder(m), snapshot)))
+        encoder.parts(snapshot)
+        longer = snapshot.replace(messages=(*snapshot.messages, assistant("one more")))
+        rows.append((f"next save, {kind}", mask, lambda e=encoder, s=longer: save(store, lease, e, s)))
+    within = True
+    for name, mask, work in rows:
+        took = times(work, 1 if mask is not None and name.startswith("first") else runs)
+        within &= took <= BUDGET * dumps or name.startswith("first save, masked")
+        print(f"  {name:<34}{took:9.1f} ms  {took / dumps:5.1f} x")
+    print(f"  {'json.loads':<34}{loads:9.1f} ms")
+    took = times(lambda: from_json(data), runs)
+    print(f"  {'load, checked':<34}{took:9.1f} ms  {took / loads:5.1f} x")
+    lease.release()
+    return within and took <= BUDGET * loads
+
+
+async def lateness(saver: Saver | None, snapshot: Snapshot, seconds: float) -> list[float]:
+    """By how many ms each of many events came late while a step is saved every 0.3 s."""
+    loop = asyncio.get_running_loop()
+    late: list[float] = []
+    end = loop.time() + seconds
+    next_save = loop.time()
+    messages = list(snapshot.messages)
+    while loop.time() < end:
+        due = loop.time() + 0.004
+        await asyncio.sleep(0.004)
+        late.append(1000 * (loop.time() - due))
+        if loop.time() >= next_save:
+            next_save = loop.time() + 0.3
+            messages.append(assistant("a step"))
+            if saver is not None:
+                saver.save(snapshot.replace(messages=tuple(messages)))
+    return late
+
+
+async def stream(folder: Path, seconds: float, size: str = "50 MB") -> float:
+    """Print how late events come, without and with saving; the latest with, in ms."""
+    snapshot = material.long(*SIZES[size])
+    idle = await lateness(None, snapshot, seconds)
+    saver = await Saver.open(Target(FileStore(folder), "stream.json"), mask=default_mask(raw=False))
+    saved = await lateness(saver, snapshot, seconds)
+    await saver.close()
+    for name, late in (("without saving", idle), ("saving after every step", saved)):
+        ordered = sorted(late)
+        middle, most = ordered[len(ordered) // 2], ordered[-1]
+        print(f"  {name:<34}{len(late):>6} events, late by {middle:5.2f} ms (median), {most:6.2f} ms (latest)")
+    print(f"  {saver.saves} saves in {seconds:g} s")
+    return max(saved)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--folder", type=Path, help="where to save (a new temporary folder)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        folder = Path(name)
+        within = [compare(size, folder, options.runs) for size in SIZES]
+        print("events of a turn, session of 50 MB")
+        latest = asyncio.run(stream(folder, options.seconds))
+    return 0 if all(within) and latest <= LATEST_MS else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
