@@ -40,6 +40,8 @@ class TextOutput:
                 self._progress(f"  {event.status}: {event.text}")
             case events.Compaction(phase="done"):
                 self._progress(f"context compacted: {event.before:,} to {event.after:,} tokens")
+            case events.Compaction(phase="reduced"):
+                self._progress(event.note)
             case events.Compaction(phase="stopped"):
                 self._progress(f"context not compacted: {event.note}")
             case events.Retry():
