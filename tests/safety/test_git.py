@@ -133,7 +133,7 @@ def test_settings_by_variables_reach_git(codelet: Codelet, model_server: ModelSe
         "GIT_CONFIG_VALUE_1": "1",
     }
     codelet("-p", "go", "--yes", env=variables)
-    told = [m["content"] for m in model_server.requests[-1].json["messages"] if m["role"] == "tool"][0]
+    told = next(m["content"] for m in model_server.requests[-1].json["messages"] if m["role"] == "tool")
     assert "my.one 1" in told
     assert "core.fsmonitor false" in told
     assert "extraheader" not in told
