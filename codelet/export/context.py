@@ -1,13 +1,12 @@
-"""What a session's compactor and checkpoints hold, into a snapshot and back: pins, segments, anchors, archive."""
+"""What a session's compactor and checkpoints hold, into a snapshot and back: pins, anchors, archive."""
 
 from __future__ import annotations
 
 from operator import is_
 from typing import TYPE_CHECKING, Any, cast
 
-from codelet.export.snapshot import Anchor, ArchiveEntry, Interruption, Segment, Snapshot
+from codelet.export.snapshot import Anchor, ArchiveEntry, Interruption, Snapshot
 from codelet.messages import Message
-from codelet.prompt import is_segment
 from codelet.session import Session
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ def context_of(session: Session, carried: Snapshot | None, *, archive: bool) -> 
     What `carried`, the snapshot that was resumed, says of a list that is still the same stays as it is.
     """
     parts: dict[str, Any] = {"pins": session.compactor.pins}
-    if carried is None or not _same(session.messages, carried.messages):
-        parts["segments"] = tuple(_segment(message) for message in session.messages if is_segment(message["content"]))
     if (report := session.compactor.report) is not None:
         parts["anchors"] = tuple(Anchor(turn=a.turn, kind=a.kind, text=a.text) for a in report.anchors)
     if (interruption := _interruption(session, carried)) is not None:
@@ -57,14 +54,6 @@ def _interruption(session: Session, carried: Snapshot | None) -> Interruption | 
         "not_done": list(stopped.not_done),
         "messages": before.messages if before is not None else None,
     }
-
-
-def _segment(message: Message) -> Segment:
-    from codelet.compaction.segments import parse
-
-    text = message["content"] or ""
-    segment = parse(text)
-    return {"first": segment.first, "last": segment.last, "text": text}
 
 
 def _entry(kept: Archived) -> ArchiveEntry:
