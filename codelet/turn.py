@@ -42,6 +42,13 @@ class Limits(Record):
             return f"the limit of {self.max_cost:g} dollars is reached (--max-cost)"
         return None
 
+    def output_left(self, most: int | None, usage: Usage) -> int | None:
+        """What a request may still ask for, of at most `most` tokens, in a session that has used as much."""
+        if self.max_tokens is None:
+            return most
+        left = max(1, self.max_tokens - usage.output)
+        return left if most is None else min(left, most)
+
 
 @dataclass(eq=False, repr=False)
 class Turn:
@@ -50,7 +57,7 @@ class Turn:
     `prepare` gathers the reminders; `before_step` compacts where that is due (or, given True, because the provider
     said that the prompt is too long) and renews the volatile reminders; `spend` takes a step's usage and the index
     behind its answer; `exceeded` says which limit of the session is passed, `max_output` what a request may still ask
-    for. `receipt` says what an early end left.
+    for; `may_compact` whether an overflow may be answered by a compaction. `receipt` says what an early end left.
     """
 
     messages: list[Message]
@@ -63,6 +70,7 @@ class Turn:
     spend: Callable[[Usage, int], events.UsageReport]
     exceeded: Callable[[], str | None]
     max_output: Callable[[], int | None]
+    may_compact: Callable[[], bool]
     call_ids: set[str] = field(default_factory=set)
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -173,10 +181,13 @@ async def _run_step(turn: Turn) -> AsyncGenerator[events.Event, None]:
     except ProviderError as error:
         if not error.overflow or turn.overflow != "no":
             raise
+        if not turn.may_compact():
+            raise ProviderError(f"{error}; compaction is off (--compact auto)", status=error.status) from error
         turn.overflow = "now"  # one forced compaction, then the step is tried once more
         turn.steps -= 1
         turn.reply = None
         return
+    turn.overflow = "no"
     answered = _take_in(turn, reply)
     if reply.usage is not None:
         turn.usage += reply.usage

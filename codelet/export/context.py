@@ -34,8 +34,6 @@ def restore_context(session: Session, snapshot: Snapshot) -> None:
     for entry in snapshot.archive or ():
         for message in entry["messages"]:
             session.compactor.archive.restore(entry["id"], entry["turn"], message)
-    if snapshot.archive:
-        session.offer_recall()
 
 
 def _same(messages: list[Message], carried: tuple[Message, ...]) -> bool:

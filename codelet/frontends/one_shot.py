@@ -56,7 +56,8 @@ class Output(Protocol):
 def run_one_shot(settings: Settings, text: str | None, *, output_format: str, quiet: bool) -> int:
     """Answer one prompt; gives the exit status. Without `text` the pipe is the prompt."""
     if sys.stdout is None:
-        raise UsageError("stdout is closed: there is nowhere to write the answer")
+        say("codelet: stdout is closed: there is nowhere to write the answer")
+        return EXIT_INCOMPLETE
     piped = read_stdin()
     question = _question(text, piped)
     notes = [*(piped.notes if piped else ())]

@@ -52,7 +52,7 @@ def one_line(done: Finished, status: int) -> str:
 
 def test_a_closed_stdout_is_said_before_anything_is_spent(codelet: Codelet):
     done = codelet.shell('"$@" >&-', "-p", "go")
-    assert "stdout is closed" in one_line(done, 2)
+    assert "stdout is closed" in one_line(done, 5)
     assert codelet.server.requests == []
 
 
@@ -69,7 +69,7 @@ def test_a_closed_stderr_loses_only_what_goes_there(codelet: Codelet):
     assert codelet.shell('"$@" 2>&-', "-p", "go").exit == 3
     assert codelet.shell('"$@" 2>&-', "--no-such-flag").exit == 2
     assert codelet.shell('"$@" 2>&-', "-p", " ").exit == 2
-    assert codelet.shell('"$@" <&- >&- 2>&-', "-p", "go").exit == 2
+    assert codelet.shell('"$@" <&- >&- 2>&-', "-p", "go").exit == 5
 
 
 def test_a_stderr_that_breaks_does_not_end_the_run(codelet: Codelet):

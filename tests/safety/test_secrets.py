@@ -32,7 +32,7 @@ WAYS = {
     "one piece of it": f"{_FROM_PARENT} | cut -c 20-60",
     "standard error": f"{_FROM_PARENT} >&2; exit 3",
     "a file": f"{_FROM_PARENT} > stolen.txt; cat stolen.txt",
-    "a slow stream": f"{_FROM_PARENT} | grep KEY | while read -rn 3 part; do printf %s \"$part\"; sleep 0.01; done",
+    "a slow stream": f'{_FROM_PARENT} | grep KEY | while read -rn 3 part; do printf %s "$part"; sleep 0.01; done',
 }
 
 
