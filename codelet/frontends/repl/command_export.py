@@ -74,7 +74,7 @@ def _snapshot(repl: Repl) -> Snapshot:
         times.append(moment)
         recorder.see(event)
     times.append(time.time())
-    return recorder.snapshot(repl.session, **context_of(repl.session, kept.carried, archive=False))
+    return recorder.snapshot(repl.session, **context_of(repl.session, kept.carried))
 
 
 def _expanded(name: str) -> str:
