@@ -63,6 +63,12 @@ def is_segment(text: object) -> bool:
     return isinstance(text, str) and text.startswith("<compacted turns=")
 
 
+def is_cut(text: object) -> bool:
+    """Whether an assistant's text is what was left of an answer that was stopped."""
+    last = text.rpartition("\n\n")[2] if isinstance(text, str) else ""
+    return last == INTERRUPTED_TEXT or last.startswith(CUT_TEXT.partition("{")[0])
+
+
 def reminder_kind(text: object) -> str | None:
     """The type of the reminder that a message's text is, or None."""
     start = f"{REMINDER_OPEN}\n<!-- type:"

@@ -12,7 +12,6 @@ from typing import Literal
 
 from codelet.errors import ToolError
 from codelet.record import Record
-from codelet.sandbox import bubblewrap, landlock
 
 Use = Literal["auto", "on", "off"]
 """When commands are confined: in the mode `auto` only, always, never."""
@@ -30,6 +29,7 @@ class Confinement(Record):
 async def find_confinement(workspace: Path) -> Confinement:
     """Try the ways in their order, each with a real command."""
     from codelet.process import StartError, capture, child_environment, shell_argv
+    from codelet.sandbox import bubblewrap, landlock
 
     nothing = shell_argv(":", child_environment())
     reasons: list[str] = []
@@ -78,6 +78,7 @@ class Sandbox:
     def wrap(self, command: str, environment: Mapping[str, str]) -> list[str]:
         """The words that run the shell command confined; only after `works` said so."""
         from codelet.process import shell_argv
+        from codelet.sandbox import bubblewrap, landlock
 
         assert self.found is not None
         confined = landlock.confined if self.found.way == "landlock" else bubblewrap.confined
