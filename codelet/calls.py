@@ -55,13 +55,17 @@ class Safeguards(Record):
 
 @dataclass(eq=False, repr=False)
 class Toolbox:
-    """What calls are run with. `approvals` decides on each; `masker` keeps secrets out of what they answer."""
+    """What calls are run with. `approvals` decides on each; `masker` keeps secrets out of what they answer.
+
+    `admit` gives a result's text as it may enter the list, which one of any size may not.
+    """
 
     tools: Mapping[str, Tool]
     context: ToolContext
     approvals: Approvals
     masker: Masker
     sandbox: Sandbox | None = None
+    admit: Callable[[str], str] = str
 
     async def ready(self, tool: str) -> ToolContext:
         """What a call of the tool is to run with. Raises ToolError where a sandbox is demanded and none works."""
@@ -249,7 +253,7 @@ class CallRunner:
     ) -> None:
         item.state = status
         mask = self._toolbox.masker.mask
-        text = prompt.escape(mask(text))
+        text = prompt.escape(self._toolbox.admit(mask(text)))
         display = None if display is None else mask(display)
         seconds = self._record_end(item, status)
         item.result = events.ToolResult(item.id, item.name, status, text, display, seconds)

@@ -115,13 +115,14 @@ class Compaction(Event):
     """Old messages are being, or were, replaced by less; sizes are estimates in tokens of the whole list.
 
     `starting` is the warning before, `done` the receipt, `stopped` says in `note` why nothing was done, `undone`
-    that the last one was taken back. `lost` are names, paths, numbers and rules that are nowhere in the list any
-    more; `pays_after` is the number of requests after which rewriting a warm cache is paid back.
+    that the last one was taken back, `reduced` that a text was cut on its way into the list, as `note` says. `lost` are
+    names, paths, numbers and rules that are nowhere in the list any more; `pays_after` is the number of requests after
+    which rewriting a warm cache is paid back.
     """
 
     type: ClassVar[str] = "compaction"
-    phase: Literal["starting", "done", "stopped", "undone"]
-    reason: Literal["hard", "cost", "entries", "asked", "overflow"]
+    phase: Literal["starting", "done", "stopped", "undone", "reduced"]
+    reason: Literal["hard", "cost", "entries", "asked", "overflow", "entry"]
     before: int
     after: int
     tier: int = 0

@@ -18,11 +18,13 @@ from codelet.context import (
     CompactionOptions,
     Compactor,
     ContextRow,
+    Entry,
     Gauge,
     ReminderLedger,
     context_rows,
     without_partial,
 )
+from codelet.context import Limits as ContextLimits
 from codelet.masking import masked
 from codelet.messages import Message, user
 from codelet.policy import Policy
@@ -31,15 +33,12 @@ from codelet.providers.base import Provider, Request
 from codelet.reminders import zones
 from codelet.reminders.sources import Sources
 from codelet.text import valid_unicode
-from codelet.tokens.budget import Budget
 from codelet.tokens.estimate import estimate_text
 from codelet.tokens.usage import Usage
 from codelet.tokens.windows import ModelFacts, model_facts
 from codelet.tools import all_tools
 from codelet.tools.tool import Tool, ToolContext
 from codelet.turn import Limits, Turn, limited_in_time, run_turn
-
-_MAX_OUTPUT = 32_000
 
 
 class Session:
@@ -76,14 +75,15 @@ class Session:
         self.safeguards = safeguards or Safeguards()
         self._toolbox = equip(chosen, context, policy or Policy(workspace), ask, self.safeguards)
         self._sources = Sources(workspace, bare=bare)
-        self._window = window
-        self._user_budget = budget
-        self.gauge = Gauge(self._budget(), self._fixed_size())
-        self.compactor = Compactor(self.messages, self.gauge, compaction or CompactionOptions())
+        self._sizes = ContextLimits(window, budget)
+        self.gauge = Gauge(self._sizes.of(self.facts), self._fixed_size())
+        self.compactor = Compactor(self.messages, self.gauge, compaction or CompactionOptions(), self._rewritten)
         if self.compactor.options.narrative:
             from codelet.context.narrator import Narrator
 
-            self.compactor.narrator = Narrator(lambda: self.provider, self._request)
+            self.compactor.narrator = Narrator(lambda: self.provider, self._request, self._count)
+        self._entry = Entry(self.messages, self.compactor, lambda: self.compactor.share_of("working"))
+        self._toolbox.admit = self._entry.result
         self.cache = CacheWatch()
         self.reminders = ReminderLedger()
         self._call_ids: set[str] = set()
@@ -126,7 +126,7 @@ class Session:
     @property
     def window(self) -> int:
         """The model's window in tokens, or what the user set."""
-        return self._window or self.facts.window
+        return self.gauge.budget.window
 
     @property
     def size(self) -> int:
@@ -139,12 +139,11 @@ class Session:
         Raises CancelledError, ProviderError or LimitReached, always after the turn's last event. Iterate
         inside `contextlib.aclosing`, so that leaving early stops the turn at once.
         """
+        text = self._entry.prompt(valid_unicode(text))
         self.checkpoints.take(self.messages, text)
-        zones.insert(self.messages, [user(prompt.escape(valid_unicode(text)))])
+        zones.insert(self.messages, [user(prompt.escape(text))])
         self.turns += 1
         self.compactor.new_turn()
-        if self.compactor.narrator is not None:
-            self.compactor.narrator.new_turn()
         async with aclosing(self._turn()) as turn_events:
             async for event in turn_events:
                 yield event
@@ -155,7 +154,7 @@ class Session:
         Text that was cut off is taken out: the model writes it anew. What tools did stands in the list.
         """
         if self.interruption is not None and without_partial(self.messages):
-            self.gauge.forget()
+            self._rewritten("the answer that was cut off is written anew")
         async with aclosing(self._turn()) as turn_events:
             async for event in turn_events:
                 yield event
@@ -167,7 +166,8 @@ class Session:
             return None
         self.messages[:] = checkpoint.messages
         self.interruption = None
-        self._rewritten()
+        self._rewritten("the conversation went back")
+        self.compactor.went_back()
         return checkpoint.prompt
 
     def clear(self) -> None:
@@ -176,7 +176,8 @@ class Session:
         self.checkpoints.clear()
         self._toolbox.context.seen.clear()
         self.interruption = None
-        self._rewritten()
+        self._rewritten("the conversation was cleared")
+        self.compactor.forget()
 
     def adopt(self, messages: Sequence[Message], before: Sequence[Message] | None = None) -> None:
         """Go on with a list from elsewhere; `before` is the list before its last prompt, if known."""
@@ -188,9 +189,8 @@ class Session:
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
         self.provider = provider
-        self.gauge.budget = self._budget()
-        self.gauge.forget()
-        self.cache.explain_next("another model was chosen")
+        self.gauge.switch(self._sizes.within(self.facts))
+        self.cache.switched()
 
     def context(self) -> list[ContextRow]:
         """What the next request would carry, entry by entry, with estimates."""
@@ -210,6 +210,7 @@ class Session:
             spend=self._spend,
             exceeded=lambda: self.limits.passed(self.usage, self.cost),
             max_output=self._max_output,
+            may_compact=lambda: self.compactor.options.automatic,
             call_ids=self._call_ids,
         )
         try:
@@ -223,21 +224,32 @@ class Session:
 
     async def compact(self, instruction: str = "") -> AsyncGenerator[events.Event, None]:
         """Compact now, whether it is due or not; between turns only. `instruction` says what matters."""
-        async with aclosing(self.compactor.run("asked", self._compacted, instruction)) as steps:
+        async with aclosing(self.compactor.run("asked", instruction)) as steps:
             async for event in steps:
                 yield event
 
     async def _renew_for_turn(self) -> list[events.Event]:
         await self.provider.warm()
         head, tail = await self._sources.gather(self._toolbox.context.seen)
-        return self._renew(head, zones.HEAD) + self._renew(tail, zones.TAIL)
+        changed = self._renew(head, zones.HEAD)
+        if changed:
+            self.gauge.forget()  # everything behind the head stands elsewhere now
+        return changed + self._renew(tail, zones.TAIL)
 
     async def _before_step(self, overflow: bool) -> AsyncGenerator[events.Event, None]:
+        while self._entry.reduced:
+            yield events.Compaction("reduced", "entry", self.size, self.size, note=self._entry.reduced.pop(0))
+        self.gauge.settle(self.messages)
         reason = "overflow" if overflow else self.compactor.due()
         if reason is not None:
-            async with aclosing(self.compactor.run(reason, self._compacted)) as steps:
+            async with aclosing(self.compactor.run(reason)) as steps:
                 async for event in steps:
                     yield event
+        if self.compactor.archived and "recall" not in self._toolbox.tools:
+            from codelet.context.recall import offer_recall
+
+            offer_recall(self._toolbox, self.compactor.archive)
+            self.gauge.fixed = self._fixed_size()
         if not self._sources.bare:
             text = self._sources.token_status(self.size, self.window)
             for event in self._renew({"tokenStatus": text}, zones.TAIL):
@@ -251,35 +263,23 @@ class Session:
         return zones.renew(self.messages, wanted, zone)
 
     def _spend(self, usage: Usage, answered: int) -> events.UsageReport:
+        self._count(usage)
+        self.gauge.measured(usage, self.messages, answered)
+        tail = len(self.messages) - zones.tail_length(self.messages)
+        volatile = sum(map(self.gauge.estimate, self.messages[tail:]))
+        note = self.cache.observe(self.messages[: answered - 1], usage, volatile)
+        return events.UsageReport(usage, self.size, self.window, note)
+
+    def _count(self, usage: Usage) -> None:
+        """Add to what the session has used and cost."""
         self.usage += usage
         cost = self.facts.cost(usage)
         self.cost = None if cost is None or self.cost is None else self.cost + cost
-        self.gauge.measured(usage, self.messages, answered)
-        sent = self.messages[: answered - 1]
-        note = self.cache.observe(sent, usage, self.gauge.estimate)
-        return events.UsageReport(usage, self.size, self.window, note)
 
-    def _compacted(self) -> None:
-        self.cache.explain_next("the list was compacted")
-        self.offer_recall()
-
-    def offer_recall(self) -> None:
-        """Give the model the recall tool, once there is something in the archive."""
-        if "recall" not in self._toolbox.tools and len(self.compactor.archive):
-            from codelet.context.recall import recall_tool
-
-            self._toolbox.add(recall_tool(self.compactor.archive))
-
-    def _rewritten(self) -> None:
-        """The conversation went back or away: what was measured and kept of it is void."""
+    def _rewritten(self, why: str) -> None:
+        """The list is another one now: what was measured of it is void, and the next request finds no cache."""
         self.gauge.forget()
-        self.compactor.forget()
-
-    def _budget(self) -> Budget:
-        facts = self.facts
-        window = self._window or facts.window
-        user_limit = min(self._user_budget, window) if self._user_budget else None
-        return Budget(window, facts.max_output, user_limit)
+        self.cache.explain_next(why)
 
     def _fixed_size(self) -> int:
         return estimate_text(self.system_prompt) + estimate_text(str(self._toolbox.schemas))
@@ -290,6 +290,4 @@ class Session:
 
     def _max_output(self) -> int | None:
         """The output limit for a request, where one must or should be named: the model's, less what is used up."""
-        facts = self.facts
-        most = min(facts.max_output or _MAX_OUTPUT, _MAX_OUTPUT, facts.window // 4) if facts.known else None
-        return min(filter(None, (most, self.limits.output_left(self.usage))), default=None)
+        return self.limits.output_left(self.gauge.budget.reserve if self.facts.known else None, self.usage)

@@ -53,6 +53,7 @@ class Settings(Record):
     keep_last: int = 3
     compact_entries: int | None = None
     narrative: bool = False
+    shares: tuple[int, ...] = (5, 30, 15, 50)
     connect_timeout: float = 15.0
     first_token_timeout: float = 300.0
     chunk_timeout: float = 120.0
@@ -100,6 +101,17 @@ def _percent(value: Any) -> int:
     if number > 100:
         raise ValueError("must be a whole number of per cent")
     return number
+
+
+def _shares(value: Any) -> tuple[int, ...]:
+    """Per cent of the budget for core, context, history and working, as a list or as text with commas."""
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list | tuple) or len(items) != 4:
+        raise ValueError("must be four numbers: core, context, history, working")
+    shares = tuple(_percent(item.strip() if isinstance(item, str) else item) for item in items)
+    if sum(shares) != 100:
+        raise ValueError(f"must add up to 100 per cent, not {sum(shares)}")
+    return shares
 
 
 def _retries(value: Any) -> int:
@@ -162,6 +174,7 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "keep_last": _count,
     "compact_entries": _count,
     "narrative": _flag,
+    "shares": _shares,
     "connect_timeout": _amount,
     "first_token_timeout": _amount,
     "chunk_timeout": _amount,
@@ -193,6 +206,7 @@ _PROJECT_FILE_TAKES = frozenset(
         "compact_at",
         "compact_entries",
         "keep_last",
+        "shares",
     }
 )
 

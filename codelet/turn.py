@@ -34,10 +34,6 @@ class Limits(Record):
     max_cost: float | None = None
     timeout: float | None = None
 
-    def output_left(self, usage: Usage) -> int | None:
-        """Output tokens that the session may still ask for, at least 1; None where they are not bounded."""
-        return None if self.max_tokens is None else max(1, self.max_tokens - usage.output)
-
     def passed(self, usage: Usage, cost: float | None) -> str | None:
         """The limit on a whole session that its usage or cost has passed, in words, or None."""
         if self.max_tokens is not None and usage.output >= self.max_tokens:
@@ -45,6 +41,13 @@ class Limits(Record):
         if self.max_cost is not None and cost is not None and cost >= self.max_cost:
             return f"the limit of {self.max_cost:g} dollars is reached (--max-cost)"
         return None
+
+    def output_left(self, most: int | None, usage: Usage) -> int | None:
+        """What a request may still ask for, of at most `most` tokens, in a session that has used as much."""
+        if self.max_tokens is None:
+            return most
+        left = max(1, self.max_tokens - usage.output)
+        return left if most is None else min(left, most)
 
 
 @dataclass(eq=False, repr=False)
@@ -54,7 +57,7 @@ class Turn:
     `prepare` gathers the reminders; `before_step` compacts where that is due (or, given True, because the provider
     said that the prompt is too long) and renews the volatile reminders; `spend` takes a step's usage and the index
     behind its answer; `exceeded` says which limit of the session is passed, `max_output` what a request may still ask
-    for. `receipt` says what an early end left.
+    for; `may_compact` whether an overflow may be answered by a compaction. `receipt` says what an early end left.
     """
 
     messages: list[Message]
@@ -67,6 +70,7 @@ class Turn:
     spend: Callable[[Usage, int], events.UsageReport]
     exceeded: Callable[[], str | None]
     max_output: Callable[[], int | None]
+    may_compact: Callable[[], bool]
     call_ids: set[str] = field(default_factory=set)
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -177,10 +181,13 @@ async def _run_step(turn: Turn) -> AsyncGenerator[events.Event, None]:
     except ProviderError as error:
         if not error.overflow or turn.overflow != "no":
             raise
+        if not turn.may_compact():
+            raise ProviderError(f"{error}; compaction is off (--compact auto)", status=error.status) from error
         turn.overflow = "now"  # one forced compaction, then the step is tried once more
         turn.steps -= 1
         turn.reply = None
         return
+    turn.overflow = "no"
     answered = _take_in(turn, reply)
     if reply.usage is not None:
         turn.usage += reply.usage

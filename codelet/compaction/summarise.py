@@ -142,7 +142,9 @@ def _words(
     """The user's words, placed in their blocks; less of them where the bare segments would not fit."""
     fixed = sum(subject.measure(message) for message in plan.kept.values())
     while True:
-        words = represent(said, room * settings.user_percent // 100, room if room <= SMALL_ROOM else room * 6 // 10)
+        words = represent(
+            said, room * settings.user_percent // 100, room if plan.talk and room <= SMALL_ROOM else room * 6 // 10
+        )
         _place_words(found, words)
         made = _segments(found, [], note=False)
         over = fixed + sum(subject.measure(message) for message in made if message is not None) - target

@@ -2,10 +2,13 @@
 
 from codelet.context.cache import CacheWatch
 from codelet.context.checkpoints import Checkpoints, is_open, without_partial
-from codelet.context.compactor import CompactionOptions, Compactor
+from codelet.context.compactor import Compactor
+from codelet.context.entry import Entry
 from codelet.context.gauge import Gauge
 from codelet.context.ledger import ReminderLedger, ReminderRow
+from codelet.context.options import CompactionOptions, Limits
 from codelet.context.rows import ContextRow, context_rows
+from codelet.context.shares import Share
 
 __all__ = [
     "CacheWatch",
@@ -13,9 +16,12 @@ __all__ = [
     "CompactionOptions",
     "Compactor",
     "ContextRow",
+    "Entry",
     "Gauge",
+    "Limits",
     "ReminderLedger",
     "ReminderRow",
+    "Share",
     "context_rows",
     "is_open",
     "without_partial",

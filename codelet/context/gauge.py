@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from codelet.messages import Message
 from codelet.reminders import zones
@@ -10,59 +11,83 @@ from codelet.tokens.budget import Budget, effective_tokens
 from codelet.tokens.estimate import Estimator, estimate_message
 from codelet.tokens.usage import Usage
 
+CACHE_LIFETIME = 300.0
+"""Seconds after which a provider's prompt cache counts as gone."""
+
 
 class Gauge:
     """Measures one message list. `fixed` is the plain estimate of system prompt and tools in tokens.
 
-    What is new is estimated, the rest is what the provider reported; each report calibrates the estimate.
+    What is new is estimated, the rest is what the provider reported; each report calibrates the estimate. A message
+    is counted once, when it is settled: a measurement costs what the new messages cost, whatever the list's length.
     """
 
-    def __init__(self, budget: Budget, fixed: int) -> None:
+    def __init__(self, budget: Budget, fixed: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.budget = budget
         self.fixed = fixed
-        self.cold = True
+        self._clock = clock
         self._estimator = Estimator()
         self._last: Usage | None = None
-        self._counted = 0
-        self._summed = (0, 0)
+        self._reported_at = 0.0
+        self._settled = 0
+        self._since = 0
+
+    @property
+    def cold(self) -> bool:
+        """Whether the provider's cache holds nothing of the list: rewritten, another model, or too long ago."""
+        return self._last is None or self._clock() - self._reported_at > CACHE_LIFETIME
 
     def estimate(self, message: Message) -> int:
         """A message's size in tokens, calibrated."""
         return self._estimator.message(message)
 
+    @property
+    def fixed_size(self) -> int:
+        """System prompt and tools in tokens, calibrated."""
+        return self._estimator.scaled(self.fixed)
+
     def size(self, messages: Sequence[Message]) -> int:
         """P: real tokens of the next request."""
         end = len(messages) - zones.tail_length(messages)
-        if self._last is not None and self._counted <= end:  # the last tail is part of what was reported
-            return self._last.total + sum(map(self.estimate, messages[self._counted : end]))
-        return self._estimator.scaled(self.fixed + self._plain(messages, end))
+        new = self._since + _plain(messages, self._settled, end)
+        if self._last is not None:  # the last tail is part of what was reported
+            return self._last.total + self._estimator.scaled(new)
+        return self._estimator.scaled(self.fixed + new + _plain(messages, end, len(messages)))
 
     def effective(self, messages: Sequence[Message]) -> int:
         """E: the same with what the cache gave counted at a tenth; a cold cache gives nothing."""
-        read = self._last.cache_read if self._last is not None and not self.cold else 0
+        read = 0 if self._last is None or self.cold else self._last.cache_read
         return effective_tokens(self.size(messages), read)
+
+    def settle(self, messages: Sequence[Message]) -> None:
+        """Count what came since, for good: none of it will be replaced before the next rewrite."""
+        end = len(messages) - zones.tail_length(messages)
+        self._since += _plain(messages, self._settled, end)
+        self._settled = end
 
     def measured(self, usage: Usage, messages: Sequence[Message], answered: int) -> None:
         """Take in what a request used: `messages` up to index `answered` are counted by it, its answer included."""
-        known = self._last.total if self._last is not None else 0
-        start = self._counted if self._last is not None else 0
-        plain = sum(map(estimate_message, messages[start:answered])) + (0 if known else self.fixed)
+        plain = self._since + _plain(messages, self._settled, answered)
+        known = 0
+        if self._last is not None:
+            known = self._last.total
+        else:
+            tail = len(messages) - zones.tail_length(messages)
+            plain += self.fixed + _plain(messages, tail, len(messages))
         self._estimator.calibrate(plain, usage.total - known)
-        self._last, self._counted, self.cold = usage, answered, False
+        self._last, self._reported_at = usage, self._clock()
+        self._settled, self._since = answered, 0
 
     def forget(self) -> None:
-        """The list was rewritten, or another model reads it: only estimates are left, and the cache is cold."""
-        self._last, self._counted, self.cold = None, 0, True
-        self._summed = (0, 0)
+        """The list was rewritten: only estimates are left, and the cache is cold."""
+        self._last, self._settled, self._since = None, 0, 0
 
-    def _plain(self, messages: Sequence[Message], end: int) -> int:
-        """The plain estimate of the whole list: what was summed up before is not looked at again."""
-        count, plain = self._summed
-        if count > end:
-            count, plain = 0, 0
-        settled = end
-        while settled > count and messages[settled - 1]["role"] == "tool":  # a placeholder may stand there yet
-            settled -= 1
-        plain += sum(map(estimate_message, messages[count:settled]))
-        self._summed = (settled, plain)
-        return plain + sum(map(estimate_message, messages[settled:]))
+    def switch(self, budget: Budget) -> None:
+        """Another model reads the list: another budget, and another tokeniser."""
+        self.budget = budget
+        self._estimator = Estimator()
+        self.forget()
+
+
+def _plain(messages: Sequence[Message], start: int, stop: int) -> int:
+    return sum(map(estimate_message, messages[start:stop]))

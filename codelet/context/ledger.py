@@ -29,7 +29,8 @@ class ReminderLedger:
 
     def count(self, messages: Sequence[Message]) -> None:
         """A request with these reminders leaves."""
-        for message in (*messages[: len(zones.HEAD)], *messages[-len(zones.TAIL) :]):
+        head, tail = zones.head_length(messages), len(messages) - zones.tail_length(messages)
+        for message in (*messages[:head], *messages[tail:]):
             kind = zones.kind_of(message)
             if kind is not None:
                 self._sent[kind] = self._sent.get(kind, 0) + estimate_message(message)

@@ -8,22 +8,31 @@ from contextlib import aclosing
 
 from codelet.compaction.narrative import INSTRUCTION, LARGEST, Breaker, narrate
 from codelet.messages import Message, user
-from codelet.providers.base import Provider, Request, TextChunk
+from codelet.providers.base import Provider, Request, TextChunk, UsageChunk
 from codelet.reminders import zones
+from codelet.tokens.usage import Usage
 
-_TRY_LIMIT = 60.0
+TRY_LIMIT = 30.0
 
 
 class Narrator:
     """Sends the conversation as it is, with an instruction behind it, so that the provider's cache serves it.
 
-    `request` makes the request for a list of messages. A failure, a refusal or a lie gives no lines, and after
-    three failures in a row no model is asked for five turns.
+    `request` makes the request for a list of messages; `spend` takes what it used. A failure, a refusal or a lie gives
+    no lines, and after three failures in a row no model is asked for five turns. A try may take `limit` seconds.
     """
 
-    def __init__(self, provider: Callable[[], Provider], request: Callable[[list[Message]], Request]) -> None:
+    def __init__(
+        self,
+        provider: Callable[[], Provider],
+        request: Callable[[list[Message]], Request],
+        spend: Callable[[Usage], object],
+        limit: float = TRY_LIMIT,
+    ) -> None:
         self._provider = provider
         self._request = request
+        self._spend = spend
+        self._limit = limit
         self._breaker = Breaker()
         self._turn = 0
 
@@ -44,6 +53,16 @@ class Narrator:
 
     async def _answer(self, messages: list[Message]) -> str:
         request = self._request(messages).replace(max_output=LARGEST)
-        async with asyncio.timeout(_TRY_LIMIT):
-            async with aclosing(self._provider().stream(request)) as chunks:
-                return "".join([chunk.text async for chunk in chunks if isinstance(chunk, TextChunk)])
+        pieces: list[str] = []
+        used: Usage | None = None
+        try:
+            async with asyncio.timeout(self._limit), aclosing(self._provider().stream(request)) as chunks:
+                async for chunk in chunks:
+                    if isinstance(chunk, TextChunk):
+                        pieces.append(chunk.text)
+                    elif isinstance(chunk, UsageChunk):
+                        used = chunk.usage
+        finally:
+            if used is not None:
+                self._spend(used)
+        return "".join(pieces)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from codelet.calls import Toolbox
 from codelet.compaction.archive import Archive
 from codelet.errors import ToolError
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
+
+
+def offer_recall(toolbox: Toolbox, archive: Archive) -> None:
+    """Give the model the tool from the next request on."""
+    toolbox.add(recall_tool(archive))
 
 
 def recall_tool(archive: Archive) -> Tool:

@@ -1,33 +1,32 @@
-"""What a session's compactor and checkpoints hold, into a snapshot and back: pins, segments, anchors, archive."""
+"""What a session's compactor and checkpoints hold, into a snapshot and back: pins, anchors, archive."""
 
 from __future__ import annotations
 
 from operator import is_
 from typing import TYPE_CHECKING, Any, cast
 
-from codelet.export.snapshot import Anchor, ArchiveEntry, Interruption, Segment, Snapshot
+from codelet.export.snapshot import Anchor, ArchiveEntry, Interruption, Snapshot
 from codelet.messages import Message
-from codelet.prompt import is_segment
 from codelet.session import Session
 
 if TYPE_CHECKING:
     from codelet.compaction.archive import Archived
 
 
-def context_of(session: Session, carried: Snapshot | None, *, archive: bool) -> dict[str, Any]:
-    """The parts of a snapshot that the session's list does not show; `archive` adds what compaction took out.
+def context_of(
+    session: Session, carried: Snapshot | None, archive: dict[str, ArchiveEntry] | None = None
+) -> dict[str, Any]:
+    """The parts of a snapshot that the session's list does not show.
 
-    What `carried`, the snapshot that was resumed, says of a list that is still the same stays as it is.
+    With `archive`, which is the caller's to keep from one save to the next, also what compaction took out. What `carried`, the snapshot that was resumed, says of a list that is still the same stays as it is.
     """
     parts: dict[str, Any] = {"pins": session.compactor.pins}
-    if carried is None or not _same(session.messages, carried.messages):
-        parts["segments"] = tuple(_segment(message) for message in session.messages if is_segment(message["content"]))
     if (report := session.compactor.report) is not None:
         parts["anchors"] = tuple(Anchor(turn=a.turn, kind=a.kind, text=a.text) for a in report.anchors)
     if (interruption := _interruption(session, carried)) is not None:
         parts["interruption"] = interruption
-    if archive:
-        parts["archive"] = tuple(_entry(kept) for kept in session.compactor.archive.entries())
+    if archive is not None:
+        parts["archive"] = tuple(_entry(kept, archive) for kept in session.compactor.archive.entries())
     return parts
 
 
@@ -35,10 +34,7 @@ def restore_context(session: Session, snapshot: Snapshot) -> None:
     """Bring pins and archive back into a session that has adopted the snapshot's list."""
     session.compactor.pins = snapshot.pins
     for entry in snapshot.archive or ():
-        for message in entry["messages"]:
-            session.compactor.archive.restore(entry["id"], entry["turn"], message)
-    if snapshot.archive:
-        session.offer_recall()
+        session.compactor.archive.restore(entry["id"], entry["turn"], entry["message"])
 
 
 def _same(messages: list[Message], carried: tuple[Message, ...]) -> bool:
@@ -59,13 +55,9 @@ def _interruption(session: Session, carried: Snapshot | None) -> Interruption | 
     }
 
 
-def _segment(message: Message) -> Segment:
-    from codelet.compaction.segments import parse
-
-    text = message["content"] or ""
-    segment = parse(text)
-    return {"first": segment.first, "last": segment.last, "text": text}
-
-
-def _entry(kept: Archived) -> ArchiveEntry:
-    return {"id": kept.id, "turn": kept.turn, "messages": [cast("Message", kept.message)]}
+def _entry(kept: Archived, known: dict[str, ArchiveEntry]) -> ArchiveEntry:
+    """The same object each time, so that it is encoded once."""
+    entry = known.get(kept.id)
+    if entry is None or entry["message"] is not kept.message:
+        entry = known[kept.id] = {"id": kept.id, "turn": kept.turn, "message": cast("Message", kept.message)}
+    return entry

@@ -37,6 +37,7 @@ class Encoder:
     def __init__(self, mask: Mask | None) -> None:
         self._mask = mask
         self._kept: dict[str, _Kept] = {}
+        self._short: dict[str, tuple[Any, bytes]] = {}
 
     def parts(self, snapshot: Snapshot) -> list[bytes]:
         """The document in pieces, to be written in order; one line a field and a message. What is None is left out."""
@@ -53,9 +54,17 @@ class Encoder:
                 parts.extend(lines[1:])
                 parts.append(b"]")
             else:
-                parts.append(self._encoded(dict(value) if isinstance(value, Mapping) else value))
+                parts.append(self._field(field, value))
         parts.append(b"}\n")
         return parts
+
+    def _field(self, field: str, value: Any) -> bytes:
+        """A short part, encoded again only where it is another object than last time."""
+        old = self._short.get(field)
+        if old is None or old[0] is not value:
+            old = (value, self._encoded(dict(value) if isinstance(value, Mapping) else value))
+            self._short[field] = old
+        return old[1]
 
     def _lines(self, field: str, items: Sequence[Any]) -> list[bytes]:
         """Each item's line, with the comma before it; a list that has only grown costs what is new."""

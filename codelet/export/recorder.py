@@ -13,11 +13,13 @@ from operator import is_
 from typing import Any
 
 from codelet import events
+from codelet.compaction.segments import is_segment, parse
 from codelet.export.context import restore_context
 from codelet.export.snapshot import (
     CompactionMark,
     HistoryEntry,
     Interruption,
+    Segment,
     Snapshot,
     StepMark,
     TokenUsage,
@@ -44,6 +46,8 @@ class Recorder:
         self._stats = carried.tool_stats if carried else no_stats()
         self._timeline = list(self._carried.timeline)
         self._history = _known_history(self._carried)
+        self._summary_text = ""
+        self._segments: tuple[Segment, ...] | None = None
         self._turn = self._carried.token_usage["turns"]
 
     def see(self, event: events.Event) -> bool:
@@ -54,6 +58,7 @@ class Recorder:
             case events.UsageReport():
                 self._mark(self._step(event))
             case events.Compaction():
+                self._segments = None
                 self._mark(self._compaction(event))
             case events.ToolResult():
                 self._stats = _counted(self._stats, event)
@@ -74,8 +79,18 @@ class Recorder:
             "timeline": tuple(self._timeline),
             "recent_history": self._recent(messages),
             "interruption": self._interruption(session),
-        }
+        } | self._summary(messages)
         return self._carried.replace(**(values | beside))
+
+    def _summary(self, messages: tuple[Message, ...]) -> dict[str, Any]:
+        """The segments that stand in the list, and their text as the summary; looked for after each compaction."""
+        if self._segments is None:
+            found = [message["content"] or "" for message in messages if is_segment(message)]
+            self._segments = tuple(
+                {"first": (known := parse(text)).first, "last": known.last, "text": text} for text in found
+            )
+            self._summary_text = "\n\n".join(found)
+        return {"segments": self._segments, "summary": self._summary_text} if self._segments else {}
 
     def _size(self, session: Session) -> int:
         """The list's size; as it was reported, while the list is still the one that was carried."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from codelet.export.errors import ExportError
 from codelet.export.snapshot import Snapshot
@@ -85,12 +85,12 @@ def _texts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
         yield "task", task["description"]
     if snapshot.plan is not None:
         yield "plan", "\n".join([snapshot.plan["goal"], *(step["description"] for step in snapshot.plan["steps"])])
-    yield from _of_messages("message", snapshot.messages)
+    for number, message in enumerate(snapshot.messages):
+        yield _of_message(f"message {number}", message)
     for entry in snapshot.archive or ():
-        yield from _of_messages(f"archive {entry['id']}, message", entry["messages"])
+        yield _of_message(f"archive {entry['id']}", entry["message"])
 
 
-def _of_messages(name: str, messages: Iterable[Message]) -> Iterator[tuple[str, str]]:
-    for number, message in enumerate(messages):
-        called = "\n".join(call["function"]["arguments"] for call in message.get("tool_calls", ()))
-        yield f"{name} {number}, {message['role']}", "\n".join(filter(None, [message["content"], called]))
+def _of_message(name: str, message: Message) -> tuple[str, str]:
+    called = [call["function"]["arguments"] for call in message.get("tool_calls", ())]
+    return f"{name}, {message['role']}", "\n".join(filter(None, [message["content"], *called]))

@@ -19,7 +19,7 @@ from codelet.export.context import context_of
 from codelet.export.live import LiveExport, Resumed, open_export, read_export, same_target
 from codelet.export.machine import look
 from codelet.export.recorder import restore
-from codelet.export.snapshot import EnvironmentState, Snapshot
+from codelet.export.snapshot import ArchiveEntry, EnvironmentState, Snapshot
 from codelet.export.store import open_target
 from codelet.export.upkeep import kept_up
 from codelet.frontends.workspace import provider_for, provider_named, session_for
@@ -35,7 +35,8 @@ class Exporting:
         self.session = session
         self.resumed = resumed
         self.carried = resumed.snapshot if resumed is not None else None
-        self._archive = settings.export_archive or (self.carried is not None and self.carried.archive is not None)
+        archived = self.carried is not None and self.carried.archive is not None
+        self._archive: dict[str, ArchiveEntry] | None = {} if settings.export_archive or archived else None
         self._environment: EnvironmentState | None = None
         self._live: LiveExport | None = None
         self._closed = False
@@ -128,7 +129,7 @@ class Exporting:
             await self._live.close()
 
     def _beside(self) -> dict[str, Any]:
-        parts = context_of(self.session, self.carried, archive=self._archive)
+        parts = context_of(self.session, self.carried, self._archive)
         if self._environment is not None:
             parts["last_known_environment"] = self._environment
         return parts

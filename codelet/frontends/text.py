@@ -37,9 +37,11 @@ class TextOutput:
             case events.ToolCall():
                 self._progress(describe_call(event))
             case events.ToolResult() if event.status != "done":
-                self._progress(f"  {event.status}: {event.text}")
+                self._progress(f"  {event.text}" if event.status == "refused" else f"  {event.status}: {event.text}")
             case events.Compaction(phase="done"):
                 self._progress(f"context compacted: {event.before:,} to {event.after:,} tokens")
+            case events.Compaction(phase="reduced"):
+                self._progress(event.note)
             case events.Compaction(phase="stopped"):
                 self._progress(f"context not compacted: {event.note}")
             case events.Retry():

@@ -82,6 +82,7 @@ def session_for(settings: Settings, provider: Provider, ask: Ask | None = None) 
             entries=settings.compact_entries,
             keep_last=settings.keep_last,
             narrative=settings.narrative,
+            shares=settings.shares,
         ),
     )
 

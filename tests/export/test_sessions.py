@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from codelet.export.encode import to_json
 from codelet.export.errors import ExportError, SessionHeld
 from codelet.export.saver import save_once
 from codelet.export.search import Index
@@ -33,8 +34,10 @@ def talk(*pairs: tuple[str, str]) -> Snapshot:
 
 @pytest.fixture
 def filled(store: Store) -> Store:
-    save_once(Target(store, "parser.json"), talk(("Fix the parser", "Fixed IndexError in tokenize()")), mask=None)
-    save_once(Target(store, "docs.json"), material.whole(), mask=None)
+    save_once(
+        Target(store, "parser.json"), [to_json(talk(("Fix the parser", "Fixed IndexError in tokenize()")), mask=None)]
+    )
+    save_once(Target(store, "docs.json"), [to_json(material.whole(), mask=None)])
     return store
 
 
@@ -85,7 +88,7 @@ def test_search_finds_words_in_messages_facts_and_summaries(place: str, capsys: 
         ("older", "summary: Older: the project was set up."),
         ("unicode", "message 1, user"),  # found without its diacritic
         ("pytest", "message 2, assistant"),
-        ("old request", "archive r1, message 0, user"),
+        ("old request", "archive r1, user"),
         ('"project was set"', "summary: Older"),
     ):
         run("search", place, word)
@@ -131,7 +134,7 @@ def test_prune_by_age_and_number(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
     store = FileStore(tmp_path)
     for number in range(5):
-        save_once(Target(store, f"{number}.json"), material.numbered(number), mask=None)
+        save_once(Target(store, f"{number}.json"), [to_json(material.numbered(number), mask=None)])
         os.utime(tmp_path / f"{number}.json", (time.time() - number * 86_400,) * 2)
     (tmp_path / "old-notes.json").write_text("{}")
     os.utime(tmp_path / "old-notes.json", (1, 1))
@@ -160,7 +163,7 @@ def test_hostile_content_cannot_write_to_the_terminal(tmp_path: Path, capsys: py
         (user(evil), assistant(evil, [tool_call(evil, evil, evil)]), tool_result(evil, evil)),
         facts=(evil,), model=evil,
     )  # fmt: skip
-    save_once(Target(FileStore(tmp_path), "x.json"), snapshot, mask=None)
+    save_once(Target(FileStore(tmp_path), "x.json"), [to_json(snapshot, mask=None)])
     (tmp_path / "bad\x1b[2J.json").write_text("x")
     for words in (["list"], ["show", "x.json"], ["search", "words"], ["search", "evil"]):
         run(words[0], str(tmp_path), *words[1:])

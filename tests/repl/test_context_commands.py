@@ -72,3 +72,5 @@ def test_compact_preview_undo_and_why(start: Start, repo: Path) -> None:
     assert "waiting" not in terminal.settle()
     terminal.line("/compact keep what was said of long.txt")
     terminal.wait_for("as you asked")
+    terminal.line("/compact --nonsense")
+    terminal.wait_for("or --preview")

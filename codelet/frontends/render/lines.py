@@ -45,6 +45,7 @@ _REASONS = {
     "cost": "the budget is nearly used",
     "entries": "the history has too many entries",
     "asked": "as you asked",
+    "entry": "a text is too large",
     "overflow": "the provider said that the prompt is too long",
 }
 _LOST_NAMED = 8
@@ -61,6 +62,8 @@ def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
         case "stopped":
             text = f"not compacted: {clean(event.note)}"
             return wrap(Text.assemble((f"{signs.failed} ", WARN), text), width)
+        case "reduced":
+            return wrap(Text(f"{signs.note} {clean(event.note)}", QUIET), width)
         case "undone":
             return [cut(Text(f"{signs.note} compaction taken back: {sizes}", QUIET), width)]
     return _receipt(event, sizes, width, signs)

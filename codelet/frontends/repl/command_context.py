@@ -97,7 +97,8 @@ def _limits(repl: Repl) -> list[Text]:
         parts.append(f"compacted at {tokens(budget.hard_trigger)}, or {tokens(budget.cost_trigger)} effective")
     else:
         parts.append("never compacted by itself")
-    return [repl.cut(text(f"  {dot.join(parts)}"))]
+    used = [f"{part.name} {tokens(part.used)} of {tokens(part.limit)}" for part in session.compactor.shares()]
+    return [repl.cut(text(f"  {dot.join(parts)}")), repl.cut(text((f"  {dot.join(used)}", QUIET)))]
 
 
 async def _exact(repl: Repl) -> Text | None:
@@ -119,15 +120,18 @@ async def compact(repl: Repl, argument: str) -> None:
     """Compact now, with what the argument says in mind; with --preview only say what that would do."""
     from codelet.compaction import IrreducibleContext
 
+    first, _, rest = argument.partition(" ")
     if not repl.session.messages:
         repl.note("there is nothing to compact")
-    elif argument in ("--preview", "preview"):
+    elif first == "--preview":
         try:
-            report = repl.session.compactor.preview()
+            report = repl.session.compactor.preview(rest.strip())
         except IrreducibleContext as error:
             repl.fail(str(error))
             return
         _show_report(repl, report, "would be")
+    elif first.startswith("--"):
+        repl.fail("/compact takes what matters in your words, or --preview")
     else:
         await repl.watch(repl.session.compact(argument))
 

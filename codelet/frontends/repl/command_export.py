@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,9 @@ _FORCE = "--force"
 
 
 async def export(repl: Repl, argument: str) -> None:
-    """Save the session once, under the name given or one with the time in it; or say where it is being saved."""
+    """Save the session once, as a page where the name ends in .html; or say where it is being saved."""
+    from codelet.export.live import export_once
+
     words = argument.split()
     name = _expanded(" ".join(word for word in words if word != _FORCE))
     live = repl.kept.export
@@ -26,11 +27,14 @@ async def export(repl: Repl, argument: str) -> None:
         return
     name = name or time.strftime("codelet-%Y%m%d-%H%M%S.json")
     try:
-        where = await asyncio.to_thread(_save, name, _snapshot(repl), repl.kept.raw, _FORCE in words)
+        where = await export_once(name, _snapshot(repl), raw=repl.kept.raw, force=_FORCE in words)
     except CodeletError as error:
         repl.fail(str(error))
         return
-    repl.note(f"saved in {where}; codelet --resume {where} goes on from here")
+    page = where.endswith(".html")
+    repl.note(
+        f"the page stands in {where}" if page else f"saved in {where}; codelet --resume {where} goes on from here"
+    )
 
 
 async def load(repl: Repl, argument: str) -> None:
@@ -70,18 +74,7 @@ def _snapshot(repl: Repl) -> Snapshot:
         times.append(moment)
         recorder.see(event)
     times.append(time.time())
-    return recorder.snapshot(repl.session, **context_of(repl.session, kept.carried, archive=False))
-
-
-def _save(name: str, snapshot: Snapshot, raw: bool, force: bool) -> str:
-    """Write the snapshot; where it stands by then. Raises ExportError."""
-    from codelet.export.live import default_mask
-    from codelet.export.saver import save_once
-    from codelet.export.store import open_target
-
-    target = open_target(name)
-    save_once(target, snapshot, mask=default_mask(raw=raw), force=force)
-    return target.shown
+    return recorder.snapshot(repl.session, **context_of(repl.session, kept.carried))
 
 
 def _expanded(name: str) -> str:

@@ -60,7 +60,9 @@ COMMANDS = (
     Command("rewind", "back to before the last prompt; files stay as they are", command_session.rewind),
     Command("redo", "rewind, and send the same prompt again", command_session.redo),
     Command("clear", "forget the conversation", command_session.clear, words=("new", "reset")),
-    Command("export", "save the session once", command_export.export, "[FILE] [--force]"),
+    Command(
+        "export", "save the session once, or as a page for people", command_export.export, "[FILE|PAGE.html] [--force]"
+    ),
     Command("import", "go on with a saved session in place of this one", command_export.load, "FILE"),
     Command(
         "exit", "leave; nothing is kept that was not asked for", command_session.leave, words=("quit", "q"), bare=True

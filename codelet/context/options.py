@@ -1,0 +1,45 @@
+"""What the user chose about the context, and the budget that follows from it."""
+
+from __future__ import annotations
+
+from codelet.errors import UsageError
+from codelet.record import Record
+from codelet.tokens.budget import CATEGORIES, Budget
+from codelet.tokens.windows import ModelFacts
+
+
+class CompactionOptions(Record):
+    """The user's settings: `at` in per cent of the budget (None: the two limits alone), `keep_last` in turns.
+
+    With `entries` a conversation of more messages is compacted too, whatever its size. `shares` splits the budget
+    between core, context, history and working, in per cent.
+    """
+
+    automatic: bool = True
+    at: int | None = None
+    entries: int | None = None
+    keep_last: int = 3
+    minimum_score: int = 0
+    narrative: bool = False
+    shares: tuple[int, ...] = tuple(CATEGORIES.values())
+
+
+class Limits(Record):
+    """The window and the budget that the user named, in tokens; None is the model's own, or no budget."""
+
+    window: int | None = None
+    budget: int | None = None
+
+    def of(self, facts: ModelFacts) -> Budget:
+        """The budget for a model. Raises UsageError for what is no positive whole number or larger than the window."""
+        window = facts.window if self.window is None else self.window
+        try:
+            return Budget(window, facts.max_output, self.budget)
+        except ValueError as error:
+            hint = "; --window names the window of a model that is not known" if self.budget is not None else ""
+            raise UsageError(f"{error}{hint}") from None
+
+    def within(self, facts: ModelFacts) -> Budget:
+        """The budget for a model that was chosen later: the user's is cut to its window."""
+        window = facts.window if self.window is None else self.window
+        return Budget(window, facts.max_output, None if self.budget is None else min(self.budget, window))

@@ -1,0 +1,59 @@
+"""The shares: what each category of the context uses of the budget, and how much it may.
+
+core: system prompt, tools, reminders. context: earlier turns that stand word for word, pinned messages among them.
+history: segments. working: the current turn. Each limit bites somewhere: history where a compaction writes segments,
+context where a message is pinned, working where a result enters the list. Core cannot be made smaller here: what it
+takes beyond its share is missing to the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from codelet import prompt
+from codelet.messages import Message
+from codelet.record import Record
+from codelet.reminders import zones
+from codelet.tokens.budget import CATEGORIES, Shares
+
+
+class Share(Record):
+    """One category: tokens used, and its limit."""
+
+    name: str
+    used: int
+    limit: int
+
+
+def shares_of(limit: int, percent: Sequence[int]) -> Shares:
+    """The split of a budget. Raises ValueError for shares that are not four positive numbers adding up to 100."""
+    return Shares(limit, dict(zip(CATEGORIES, percent, strict=True)))
+
+
+def category_sizes(messages: Sequence[Message], measure: Callable[[Message], int], fixed: int) -> dict[str, int]:
+    """Tokens by category; `fixed` is the size of system prompt and tools."""
+    used = dict.fromkeys(CATEGORIES, 0)
+    used["core"] = fixed
+    current = current_turn(messages)
+    for place, message in enumerate(messages):
+        if zones.kind_of(message) is not None:
+            used["core"] += measure(message)
+        elif is_segment(message):
+            used["history"] += measure(message)
+        else:
+            used["working" if place >= current else "context"] += measure(message)
+    return used
+
+
+def is_segment(message: Message) -> bool:
+    """Whether a message stands for compacted turns."""
+    return message["role"] == "user" and prompt.is_segment(message["content"])
+
+
+def current_turn(messages: Sequence[Message]) -> int:
+    """The index of the newest prompt; of the list's end where there is none."""
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        if message["role"] == "user" and zones.kind_of(message) is None and not is_segment(message):
+            return place
+    return len(messages)

@@ -1,0 +1,42 @@
+"""The sizes that a compaction aims at, best first: what is tried when the first one cannot be met."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from codelet.context.gauge import Gauge
+from codelet.messages import Message
+from codelet.reminders import zones
+
+
+def parts(messages: Sequence[Message]) -> tuple[list[Message], list[Message], list[Message]]:
+    """The head's reminders, the conversation, the tail's reminders."""
+    first, last = zones.head_length(messages), len(messages) - zones.tail_length(messages)
+    return list(messages[:first]), list(messages[first:last]), list(messages[last:])
+
+
+def conversation_targets(messages: Sequence[Message], gauge: Gauge, *, overflow: bool) -> list[int]:
+    """Sizes for the conversation in estimated tokens, growing; reminders and the fixed part are beside it.
+
+    The first leaves the list at 0.35 H, or, where what is beside the conversation is large, at as much of the rest.
+    None is larger than the budget; empty where nothing is left for a conversation.
+    After an overflow the budget was wrong: the size that did not fit counts in its place.
+    """
+    head, body, tail = parts(messages)
+    beside = gauge.fixed_size + sum(map(gauge.estimate, [*head, *tail]))
+    estimated = beside + sum(map(gauge.estimate, body))
+    real = max(1, gauge.size(messages))
+    budget = gauge.budget
+    wanted = [budget.target, budget.enough, budget.hard_trigger - 1]
+    limit = budget.limit
+    if overflow:
+        limit = min(limit, real) * 8 // 10
+        wanted = [min(budget.target // 2, 35 * limit // 100), 35 * limit // 100, 60 * limit // 100]
+    if real > estimated:  # the estimate is too low: aim lower by as much
+        wanted = [size * estimated // real for size in wanted]
+        limit = limit * estimated // real
+    room = limit - beside
+    if room <= 0:
+        return []
+    targets = [max(size - beside, room * percent // 100) for size, percent in zip(wanted, (35, 60, 85), strict=True)]
+    return [target for target in dict.fromkeys(targets) if target > 0]

@@ -1,0 +1,167 @@
+"""A provider that answers from a script, counts its requests as a provider would, and keeps a prefix cache."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from codelet import events
+from codelet.errors import CodeletError, ProviderError, ToolError
+from codelet.messages import Message
+from codelet.policy import Policy
+from codelet.providers.base import Chunk, FinishChunk, Request, TextChunk, ToolCallChunk, UsageChunk
+from codelet.session import Session
+from codelet.tokens.estimate import estimate_message, estimate_text
+from codelet.tokens.usage import Usage
+from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
+
+
+@dataclass
+class Sent:
+    """One request: what was to stay, what was volatile, and its size in tokens."""
+
+    stable: list[Message]
+    tail: list[Message]
+    tools: str
+    size: int
+
+
+@dataclass
+class Answer:
+    """One answer: text, calls as (tool, arguments), an error in their place, or a stream that hangs."""
+
+    text: str = "ok"
+    calls: Sequence[tuple[str, dict[str, Any]]] = ()
+    error: Exception | None = None
+    hangs: bool = False
+
+
+Script = Callable[[Request], Answer | None]
+
+
+@dataclass(eq=False)
+class ScriptedProvider:
+    """Plays `answers`, then says ok. `window` is what it takes; `script` may answer first."""
+
+    model: str = "scripted/small"
+    name: str = "script"
+    origin: str = "script"
+    window: int = 10**9
+    caches: bool = True
+    answers: deque[Answer] = field(default_factory=deque)
+    script: Script | None = None
+    sent: list[Sent] = field(default_factory=list)
+    keep: int | None = None
+    overflows: int = 0
+    _cached: list[Message] = field(default_factory=list)
+    _number: int = 0
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        fixed = estimate_text(request.system) + estimate_text(str(request.tools))
+        size = fixed + sum(map(estimate_message, request.messages))
+        end = len(request.messages) - request.tail
+        stable = list(request.messages[:end])
+        if size > self.window:
+            self.overflows += 1
+            raise ProviderError("the prompt is too long", status=400, overflow=True)
+        self.sent.append(Sent(stable, list(request.messages[end:]), json.dumps(request.tools), size))
+        if self.keep is not None:
+            del self.sent[: -self.keep]
+        read = fixed + sum(map(estimate_message, _common(self._cached, stable))) if self._cached else 0
+        self._cached = stable if self.caches else []
+        answer = (self.script(request) if self.script else None) or (self.answers or deque([Answer()])).popleft()
+        if answer.error is not None:
+            raise answer.error
+        await asyncio.sleep(0)
+        yield TextChunk(answer.text)
+        if answer.hangs:
+            await asyncio.Event().wait()
+        for index, (called, arguments) in enumerate(answer.calls):
+            await asyncio.sleep(0)
+            self._number += 1
+            yield ToolCallChunk(index, f"call{self._number}", called, json.dumps(arguments))
+        yield UsageChunk(Usage(size, read, 0, estimate_text(answer.text) + 20 * len(answer.calls), 0))
+        yield FinishChunk("tool_calls" if answer.calls else "stop")
+
+    async def warm(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _common(before: list[Message], now: list[Message]) -> list[Message]:
+    place = 0
+    while place < min(len(before), len(now)) and before[place] is now[place]:
+        place += 1
+    return before[:place]
+
+
+async def look(context: ToolContext, progress: Progress, *, lines: int, about: str = "a") -> ToolOutput:
+    """Give so many lines."""
+    await asyncio.sleep(0)
+    progress("looking")
+    return ToolOutput(text(lines, about))
+
+
+async def broken(context: ToolContext, progress: Progress, *, why: str = "") -> ToolOutput:
+    """Fail."""
+    await asyncio.sleep(0)
+    raise ToolError(f"error: {why} is not there")
+
+
+async def defect(context: ToolContext, progress: Progress) -> ToolOutput:
+    """Raise what no tool should."""
+    raise RuntimeError("a defect")
+
+
+def text(lines: int, about: str = "a") -> str:
+    """Lines as code has them, each with names of its own."""
+    return "\n".join(f"value_{about}_{n} = compute_{n % 17}(src/{about}/mod_{n % 9}.py, key_{n})" for n in range(lines))
+
+
+TOOLS: list[Tool] = [tool(look, "read"), tool(broken, "read"), tool(defect, "execute")]
+
+
+def session_of(provider: ScriptedProvider, workspace: Path, **options: Any) -> Session:
+    """A session on the provider whose tools may all run."""
+    options.setdefault("window", 16_000)
+    return Session(provider, workspace=workspace, tools=TOOLS, policy=Policy(workspace, yes=True), **options)
+
+
+async def turn(session: Session, prompt: str | None = "go") -> list[events.Event]:
+    """All events of one turn, or of `resume` without a prompt."""
+    return (await turn_until_error(session, prompt))[0]
+
+
+async def turn_until_error(session: Session, prompt: str | None) -> tuple[list[events.Event], CodeletError | None]:
+    seen: list[events.Event] = []
+    try:
+        async with aclosing(session.send(prompt) if prompt is not None else session.resume()) as stream:
+            async for event in stream:
+                seen.append(event)
+    except CodeletError as error:
+        return seen, error
+    return seen, None
+
+
+def compactions(seen: Sequence[events.Event], phase: str | None = None) -> list[events.Compaction]:
+    found = [event for event in seen if isinstance(event, events.Compaction)]
+    return [event for event in found if phase is None or event.phase == phase]
+
+
+async def fill(session: Session, provider: ScriptedProvider, turns: int, lines: int = 20) -> list[events.Event]:
+    """So many turns, each with a prompt, a call with so many lines, and an answer."""
+    seen = []
+    for number in range(turns):
+        provider.answers.extend([Answer("looking", [("look", {"lines": lines, "about": f"part{number}"})]), Answer()])
+        seen += await turn(
+            session, f"prompt {number}: change src/part{number}/mod.py, never touch port {9000 + number}"
+        )
+    return seen
