@@ -42,6 +42,10 @@ TOOL_BROKE = "{name} failed inside codelet: {problem}"
 
 SANDBOXED = "[it ran in a sandbox: no network; only the workspace can be written, without .git and agents' settings]"
 
+PROTECTED = (
+    "[it made {names}, which programs outside the sandbox obey: tell the user, and remove it if nobody asked for it]"
+)
+
 STDIN = "<stdin>\n{text}\n</stdin>"
 
 
