@@ -30,7 +30,6 @@ INTERRUPTED_TEXT = "[interrupted by the user]"
 CUT_TEXT = "[the answer was cut here: {reason}]"
 
 INSTRUCTIONS = "Project instructions, to be followed where they apply; the user's words come first.\n\n{body}"
-MORE_INSTRUCTIONS = "[instructions for this folder stand in {paths}; read them before you change files here]"
 
 REFUSED_BY_POLICY = "refused: {reason}"
 REFUSED_UNATTENDED = "refused: {reason}, and there is nobody to ask. Go on without it, or say what you would need."
