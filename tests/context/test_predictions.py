@@ -13,7 +13,6 @@ from statistics import fmean
 import pytest
 
 from codelet import events
-from codelet.compaction.archive import Archive
 from codelet.context import CompactionOptions
 from codelet.context.narrator import Narrator
 from codelet.errors import ProviderError, UsageError
@@ -75,7 +74,7 @@ async def test_p2_a_corrupted_list_is_mended_by_a_compaction(open_session: Open)
 async def test_p3_ten_thousand_turns_are_flat_and_the_archive_keeps_its_cap(open_session: Open):
     session, provider = open_session(window=4_000)
     provider.keep = 2
-    session.compactor._archive = Archive(cap=MIB // 4)
+    session.compactor.archive.cap = MIB // 4
     samples: list[int] = []
 
     async def run(turns: int) -> None:
