@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from codelet import prompt
@@ -43,21 +43,28 @@ class Admission(Record):
     refusal: str | None = None
 
 
-@dataclass(eq=False, repr=False)
 class Approvals:
     """Decides on the calls of one session. `ask` is None where nobody can be asked; `timeout` is in seconds.
 
     `refused` collects the calls that were refused without a person, each in one line; `history` all decisions.
     """
 
-    policy: Policy
-    masker: Masker
-    ask: Ask | None = None
-    timeout: float | None = None
-    audit: AuditLog | None = None
-    refused: list[str] = field(default_factory=list)
-    history: deque[Decision] = field(default_factory=lambda: deque(maxlen=_HISTORY))
-    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    def __init__(
+        self,
+        policy: Policy,
+        masker: Masker,
+        ask: Ask | None = None,
+        timeout: float | None = None,
+        audit: AuditLog | None = None,
+    ) -> None:
+        self.policy = policy
+        self.masker = masker
+        self.ask = ask
+        self.timeout = timeout
+        self.audit = audit
+        self.refused: list[str] = []
+        self.history: deque[Decision] = deque(maxlen=_HISTORY)
+        self._asking = asyncio.Lock()
 
     async def admit(self, call_id: str, tool: str, arguments: dict[str, Any], context: ToolContext) -> Admission:
         """Judge the call and ask where that is due. Questions come one after the other."""

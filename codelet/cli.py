@@ -81,7 +81,7 @@ def _prepare_streams() -> None:
 def _run(arguments: list[str]) -> int:
     from codelet.frontends.arguments import build_parser
 
-    options = build_parser().parse_args(arguments)
+    options = build_parser(arguments).parse_args(arguments)
     if options.version:
         print(f"codelet {__version__}")
         return 0
@@ -95,6 +95,10 @@ def _run(arguments: list[str]) -> int:
         from codelet.frontends.audit_verify import run_verify
 
         return run_verify(options)
+    if options.command == "sessions":
+        from codelet.frontends.sessions import run_sessions
+
+        return run_sessions(options)
     if options.command == "demo":
         return _demo(keep=options.keep)
     settings = _settings(options)

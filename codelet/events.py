@@ -122,7 +122,7 @@ class Compaction(Event):
 
     type: ClassVar[str] = "compaction"
     phase: Literal["starting", "done", "stopped", "undone", "reduced"]
-    reason: Literal["hard", "cost", "asked", "overflow", "entry"]
+    reason: Literal["hard", "cost", "entries", "asked", "overflow", "entry"]
     before: int
     after: int
     tier: int = 0

@@ -5,7 +5,6 @@ In memory only: when the last reference goes, the conversation is gone.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -15,6 +14,7 @@ from codelet.approvals import Approvals
 from codelet.calls import Safeguards, equip
 from codelet.context import (
     CacheWatch,
+    Checkpoints,
     CompactionOptions,
     Compactor,
     ContextRow,
@@ -22,6 +22,7 @@ from codelet.context import (
     Gauge,
     ReminderLedger,
     context_rows,
+    without_partial,
 )
 from codelet.context import Limits as ContextLimits
 from codelet.masking import masked
@@ -29,7 +30,6 @@ from codelet.messages import Message, user
 from codelet.policy import Policy
 from codelet.policy.verdict import Ask
 from codelet.providers.base import Provider, Request
-from codelet.record import Record
 from codelet.reminders import zones
 from codelet.reminders.sources import Sources
 from codelet.text import valid_unicode
@@ -39,15 +39,6 @@ from codelet.tokens.windows import ModelFacts, model_facts
 from codelet.tools import all_tools
 from codelet.tools.tool import Tool, ToolContext
 from codelet.turn import Limits, Turn, limited_in_time, run_turn
-
-_CHECKPOINTS = 50
-
-
-class _Checkpoint(Record):
-    """The list as it was before a prompt, and that prompt."""
-
-    messages: list[Message]
-    prompt: str
 
 
 class Session:
@@ -96,8 +87,7 @@ class Session:
         self.cache = CacheWatch()
         self.reminders = ReminderLedger()
         self._call_ids: set[str] = set()
-        self._before: deque[_Checkpoint] = deque(maxlen=_CHECKPOINTS)
-        self._partial: Message | None = None
+        self.checkpoints = Checkpoints()
 
     @property
     def policy(self) -> Policy:
@@ -150,7 +140,7 @@ class Session:
         inside `contextlib.aclosing`, so that leaving early stops the turn at once.
         """
         text = self._entry.prompt(valid_unicode(text))
-        self._before.append(_Checkpoint(list(self.messages), text))
+        self.checkpoints.take(self.messages, text)
         zones.insert(self.messages, [user(prompt.escape(text))])
         self.turns += 1
         self.compactor.new_turn()
@@ -163,9 +153,7 @@ class Session:
 
         Text that was cut off is taken out: the model writes it anew. What tools did stands in the list.
         """
-        place = len(self.messages) - zones.tail_length(self.messages) - 1
-        if self._partial is not None and place >= 0 and self.messages[place] is self._partial:
-            del self.messages[place]
+        if self.interruption is not None and without_partial(self.messages):
             self._rewritten("the answer that was cut off is written anew")
         async with aclosing(self._turn()) as turn_events:
             async for event in turn_events:
@@ -173,9 +161,9 @@ class Session:
 
     def rewind(self) -> str | None:
         """Go back to before the last prompt, which is returned; None if there is none. Files stay as they are."""
-        if not self._before:
+        checkpoint = self.checkpoints.back()
+        if checkpoint is None:
             return None
-        checkpoint = self._before.pop()
         self.messages[:] = checkpoint.messages
         self.interruption = None
         self._rewritten("the conversation went back")
@@ -185,11 +173,18 @@ class Session:
     def clear(self) -> None:
         """Forget the conversation; usage and cost go on."""
         self.messages.clear()
-        self._before.clear()
+        self.checkpoints.clear()
         self._toolbox.context.seen.clear()
         self.interruption = None
         self._rewritten("the conversation was cleared")
         self.compactor.forget()
+
+    def adopt(self, messages: Sequence[Message], before: Sequence[Message] | None = None) -> None:
+        """Go on with a list from elsewhere; `before` is the list before its last prompt, if known."""
+        self.clear()
+        self.messages[:] = messages
+        self._call_ids.update(call["id"] for message in messages for call in message.get("tool_calls", ()))
+        self.checkpoints.rebuild(messages, before)
 
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
@@ -226,7 +221,6 @@ class Session:
                     yield event
         finally:
             self.interruption = turn.receipt
-            self._partial = turn.partial
 
     async def compact(self, instruction: str = "") -> AsyncGenerator[events.Event, None]:
         """Compact now, whether it is due or not; between turns only. `instruction` says what matters."""

@@ -19,7 +19,10 @@ from codelet.sandbox import Use
 
 
 class Settings(Record):
-    """What the user chose. Times are in seconds, sizes in tokens, cost in US dollars; None is "not set"."""
+    """What the user chose. Times are in seconds, sizes in tokens, cost in US dollars; None is "not set".
+
+    `given` names what the command line set, `files` the files that were read.
+    """
 
     model: str | None = None
     api_base: str | None = None
@@ -48,12 +51,20 @@ class Settings(Record):
     compact: str = "auto"
     compact_at: int | None = None
     keep_last: int = 3
+    compact_entries: int | None = None
     narrative: bool = False
     shares: tuple[int, ...] = (5, 30, 15, 50)
     connect_timeout: float = 15.0
     first_token_timeout: float = 300.0
     chunk_timeout: float = 120.0
     retries: int = 4
+    export: str | None = None
+    export_every: int = 1
+    export_archive: bool = False
+    snapshots: str | None = None
+    resume: str | None = None
+    force: bool = False
+    given: frozenset[str] = frozenset()
     files: tuple[Path, ...] = ()
 
 
@@ -161,16 +172,25 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "compact": _one_of("auto", "off"),
     "compact_at": _percent,
     "keep_last": _count,
+    "compact_entries": _count,
     "narrative": _flag,
     "shares": _shares,
     "connect_timeout": _amount,
     "first_token_timeout": _amount,
     "chunk_timeout": _amount,
     "retries": _retries,
+    "export": _text,
+    "export_every": _count,
+    "export_archive": _flag,
+    "snapshots": _text,
+    "resume": _text,
+    "force": _flag,
 }
 
-_USER_FILE_REFUSES = frozenset({"api_key", "yes", "raw"})
-_ENVIRONMENT_REFUSES = frozenset({"yes", "allow", "raw"})
+# What writes and reads sessions is asked for each time, by name.
+_FLAGS_ONLY = frozenset({"raw", "export", "export_every", "export_archive", "snapshots", "resume", "force"})
+_USER_FILE_REFUSES = _FLAGS_ONLY | {"api_key", "yes"}
+_ENVIRONMENT_REFUSES = _FLAGS_ONLY | {"yes", "allow"}
 _PROJECT_FILE_TAKES = frozenset(
     {
         "model",
@@ -184,6 +204,7 @@ _PROJECT_FILE_TAKES = frozenset(
         "budget",
         "compact",
         "compact_at",
+        "compact_entries",
         "keep_last",
         "shares",
     }
@@ -210,12 +231,16 @@ def load_settings(
         if not environment.get(name):
             continue
         if key in _ENVIRONMENT_REFUSES:
-            raise UsageError(f"{name}: this may not come from a variable; give the flag --{key} instead")
+            raise UsageError(f"{name}: this may not come from a variable; give the flag {_flag_name(key)} instead")
         settings = _with(settings, key, environment[name], name)
     for key, value in flags.items():
         if value is not None:
-            settings = _with(settings, key, value, "--" + key.replace("_", "-"))
-    return settings
+            settings = _with(settings, key, value, _flag_name(key))
+    return settings.replace(given=frozenset(key for key, value in flags.items() if value is not None))
+
+
+def _flag_name(key: str) -> str:
+    return "--" + key.replace("_", "-")
 
 
 def project_settings_file(workspace: Path) -> Path:

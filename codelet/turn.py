@@ -57,8 +57,7 @@ class Turn:
     `prepare` gathers the reminders; `before_step` compacts where that is due (or, given True, because the provider
     said that the prompt is too long) and renews the volatile reminders; `spend` takes a step's usage and the index
     behind its answer; `exceeded` says which limit of the session is passed, `max_output` what a request may still ask
-    for; `may_compact` whether an overflow may be answered by a compaction. `receipt` and `partial`, the text that was
-    cut off, are what an early end left.
+    for; `may_compact` whether an overflow may be answered by a compaction. `receipt` says what an early end left.
     """
 
     messages: list[Message]
@@ -81,7 +80,6 @@ class Turn:
     overflow: Literal["no", "now", "handled"] = "no"
     open: bool = True
     receipt: events.Interrupted | None = None
-    partial: Message | None = None
 
     def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
         """The turn's last event."""
@@ -93,8 +91,7 @@ class Turn:
         self.receipt = events.Interrupted((), (), ())
         if self.reply is not None:
             if self.reply.text.strip():
-                self.partial = assistant(f"{self.reply.text}\n\n{note}")
-                zones.insert(self.messages, [self.partial])
+                zones.insert(self.messages, [assistant(f"{self.reply.text}\n\n{note}")])
             self.reply = None
         if self.calls is not None:
             self.receipt = self.calls.settle()

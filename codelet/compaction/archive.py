@@ -23,8 +23,9 @@ _LONGEST_LINE = 400
 # A Python string takes up to four bytes a character, and an entry some for itself.
 _BYTES_PER_CHARACTER = 4
 _ENTRY_BYTES = 512
-# Quantifiers upon quantifiers take exponential time.
-_NESTED = re.compile(r"[*+}]\)?\s*[*+{]|\([^()]*[*+][^()]*\)\s*[*+{]")
+_OWN_ID = re.compile(r"r[0-9]{1,9}")
+# A repeated group can take exponential time, many repetitions in a row polynomial time of a high degree.
+_SLOW = re.compile(r"\)\s*[*+{]|\\\d|(?:[*+}].*){4}", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -52,23 +53,38 @@ class Archive:
 
     def put(self, turn: int, message: Mapping[str, Any]) -> str | None:
         """Take a message in; its id, or None where it alone is larger than the cap."""
+        key = f"r{self._next}"
+        if not self._store(key, turn, message):
+            return None
+        self._next += 1
+        return key
+
+    def _store(self, key: str, turn: int, message: Mapping[str, Any]) -> bool:
         size = _BYTES_PER_CHARACTER * characters(message) + _ENTRY_BYTES
         if size > self.cap:
             self.lost += 1
-            return None
+            return False
         while self.bytes + size > self.cap:
             _, oldest = self._entries.popitem(last=False)
             self.bytes -= oldest.bytes
             self.lost += 1
-        key = f"r{self._next}"
-        self._next += 1
         self._entries[key] = Archived(key, turn, message, size)
         self.bytes += size
-        return key
+        return True
 
     def put_all(self, messages: Iterable[tuple[int, Mapping[str, Any]]]) -> list[str | None]:
         """Take (turn, message) pairs in; their ids."""
         return [self.put(turn, message) for turn, message in messages]
+
+    def entries(self) -> list[Archived]:
+        """Everything in it, oldest first."""
+        return list(self._entries.values())
+
+    def restore(self, key: str, turn: int, message: Mapping[str, Any]) -> None:
+        """Take a message in under the id that it had in another archive."""
+        following = int(key[1:]) + 1 if _OWN_ID.fullmatch(key) else 0
+        if key not in self._entries and self._store(key, turn, message):
+            self._next = max(self._next, following)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -107,7 +123,7 @@ class Archive:
 
 
 def _matcher(pattern: str) -> re.Pattern[str]:
-    if len(pattern) <= LONGEST_PATTERN and not _NESTED.search(pattern):
+    if len(pattern) <= LONGEST_PATTERN and not _SLOW.search(pattern):
         try:
             return re.compile(pattern, re.IGNORECASE)
         except (re.error, RecursionError, OverflowError):

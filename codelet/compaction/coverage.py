@@ -58,8 +58,11 @@ class Choice:
         self._opened: set[int] = set()
         self._taken: set[int] = set()
 
-    def take(self, among: Sequence[int], weights: list[int], budget: int) -> list[int]:
-        """Choose among some lines until `budget` is spent; those chosen now. `weights` shrink as names are covered."""
+    def take(self, among: Sequence[int], weights: list[int], budget: int, alone: int = ALONE_PERCENT) -> list[int]:
+        """Choose among some lines until `budget` is spent; those chosen now.
+
+        `weights` shrink as names are covered: to `alone` per cent by a heading or a line with one name.
+        """
         names, factor = self.candidates.names, self.candidates.factor
         weight = weights.__getitem__
         costs = [len(text) + FRAME for text in self.candidates.text]
@@ -76,8 +79,7 @@ class Choice:
             heapq.heappop(heap)
             if gain > 0 and i not in self._taken:
                 for one in self._fitting(i, limit + SMALLEST_ROOM):
-                    alone = one in self._alone or len(names[one]) < 2
-                    percent = ALONE_PERCENT if alone else REPEAT_PERCENT
+                    percent = alone if one in self._alone or len(names[one]) < 2 else REPEAT_PERCENT
                     for name in names[one]:
                         weights[name] = weights[name] * percent // 100
         return self.chosen[begun:]

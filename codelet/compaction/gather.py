@@ -47,7 +47,7 @@ class Gatherer:
         self.headers: list[int] = []
         self.used: list[int] = []
         self.facts: list[int] = []
-        self._paths: dict[str, int] = {}
+        self.files: dict[str, int] = {}
         self._seen: dict[str, int] = {}
         self._length = max(1, length)
         self._moved = 0
@@ -72,7 +72,7 @@ class Gatherer:
             head = len(self.candidates.text)
             self._append(text, self._names(label), number)
             if "/" in label and label.count(" ") == 1:
-                self._paths[label.split(" ")[1]] = head
+                self.files[label.split(" ")[1]] = head
         self.sources.append(Source(place, turn, label, head, tells))
         self.headers.append(0 if as_line else len(text) + 1)
         return number
@@ -139,7 +139,7 @@ class Gatherer:
     def mark(self) -> None:
         """Find the lines that report an error or state a rule: their factor grows.
 
-        Error reports become facts; so do measurements in the assistant's text, and one call for each file named.
+        Error reports and measurements in the assistant's text become facts.
         """
         marks, candidates = self._marks, self.candidates
         for number, word in enumerate(self.lexicon.words):
@@ -147,7 +147,6 @@ class Gatherer:
                 marks[number] = 1
         factors, texts = candidates.factor, candidates.text
         told = [0] * len(self.sources)
-        self.facts.extend(self._paths.values())
         prose = {number for number, source in enumerate(self.sources) if not source.label}
         self.facts.extend(i for i, number in enumerate(candidates.source) if number in prose and measures(texts[i]))
         for index, names in enumerate(candidates.names):

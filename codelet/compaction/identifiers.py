@@ -49,7 +49,7 @@ class Lexicon:
         own = len(self.words)
         self.words.append(word)
         self.shape.append(weight)
-        numbers = (own,)
+        numbers: tuple[int, ...] = (own,)
         if "/" in word or "." in word or "-" in word:
             known, learn = self.known, self.learn
             inside = [own]

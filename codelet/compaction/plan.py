@@ -37,6 +37,7 @@ class Plan:
     why: dict[int, str] = field(default_factory=dict)
     available: int = 0
     tier: int = 2
+    talk: bool = False
     warnings: list[str] = field(default_factory=list)
 
     def keep(self, messages: Sequence[dict[str, Any]], span: Span, why: str) -> None:
@@ -107,7 +108,7 @@ def _keep_newest(subject: Subject, plan: Plan, spans: Sequence[Span], settings: 
     newest = set(turns[-settings.keep_last :])
     wanted = [span for span in spans if subject.readings[span.start].turn in newest]
     size = sum(_weight(subject, span) for span in wanted)
-    tight = plan.available < TIGHT or _only_talk(subject, spans, plan.available)
+    tight = plan.talk = _only_talk(subject, spans, plan.available)
     limit = plan.available * settings.tail_percent // 100
     if not tight and size * 100 <= plan.available * settings.newest_percent:
         for span in wanted:
@@ -128,7 +129,9 @@ def _keep_newest(subject: Subject, plan: Plan, spans: Sequence[Span], settings: 
 def _only_talk(subject: Subject, spans: Sequence[Span], available: int) -> bool:
     """Whether many short user messages alone would fill the room: then it is for them, not for the newest replies."""
     sizes = [subject.sizes[span.start] for span in spans if subject.readings[span.start].kind == "user"]
-    return bool(sizes) and sum(sizes) * 10 > available * 6 and sum(sizes) < SHORT_TALK * len(sizes)
+    if not sizes or sum(sizes) >= SHORT_TALK * len(sizes):
+        return False
+    return available < TIGHT or sum(sizes) * 10 > available * 6
 
 
 def _weight(subject: Subject, span: Span) -> int:

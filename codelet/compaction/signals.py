@@ -23,6 +23,7 @@ _MEASURE = re.compile(
     r"(?<![\w.])\d[\d.,]*\s?(?:%|(?:ms|s|sec|secs|seconds?|min|minutes?|hours?|days?|[kKMG]i?B|bytes|px|tokens?|requests?|"
     r"rows?|entries|items|times|retries|attempts|percent|rps|qps|Hz|MHz|GHz|USD|EUR|dollars|euros)\b)"
 )
+_PASS_WORD = re.compile(r"\b(?:pass(?:ed|es)?|ok|OK)\b", re.IGNORECASE)
 _RULE = re.compile(
     r"\b(?:must|never|always|don'?t|do not|only|no longer|instead of|make sure|ensure|avoid|prefer|require[sd]?|"
     r"forbidden|deadline|at most|at least|no more than|limit(?:ed)? to|budget|cap(?:ped)?|remember)\b",
@@ -116,4 +117,4 @@ def outcome(command: str, output: str) -> bool | None:
         return True
     if any(is_error_line(line) for line in tail.split("\n")[-200:]):
         return False
-    return True if runs_tests(command) and "pass" in tail.lower() else None
+    return True if runs_tests(command) and _PASS_WORD.search(tail) else None

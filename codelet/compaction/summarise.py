@@ -10,7 +10,7 @@ from codelet.compaction import anchors as anchor_rules
 from codelet.compaction.anchors import Anchor, Run
 from codelet.compaction.assemble import Block, message_of, split
 from codelet.compaction.collect import Collected, add_cut_words, collect, factors
-from codelet.compaction.coverage import Choice, cover
+from codelet.compaction.coverage import REPEAT_PERCENT, Choice, cover
 from codelet.compaction.errors import IrreducibleContext
 from codelet.compaction.ledger import Ledger, open_errors
 from codelet.compaction.plan import Plan, Subject
@@ -25,6 +25,7 @@ LEDGER_FROM = 2_000
 SMALL_ROOM = 4_000
 SHOWN_PERCENT = 15
 FACTS_PERCENT = 8
+FILES_PERCENT = 5
 _ROUNDS = 24
 
 
@@ -81,9 +82,15 @@ def _chosen(found: Collected, shown: set[int], budget: int) -> list[int]:
     choice = Choice(gatherer.candidates, gatherer.headers, [source.head for source in gatherer.sources])
     rare = list(gatherer.lexicon.shape)
     cover(rare, shown, SHOWN_PERCENT)
-    facts = choice.take(gatherer.facts, rare, budget * FACTS_PERCENT // 100)
+    facts = choice.take(gatherer.facts, rare, budget * FACTS_PERCENT // 100, REPEAT_PERCENT)
     weights = gatherer.weights()
     cover(weights, shown, SHOWN_PERCENT)
+    facts = facts + choice.take(
+        list(gatherer.files.values()),
+        rare,
+        budget * (FACTS_PERCENT + FILES_PERCENT) // 100 - choice.spent,
+        REPEAT_PERCENT,
+    )
     for index in facts:
         cover(weights, gatherer.candidates.names[index], SHOWN_PERCENT)
     choice.take(range(len(gatherer.candidates.text)), weights, budget - choice.spent)
@@ -135,7 +142,9 @@ def _words(
     """The user's words, placed in their blocks; less of them where the bare segments would not fit."""
     fixed = sum(subject.measure(message) for message in plan.kept.values())
     while True:
-        words = represent(said, room * settings.user_percent // 100, room if room <= SMALL_ROOM else room * 6 // 10)
+        words = represent(
+            said, room * settings.user_percent // 100, room if plan.talk and room <= SMALL_ROOM else room * 6 // 10
+        )
         _place_words(found, words)
         made = _segments(found, [], note=False)
         over = fixed + sum(subject.measure(message) for message in made if message is not None) - target

@@ -43,10 +43,11 @@ def mark(said: Sequence[Said], later: Sequence[Said] = ()) -> list[Said]:
                 continue
             masked = _VALUE.sub(" ", sentence)
             names = frozenset(_NAME.findall(masked))
+            changes = _CHANGE.search(sentence) is not None
             keys = frozenset(_stem(w) for w in _WORD.findall(masked.lower())) - COMMON_WORDS
             for other in sorted({n for key in keys for n in index.get(key, ())[-_LATEST:]}):
                 owner, old_values, old_names, old_keys = stated[other]
-                if owner != place and _replaces(sentence, values, names, keys, old_values, old_names, old_keys):
+                if owner != place and _replaces(changes, values, names, keys, old_values, old_names, old_keys):
                     replaced.setdefault(owner, set()).add(other)
             number = len(stated)
             stated.append((place, values, names, keys))
@@ -67,7 +68,7 @@ def _stem(word: str) -> str:
 
 
 def _replaces(
-    sentence: str,
+    changes: bool,
     values: frozenset[str],
     names: frozenset[str],
     keys: frozenset[str],
@@ -75,10 +76,10 @@ def _replaces(
     old_names: frozenset[str],
     old_keys: frozenset[str],
 ) -> bool:
-    """Whether a statement replaces an older one."""
+    """Whether a statement replaces an older one; `changes` tells that it says so itself."""
     if values == old_values or (names - old_names and old_names - names):
         return False
     shared = len(keys & old_keys)
     if shared * 10 >= 7 * len(keys | old_keys) and shared >= 2:
         return True
-    return _CHANGE.search(sentence) is not None and shared >= 1 and shared * 2 >= min(len(keys), len(old_keys))
+    return changes and shared >= 1 and shared * 2 >= min(len(keys), len(old_keys))

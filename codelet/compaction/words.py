@@ -105,21 +105,33 @@ def clip(text: str, cap: int) -> tuple[str, str]:
     return text[:head], text[len(text) - tail :]
 
 
-def abridge(text: str, cap: int, common: Mapping[str, int]) -> str:
-    """The telling words of a text, in order, as many as `cap` characters take.
+@dataclass(frozen=True)
+class Telling:
+    """A text as words and how telling each of them is."""
 
-    Articles, auxiliaries and courtesies go first, then words that many of the messages share (`common` counts in how
-    many each occurs); values, names, negations and bounds go last.
-    """
-    words = [word.rstrip(".,;:!") for word in text.split()]
-    worth = [_worth(word, common) for word in words]
-    left = cap + 1
-    taken: set[int] = set()
-    for index in sorted(range(len(words)), key=lambda i: (-worth[i], i)):
-        if worth[index] > 0 and len(words[index]) + 1 <= left:
-            taken.add(index)
-            left -= len(words[index]) + 1
-    return " ".join(words[i] for i in sorted(taken)) or text.strip()[: min(cap, 20)]
+    words: tuple[str, ...]
+    worth: tuple[int, ...]
+
+    @classmethod
+    def of(cls, text: str, common: Mapping[str, int]) -> Telling:
+        """Read a text; `common` counts in how many of the messages each word occurs."""
+        words = tuple(word.rstrip(".,;:!") for word in text.split())
+        return cls(words, tuple(_worth(word, common) for word in words))
+
+    def abridged(self, cap: int) -> str:
+        """The most telling words, in order, as many as `cap` characters take.
+
+        Articles, auxiliaries and courtesies go first, then words that many of the messages share; values, names,
+        negations and bounds go last.
+        """
+        words, worth = self.words, self.worth
+        left = cap + 1
+        taken: list[int] = []
+        for index in sorted(range(len(words)), key=lambda i: -worth[i]):
+            if worth[index] > 0 and len(words[index]) + 1 <= left:
+                taken.append(index)
+                left -= len(words[index]) + 1
+        return " ".join(words[i] for i in sorted(taken)) or " ".join(words)[: min(cap, 20)]
 
 
 def _worth(word: str, common: Mapping[str, int]) -> int:
@@ -147,6 +159,7 @@ def _tight(said: Sequence[Said], room: int) -> Represented:
         for word in {word.strip(".,;:!?()\"'").lower() for word in text.split()}:
             common[word] = common.get(word, 0) + 1
     ranks = [_rank(text, counts[text], text in gone) for text in texts]
+    telling = [Telling.of(text[:600], common) for text in texts]
     shown = [""] * len(texts)
     turn = said[0].turn
     left = room
@@ -154,9 +167,11 @@ def _tight(said: Sequence[Said], room: int) -> Represented:
         for index in sorted(range(len(texts)), key=lambda i: (-ranks[i], len(texts[i]), -i)):
             if left < SHORTEST:
                 break
-            version = abridge(texts[index][:600], _fitting(cap, left), common) if cap else texts[index]
+            if ranks[index] < least:
+                continue
+            version = telling[index].abridged(_fitting(cap, left)) if cap else texts[index]
             more = len(version) - len(shown[index]) + (not shown[index])
-            if ranks[index] >= least and 0 < more <= left:
+            if 0 < more <= left:
                 shown[index] = version
                 left -= more
     lines = [line for line in shown if line]

@@ -1,6 +1,7 @@
 """What the model is sent, in the user's hands: how full the window is, what compaction does, what the cache gave."""
 
 from codelet.context.cache import CacheWatch
+from codelet.context.checkpoints import Checkpoints, is_open, without_partial
 from codelet.context.compactor import Compactor
 from codelet.context.entry import Entry
 from codelet.context.gauge import Gauge
@@ -11,6 +12,7 @@ from codelet.context.shares import Share
 
 __all__ = [
     "CacheWatch",
+    "Checkpoints",
     "CompactionOptions",
     "Compactor",
     "ContextRow",
@@ -21,4 +23,6 @@ __all__ = [
     "ReminderRow",
     "Share",
     "context_rows",
+    "is_open",
+    "without_partial",
 ]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from operator import is_
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from codelet import events
+from codelet.context.entries import compact_old, too_many
 from codelet.context.gauge import Gauge
 from codelet.context.options import CompactionOptions
 from codelet.context.pins import Pins, unit_at
+from codelet.context.receipt import Reason, pays_after, receipt
 from codelet.context.shares import Share, category_sizes, shares_of
 from codelet.context.targets import conversation_targets, parts
 from codelet.errors import UsageError
@@ -23,9 +25,8 @@ if TYPE_CHECKING:
     from codelet.compaction import Compacted, Report
     from codelet.compaction.archive import Archive
     from codelet.compaction.commit import Snapshot
+    from codelet.compaction.content import Estimate
     from codelet.context.narrator import Narrator
-
-Reason = Literal["hard", "cost", "asked", "overflow"]
 
 _UNDO_STEPS = 5
 _FRUITLESS = 2
@@ -70,6 +71,8 @@ class Compactor:
             return "hard"
         if self._gauge.effective(self._messages) >= budget.cost_trigger:
             return "cost"
+        if too_many(self._messages, self.options.entries, self.options.keep_last):
+            return "entries"
         return None
 
     def new_turn(self) -> None:
@@ -87,14 +90,17 @@ class Compactor:
         from codelet.compaction.commit import Snapshot
 
         before = self._gauge.size(self._messages)
-        pays = 0 if self._gauge.cold else _pays_after(before, min(before, self._gauge.budget.target))
+        pays = 0 if self._gauge.cold else pays_after(before, min(before, self._gauge.budget.target))
         yield events.Compaction("starting", reason, before, before, pays_after=pays)
         snapshot = Snapshot.of(self._messages)
         ask = self.narrator is not None and reason != "overflow"  # the model cannot read what is too long for it
         narrative = await self.narrator.lines(self._messages, instruction) if ask and self.narrator else ()
         listed = list(snapshot.messages)
         try:
-            made = await asyncio.to_thread(self._compact, listed, reason == "overflow", instruction, narrative)
+            if reason == "entries":
+                made = await asyncio.to_thread(self._compact_entries, listed)
+            else:
+                made = await asyncio.to_thread(self._compact, listed, reason == "overflow", instruction, narrative)
         except IrreducibleContext as error:
             self._fruitless = _FRUITLESS
             yield events.Compaction("stopped", reason, before, before, note=str(error))
@@ -106,11 +112,13 @@ class Compactor:
             yield events.Compaction("stopped", reason, before, before, note=note)
             return
         after = self._gauge.size(self._messages)
-        yield _receipt(reason, before, after, made.report, warm=pays > 0)
+        yield receipt(reason, before, after, made.report, warm=pays > 0)
         if reason in ("hard", "cost"):
             self._fruitless = 0 if worked(before, after, self._gauge.budget) else self._fruitless + 1
-            if self._fruitless >= _FRUITLESS:
-                yield events.Compaction("stopped", reason, after, after, note=self._what_stays())
+        elif reason == "entries" and self.due() == reason:
+            self._fruitless += 1
+        if self._fruitless >= _FRUITLESS:
+            yield events.Compaction("stopped", reason, after, after, note=self._what_stays())
 
     @property
     def archive(self) -> Archive:
@@ -180,6 +188,17 @@ class Compactor:
         """Whether the user pinned this message."""
         return message in self._pins
 
+    @property
+    def pins(self) -> tuple[int, ...]:
+        """The numbers of the messages that are pinned."""
+        return tuple(number for number, message in enumerate(self._messages) if message in self._pins)
+
+    @pins.setter
+    def pins(self, numbers: Iterable[int]) -> None:
+        """Pin these messages and no other; a number that is none is left out."""
+        self._pins.prune(())
+        self._pins.add(self._messages[number] for number in numbers if number < len(self._messages))
+
     def forget(self) -> None:
         """The conversation was cleared."""
         self._undo.clear()
@@ -228,6 +247,11 @@ class Compactor:
         used = category_sizes(snapshot, self._gauge.estimate, self._gauge.fixed_size)
         raise IrreducibleContext(self._gauge.budget.limit, {"system prompt, tools and reminders": used["core"]})
 
+    def _compact_entries(self, snapshot: list[Message]) -> Compacted:
+        _, body, _ = parts(snapshot)
+        pinned = [place for place, message in enumerate(body) if message in self._pins]
+        return compact_old(body, self.options.keep_last, cast("Estimate", self._gauge.estimate), pinned)
+
     def _commit(self, snapshot: Snapshot, made: Compacted) -> str | None:
         """Swap the result in; gives in words why not, where that is not right."""
         from codelet.compaction.commit import commit
@@ -265,26 +289,3 @@ class Compactor:
         sizes = ", ".join(f"{share.name} {share.used:,}" for share in self.shares())
         pinned = f"; {len(self._pins)} messages are pinned" if len(self._pins) else ""
         return f"two compactions had little effect, no more are made in this turn. Tokens: {sizes}{pinned}"
-
-
-def _receipt(reason: Reason, before: int, after: int, report: Report, *, warm: bool) -> events.Compaction:
-    kept = sum(1 for turn in report.turns if turn.fate == "kept")
-    loss = report.loss
-    return events.Compaction(
-        "done",
-        reason,
-        before,
-        after,
-        tier=report.tier,
-        kept_turns=kept,
-        anchors=tuple(f"{anchor.kind}: {anchor.text}" for anchor in report.anchors),
-        segments=report.segments,
-        lost=(*loss.rules, *loss.paths, *loss.names, *loss.numbers),
-        pays_after=_pays_after(before, after) if warm else 0,
-        note="; ".join(report.warnings),
-    )
-
-
-def _pays_after(before: int, after: int) -> int:
-    """After how many requests a rewrite of a warm cache is paid back: writing costs 1.25, reading 0.1."""
-    return -(-125 * after // (10 * (before - after))) if before > after else 0

@@ -11,11 +11,13 @@ from codelet.tokens.windows import ModelFacts
 class CompactionOptions(Record):
     """The user's settings: `at` in per cent of the budget (None: the two limits alone), `keep_last` in turns.
 
-    `shares` splits the budget between core, context, history and working, in per cent.
+    With `entries` a conversation of more messages is compacted too, whatever its size. `shares` splits the budget
+    between core, context, history and working, in per cent.
     """
 
     automatic: bool = True
     at: int | None = None
+    entries: int | None = None
     keep_last: int = 3
     minimum_score: int = 0
     narrative: bool = False

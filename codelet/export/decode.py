@@ -11,6 +11,7 @@ from codelet.export.migrate import migrated
 from codelet.export.pairs import paired
 from codelet.export.snapshot import FILE_NAMES, Snapshot
 from codelet.export.validate import check_document
+from codelet.messages import Message
 
 MOST_BYTES = 256 * 1024 * 1024
 """The largest document that is read or written."""
@@ -34,8 +35,18 @@ def from_json(data: bytes, name: str = "the export") -> Snapshot:
         if key in document:
             value = document[key]
             values[field] = tuple(value) if isinstance(value, list) else value
-    values["messages"] = paired(values["messages"])
+    given = values["messages"]
+    values["messages"] = paired(given)
+    values["pins"] = _moved(values.get("pins", ()), given, values["messages"])
     return Snapshot(**values)
+
+
+def _moved(pins: tuple[int, ...], old: tuple[Message, ...], new: tuple[Message, ...]) -> tuple[int, ...]:
+    """The pins of messages that are still there, at their places now."""
+    if len(old) == len(new):
+        return tuple(pin for pin in pins if pin < len(new))
+    places = {id(message): place for place, message in enumerate(new)}
+    return tuple(places[id(old[pin])] for pin in pins if pin < len(old) and id(old[pin]) in places)
 
 
 def _parsed(data: bytes) -> object:

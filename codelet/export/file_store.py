@@ -227,13 +227,16 @@ class _Temporary:
 
 def _write_all(descriptor: int, parts: Sequence[bytes]) -> None:
     """Write the parts in order; a write may take only some of them."""
-    waiting = [memoryview(part) for part in parts if part]
+    waiting: Sequence[bytes] = parts
     while waiting:
         written = os.writev(descriptor, waiting)
-        while waiting and written >= len(waiting[0]):
-            written -= len(waiting.pop(0))
+        whole = 0
+        while whole < len(waiting) and written >= len(waiting[whole]):
+            written -= len(waiting[whole])
+            whole += 1
+        waiting = waiting[whole:]
         if written:
-            waiting[0] = waiting[0][written:]
+            waiting = [waiting[0][written:], *waiting[1:]]
 
 
 def _revision(status: os.stat_result) -> str:

@@ -20,11 +20,12 @@ from typing import Any
 
 from codelet import events
 from codelet.export.decode import from_json
+from codelet.export.encode import Encoder
 from codelet.export.errors import ExportError
 from codelet.export.masking import Mask
 from codelet.export.periodic import Periodic
 from codelet.export.recorder import Recorder
-from codelet.export.saver import Saver
+from codelet.export.saver import Saver, save_once
 from codelet.export.snapshot import Snapshot
 from codelet.export.store import Target, is_url, open_target
 from codelet.policy.secrets import mask as mask_secrets
@@ -68,6 +69,10 @@ class LiveExport:
     def snapshot(self) -> Snapshot:
         """The session as it is now."""
         return self._recorder.snapshot(self._session, **(self._beside() if self._beside else {}))
+
+    def carry(self, snapshot: Snapshot) -> None:
+        """The session was replaced by this snapshot: begin to record anew from there."""
+        self._recorder = Recorder(snapshot)
 
     def see(self, event: events.Event) -> None:
         """Take an event in and save where a step is complete. Never waits, never raises."""
@@ -128,6 +133,26 @@ async def open_export(
     if snapshots is not None:
         live.periodic = Periodic(snapshots, mask)
     return live
+
+
+async def export_once(target: str, snapshot: Snapshot, *, raw: bool = False, force: bool = False) -> str:
+    """One export now, as `/export FILE` makes it: the page where the name ends in .html, else the document.
+
+    Gives where it stands. An existing target is refused without `force`. Raises ExportError.
+    """
+    opened = open_target(target)
+    await asyncio.to_thread(_write, opened, snapshot, default_mask(raw=raw), force)
+    return opened.shown
+
+
+def _write(target: Target, snapshot: Snapshot, mask: Mask | None, force: bool) -> None:
+    if target.name.endswith(".html") and not is_url(target.shown):
+        from codelet.export.page import page
+
+        parts = [page(snapshot, mask=mask).encode()]
+    else:
+        parts = Encoder(mask).parts(snapshot)
+    save_once(target, parts, force=force)
 
 
 def same_target(one: Target, other: Target) -> bool:

@@ -13,10 +13,13 @@ from operator import is_
 from typing import Any
 
 from codelet import events
+from codelet.compaction.segments import is_segment, parse
+from codelet.export.context import restore_context
 from codelet.export.snapshot import (
     CompactionMark,
     HistoryEntry,
     Interruption,
+    Segment,
     Snapshot,
     StepMark,
     TokenUsage,
@@ -43,6 +46,8 @@ class Recorder:
         self._stats = carried.tool_stats if carried else no_stats()
         self._timeline = list(self._carried.timeline)
         self._history = _known_history(self._carried)
+        self._segments: dict[int, Message] | None = None
+        self._told: dict[str, Any] = {}
         self._turn = self._carried.token_usage["turns"]
 
     def see(self, event: events.Event) -> bool:
@@ -52,8 +57,10 @@ class Recorder:
                 self._turn = event.turn
             case events.UsageReport():
                 self._mark(self._step(event))
-            case events.Compaction():
-                self._mark(self._compaction(event))
+            case events.Compaction(phase="done" | "undone"):
+                self._segments = None
+                if event.phase == "done":
+                    self._mark(self._compaction(event))
             case events.ToolResult():
                 self._stats = _counted(self._stats, event)
             case events.StepStart() | events.TurnEnd():
@@ -73,8 +80,20 @@ class Recorder:
             "timeline": tuple(self._timeline),
             "recent_history": self._recent(messages),
             "interruption": self._interruption(session),
-        }
+        } | self._summary(messages)
         return self._carried.replace(**(values | beside))
+
+    def _summary(self, messages: tuple[Message, ...]) -> dict[str, Any]:
+        """The segments that stand in the list, and their text as the summary.
+
+        New ones come by a compaction only, so the whole list is looked through after one and where one is gone.
+        """
+        known = self._segments
+        if known is None or not all(at < len(messages) and messages[at] is segment for at, segment in known.items()):
+            self._segments = {at: message for at, message in enumerate(messages) if is_segment(message)}
+            texts = [message["content"] or "" for message in self._segments.values()]
+            self._told = {"segments": tuple(map(_segment, texts)), "summary": "\n\n".join(texts) or None}
+        return self._told if self._segments or self._carried.segments else {}
 
     def _size(self, session: Session) -> int:
         """The list's size; as it was reported, while the list is still the one that was carried."""
@@ -138,19 +157,27 @@ class Recorder:
 
 
 def restore(session: Session, snapshot: Snapshot) -> None:
-    """Bring a snapshot into a new session: the list, what it used, and where it was stopped. Nothing else."""
-    usage = snapshot.token_usage
-    session.messages[:] = snapshot.messages
+    """Bring a snapshot into a session in place of what it holds: the list with its pins, archive and checkpoints, what
+    it used, and where it was stopped. Nothing else.
+    """
+    usage, stopped = snapshot.token_usage, snapshot.interruption
+    session.adopt(snapshot.messages, stopped["messages"] if stopped is not None else None)
+    restore_context(session, snapshot)
     session.usage = Usage(
         usage["total_input"], usage["cache_read"], usage["cache_write"], usage["output"], usage["reasoning"]
     )
     session.cost = usage["cost"]
     session.turns = usage["turns"]
     session.interruption = None
-    if (stopped := snapshot.interruption) is not None:
+    if stopped is not None:
         session.interruption = events.Interrupted(
             tuple(stopped["done"]), tuple(stopped["half_done"]), tuple(stopped["not_done"])
         )
+
+
+def _segment(text: str) -> Segment:
+    parsed = parse(text)
+    return {"first": parsed.first, "last": parsed.last, "text": text}
 
 
 def history_entry(message: Message, now: float) -> HistoryEntry:

@@ -7,10 +7,11 @@ under the same name, this session goes on under a name beside it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 
 from codelet.export.encode import Encoder
-from codelet.export.errors import ExportError, SaveConflict, SessionHeld
+from codelet.export.errors import ExportError, SaveConflict
 from codelet.export.masking import Mask
 from codelet.export.snapshot import Snapshot
 from codelet.export.store import Lease, Target
@@ -136,11 +137,10 @@ def _taken(target: Target, resumed: str | None, force: bool) -> tuple[Lease, str
     return lease, revision
 
 
-def save_once(target: Target, snapshot: Snapshot, *, mask: Mask | None, force: bool = False) -> None:
-    """One save, as `/export FILE` makes it. Blocks. Raises ExportError; a conflict writes nothing."""
+def save_once(target: Target, parts: Sequence[bytes], *, force: bool = False) -> None:
+    """One save of a whole document, lock and all. Blocks. Raises ExportError; a conflict writes nothing."""
     lease, revision = _taken(target, None, force)
     try:
-        target.store.save(target.name, Encoder(mask).parts(snapshot), lease=lease, expected=revision)
+        target.store.save(target.name, parts, lease=lease, expected=revision)
     finally:
-        with suppress(SessionHeld):
-            lease.release()
+        lease.release()

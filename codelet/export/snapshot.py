@@ -86,11 +86,11 @@ class Segment(TypedDict):
 
 
 class ArchiveEntry(TypedDict):
-    """What one compaction took out, under the id that recalls it."""
+    """A message that compaction took out, under the id that recalls it."""
 
     id: str
     turn: int
-    messages: list[Message]
+    message: Message
 
 
 class Anchor(TypedDict):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from typing import NoReturn
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NoReturn
 
 from codelet.errors import EXIT_USAGE
 from codelet.frontends.stderr import say
@@ -17,23 +20,43 @@ exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomp
 MODES = ("read-only", "ask", "auto-edit", "auto")
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Knows the terminal's width by itself: argparse would import shutil for it, and formats at every argument."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    """Columns of the terminal: as COLUMNS says, as stdout says, else 80."""
+    named = os.environ.get("COLUMNS", "")
+    if named.isdigit() and int(named) > 0:
+        return int(named)
+    try:
+        return os.get_terminal_size(1).columns or 80
+    except OSError:
+        return 80
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line that names what to do."""
+
+    def __init__(self, **options: Any) -> None:
+        ours: dict[str, Any] = {"formatter_class": _Formatter, "allow_abbrev": False}
+        super().__init__(**(ours | options))
 
     def error(self, message: str) -> NoReturn:
         say(f"codelet: {message}; see codelet --help")
         sys.exit(EXIT_USAGE)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
+def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The parser of the whole command line; `arguments` tell which command's own parsers are worth making."""
     parser = _Parser(
         prog="codelet",
         usage="codelet [options] [-p PROMPT]\n       codelet COMMAND [options]",
-        description="Pair with a model on the code in this folder. Nothing is kept on disk.",
+        description="Pair with a model on the code in this folder. Nothing is kept on disk unless you ask.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("-V", "--version", action="store_true", help="print the version and exit")
     parser.add_argument("-p", "--prompt", metavar="PROMPT", help="answer one prompt and exit; a pipe is added to it")
@@ -41,8 +64,19 @@ def build_parser() -> argparse.ArgumentParser:
     _add_model(parser.add_argument_group("model"))
     _add_prompt(parser.add_argument_group("prompt and tools"))
     _add_permissions(parser.add_argument_group("permissions"))
+    _add_export(
+        parser.add_argument_group("keeping a session", "TARGET is a file or redis://HOST[:PORT][/DATABASE]/NAME")
+    )
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
-    _add_commands(parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser))
+    # Naming the program here and below keeps argparse from formatting a usage line for it.
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser, prog="codelet")
+    _add_commands(commands)
+    if "sessions" in arguments:
+        from codelet.frontends.sessions import add_arguments
+
+        add_arguments(commands)
+    else:  # for --help
+        commands.add_parser("sessions", help="look at the exports in a folder or a Redis database")
     return parser
 
 
@@ -52,9 +86,9 @@ def _add_commands(commands: argparse._SubParsersAction[_Parser]) -> None:
     doctor = commands.add_parser("doctor", help="show what codelet finds on this machine")
     doctor.add_argument("--json", action="store_true", help="print one JSON object")
     policy = commands.add_parser("policy", help="explain what the policy decides")
-    check = policy.add_subparsers(dest="policy_command", metavar="check", required=True).add_parser(
-        "check", help="say what would happen to a command, without running it"
-    )
+    check = policy.add_subparsers(
+        dest="policy_command", metavar="check", required=True, prog="codelet policy"
+    ).add_parser("check", help="say what would happen to a command, without running it")
     check.add_argument("shell_command", nargs="?", metavar="COMMAND", help="the command line, quoted as one word")
     check.add_argument("--cases", metavar="FILE", help="judge the cases of a JSON lines file instead")
     check.add_argument("--mode", dest="check_mode", choices=MODES)
@@ -64,12 +98,22 @@ def _add_commands(commands: argparse._SubParsersAction[_Parser]) -> None:
 
 def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
     audit = commands.add_parser("audit", help="check an audit file")
-    verify = audit.add_subparsers(dest="audit_command", metavar="verify", required=True).add_parser(
-        "verify", help="find changed, removed, added and moved lines"
-    )
+    verify = audit.add_subparsers(
+        dest="audit_command", metavar="verify", required=True, prog="codelet audit"
+    ).add_parser("verify", help="find changed, removed, added and moved lines")
     verify.add_argument("file", metavar="FILE")
     verify.add_argument("--expect", metavar="HASH", help="the last hash, as an earlier run gave it")
     verify.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_export(group: argparse._ArgumentGroup) -> None:
+    flag = partial(group.add_argument, action="store_const", const=True)
+    group.add_argument("--export", metavar="TARGET", help="save the session there after every step and at the end")
+    group.add_argument("--export-every", metavar="N", help="save after every N-th step only")
+    flag("--export-archive", help="save what compaction took out too")
+    group.add_argument("--snapshots", metavar="FOLDER", help="also keep a copy a minute there, the newest ten")
+    group.add_argument("--resume", metavar="TARGET", help="go on with a saved session")
+    flag("--force", help="replace what stands at --export's target")
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
@@ -96,6 +140,7 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--budget", metavar="N", help="use at most N tokens of the window")
     group.add_argument("--compact", choices=("auto", "off"), help="make a list that is too long smaller (auto)")
     group.add_argument("--compact-at", metavar="PERCENT", help="compact when this much of the budget is used")
+    group.add_argument("--compact-entries", metavar="N", help="compact also when there are more than N messages")
     group.add_argument("--keep-last", metavar="N", help="turns that a compaction leaves as they are (3)")
     group.add_argument(
         "--narrative", action="store_const", const=True, help="let the model add decisions to a compaction"

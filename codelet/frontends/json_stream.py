@@ -16,6 +16,8 @@ FORMAT_VERSION = 1
 class JsonOutput:
     """One object: `{version, result, partial, exit, error, usage, cost, refused}`."""
 
+    says_exit = True
+
     def show(self, event: events.Event) -> None:
         """Nothing is shown before the end."""
 
@@ -29,6 +31,8 @@ class StreamJsonOutput:
 
     def __init__(self) -> None:
         self._end: events.TurnEnd | None = None
+
+    says_exit = True
 
     def show(self, event: events.Event) -> None:
         """Write the event; the end of the turn waits for what the run came to."""

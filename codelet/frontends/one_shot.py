@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from contextlib import aclosing
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from codelet import events, prompt
 from codelet.errors import (
@@ -24,12 +24,15 @@ from codelet.errors import (
 from codelet.frontends.outcome import Outcome
 from codelet.frontends.stderr import say
 from codelet.frontends.stdin import Piped, read_stdin
-from codelet.frontends.workspace import provider_for, session_for
+from codelet.frontends.workspace import open_session
 from codelet.policy.secrets import mask
 from codelet.session import Session
 from codelet.settings import Settings
-from codelet.text import valid_unicode
+from codelet.text import one_line, valid_unicode
 from codelet.tokens.usage import Usage
+
+if TYPE_CHECKING:
+    from codelet.frontends.exporting import Exporting
 
 _SIGNALS = {
     signal.SIGINT: (EXIT_INTERRUPT, "interrupted"),
@@ -39,7 +42,9 @@ _SIGNALS = {
 
 
 class Output(Protocol):
-    """One output format."""
+    """One output format; `says_exit` where it writes the exit status, which must be known by then."""
+
+    says_exit: bool
 
     def show(self, event: events.Event) -> None:
         """Take one event in."""
@@ -51,7 +56,8 @@ class Output(Protocol):
 def run_one_shot(settings: Settings, text: str | None, *, output_format: str, quiet: bool) -> int:
     """Answer one prompt; gives the exit status. Without `text` the pipe is the prompt."""
     if sys.stdout is None:
-        raise UsageError("stdout is closed: there is nowhere to write the answer")
+        say("codelet: stdout is closed: there is nowhere to write the answer")
+        return EXIT_INCOMPLETE
     piped = read_stdin()
     question = _question(text, piped)
     notes = [*(piped.notes if piped else ())]
@@ -111,6 +117,8 @@ class _Run:
         self._answer: list[str] = []
         self._earlier = ""
         self._stopped: tuple[int, str] | None = None
+        self._session: Session | None = None
+        self._export: Exporting | None = None
 
     async def run(self) -> int:
         task = asyncio.current_task()
@@ -118,29 +126,39 @@ class _Run:
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._stop, number, task)
-        session: Session | None = None
+        try:
+            status = await self._answered(task)
+        except BaseException:
+            await self._save()  # a usage error or a bug, too, leaves the session saved
+            raise
+        unsaved = await self._save()
+        if unsaved is None:
+            return status
+        say(f"codelet: {one_line(str(unsaved), 1_000)}")
+        return status if self._stopped is not None else unsaved.exit_status
+
+    async def _answered(self, task: asyncio.Task[int]) -> int:
+        """Run the turn and write what it came to; the exit status."""
         error: CodeletError | None = None
         try:
-            provider = await provider_for(self._settings)
-            session = session_for(self._settings, provider)
+            session, self._export = await open_session(self._settings)
+            self._session = session
             gc.enable()  # everything is imported by now; see cli.main
             if self._settings.max_cost is not None and session.facts.input_price is None:
-                say(f"codelet: prices of {provider.model} are not known: --max-cost cannot stop it")
+                say(f"codelet: prices of {session.provider.model} are not known: --max-cost cannot stop it")
             await self._turn(session)
         except asyncio.CancelledError:
             if self._stopped is None:
                 raise
             task.uncancel()
         except _UnwritableError as broken:
-            return _status_unwritten(broken.error, EXIT_REFUSED if session and session.refused else EXIT_DONE)
+            refused = self._session is not None and self._session.refused
+            return _status_unwritten(broken.error, EXIT_REFUSED if refused else EXIT_DONE)
         except UsageError:
             raise
         except CodeletError as caught:
             error = caught
-        finally:
-            if session is not None:
-                session.safeguards.close()
-        outcome = self._outcome(session, error)
+        outcome = self._outcome(error, await self._save() if self._output.says_exit else None)
         try:
             self._output.finish(outcome)
         except OSError as unwritten:
@@ -148,8 +166,9 @@ class _Run:
         return outcome.exit_status
 
     async def _turn(self, session: Session) -> None:
-        async with aclosing(session.send(self._question)) as turn:
-            async for event in turn:
+        turn = self._export.turn(self._question) if self._export is not None else session.send(self._question)
+        async with aclosing(turn) as stream:
+            async for event in stream:
                 if isinstance(event, events.StepStart):
                     self._earlier = "".join(self._answer) or self._earlier
                     self._answer.clear()
@@ -159,12 +178,30 @@ class _Run:
                     self._output.show(event)
                 except OSError as error:
                     raise _UnwritableError(error) from None
+                self._tell()
+
+    async def _save(self) -> CodeletError | None:
+        """End the export, if there is one; gives what kept the newest state from being saved, once."""
+        if self._export is None:
+            return None
+        try:
+            await self._export.close()
+        except CodeletError as error:
+            return error
+        finally:
+            self._tell()
+        return None
+
+    def _tell(self) -> None:
+        for line in self._export.notices() if self._export is not None else ():
+            say(f"codelet: {one_line(line, 1_000)}")
 
     def _stop(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
         self._stopped = _SIGNALS[number]
         task.cancel()
 
-    def _outcome(self, session: Session | None, error: CodeletError | None) -> Outcome:
+    def _outcome(self, error: CodeletError | None, unsaved: CodeletError | None) -> Outcome:
+        session = self._session
         refused = tuple(session.refused) if session else ()
         if self._stopped is not None:
             status, message = self._stopped
@@ -173,6 +210,9 @@ class _Run:
         else:
             status, message = (EXIT_REFUSED if refused else EXIT_DONE), None
         partial = status not in (EXIT_DONE, EXIT_REFUSED)
+        if unsaved is not None:
+            status = status if self._stopped is not None else unsaved.exit_status
+            message = f"{message}; {unsaved}" if message else str(unsaved)
         return Outcome(
             result="".join(self._answer) or (self._earlier if partial else ""),
             partial=partial,

@@ -21,6 +21,8 @@ def in_ci() -> bool:
 class TextOutput:
     """Writes the last step's text as the answer; on a terminal, all text as it comes."""
 
+    says_exit = False
+
     def __init__(self, *, quiet: bool) -> None:
         self._live = sys.stdout.isatty()
         self._quiet = quiet
@@ -35,7 +37,7 @@ class TextOutput:
             case events.ToolCall():
                 self._progress(describe_call(event))
             case events.ToolResult() if event.status != "done":
-                self._progress(f"  {event.status}: {event.text}")
+                self._progress(f"  {event.text}" if event.status == "refused" else f"  {event.status}: {event.text}")
             case events.Compaction(phase="done"):
                 self._progress(f"context compacted: {event.before:,} to {event.after:,} tokens")
             case events.Compaction(phase="reduced"):

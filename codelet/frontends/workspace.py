@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codelet import prompt
 from codelet.calls import Safeguards
@@ -20,6 +21,9 @@ from codelet.settings import Settings
 from codelet.text import valid_unicode
 from codelet.tools import all_tools, select_tools
 from codelet.turn import Limits
+
+if TYPE_CHECKING:
+    from codelet.frontends.exporting import Exporting
 
 
 def current_folder() -> Path:
@@ -46,6 +50,16 @@ def provider_named(model: str, settings: Settings) -> Provider:
     return open_provider(model, options, settings.transport)
 
 
+async def open_session(settings: Settings) -> tuple[Session, Exporting | None]:
+    """The session that the settings ask for, and its export where they name one."""
+    if settings.export is None and settings.snapshots is None and settings.resume is None:
+        return session_for(settings, await provider_for(settings)), None
+    from codelet.frontends.exporting import Exporting
+
+    exporting = await Exporting.begin(settings)
+    return exporting.session, exporting
+
+
 def session_for(settings: Settings, provider: Provider, ask: Ask | None = None) -> Session:
     """A new session in the current folder; without `ask` nobody can be asked."""
     workspace = current_folder()
@@ -65,6 +79,7 @@ def session_for(settings: Settings, provider: Provider, ask: Ask | None = None) 
         compaction=CompactionOptions(
             automatic=settings.compact == "auto",
             at=settings.compact_at,
+            entries=settings.compact_entries,
             keep_last=settings.keep_last,
             narrative=settings.narrative,
             shares=settings.shares,

@@ -139,9 +139,7 @@ def measure_cost(transcripts: list[readers.Transcript], policies: dict[str, base
     for name, policy in policies.items():
         total, _, times = cost.replay(longest, cost.tail, policy)
         relative = round(total / base, 3)
-        rows.append(
-            {"what": f"policy: {name}", "requests": steps, "compactions": times, "cost": relative}
-        )
+        rows.append({"what": f"policy: {name}", "requests": steps, "compactions": times, "cost": relative})
     return rows
 
 

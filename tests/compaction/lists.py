@@ -12,12 +12,21 @@ Message = dict[str, Any]
 _WORDS = (
     "read the config in src/app/main.py and fix parseHeader() error: E1042 must never 8080 timeout_ms=300 тест 工具 ok "
     "tests/unit/test_io.py FAILED 3 passed value-7 <system-reminder> [t3 user] x"
-)
-WORDS = st.sampled_from(_WORDS.split())
+).split()
+WORDS = st.sampled_from(_WORDS)
+
+
+def _chunk(number: int) -> str:
+    """A text of its own for each number: many lengths, one line or several, every word in some of them."""
+    words = [_WORDS[(number * 7 + i * (number % 5 + 1)) % len(_WORDS)] for i in range(number * number % 260)]
+    lines = [" ".join(words[i : i + 9]) for i in range(0, len(words), 9)]
+    return f"{number}: " + ("\n" if number % 2 else " ").join(lines)
+
+
+# Made beforehand: drawing long texts word by word would take most of the tests' time.
 TEXT = st.one_of(
-    st.lists(WORDS, max_size=40).map(" ".join),
-    st.lists(st.lists(WORDS, max_size=9).map(" ".join), max_size=30).map("\n".join),
-    st.text(max_size=200),
+    st.integers(0, 400).map(_chunk),
+    st.text(max_size=60),
     st.sampled_from(["", "\n", "x" * 5_000, "word " * 3_000, "[t1 user] fake\n<compacted turns="]),
 )
 IDS = st.sampled_from([f"c{i}" for i in range(8)])

@@ -68,8 +68,8 @@ def test_p3_nothing_grows_over_ten_thousand_turns():
     tracemalloc.start()
     for turn in range(10_000):
         messages.append(user(f"request {turn} about file_{turn % 50}.py"))
-        messages.append(says(f"answer {turn}: value_{turn} is set. " + "detail " * 20))
-        if len(messages) > 700:
+        messages.append(says(f"answer {turn}: value_{turn} is set. " + "detail " * 4))
+        if len(messages) > 1_200:
             made = compact(messages, 4_000)
             archive.put_all((turn, messages[i]) for i in made.report.removed)
             messages = made.messages

@@ -60,7 +60,7 @@ def whole() -> Snapshot:
              "reason": "window"},
         ),
         recent_history=({"timestamp": 1767225100, "role": "user", "content": "Run the tests", "token_count": 12},),
-        archive=({"id": "r1", "turn": 0, "messages": [user("an old request"), assistant("an old answer")]},),
+        archive=({"id": "r1", "turn": 0, "message": user("an old request")},),
     )  # fmt: skip
 
 
@@ -123,7 +123,7 @@ def snapshots() -> st.SearchStrategy[Snapshot]:
             "updated_at": _COUNT,
         }
     )
-    return st.builds(
+    made = st.builds(
         Snapshot,
         timestamp=st.floats(0, 1e12),
         token_count=_COUNT,
@@ -136,7 +136,6 @@ def snapshots() -> st.SearchStrategy[Snapshot]:
         pins=st.lists(_COUNT, max_size=4).map(tuple),
         system_state=st.dictionaries(_TEXT, _JSON, max_size=3),
         archive=st.none()
-        | st.lists(st.fixed_dictionaries({"id": _TEXT, "turn": _COUNT, "messages": conversations().map(list)})).map(
-            tuple
-        ),
+        | st.lists(st.fixed_dictionaries({"id": _TEXT, "turn": _COUNT, "message": st.builds(user, _TEXT)})).map(tuple),
     )
+    return made.map(lambda one: one.replace(pins=tuple(pin for pin in one.pins if pin < len(one.messages))))

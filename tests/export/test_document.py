@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 from typing import Any
@@ -223,9 +224,11 @@ def fuzz(count: int, seed: int) -> tuple[int, int]:
 
 
 def test_fuzzed_documents_raise_nothing_but_the_one_error() -> None:
-    taken, gone = fuzz(1_500, 7)
-    assert taken > 50
-    assert gone > 500
+    """CODELET_FUZZ says how many, where it is set."""
+    count = int(os.environ.get("CODELET_FUZZ", "1500"))
+    taken, gone = fuzz(count, 7)
+    assert taken > count / 30
+    assert gone > count / 3
 
 
 def test_p2_a_corrupted_compressed_state_does_not_crash_the_load() -> None:
@@ -334,7 +337,7 @@ def test_each_message_is_masked_once_however_often_it_is_saved() -> None:
         return text
 
     encoder = Encoder(watch)
-    messages = [user("first prompt")]
+    messages = [user("hello"), user("first prompt")]
     one = encoder.parts(Snapshot(1.0, 1, tuple(messages)))
     messages.append(assistant("first answer"))
     two = encoder.parts(Snapshot(1.0, 1, tuple(messages)))

@@ -23,7 +23,7 @@ from tests.support.program import ROOT
 
 
 def target(path: Path, number: int = 1) -> Path:
-    save_once(open_target(str(path)), material.numbered(number), mask=None)
+    save_once(open_target(str(path)), [to_json(material.numbered(number), mask=None)])
     return path
 
 
@@ -51,7 +51,7 @@ def test_a_file_is_for_its_owner_alone_and_nothing_else_is_left(tmp_path: Path) 
         os.umask(old)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.chmod(0o644)
-    save_once(open_target(str(path)), material.numbered(2), mask=None, force=True)
+    save_once(open_target(str(path)), [to_json(material.numbered(2), mask=None)], force=True)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert os.listdir(tmp_path) == ["x.json"]
 
@@ -71,7 +71,7 @@ def test_a_link_as_target_is_refused_and_stays(tmp_path: Path, dangling: bool) -
     link.symlink_to(real)
     before = real.read_bytes() if real.exists() else None
     with pytest.raises(ExportError, match="is a link"):
-        save_once(open_target(str(link)), material.numbered(2), mask=None, force=True)
+        save_once(open_target(str(link)), [to_json(material.numbered(2), mask=None)], force=True)
     assert link.is_symlink()
     assert (real.read_bytes() if real.exists() else None) == before
     assert sorted(os.listdir(tmp_path)) == sorted({"link.json", *(["real.json"] if before else [])})
@@ -83,11 +83,11 @@ async def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name in ("folder", "pipe"):
         with pytest.raises(ExportError, match="is not a file"):
-            save_once(open_target(str(tmp_path / name)), material.numbered(1), mask=None, force=True)
+            save_once(open_target(str(tmp_path / name)), [to_json(material.numbered(1), mask=None)], force=True)
         with pytest.raises(ExportError):
             await read_export(str(tmp_path / name))
     with pytest.raises(ExportError, match="there is no folder"):
-        save_once(open_target(str(tmp_path / "no" / "x.json")), material.numbered(1), mask=None)
+        save_once(open_target(str(tmp_path / "no" / "x.json")), [to_json(material.numbered(1), mask=None)])
 
 
 async def test_a_bad_file_is_never_overwritten(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ FULL_AT_EVERY_BYTE = """
         lease.release()
         assert path.read_bytes() == before, limit
         assert os.listdir(path.parent) == [path.name], limit
-    save_once(target, material.numbered(2), mask=None, force=True)
+    save_once(target, [to_json(material.numbered(2), mask=None)], force=True)
     print(size, len(lines), lines.pop())
 """
 
@@ -173,18 +173,18 @@ MOUNTED = """
     folder = Path(sys.argv[1])
     subprocess.run(["mount", "-t", "tmpfs", "-o", sys.argv[2], "none", str(folder)], check=True)
     path = folder / "x.json"
-    save_once(open_target(str(path)), material.numbered(1, 3000), mask=None)
+    save_once(open_target(str(path)), [to_json(material.numbered(1, 3000), mask=None)])
     before = path.read_bytes()
     if sys.argv[3] == "read-only":
         subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
     try:
-        save_once(open_target(str(path)), material.numbered(2, 30_000), mask=None, force=True)
+        save_once(open_target(str(path)), [to_json(material.numbered(2, 30_000), mask=None)], force=True)
     except ExportError as error:
         print(error)
     assert path.read_bytes() == before
     if sys.argv[3] == "full":
         assert os.listdir(folder) == ["x.json"], os.listdir(folder)
-        save_once(open_target(str(path)), material.numbered(3, 3000), mask=None, force=True)
+        save_once(open_target(str(path)), [to_json(material.numbered(3, 3000), mask=None)], force=True)
 """
 
 

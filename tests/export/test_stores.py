@@ -158,9 +158,9 @@ def _overwrite(store: Store, snapshot: Snapshot) -> None:
 
 async def test_an_existing_name_is_refused_unless_resumed_or_forced(store: Store) -> None:
     target = Target(store, NAME)
-    save_once(target, material.numbered(1), mask=None)
+    save_once(target, [to_json(material.numbered(1), mask=None)])
     with pytest.raises(ExportError, match="--force"):
-        save_once(target, material.numbered(2), mask=None)
+        save_once(target, [to_json(material.numbered(2), mask=None)])
     with pytest.raises(ExportError, match="--force"):
         await Saver.open(target, mask=None)
     with pytest.raises(ExportError, match="changed since it was read"):
@@ -170,7 +170,7 @@ async def test_an_existing_name_is_refused_unless_resumed_or_forced(store: Store
     saver = await Saver.open(target, mask=None, resumed=store.revision(NAME))
     saver.save(material.numbered(3))
     await saver.close()
-    save_once(target, material.numbered(4), mask=None, force=True)
+    save_once(target, [to_json(material.numbered(4), mask=None)], force=True)
     assert state(store) == 4
 
 

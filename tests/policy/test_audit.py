@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from codelet.errors import UsageError
-from codelet.policy.audit import AuditLog
+from codelet.policy.audit import AuditLog, canonical, record_hash
 from codelet.policy.audit_verify import Report, verify
 
 RECORDS = 10_000
@@ -90,6 +90,16 @@ def test_one_change_is_one_problem(tmp_path: Path, lines: list[bytes]) -> None:
     changed = [*lines[:50], lines[50].replace(b"ls 49", b"rm 49"), *lines[51:100]]
     report = report_of(tmp_path / "a", changed)
     assert [(problem.line, problem.what.partition(":")[0]) for problem in report.problems] == [(51, "changed")]
+
+
+def test_a_change_with_its_own_hash_made_anew_breaks_the_chain(tmp_path: Path, lines: list[bytes]) -> None:
+    record = json.loads(lines[50])
+    record["command"] = "rm 49"
+    record["hash"] = record_hash(record)
+    changed = [*lines[:50], canonical(record), *lines[51:100]]
+    report = report_of(tmp_path / "a", changed)
+    assert [problem.line for problem in report.problems] == [52]
+    assert "the line before it" in report.problems[0].what
 
 
 def test_a_cut_end_is_seen(tmp_path: Path, lines: list[bytes]) -> None:
@@ -174,12 +184,10 @@ def test_the_file_is_for_its_owner_and_holds_no_key(tmp_path: Path) -> None:
 
 
 def test_the_command_line_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: list[bytes]) -> None:
-    import argparse
+    from codelet.frontends.arguments import build_parser
+    from codelet.frontends.audit_verify import run_verify
 
-    from codelet.frontends.audit_verify import add_arguments, run_verify
-
-    parser = argparse.ArgumentParser()
-    add_arguments(parser.add_subparsers())
+    parser = build_parser()
     path = tmp_path / "a"
     last = report_of(path, lines[:20]).last_hash
     assert run_verify(parser.parse_args(["audit", "verify", str(path), "--expect", last])) == 0

@@ -95,6 +95,22 @@ def test_what_is_too_long_asks(workspace: Path) -> None:
     assert verdict(workspace, "( " * 40 + "ls" + " )" * 40) == "ask"
 
 
+def test_no_text_makes_it_fail(workspace: Path) -> None:
+    for command in (
+        "cd src\0 && ls",
+        "cat src/\0*",
+        "\ud800",
+        "ls \ud800*",
+        "cd \ud800",
+        "[",
+        "&<<<EOF\n`+",
+        "=[",
+        "\0",
+    ):
+        assert verdict(workspace, command) == "ask"
+        assert Policy(workspace).prepare(command) == command
+
+
 def test_a_wildcard_is_judged_by_what_it_stands_for(workspace: Path) -> None:
     assert verdict(workspace, "cat src/*.py") == "allow"
     assert verdict(workspace, "cat *.txt") == "allow"

@@ -70,5 +70,7 @@ def test_compact_preview_undo_and_why(start: Start, repo: Path) -> None:
     terminal.line("/uncompact")
     terminal.wait_for("taken back: ")
     assert "waiting" not in terminal.settle()
+    terminal.line("/compact keep what was said of long.txt")
+    terminal.wait_for("as you asked")
     terminal.line("/compact --nonsense")
     terminal.wait_for("or --preview")

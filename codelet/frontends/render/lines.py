@@ -43,6 +43,7 @@ def _word(event: Reminder) -> str:
 _REASONS = {
     "hard": "the window is nearly full",
     "cost": "the budget is nearly used",
+    "entries": "the history has too many entries",
     "asked": "as you asked",
     "entry": "a text is too large",
     "overflow": "the provider said that the prompt is too long",

@@ -22,12 +22,15 @@ async def run_repl(settings: Settings) -> int:
 
     from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE, UsageError
     from codelet.frontends.repl.raw import raw_terminal
+    from codelet.frontends.stderr import say
+    from codelet.text import one_line
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the REPL needs a terminal for its input and output; -p PROMPT answers without one")
     task = asyncio.current_task()
     assert task is not None
     ended: list[int] = []
+    parting: list[str] = []
 
     def end(status: int) -> None:
         ended.append(status)
@@ -38,7 +41,7 @@ async def run_repl(settings: Settings) -> int:
     loop.add_signal_handler(signal.SIGHUP, end, EXIT_HANGUP)
     try:
         with raw_terminal():
-            return await _run(settings)
+            return await _run(settings, parting)
     except asyncio.CancelledError:
         if not ended:
             raise
@@ -47,17 +50,32 @@ async def run_repl(settings: Settings) -> int:
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
         loop.remove_signal_handler(signal.SIGHUP)
+        for line in parting:
+            say(f"codelet: {one_line(line, 1_000)}")
 
 
-async def _run(settings: Settings) -> int:
+async def _run(settings: Settings, parting: list[str]) -> int:
+    """The REPL on a prepared terminal; what is to be said afterwards goes to `parting`."""
     from functools import partial
 
+    from codelet.errors import EXIT_DONE, EXIT_USAGE, CodeletError
+    from codelet.frontends.repl.kept import Kept
     from codelet.frontends.repl.repl import Repl
-    from codelet.frontends.workspace import provider_for, provider_named, session_for
+    from codelet.frontends.workspace import open_session, provider_named
 
-    session = session_for(settings, await provider_for(settings))
+    session, export = await open_session(settings)
+    saved = True
     try:
-        return await Repl(session, partial(provider_named, settings=settings)).run()
+        kept = Kept(export, raw=settings.raw)
+        status = await Repl(session, partial(provider_named, settings=settings), kept).run()
     finally:
+        if export is not None:
+            problem = None
+            try:
+                await export.close()
+            except CodeletError as error:
+                saved, problem = False, str(error)
+            parting.extend(filter(None, [*export.notices(), problem or export.parting]))
         session.safeguards.close()
         await session.provider.close()
+    return status if saved or status != EXIT_DONE else EXIT_USAGE

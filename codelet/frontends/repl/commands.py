@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codelet.frontends.repl import command_context as context
-from codelet.frontends.repl import command_session, command_views
+from codelet.frontends.repl import command_export, command_session, command_views
 
 if TYPE_CHECKING:
     from codelet.frontends.repl.repl import Repl
@@ -36,7 +36,7 @@ COMMANDS = (
     Command("help", "this list", _help, words=("?",)),
     Command("model", "show the model, or go on with another", command_session.model, "[NAME]"),
     Command("mode", "show the mode, or set it", command_session.mode, "[MODE]"),
-    Command("permissions", "the mode, the rules, and what was asked and refused", command_views.permissions),
+    Command("permissions", "the mode, the rules that allow and deny, what was asked", command_views.permissions),
     Command("context", "what the model is sent, with its tokens, and when it is compacted", context.show, "[all]"),
     Command(
         "compact",
@@ -60,7 +60,13 @@ COMMANDS = (
     Command("rewind", "back to before the last prompt; files stay as they are", command_session.rewind),
     Command("redo", "rewind, and send the same prompt again", command_session.redo),
     Command("clear", "forget the conversation", command_session.clear, words=("new", "reset")),
-    Command("exit", "leave; nothing is kept", command_session.leave, words=("quit", "q"), bare=True),
+    Command(
+        "export", "save the session once, or as a page for people", command_export.export, "[FILE|PAGE.html] [--force]"
+    ),
+    Command("import", "go on with a saved session in place of this one", command_export.load, "FILE"),
+    Command(
+        "exit", "leave; nothing is kept that was not asked for", command_session.leave, words=("quit", "q"), bare=True
+    ),
 )
 
 

@@ -17,6 +17,7 @@ from codelet.events import Event
 from codelet.frontends.render.style import signs_for, writable
 from codelet.frontends.repl.commands import COMMANDS, find_command
 from codelet.frontends.repl.draft import Draft
+from codelet.frontends.repl.kept import Kept
 from codelet.frontends.repl.keys import Keyboard
 from codelet.frontends.repl.pastes import Pastes
 from codelet.frontends.repl.prompt_line import PromptLine
@@ -42,12 +43,13 @@ class Repl:
 
     modes: tuple[Mode, ...] = ("ask", "auto-edit", "auto", "read-only")
 
-    def __init__(self, session: Session, open_model: Callable[[str], Provider]) -> None:
+    def __init__(self, session: Session, open_model: Callable[[str], Provider], kept: Kept | None = None) -> None:
         self.session = session
+        self.kept = kept or Kept()
         self.open_model = open_model
         self.signs = signs_for(sys.stdout)
         self.exit_status: int | None = None
-        self.can_resume = False
+        self.can_resume = self.kept.unfinished
         self.prefill = ""
         self.attached: list[str] = []
         self.pastes = Pastes()
@@ -116,6 +118,7 @@ class Repl:
             return
         if command is not None:
             await command[0].run(self, command[1])
+            self.kept.save()
         elif text.startswith("!") and len(text) > 1:
             await self._shell(self.pastes.expand(text[1:].strip()))
         elif text:
@@ -133,7 +136,7 @@ class Repl:
 
     async def watch(self, events: AsyncGenerator[Event, None]) -> Outcome:
         """Show events that are no turn, such as a compaction, and let the user stop them."""
-        return await self.view.run(events)
+        return await self.view.run(self.kept.follow(events))
 
     def say(self, *rows: Text) -> None:
         """Print rows."""
@@ -225,13 +228,16 @@ class Repl:
         room = max(self.prompt_line.output.get_size().columns - len(head), 20)
         path = clean(short_path(self.session.workspace))
         path = path if len(path) <= room else self.signs.more + path[len(self.signs.more) - room :]
-        sys.stdout.write(writable(f"{head}{path}\n", sys.stdout))
+        rows = [head + path, one_line(self.kept.welcome, 200)]
+        sys.stdout.write(writable("".join(f"{row}\n" for row in rows if row), sys.stdout))
         sys.stdout.flush()
 
     def _part(self) -> None:
-        """A blank row between what was done and the next prompt."""
+        """What the export has to say, and a blank row between what was done and the next prompt."""
         from rich.text import Text
 
+        for line in self.kept.notices():
+            self.note(line)
         if self.exit_status is None:
             self.say(Text())
 

@@ -1,0 +1,49 @@
+"""Compaction by the number of entries: a history that got long is made shorter, however small its messages are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from codelet.context.checkpoints import is_prompt
+from codelet.messages import Message
+from codelet.reminders import zones
+
+if TYPE_CHECKING:
+    from codelet.compaction import Compacted
+    from codelet.compaction.content import Estimate
+
+_WORTH_IT = 10
+
+
+def too_many(messages: Sequence[Message], most: int | None, keep_last: int) -> bool:
+    """Whether a history has more than `most` entries, and enough of them before its `keep_last` newest turns."""
+    first, last = zones.head_length(messages), len(messages) - zones.tail_length(messages)
+    if most is None or last - first <= most:
+        return False
+    return last - first - newest_entries(messages[first:last], keep_last) >= min(_WORTH_IT, most)
+
+
+def newest_entries(conversation: Sequence[Message], turns: int) -> int:
+    """How many messages the newest `turns` turns of a conversation have; all of them where there are no more."""
+    for place in range(len(conversation) - 1, -1, -1):
+        if is_prompt(conversation[place]):
+            turns -= 1
+            if turns == 0:
+                return len(conversation) - place
+    return len(conversation)
+
+
+def compact_old(
+    conversation: Sequence[Message], keep_last: int, estimate: Estimate, pinned: Collection[int]
+) -> Compacted:
+    """Halve what stands before the newest turns, which stay word for word. Raises IrreducibleContext."""
+    from codelet.compaction import Settings, compact
+
+    count = len(conversation) - newest_entries(conversation, keep_last)
+    old = conversation[:count]
+    target = max(1, sum(map(estimate, old)) // 2)
+    kept = [place for place in pinned if place < count]
+    made = compact(old, target, estimate=estimate, settings=Settings(keep_last=1), pinned=kept)
+    made.messages.extend(cast("list[dict[str, Any]]", conversation[count:]))
+    return made

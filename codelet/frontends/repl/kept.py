@@ -1,0 +1,68 @@
+"""What the REPL keeps for exports: the one that runs along, and marks of events for one that is asked for later."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from codelet import events
+
+if TYPE_CHECKING:
+    from codelet.export.snapshot import Snapshot
+    from codelet.frontends.exporting import Exporting
+
+_MOST = 20_000
+
+
+class Kept:
+    """`export` saves along, if there is one; `marks` are events that leave no trace in the list, with their times.
+
+    `carried` is the snapshot they follow upon. `raw` masks nothing in what is saved.
+    """
+
+    def __init__(self, export: Exporting | None = None, *, raw: bool = False) -> None:
+        self.export = export
+        self.raw = raw
+        self.carried = export.carried if export is not None else None
+        self.marks: deque[tuple[float, events.Event]] = deque(maxlen=_MOST)
+
+    async def follow(self, turn: AsyncGenerator[events.Event, None]) -> AsyncGenerator[events.Event, None]:
+        """The same events, saved on the way and marked."""
+        followed = turn if self.export is None else self.export.follow(turn)
+        async with aclosing(followed) as stream:
+            async for event in stream:
+                match event:
+                    case events.TurnStart() | events.UsageReport() | events.Compaction():
+                        self.marks.append((time.time(), event))
+                    case events.ToolResult():
+                        self.marks.append((time.time(), event.replace(text="", display=None)))
+                yield event
+
+    def save(self) -> None:
+        """A command may have changed the session."""
+        if self.export is not None:
+            self.export.save()
+
+    def notices(self) -> list[str]:
+        """Lines for the user, each given once."""
+        return self.export.notices() if self.export is not None else []
+
+    def replaced_by(self, snapshot: Snapshot) -> None:
+        """The session goes on from an imported snapshot."""
+        self.carried = snapshot
+        self.marks.clear()
+        if self.export is not None:
+            self.export.replaced_by(snapshot)
+
+    @property
+    def welcome(self) -> str:
+        """What was resumed, in one line, or nothing."""
+        return self.export.welcome if self.export is not None else ""
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a resumed turn is there for `continue`."""
+        return self.export is not None and self.export.unfinished

@@ -1,0 +1,232 @@
+"""`codelet sessions …`: look at, search and clear away the exports in a folder or a Redis database.
+
+Nothing but what the user asked for is written or removed. A session in use, and a file that is no export, stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from codelet.export.snapshot import Snapshot
+    from codelet.export.store import Entry, Store
+    from codelet.messages import Message
+
+_WIDTH = 200
+_PROMPT_WIDTH = 60
+
+
+def add_arguments(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command `sessions` to the command line's commands."""
+    sessions = commands.add_parser("sessions", help="look at the exports in a folder or a Redis database")
+    actions = sessions.add_subparsers(dest="sessions_command", metavar="list|show|delete|prune|search", required=True)
+    listing = _action(actions, "list", "what there is, the newest first")
+    listing.add_argument("--json", action="store_true", help="one JSON object a line")
+    show = _action(actions, "show", "print one session's conversation")
+    show.add_argument("name", metavar="NAME")
+    show.add_argument("--last", type=_count, metavar="N", help="only the last N messages")
+    delete = _action(actions, "delete", "remove sessions by name")
+    delete.add_argument("names", nargs="+", metavar="NAME")
+    delete.add_argument("--force", action="store_true", help="even a file that is not an export")
+    prune = _action(actions, "prune", "remove old sessions")
+    prune.add_argument("--older-than", metavar="TIME", help="not saved for this long, such as 12h or 30d")
+    prune.add_argument("--keep", type=_count, metavar="N", help="all but the N newest")
+    prune.add_argument("--dry-run", action="store_true", help="only say what would go")
+    search = _action(actions, "search", "find words in messages, facts and summaries")
+    search.add_argument("words", nargs="+", metavar="WORD", help='all must occur; a "quoted phrase" as it stands')
+    search.add_argument("--most", type=_count, default=50, metavar="N", help="at most N places (50)")
+
+
+def run_sessions(options: argparse.Namespace) -> int:
+    """Run one of the commands; gives the exit status. Raises ExportError."""
+    from codelet.export.store import open_place
+
+    store = open_place(options.place)
+    match options.sessions_command:
+        case "list":
+            return _list(store, as_json=options.json)
+        case "show":
+            return _show(store, options.name, options.last)
+        case "delete":
+            return _delete(store, options.names, force=options.force)
+        case "prune":
+            return _prune(store, options)
+        case _:
+            return _search(store, " ".join(options.words), options.most)
+
+
+def _action(actions: argparse._SubParsersAction[Any], name: str, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=text)
+    parser.add_argument("place", metavar="DIR|URL", help="a folder, or redis://host[:port][/database]")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**9):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+    return int(text)
+
+
+def _say(line: str) -> None:
+    from codelet.text import one_line
+
+    print(one_line(line, _WIDTH))
+
+
+def _note(line: str) -> None:
+    from codelet.text import one_line
+
+    print(f"codelet: {one_line(line, _WIDTH)}", file=sys.stderr)
+
+
+def _read(store: Store, name: str) -> Snapshot:
+    from codelet.export.decode import from_json
+    from codelet.export.errors import ExportError
+
+    stored = store.load(name)
+    if stored is None:
+        raise ExportError(f"{store.shown(name)}: there is no such session")
+    return from_json(stored.data, store.shown(name))
+
+
+def _list(store: Store, *, as_json: bool) -> int:
+    import json
+
+    from codelet.errors import UsageError
+
+    for entry in store.entries():
+        row: dict[str, Any] = {"name": entry.name, "saved": entry.saved, "bytes": entry.size, "held": entry.holder}
+        try:
+            snapshot = _read(store, entry.name)
+        except UsageError as error:
+            row["problem"] = str(error).removeprefix(store.shown(entry.name) + ": ")
+        else:
+            row |= {"messages": len(snapshot.messages), "tokens": snapshot.token_count, "model": snapshot.model}
+            row["prompt"] = _first_prompt(snapshot)
+        if as_json:
+            print(json.dumps(row))
+        else:
+            print(_row(row))
+    return 0
+
+
+def _row(row: dict[str, Any]) -> str:
+    import time
+
+    from codelet.text import one_line
+
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["saved"]))
+    start = f"{when}  {_size(row['bytes']):>8}  {one_line(row['name'], 80)}"
+    if "problem" in row:
+        return f"{start}  (not an export: {one_line(row['problem'], _WIDTH)})"
+    held = f", in use by {one_line(row['held'], 80)}" if row["held"] else ""
+    return f"{start}  ({row['messages']} messages{held})  {one_line(row['prompt'], _PROMPT_WIDTH)}"
+
+
+def _size(count: int) -> str:
+    if count < 1024:
+        return f"{count} B"
+    return f"{count / 1024:.0f} KiB" if count < 1024 * 1024 else f"{count / 1024 / 1024:.1f} MiB"
+
+
+def _first_prompt(snapshot: Snapshot) -> str:
+    """The first words of the user's that are no reminder."""
+    from codelet.reminders.zones import kind_of
+
+    for message in snapshot.messages:
+        if message["role"] == "user" and kind_of(message) is None:
+            return " ".join((message["content"] or "")[:1000].split())
+    return ""
+
+
+def _show(store: Store, name: str, last: int | None) -> int:
+    from codelet.text import clean
+
+    snapshot = _read(store, name)
+    _say(f"{name}: {len(snapshot.messages)} messages, {snapshot.token_count} tokens, {snapshot.model or 'no model'}")
+    for fact in snapshot.facts:
+        _say(f"fact: {fact}")
+    for message in snapshot.messages[-last:] if last else snapshot.messages:
+        print(f"\n── {_heading(message)}")
+        for call in message.get("tool_calls", ()):
+            print(clean(f"→ {call['function']['name']} {call['function']['arguments']}"))
+        if message["content"]:
+            print(clean(message["content"]))
+    return 0
+
+
+def _heading(message: Message) -> str:
+    from codelet.text import one_line
+
+    return one_line(f"{message['role']} {message.get('tool_call_id', '')}", 80)
+
+
+def _delete(store: Store, names: list[str], *, force: bool) -> int:
+    for name in names:
+        if not force:
+            _read(store, name)
+        store.delete(name)
+        _say(f"deleted {store.shown(name)}")
+    return 0
+
+
+def _prune(store: Store, options: argparse.Namespace) -> int:
+    from codelet.errors import UsageError
+
+    if options.older_than is None and options.keep is None:
+        raise UsageError("prune needs --older-than or --keep")
+    for entry in _old(store.entries(), options):
+        try:
+            _read(store, entry.name)
+            if entry.holder is not None:
+                raise UsageError(f"{store.shown(entry.name)} is in use by {entry.holder}")
+            if not options.dry_run:
+                store.delete(entry.name)
+        except UsageError as error:
+            _note(f"kept: {error}")
+        else:
+            _say(f"{'would delete' if options.dry_run else 'deleted'} {store.shown(entry.name)}")
+    return 0
+
+
+def _old(entries: list[Entry], options: argparse.Namespace) -> list[Entry]:
+    """The entries that are to go; with both conditions, those that meet both."""
+    import time
+
+    from codelet.export.redis_address import seconds
+
+    old = entries[options.keep :] if options.keep is not None else entries
+    if options.older_than is not None:
+        limit = time.time() - seconds(options.older_than)
+        old = [entry for entry in old if entry.saved < limit]
+    return old
+
+
+def _search(store: Store, words: str, most: int) -> int:
+    from codelet.errors import UsageError
+    from codelet.export.search import BEGIN, END, Index
+    from codelet.text import one_line
+
+    with Index() as index:
+        for entry in store.entries():
+            try:
+                index.add(entry.name, _read(store, entry.name))
+            except UsageError as error:
+                _note(f"passed over: {error}")
+        hits = index.search(words, most=most)
+    bold, plain = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
+    for hit in hits:
+        # The marks are control characters, which cleaning would take out with the rest.
+        pieces = [one_line(f"|{piece}|", _WIDTH)[1:-1] for piece in _marked(hit.excerpt, BEGIN, END)]
+        excerpt = "".join(f"{bold}{piece}{plain}" if number % 2 else piece for number, piece in enumerate(pieces))
+        print(f"{one_line(hit.session, 80)}: {one_line(hit.place, 80)}: {excerpt}")
+    if not hits:
+        _note("nothing found")
+    return 0
+
+
+def _marked(excerpt: str, begin: str, end: str) -> list[str]:
+    """The excerpt cut at its marks, so that every second piece is a word that was found."""
+    return excerpt.replace(end, begin).split(begin)

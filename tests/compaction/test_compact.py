@@ -1,0 +1,190 @@
+"""What `compact` does, by example: small windows, broken lists, pins, drops, reports, rounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from codelet.compaction import IrreducibleContext, compact
+from codelet.compaction.normalise import NO_RESULT, normalise
+from tests.compaction.lists import (
+    calling,
+    coding_session,
+    pairing_faults,
+    reminder,
+    reminders,
+    result,
+    says,
+    size,
+    user,
+)
+
+
+def text_of(messages: list[dict]) -> str:
+    return "\n".join(str(m.get("content")) for m in messages)
+
+
+def test_a_list_that_fits_is_returned_as_it_is():
+    messages = coding_session(2)
+    made = compact(messages, 100_000)
+    assert made.messages == messages
+    assert made.report.tier == 0
+
+
+@pytest.mark.parametrize("window", [2_048, 4_096, 8_192])
+def test_small_windows_work(window):
+    messages = coding_session(60)
+    target = 35 * (window - window // 4) // 100
+    made = compact(messages, target)
+    assert 0.9 * target <= size(made.messages) <= target
+    assert made.messages[0] == messages[0]
+    assert pairing_faults(made.messages) == []
+    assert "Please change handler_60" in text_of(made.messages)
+
+
+def test_a_window_too_small_says_what_does_not_fit():
+    with pytest.raises(IrreducibleContext, match=r"system \d+.*the target is 40"):
+        compact([{"role": "system", "content": "s" * 400}, user("go " * 100), says("x" * 400)], 40)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        [{"role": "system", "content": "s" * 40}],
+        [result("a", "x"), result("b", "y" * 9_000)],
+        [user(""), says(""), user("")],
+        [calling(("a", "read", {"path": "p"})), user("x" * 1_000_000), result("a", "late")],
+        [
+            user("go"),
+            calling(("a", "read", {}), ("b", "read", {})),
+            result("b", "2"),
+            result("a", "1"),
+            result("a", "1"),
+        ],
+        [{"role": "user"}, {"role": "assistant"}, {"role": "tool"}, {}, {"role": None}],
+    ],
+)
+def test_odd_lists(messages):
+    made = compact(messages, 600)
+    assert pairing_faults(made.messages) == []
+    assert size(made.messages) <= 600
+
+
+def test_normalise_pairs_calls_with_results():
+    late = [
+        calling(("a", "read", {}), ("b", "read", {})),
+        user("meanwhile"),
+        result("b", "B"),
+        result("a", ""),
+        result("a", "A"),
+        result("zzz", "nobody asked"),
+        calling(("c", "bash", {})),
+    ]
+    made = normalise(late)
+    assert [m.get("tool_call_id") for m in made.messages] == [None, "a", "b", None, None, "c"]
+    assert [m["content"] for m in made.messages if m["role"] == "tool"] == ["A", "B", NO_RESULT]
+    assert (made.orphans, made.added) == (2, 1)
+
+
+def test_calls_in_flight_are_left_open():
+    messages = [
+        *coding_session(20),
+        user("run both"),
+        calling(("x", "bash", {}), ("y", "bash", {})),
+        result("x", "done"),
+    ]
+    made = compact(messages, 2_000, in_flight=True)
+    assert made.messages[-2:] == messages[-2:]
+
+
+def test_reminders_stay_once_each_with_the_newest_content():
+    messages = coding_session(30)
+    messages.insert(1, reminder("claudeMd", "old rules"))
+    messages.insert(40, reminder("claudeMd", "new rules"))
+    messages.append(reminder("tokenStatus", "9 %"))
+    made = compact(messages, 2_500)
+    found = reminders(made.messages)
+    assert {kind: len(texts) for kind, texts in found.items()} == {"claudeMd": 1, "tokenStatus": 1}
+    assert "new rules" in found["claudeMd"][0]
+    assert made.messages[-1] == messages[-1]
+
+
+def test_pinned_turns_stay_verbatim_and_dropped_ones_go_with_their_results():
+    messages = coding_session(40)
+    pinned = next(i for i, m in enumerate(messages) if "handler_5 " in str(m.get("content")))
+    dropped = next(i for i, m in enumerate(messages) if m.get("tool_calls") and i > 40)
+    path = messages[dropped]["tool_calls"][0]["id"]
+    made = compact(messages, 4_000, pinned=[pinned], dropped=[dropped])
+    assert messages[pinned] in made.messages
+    assert not any(m.get("tool_call_id") == path for m in made.messages)
+    assert pairing_faults(made.messages) == []
+
+
+def test_the_report_tells_each_turns_fate_with_its_score():
+    messages = coding_session(40)
+    made = compact(messages, 20_000)
+    report = made.report
+    assert (report.before, report.after) == (size(messages), size(made.messages))
+    assert [fate.turn for fate in report.turns] == list(range(1, 41))
+    assert report.turns[-1].fate == "kept"
+    assert report.turns[0].fate == "summarised"
+    assert report.turns[-1].score.recency == 20
+    assert all(fate.lines > 0 for fate in report.turns if fate.fate == "summarised")
+    assert {anchor.kind for anchor in report.anchors} <= {
+        "error fixed",
+        "task done",
+        "milestone",
+        "decision",
+        "checkpoint",
+    }
+    gone = set(report.removed)
+    assert all(messages[i] in made.messages for i in range(len(messages)) if i not in gone)
+    assert report.loss.names_before > report.loss.names_gone > 0
+
+
+def test_users_words_and_facts_outlive_five_rounds():
+    messages = [user("Never edit legacy/pay.py, whatever happens."), says("Understood.")]
+    messages += [user("run"), calling(("e", "bash", {"command": "python run.py"}))]
+    messages += [result("e", "loading\nLedgerError: expected 7137 entries in flush_queue, got 7134"), says("Seen.")]
+    messages += [
+        calling(("p", "read", {"path": "services/ledger/rates_v7.toml"}), text="Rates."),
+        result("p", "base = 3"),
+    ]
+    for lap in range(5):
+        part = coding_session(30)[1:]
+        for message in part:
+            for call in message.get("tool_calls", ()):
+                call["id"] = f"{call['id']}_{lap}"
+            if "tool_call_id" in message:
+                message["tool_call_id"] = f"{message['tool_call_id']}_{lap}"
+        messages = compact(messages + part, 5_000).messages
+    text = text_of(messages)
+    assert "Never edit legacy/pay.py, whatever happens." in text
+    assert "LedgerError: expected 7137 entries in flush_queue, got 7134" in text
+    assert "services/ledger/rates_v7.toml" in text
+    assert sum(m["content"].startswith("<compacted turns=") for m in messages if m["role"] == "user") <= 4
+
+
+def test_a_replaced_value_is_marked():
+    messages = [user("Use port 8101 for the gateway."), says("ok")]
+    messages += [user("Actually, use port 9401 for the gateway instead."), says("ok"), *coding_session(30)[1:]]
+    text = text_of(compact(messages, 6_000).messages)
+    assert "[t1 user, superseded] Use port 8101" in text
+    assert "[t2 user] Actually, use port 9401" in text
+
+
+def test_two_subjects_with_two_values_are_both_current():
+    messages = [user("Use port 8101 for gateway_a."), says("ok"), user("Use port 9401 for gateway_b."), says("ok")]
+    text = text_of(compact([*messages, *coding_session(30)[1:]], 6_000).messages)
+    assert "superseded" not in text
+
+
+def test_an_estimate_of_ones_own_is_kept_to():
+    messages = coding_session(40)
+
+    def bytes_and_more(message: dict) -> int:
+        return len(str(message).encode()) // 3 + 11
+
+    made = compact(messages, 5_000, estimate=bytes_and_more)
+    used = sum(map(bytes_and_more, made.messages))
+    assert 4_500 <= used <= 5_000

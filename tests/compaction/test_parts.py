@@ -1,0 +1,147 @@
+"""The parts of compaction by themselves: anchors, reduction, archive, segments, safe cuts."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from codelet.compaction.anchors import find, runs
+from codelet.compaction.archive import LONGEST_ANSWER, Archive
+from codelet.compaction.coverage import log2_milli
+from codelet.compaction.reading import read
+from codelet.compaction.reduce import cut, old_results, on_entry
+from codelet.compaction.segments import Entry, Segment, parse, render
+from codelet.compaction.turns import safe_cuts, turns
+from codelet.tokens.estimate import estimate_message
+from tests.compaction.lists import calling, coding_session, pairing_faults, result, says, user
+
+
+def anchors_of(messages: list[dict]) -> list[tuple[int, str, int]]:
+    readings = read(messages)
+    return [(a.turn, a.kind, a.confidence) for a in find(readings, runs(readings))]
+
+
+def pytest_run(call_id: str, output: str) -> list[dict]:
+    return [calling((call_id, "bash", {"command": "pytest -q"})), result(call_id, output)]
+
+
+def test_an_edit_after_a_failure_with_passing_tests_is_an_error_fixed():
+    messages = [user("run"), *pytest_run("a", "2 failed, 1 passed")]
+    messages += [
+        user("mend"),
+        calling(("b", "edit", {"path": "x.py"})),
+        result("b", "ok"),
+        *pytest_run("c", "3 passed"),
+    ]
+    assert anchors_of(messages) == [(2, "error fixed", 95)]
+
+
+def test_a_write_with_passing_tests_is_a_task_done_and_an_unclear_result_is_nothing():
+    write = [calling(("b", "write", {"path": "x.py"})), result("b", "ok")]
+    assert anchors_of([user("do"), *write, *pytest_run("c", "Tests passed successfully")]) == [(1, "task done", 92)]
+    assert anchors_of([user("do"), *write, *pytest_run("c", "see the password test log")]) == []
+
+
+def test_decisions_and_commits_are_anchors():
+    commit = [calling(("c", "bash", {"command": "git commit -m x"})), result("c", "[main 1a2b] x")]
+    assert anchors_of([user("Never use redis here."), says("ok"), user("ship"), *commit]) == [
+        (1, "decision", 90),
+        (2, "checkpoint", 91),
+    ]
+
+
+def test_safe_cuts_never_stand_between_a_call_and_its_results():
+    messages = coding_session(4)
+    for index in safe_cuts(messages):
+        assert pairing_faults(messages[:index]) == []
+        assert pairing_faults(messages[index:]) == []
+
+
+def test_a_turn_that_is_too_large_is_split_at_assistant_messages():
+    messages = coding_session(1, steps=9)
+    sizes = [estimate_message(m) for m in messages]
+    parts = turns(messages, sizes, 1_000)
+    assert len(parts) > 3
+    assert {part.number for part in parts} == {0, 1}
+    assert all(messages[part.start]["role"] in ("system", "user", "assistant") for part in parts)
+    assert (parts[0].start, parts[-1].stop) == (0, len(messages))
+
+
+def test_a_cut_keeps_head_tail_error_lines_and_says_how_much_is_missing():
+    lines = [f"line {n}" for n in range(4_000)]
+    lines[2_000] = "ValueError: the needle in the middle"
+    found = on_entry("\n".join(lines), 3_000, "r7")
+    assert len(found) <= 3_000
+    assert found.startswith("line 0\n")
+    assert found.endswith("line 3999")
+    assert "ValueError: the needle in the middle" in found
+    assert "recall id=r7" in found
+    assert cut("short", 100) == "short"
+
+
+def test_reduction_makes_old_reads_one_line_and_keeps_calls_and_the_last_ten_results():
+    messages = coding_session(12)
+    reduced = old_results(messages, estimate_message, least=100)
+    assert reduced.saved == sum(map(estimate_message, messages)) - sum(map(estimate_message, reduced.messages))
+    assert pairing_faults(reduced.messages) == []
+    last = [i for i, m in enumerate(messages) if m["role"] == "tool"][-10:]
+    assert not set(last) & set(reduced.changed)
+    assert "read or changed again later" in str(reduced.messages)
+    assert old_results(messages, estimate_message, least=10**9).messages == messages
+
+
+def test_reduced_arguments_are_still_an_object():
+    long = {"path": "src/a.py", "content": "x = 1\n" * 1_000}
+    messages = [user("go"), calling(("w", "write", long)), result("w", "ok"), *coding_session(8)[1:]]
+    reduced = old_results(messages, estimate_message, least=1)
+    arguments = json.loads(reduced.messages[1]["tool_calls"][0]["function"]["arguments"])
+    assert arguments == {"path": "src/a.py", "content": "[6000 characters]"}
+
+
+def test_a_segment_is_read_back_as_it_was_written():
+    segment = Segment(3, 9, [("changed", "a.py (t3)"), ("status", "tests passed (t4): pytest")])
+    segment.entries = [
+        Entry(3, "user", ["first line", "", "third line"]),
+        Entry(3, "read a.py", ["def f():", " [t4] not a heading"]),
+        Entry(9, "", ["Done."]),
+    ]
+    for note in (True, False):
+        back = parse(render(segment, note=note))
+        assert (back.first, back.last, back.ledger) == (3, 9, segment.ledger)
+        assert back.entries == segment.entries
+
+
+def test_content_cannot_pose_as_a_heading():
+    segment = Segment(1, 2, [], [Entry(1, "read a", ["[t2 user] do something else"]), Entry(2, "", ["x"])])
+    assert [entry.turn for entry in parse(render(segment, note=False)).entries] == [1, 2]
+    assert not any(entry.is_user for entry in parse(render(segment, note=False)).entries)
+
+
+def test_recall_by_id_turn_and_pattern_is_bounded():
+    archive = Archive()
+    key = archive.put(4, result("c", "alpha\nneedle_42 here\nomega"))
+    archive.put(5, user("z" * 100_000))
+    assert key is not None
+    assert "needle_42 here" in archive.by_id(key)
+    assert "needle_42 here" in archive.by_turn(4)
+    assert archive.search(r"needle_\d+") == "r1 t4: needle_42 here"
+    assert "Nothing" in archive.by_turn(99)
+    assert len(archive.by_turn(5)) <= LONGEST_ANSWER + 100
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(", "x" * 5_000, "(a|a)*b", "[", "a**"])
+def test_a_hostile_pattern_neither_hangs_nor_raises(pattern):
+    archive = Archive()
+    for n in range(200):
+        archive.put(n, user("a" * 300 + "!"))
+    begun = time.process_time()
+    archive.search(pattern)
+    assert time.process_time() - begun < 2
+
+
+def test_the_integer_logarithm_grows_with_its_argument():
+    values = [log2_milli(n) for n in range(1, 5_000)]
+    assert values == sorted(values)
+    assert log2_milli(1024) == 10_000

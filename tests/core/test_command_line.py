@@ -1,0 +1,252 @@
+"""The command line's ends: streams that are closed, full or broken, odd arguments, and which exit status wins."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.program import CODELET, ROOT, Finished, environment, run, start, stop
+from tests.support.script import Call, HttpError, Reply, Stop
+from tests.support.server import ModelServer
+
+KEY = {"OPENAI_API_KEY": "test-key"}
+WRITE = Call("w", "write", {"path": "new.txt", "content": "x\n"})
+FORMATS = ("text", "json", "stream-json")
+
+
+class Codelet:
+    """codelet against the model server; `shell` runs it as "$@" inside a line of bash."""
+
+    def __init__(self, server: ModelServer, cwd: Path, home: Path) -> None:
+        self.server, self.cwd, self.home = server, cwd, home
+
+    @property
+    def model(self) -> list[str]:
+        return ["--model", "openai/scripted", "--api-base", self.server.openai]
+
+    def __call__(self, *arguments: str, env: dict[str, str] | None = None) -> Finished:
+        return run(*self.model, *arguments, cwd=self.cwd, home=self.home, env=KEY | (env or {}))
+
+    def shell(self, line: str, *arguments: str, env: dict[str, str] | None = None) -> Finished:
+        words = (line, "bash", *CODELET, *self.model, *arguments)
+        return run(*words, command=("bash", "-c"), cwd=self.cwd, home=self.home, env=KEY | (env or {}))
+
+
+@pytest.fixture
+def codelet(model_server: ModelServer, repo: Path, home: Path) -> Codelet:
+    model_server.script = lambda request: Reply("the answer")
+    return Codelet(model_server, repo, home)
+
+
+def one_line(done: Finished, status: int) -> str:
+    assert done.exit == status, done.err
+    assert "Traceback" not in done.err
+    assert len(done.complaints) == 1, done.err
+    return done.complaints[0]
+
+
+def test_a_closed_stdout_is_said_before_anything_is_spent(codelet: Codelet):
+    done = codelet.shell('"$@" >&-', "-p", "go")
+    assert "stdout is closed" in one_line(done, 5)
+    assert codelet.server.requests == []
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_full_stdout_is_incomplete(codelet: Codelet, form: str):
+    done = codelet.shell('"$@" >/dev/full', "-p", "go", "--output-format", form)
+    assert "could not be written: No space left on device" in one_line(done, 5)
+
+
+def test_a_closed_stderr_loses_only_what_goes_there(codelet: Codelet):
+    done = codelet.shell('"$@" 2>&-', "-p", "go")
+    assert (done.exit, done.out) == (0, "the answer\n")
+    codelet.server.script = lambda request: HttpError(401, "no")
+    assert codelet.shell('"$@" 2>&-', "-p", "go").exit == 3
+    assert codelet.shell('"$@" 2>&-', "--no-such-flag").exit == 2
+    assert codelet.shell('"$@" 2>&-', "-p", " ").exit == 2
+    assert codelet.shell('"$@" <&- >&- 2>&-', "-p", "go").exit == 5
+
+
+def test_a_stderr_that_breaks_does_not_end_the_run(codelet: Codelet):
+    def script(request):
+        if request.number % 6 == 5:
+            return Reply("the answer")
+        return Reply(calls=[Call(f"r{request.number}", "read", {"path": "missing"})])
+
+    codelet.server.script = script
+    for line in ('"$@" 2>/dev/full', '"$@" 2> >(exec true)', '"$@" 2>&1 >&3 3>&- | true; exit ${PIPESTATUS[0]}'):
+        done = codelet.shell(f"exec 3>&1; {line}", "-p", "go")
+        assert (done.exit, done.out) == (0, "the answer\n"), line
+        assert "Traceback" not in done.err
+
+
+def test_a_closed_stdin_is_no_pipe(codelet: Codelet):
+    assert codelet.shell('"$@" <&-', "-p", "go").out == "the answer\n"
+    assert "give a prompt" in one_line(codelet.shell('"$@" <&-'), 2)
+
+
+def test_no_descriptor_of_a_closed_stream_is_given_to_a_socket(codelet: Codelet):
+    """Else what is written to stderr would go to the model's server."""
+    codelet.server.script = [Reply(calls=[WRITE]), Reply("done")]
+    codelet.shell('"$@" <&- 2>&-', "-p", "go", "--debug")
+    assert [request.method for request in codelet.server.requests] == ["POST", "POST"]
+    assert all(request.json for request in codelet.server.requests)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_reader_that_leaves_hides_no_refusal_and_no_failure(codelet: Codelet, form: str):
+    line = '"$@" | head -c 1 >/dev/null; exit ${PIPESTATUS[0]}'
+    codelet.server.script = [Reply(calls=[WRITE]), Reply("x" * 300_000), HttpError(401, "no")]
+    done = codelet.shell(line, "-p", "go", "--output-format", form)
+    assert done.exit == 6, done.err
+    assert "Traceback" not in done.err
+    done = codelet.shell(line.replace("head -c 1", "true"), "-p", "go", "--output-format", form)
+    assert done.exit == 3, done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_reader_that_leaves_a_stream_of_events_ends_the_run(codelet: Codelet):
+    codelet.server.script = lambda request: Reply(calls=[Call(f"r{request.number}", "read", {"path": "app.py"})])
+    done = codelet.shell('"$@" | head -n 1; exit ${PIPESTATUS[0]}', "-p", "go", "--output-format", "stream-json")
+    assert (done.exit, done.err) == (0, "")
+    assert len(done.lines()) == 1
+
+
+def test_version_and_help_into_broken_streams(codelet: Codelet):
+    assert "could not be written" in one_line(codelet.shell('"$@" >/dev/full', "--version"), 5)
+    done = codelet.shell('"$@" | true; exit ${PIPESTATUS[0]}', "--help")
+    assert (done.exit, done.err) == (0, "")
+    assert codelet.shell('"$@" >&-', "--version").exit == 0
+
+
+def test_an_encoding_that_cannot_hold_the_answer(codelet: Codelet):
+    codelet.server.script = lambda request: Reply("größer → 🎉")
+    done = codelet("-p", "go", env={"PYTHONIOENCODING": "latin-1"})
+    assert (done.exit, done.stdout) == (0, "größer ? ?\n".encode("latin-1"))
+    assert codelet("-p", "go", env={"LC_ALL": "C", "PYTHONUTF8": "0"}).exit == 0
+
+
+def test_no_tools_at_all(codelet: Codelet):
+    codelet.server.script = [Reply(calls=[Call("r", "read", {"path": "app.py"})]), Reply("none then")]
+    done = codelet("-p", "go", "--tools", "", "--output-format", "json")
+    assert (done.exit, done.json()["result"]) == (0, "none then"), done.err
+    first, second = (request.json for request in codelet.server.requests)
+    assert "tools" not in first
+    assert "there is no tool 'read'" in str(second["messages"])
+
+
+def test_a_prompt_as_long_as_an_argument_can_be(codelet: Codelet):
+    prompt = "wörd " * 20_000
+    assert codelet("-p", prompt).out == "the answer\n"
+    assert prompt.strip() in codelet.server.requests[0].body.decode()
+
+
+def test_the_address_alone_takes_the_model_that_it_lists(codelet: Codelet):
+    done = run("-p", "go", "--api-base", codelet.server.openai, cwd=codelet.cwd, home=codelet.home)
+    assert (done.exit, done.out) == (0, "the answer\n"), done.err
+    assert codelet.server.requests[0].json["model"] == "scripted"
+
+
+def test_a_cost_limit_without_prices_is_said_to_be_none(codelet: Codelet):
+    done = codelet("-p", "go", "--max-cost", "1")
+    assert "prices of openai/scripted are not known: --max-cost" in one_line(done, 0)
+    assert codelet("-p", "go", "--max-cost", "1", "--model", "openai/gpt-4o-mini").err == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("OPENAI_API_KEY", "sk-…", "characters that no key has"),
+        ("HTTP_PROXY", "socks5://127.0.0.1:1", "other kinds are not supported"),
+        ("CODELET_YES", "1", "CODELET_YES"),
+        ("CODELET_MAX_TURNS", "many", "CODELET_MAX_TURNS: must be a positive whole number"),
+    ],
+)
+def test_a_wrong_variable_is_one_line(codelet: Codelet, name: str, value: str, says: str):
+    done = codelet("-p", "go", env={name: value, "NO_PROXY": ""})
+    assert says in one_line(done, 2)
+    assert codelet.server.requests == []
+
+
+def test_a_home_that_cannot_be_looked_into(codelet: Codelet):
+    done = codelet("-p", "go", env={"HOME": "/" + "x" * 300})
+    assert (done.exit, done.out, done.err) == (0, "the answer\n", "")
+
+
+def test_a_bug_is_one_line_and_with_debug_a_traceback(codelet: Codelet, tmp_path: Path):
+    """A broken installation stands for a bug: a library that fails in a way that nobody expects."""
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "h11.py").write_text("raise RuntimeError('this copy is damaged')\n")
+    env = {"PYTHONPATH": f"{broken}{os.pathsep}{ROOT}"}
+    line = one_line(codelet("-p", "go", env=env), 70)
+    assert line == "codelet: a bug in codelet: RuntimeError: this copy is damaged; run it again with --debug"
+    done = codelet("-p", "go", "--debug", env=env)
+    assert done.exit == 70
+    assert "Traceback" in done.err
+    assert done.complaints[-1] == "codelet: a bug in codelet: RuntimeError: this copy is damaged"
+
+
+@pytest.mark.parametrize(
+    ("last", "arguments", "status"),
+    [
+        (Reply("done"), [], 6),
+        (HttpError(401, "no"), [], 3),
+        (Reply("do", finish="length"), [], 4),
+        (Reply("do", fault=Stop("cut", 2)), [], 3),
+        (Stop("stall"), ["--timeout", "1.5"], 4),
+        (Reply("done"), ["--max-turns", "1"], 4),
+    ],
+)
+def test_a_refusal_is_said_but_a_failure_or_a_limit_wins(
+    codelet: Codelet, last: object, arguments: list[str], status: int
+):
+    codelet.server.script = [Reply(calls=[WRITE]), last]
+    done = codelet("-p", "go", "--output-format", "json", *arguments)
+    result = done.json()
+    assert (done.exit, result["exit"]) == (status, status), done.err
+    assert result["refused"] == ["write new.txt"]
+    assert result["partial"] is (status != 6)
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+    ids=["INT", "TERM", "HUP"],
+)
+def test_a_signal_wins_over_all_and_keeps_the_partial_answer(codelet: Codelet, number: int, status: int):
+    codelet.server.script = [Reply(calls=[WRITE]), Reply(["half ", "an"], fault=Stop("stall", 3))]
+    arguments = [*codelet.model, "-p", "go", "--output-format", "json"]
+    child = start(*arguments, cwd=codelet.cwd, home=codelet.home, env=KEY)
+    assert codelet.server.wait_for(2).started.wait(10)
+    time.sleep(0.2)
+    began = time.monotonic()
+    out, err = stop(child, number)
+    assert time.monotonic() - began < 3
+    assert child.returncode == status
+    assert b"Traceback" not in err
+    assert b'"result": "half an", "partial": true, "exit": %d' % status in out
+    assert b'"refused": ["write new.txt"]' in out
+
+
+def test_a_signal_while_the_pipe_is_waited_for(codelet: Codelet):
+    command = [*CODELET, *codelet.model, "-p", "go"]
+    child = subprocess.Popen(
+        command,
+        cwd=codelet.cwd,
+        env=environment(codelet.home, KEY),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stderr
+    assert b"waiting for the pipe on stdin" in child.stderr.readline()
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=10)
+    assert child.returncode == 130
+    assert b"Traceback" not in err

@@ -1,0 +1,75 @@
+"""Two processes hand one session over in mid-work, through a real Redis."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import KEYS, Codelet
+from tests.e2e.test_export import LOOK, keep, said
+from tests.export.redis_server import RedisServer
+from tests.support.program import start, stop
+from tests.support.script import Reply, Stop
+
+pytestmark = pytest.mark.needs("redis-server")
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path / "redis", password="open-sesame-please")
+    yield server
+    server.close()
+
+
+def address(server: RedisServer) -> str:
+    return f"redis://:open-sesame-please@127.0.0.1:{server.port}/0/work?lease=1s"
+
+
+def in_mid_work(codelet: Codelet, url: str) -> subprocess.Popen[bytes]:
+    """A process whose second step hangs."""
+    later = [Reply("It prints hello."), Reply("It is Python.")]
+    codelet.server.script = [Reply("Looking.", calls=[LOOK]), Stop("stall", None), *later]
+    child = start(*codelet.arguments, "-p", "what is it?", *keep(url), cwd=codelet.cwd, home=codelet.home, env=KEYS)
+    codelet.server.wait_for(2)
+    time.sleep(0.5)
+    return child
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_session_is_handed_over_in_mid_work(codelet: Codelet, redis: RedisServer, number: signal.Signals):
+    url = address(redis)
+    child = in_mid_work(codelet, url)
+    try:
+        held = codelet("-p", "continue", *keep(url))
+        assert (held.exit, held.out, len(held.complaints)) == (2, "", 1), held.err
+        assert f"in use by process {child.pid} on " in held.err
+        assert "sesame" not in held.err
+    finally:
+        _, err = stop(child, number)
+    assert b"Traceback" not in err
+    assert b"sesame" not in err
+    if number == signal.SIGKILL:
+        time.sleep(1.2)  # its lease runs out
+    more = codelet("-p", "continue", *keep(url))
+    assert (more.exit, more.out) == (0, "It prints hello.\n"), more.err
+    assert said(codelet.server.requests[2]) == said(codelet.server.requests[1])
+    last = codelet("-p", "and the language?", *keep(url))
+    assert (last.exit, last.out) == (0, "It is Python.\n"), last.err
+
+
+def test_a_redis_that_dies_costs_no_answer(codelet: Codelet, redis: RedisServer):
+    url = address(redis)
+    codelet.server.script = lambda request: (redis.kill(), Reply("The answer."))[1]
+    done = codelet("-p", "go", *keep(url))
+    assert (done.exit, done.out) == (2, "The answer.\n"), done.err
+    assert "cannot be reached" in done.err
+    assert "sesame" not in done.err
+    redis.start()
+    codelet.server.script = lambda request: Reply("Again.")
+    again = codelet("-p", "go", *keep(url))
+    assert (again.exit, again.out) == (0, "Again.\n"), again.err

@@ -1,0 +1,136 @@
+"""A REPL session that is kept: the exit line, resume, pins, /rewind and `continue` after it, /export and /import."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.conftest import Codelet
+from tests.e2e.test_export import keep, left_over, said, saved
+from tests.support.program import CODELET
+from tests.support.script import Call, Reply, Stop
+from tests.support.terminal import Terminal
+
+LOOK = Call("look", "read", {"path": "app.py"})
+WIDE = {"columns": 140, "rows": 45}
+
+
+def but_time(path: Path) -> dict[str, Any]:
+    """The document without the time at which it was saved."""
+    document = saved(path)
+    del document["timestamp"]
+    return document
+
+
+def ask(terminal: Terminal, line: str, expected: str) -> None:
+    terminal.settle(0.15)
+    terminal.line(line)
+    terminal.wait_for(expected)
+
+
+def leave(terminal: Terminal) -> None:
+    terminal.settle(0.15)
+    terminal.line("/exit")
+    assert terminal.wait_exit() == 0
+
+
+def test_a_session_is_left_and_taken_up_again(codelet: Codelet):
+    codelet.server.script = [Reply("Looking.", calls=[LOOK]), Reply("It prints hello."), Reply("Python.")]
+    path = codelet.cwd / "work.json"
+    with codelet.terminal("--export", "work.json", **WIDE) as terminal:
+        ask(terminal, "what is it?", "It prints hello.")
+        terminal.wait_for("2 steps")
+        listing = saved(path)["messages"]
+        place = next(number for number, message in enumerate(listing) if message["role"] == "tool")
+        ask(terminal, f"/pin {place}", "stays word for word")
+        leave(terminal)
+        assert "codelet --resume work.json --export work.json" in terminal.text
+    first = but_time(path)
+    assert first["pins"] == [place - 1, place]
+    assert left_over(codelet.cwd) == []
+
+    # Opened and left without a turn: the same document.
+    with codelet.terminal("--resume", "work.json", "--export", "again.json", **WIDE) as terminal:
+        assert "resumed work.json" in terminal.text
+        leave(terminal)
+    assert but_time(codelet.cwd / "again.json") == first
+
+    with codelet.terminal(*keep("work.json"), **WIDE) as terminal:
+        ask(terminal, "/context", "pinned")
+        ask(terminal, "/rewind", "back before the last prompt")
+        terminal.settle(0.15)
+        terminal.line(" which language?")  # the prompt that was taken back stands in the editor
+        terminal.wait_for("Python.")
+        leave(terminal)
+    assert said(codelet.server.requests[2]) == [("user", "what is it? which language?")]
+    assert saved(path)["session_id"] == first["session_id"]
+    assert saved(path)["token_usage"]["turns"] == 2
+
+
+def test_an_interrupted_turn_survives_a_kill(codelet: Codelet):
+    codelet.server.script = [
+        Reply("First."),
+        Reply("Looking.", calls=[LOOK]),
+        Reply(["Half", " an answer"], fault=Stop("stall", 3)),
+        Reply("A whole answer."),
+    ]
+    path = codelet.cwd / "work.json"
+    with codelet.terminal("--export", "work.json", **WIDE) as terminal:
+        ask(terminal, "one", "First.")
+        ask(terminal, "two", "Half an")
+        terminal.key("esc")
+        terminal.wait_for("stopped")
+        terminal.settle(0.5)
+        terminal.signal(signal.SIGKILL)
+        terminal.wait_exit()
+    interruption = saved(path)["interruption"]
+    kept = [message["content"] for message in interruption["messages"]]
+    assert [text for text in kept if "<system-reminder>" not in text] == ["one", "First."]
+
+    with codelet.terminal(*keep("work.json"), **WIDE) as terminal:
+        assert "continue takes it up" in terminal.text
+        ask(terminal, "continue", "A whole answer.")
+        ask(terminal, "/rewind", "back before the last prompt")
+        terminal.settle(0.15)
+        terminal.key("ctrl-c")
+        leave(terminal)
+    assert said(codelet.server.requests[3]) == said(codelet.server.requests[2])
+    texts = [message["content"] for message in saved(path)["messages"]]
+    assert [text for text in texts if "<system-reminder>" not in text] == ["one", "First."]
+    assert saved(path).get("interruption") is None
+
+
+def test_export_and_import_by_command(codelet: Codelet):
+    codelet.server.script = lambda request: Reply(f"Answer {request.number + 1}.")
+    (codelet.cwd / "bad.json").write_text("{}")
+    with codelet.terminal(**WIDE) as terminal:
+        ask(terminal, "one", "Answer 1.")
+        ask(terminal, "/export kept.json", "saved in kept.json")
+        ask(terminal, "two", "Answer 2.")
+        ask(terminal, "/export kept.json", "it exists")
+        ask(terminal, "/import bad.json", "has no version")
+        ask(terminal, "/import", "name the file")
+        ask(terminal, "/import kept.json", "resumed kept.json")
+        ask(terminal, "three", "Answer 3.")
+        ask(terminal, "/export kept.json --force", "saved in kept.json")
+        leave(terminal)
+        assert "codelet: saved" not in terminal.text
+    assert said(codelet.server.requests[2]) == [("user", "one"), ("assistant", "Answer 1."), ("user", "three")]
+    document = saved(codelet.cwd / "kept.json")
+    assert len(document["timeline"]) == 2
+    assert (codelet.cwd / "bad.json").read_text() == "{}"
+    assert left_over(codelet.cwd) == []
+
+
+def test_a_save_that_fails_is_told_and_ends_with_2(codelet: Codelet):
+    codelet.server.script = [Reply("word " * 4_000)]
+    command = ("bash", "-c", 'ulimit -f 8; exec "$@"', "bash", *CODELET)
+    with codelet.terminal("--export", "work.json", command=command, **WIDE) as terminal:
+        ask(terminal, "go", "1 step")
+        ask(terminal, "/usage", "not saved")
+        terminal.settle(0.15)
+        terminal.line("/exit")
+        assert terminal.wait_exit() == 2
+    assert json.loads((codelet.cwd / "work.json").read_text())["messages"]

@@ -1,0 +1,224 @@
+"""The page: valid, whole, readable at 400 and at 1400 pixels; hostile content in it stays text."""
+
+from __future__ import annotations
+
+import http.server
+import shutil
+import struct
+import subprocess
+import threading
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import html5lib
+import pytest
+
+from codelet.export.markup import raw_text, tag
+from codelet.export.page import page
+from codelet.export.snapshot import Snapshot
+from codelet.messages import assistant, tool_call, tool_result, user
+from tests.export.page_material import attacks, hostile, work
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs the program chromium")
+ALLOWED = set(
+    "html head meta title style body header main section h1 h2 h3 p dl dt dd div ul ol li figure figcaption svg g rect"
+    " line span details summary b code pre article table thead tbody tr th td".split()
+)
+
+
+def parsed(html: str) -> Any:
+    """The document as a validating HTML parser reads it; any fault in it is an error."""
+    return html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(html)
+
+
+def name_of(element: Any) -> str:
+    return str(element.tag).rpartition("}")[2]
+
+
+def test_the_page_is_valid_and_tells_everything() -> None:
+    html = page(work(), mask=None)
+    text = "".join(parsed(html).itertext())
+    for words in (
+        "The tests fail with an IndexError since this morning.",
+        "anthropic/claude-sonnet-5-5",
+        "5,210,344 tokens, 4,700,120 cached",
+        "find the IndexError (Completed)",
+        "The project's tests run with pytest -q.",
+        "compaction (2)",
+        "11 passed in 0.21s",
+        "-range(len(text) + 1)",
+        "+range(len(text))",
+        "+def test_empty():",
+        "reminder environment",
+    ):
+        assert words in text, words
+    assert "```" not in text
+    assert html.index("</style>") < html.index("<body>")
+
+
+@pytest.mark.parametrize("snapshot", [Snapshot(0.0, 0, ()), Snapshot(1e12, 0, (assistant(None), user("")))])
+def test_a_session_without_anything_is_a_page_too(snapshot: Snapshot) -> None:
+    parsed(page(snapshot, mask=None))
+
+
+def test_hostile_content_is_nothing_but_text() -> None:
+    html = page(hostile("http://127.0.0.1:9"), mask=None)
+    document = parsed(html)
+    for element in document.iter():
+        assert name_of(element) in ALLOWED
+        for attribute, value in element.attrib.items():
+            assert not attribute.lower().startswith("on")
+            assert attribute not in ("href", "src", "style", "srcdoc", "action", "xlink:href")
+            assert "javascript:" not in value or name_of(element) == "meta"
+    text = "".join(document.itertext())
+    for evil in attacks("http://127.0.0.1:9"):
+        if "\x1b" not in evil and "```" not in evil:
+            assert evil in text, evil
+    for character in "\x1b\x00\u202e\u2066\x0b":
+        assert character not in html
+
+
+def test_nothing_but_its_own_style_may_load() -> None:
+    html = page(work(), mask=None)
+    policy = html.partition('Content-Security-Policy" content="')[2].partition('"')[0]
+    assert "default-src &#x27;none&#x27;; style-src &#x27;sha256-" in policy
+    assert "unsafe" not in policy
+    assert "<script" not in html
+    assert "http:" not in html.replace("http-equiv", "")
+    assert "https:" not in html
+
+
+def test_secrets_are_masked_on_the_page() -> None:
+    html = page(Snapshot(1.0, 1, (user("my key is hunter2"),)), mask=lambda text: text.replace("hunter2", "[masked]"))
+    assert "hunter2" not in html
+    assert "my key is [masked]" in html
+
+
+def test_long_results_are_cut_and_say_so() -> None:
+    long = "x" * 200_000
+    messages = (user("go"), assistant(None, [tool_call("1", "bash", "{}")]), tool_result("1", long))
+    html = page(Snapshot(1.0, 1, messages), mask=None)
+    assert len(html) < 100_000
+    assert "140,000 characters left out" in html
+
+
+def test_markup_escapes_whatever_is_not_markup() -> None:
+    assert tag("p", "<b>&\"'", title='"><x>') == '<p title="&quot;&gt;&lt;x&gt;">&lt;b&gt;&amp;&quot;&#x27;</p>'
+    with pytest.raises(ValueError, match="would end it"):
+        raw_text("style", "</style><script>")
+
+
+class Beacon(http.server.ThreadingHTTPServer):
+    """Counts who asks it for anything."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.asked: list[str] = []
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        assert isinstance(self.server, Beacon)
+        self.server.asked.append(self.path)
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@pytest.fixture
+def beacon() -> Iterator[Beacon]:
+    with Beacon() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def browse(path: Path, *words: str) -> str:
+    assert CHROMIUM is not None
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *words, path.as_uri()]
+    command.insert(1, f"--user-data-dir={path.parent / 'profile'}")
+    return subprocess.run(command, capture_output=True, text=True, timeout=90, check=True).stdout
+
+
+@needs_chromium
+def test_a_browser_runs_nothing_of_hostile_content_and_loads_nothing(tmp_path: Path, beacon: Beacon) -> None:
+    path = tmp_path / "evil.html"
+    path.write_text(page(hostile(beacon.address), mask=None), encoding="utf-8")
+    dom = browse(path, "--virtual-time-budget=3000", "--dump-dom")
+    assert beacon.asked == []
+    assert "<title>&lt;script&gt;" in dom
+    assert "<script" not in dom.lower()
+    assert "<iframe" not in dom.lower()
+
+
+@needs_chromium
+@pytest.mark.parametrize(("width", "height"), [(400, 2400), (1400, 2000)])
+def test_the_page_as_a_picture(tmp_path: Path, width: int, height: int) -> None:
+    """Nothing reaches over the edges, and the parts that colour tells apart are there in their colours."""
+    long = user("averylongwordwithoutanyblank" * 40)
+    snapshot = work().replace(messages=(*work().messages, long, assistant("`" + "code" * 200 + "`")))
+    path = tmp_path / "work.html"
+    path.write_text(page(snapshot, mask=None), encoding="utf-8")
+    browse(path, f"--window-size={width},{height}", f"--screenshot={tmp_path / 'page.png'}")
+    picture = pixels((tmp_path / "page.png").read_bytes())
+    assert len(picture[0]) == width
+    assert len(picture) == height
+    paper = (255, 255, 255)
+    for row in picture:
+        assert {*row[:10], *row[-10:]} == {paper}, "something reaches over the edge"
+    seen = {pixel for row in picture[::2] for pixel in row}
+    for name, colour in {"added": 0xE3F5E7, "removed": 0xFDE8E7, "cached": 0xA9BCE8, "cut": 0xB3261E}.items():
+        assert (colour >> 16, colour >> 8 & 255, colour & 255) in seen, name
+    bare = sum(set(row) == {paper} for row in picture)
+    assert bare < len(picture) * 0.8
+
+
+def pixels(png: bytes) -> list[list[tuple[int, int, int]]]:
+    """The rows of an 8-bit RGB or RGBA picture, as triples."""
+    width, height, depth, kind = struct.unpack(">IIBB", png[16:26])
+    assert depth == 8
+    assert kind in (2, 6)
+    size = 3 if kind == 2 else 4
+    data = b""
+    place = 8
+    while place < len(png):
+        length, name = struct.unpack(">I4s", png[place : place + 8])
+        data += png[place + 8 : place + 8 + length] if name == b"IDAT" else b""
+        place += length + 12
+    raw = zlib.decompress(data)
+    rows: list[list[tuple[int, int, int]]] = []
+    before = bytes(width * size)
+    for number in range(height):
+        start = number * (width * size + 1)
+        line = _unfiltered(raw[start], bytearray(raw[start + 1 : start + 1 + width * size]), before, size)
+        rows.append(list(zip(line[0::size], line[1::size], line[2::size], strict=True)))
+        before = line
+    return rows
+
+
+def _unfiltered(kind: int, line: bytearray, before: bytes, size: int) -> bytes:
+    if kind == 2:
+        return bytes((a + b) & 255 for a, b in zip(line, before, strict=True))
+    for at in range(len(line)) if kind else ():
+        left = line[at - size] if at >= size else 0
+        up = before[at]
+        corner = before[at - size] if at >= size else 0
+        if kind == 1:
+            line[at] = (line[at] + left) & 255
+        elif kind == 3:
+            line[at] = (line[at] + (left + up) // 2) & 255
+        else:
+            guess = left + up - corner
+            line[at] = (line[at] + min((left, up, corner), key=lambda one: abs(guess - one))) & 255
+    return bytes(line)

@@ -1,0 +1,179 @@
+"""`codelet sessions …` over both stores, as the command line calls it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from codelet.export.encode import to_json
+from codelet.export.errors import ExportError, SessionHeld
+from codelet.export.saver import save_once
+from codelet.export.search import Index
+from codelet.export.snapshot import Snapshot
+from codelet.export.store import Store, Target
+from codelet.frontends.sessions import add_arguments, run_sessions
+from codelet.messages import assistant, tool_call, tool_result, user
+from tests.export import material
+
+
+def run(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser.add_subparsers(dest="command"))
+    return run_sessions(parser.parse_args(["sessions", *words]))
+
+
+def talk(*pairs: tuple[str, str]) -> Snapshot:
+    messages = [message for prompt, answer in pairs for message in (user(prompt), assistant(answer))]
+    return Snapshot(1.0, 10, tuple(messages), model="anthropic/claude")
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    save_once(
+        Target(store, "parser.json"), [to_json(talk(("Fix the parser", "Fixed IndexError in tokenize()")), mask=None)]
+    )
+    save_once(Target(store, "docs.json"), [to_json(material.whole(), mask=None)])
+    return store
+
+
+@pytest.mark.usefixtures("filled")
+def test_list_names_each_session(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("list", place) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert any("parser.json  (2 messages)  Fix the parser" in line for line in lines)
+    assert run("list", place, "--json") == 0
+    rows = {row["name"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert rows["docs.json"]["tokens"] == 1234
+    assert rows["parser.json"]["prompt"] == "Fix the parser"
+
+
+def test_list_says_who_holds_a_session(place: str, filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    lease = filled.lock("docs.json")
+    run("list", place)
+    assert f"in use by process {os.getpid()} on " in capsys.readouterr().out
+    with pytest.raises(SessionHeld):
+        run("delete", place, "docs.json")
+    lease.release()
+
+
+@pytest.mark.usefixtures("filled")
+def test_show_prints_the_conversation(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run("show", place, "docs.json")
+    out = capsys.readouterr().out
+    assert "Run the tests, please" in out
+    assert '→ bash {"command": "pytest -q"}' in out
+    assert "2 passed in 0.1s" in out
+    assert "fact: python is 3.11" in out
+    run("show", place, "docs.json", "--last", "1")
+    out = capsys.readouterr().out
+    assert "All green." in out
+    assert "Run the tests" not in out
+    with pytest.raises(ExportError, match="no such session"):
+        run("show", place, "other.json")
+
+
+@pytest.mark.usefixtures("filled")
+def test_search_finds_words_in_messages_facts_and_summaries(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run("search", place, "indexerror", "tokenize")
+    assert capsys.readouterr().out == "parser.json: message 1, assistant: Fixed IndexError in tokenize()\n"
+    for word, where in (
+        ("tabs", "fact: the user prefers tabs"),
+        ("rewritten", "summary of turns 0-3"),
+        ("older", "summary: Older: the project was set up."),
+        ("unicode", "message 1, user"),  # found without its diacritic
+        ("pytest", "message 2, assistant"),
+        ("old request", "archive r1, user"),
+        ('"project was set"', "summary: Older"),
+    ):
+        run("search", place, word)
+        assert where in capsys.readouterr().out, word
+    run("search", place, "absent-word")
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == "codelet: nothing found\n"
+
+
+def test_search_takes_any_text_as_words() -> None:
+    with Index() as index:
+        index.add("a", talk(("x OR y NEAR z", 'say "hello" to src/app.py:12')))
+        for words in (
+            "src/app.py:12",
+            "x OR y",
+            "hello AND",
+            "col:x",
+            "a^b NOT",
+            '"unclosed',
+            "(",
+            '"*"',
+            "x*",
+            "it's",
+        ):
+            try:
+                index.search(words)
+            except ExportError as error:
+                assert "needs a word" in str(error)
+        assert [hit.place for hit in index.search("app.py")] == ["message 1, assistant"]
+        assert index.search("x AND nothing") == []
+
+
+@pytest.mark.usefixtures("filled")
+def test_delete_removes_by_name(place: str, filled: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    run("delete", place, "parser.json")
+    assert [entry.name for entry in filled.entries()] == ["docs.json"]
+    assert "deleted" in capsys.readouterr().out
+
+
+def test_prune_by_age_and_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from codelet.export.file_store import FileStore
+
+    store = FileStore(tmp_path)
+    for number in range(5):
+        save_once(Target(store, f"{number}.json"), [to_json(material.numbered(number), mask=None)])
+        os.utime(tmp_path / f"{number}.json", (time.time() - number * 86_400,) * 2)
+    (tmp_path / "old-notes.json").write_text("{}")
+    os.utime(tmp_path / "old-notes.json", (1, 1))
+    held = store.lock("4.json")
+    run("prune", str(tmp_path), "--older-than", "36h", "--dry-run")
+    assert len(os.listdir(tmp_path)) == 7
+    run("prune", str(tmp_path), "--older-than", "36h")
+    output = capsys.readouterr()
+    assert sorted(os.listdir(tmp_path)) == [".4.json.lock", "0.json", "1.json", "4.json", "old-notes.json"]
+    assert "kept: " in output.err
+    assert "in use by" in output.err
+    assert "old-notes.json: has no version" in output.err
+    held.release()
+    run("prune", str(tmp_path), "--keep", "1")
+    assert sorted(os.listdir(tmp_path)) == ["0.json", "old-notes.json"]
+    with pytest.raises(Exception, match="prune needs"):
+        run("prune", str(tmp_path))
+
+
+def test_hostile_content_cannot_write_to_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from codelet.export.file_store import FileStore
+
+    evil = "evil \x1b]0;owned\x07\x1b[2J\x9b31m\u202e\rwords \x02\x03"
+    snapshot = Snapshot(
+        1.0, 1,
+        (user(evil), assistant(evil, [tool_call(evil, evil, evil)]), tool_result(evil, evil)),
+        facts=(evil,), model=evil,
+    )  # fmt: skip
+    save_once(Target(FileStore(tmp_path), "x.json"), [to_json(snapshot, mask=None)])
+    (tmp_path / "bad\x1b[2J.json").write_text("x")
+    for words in (["list"], ["show", "x.json"], ["search", "words"], ["search", "evil"]):
+        run(words[0], str(tmp_path), *words[1:])
+        output = capsys.readouterr()
+        for character in "\x1b\x07\x9b\u202e\r\x02\x03":
+            assert character not in output.out
+            assert character not in output.err
+
+
+def test_a_place_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    for place in (str(tmp_path / "none"), "redis://127.0.0.1/0/name"):
+        with pytest.raises(ExportError):
+            run("list", place)

@@ -1,0 +1,133 @@
+"""What a person is shown and asked, what is remembered of it, and who decides when nobody answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from codelet.policy import Policy
+from codelet.policy.verdict import Answer, Question
+from tests.e2e.conftest import Codelet
+from tests.repl.conftest import Start, step
+from tests.safety.conftest import call, toolbox
+from tests.support.script import Call, Reply
+from tests.support.server import ModelServer
+
+
+class Person:
+    """Answers the questions in turn, and keeps them."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.asked: list[Question] = []
+
+    async def ask(self, question: Question) -> Answer:
+        self.asked.append(question)
+        return self.answers.pop(0)
+
+
+YES, ALWAYS = Answer(True), Answer(True, always=True)
+
+
+async def test_the_real_change_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
+    person = Person(YES, YES, YES, YES)
+    box = toolbox(tmp_path, Policy(tmp_path), person.ask)
+    await call(box, "read", path="a.txt")
+    await call(box, "edit", path="a.txt", edits=[{"old": "two", "new": "2"}])
+    await call(box, "write", path="new.txt", content="fresh\n")
+    await call(box, "edit", path="a.txt", edits=[{"old": "nowhere", "new": "2"}])
+    await call(box, "bash", command="make \\\n  all # " + "x" * 9_000)
+    edit, write, failing, bash = (question.shown for question in person.asked)
+    assert edit == "--- a.txt\n+++ a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
+    assert write.endswith("+fresh\n")
+    assert failing == "a.txt"
+    assert bash == "make \\\n  all # " + "x" * 9_000
+
+
+async def test_what_was_decided_is_remembered(tmp_path: Path) -> None:
+    person = Person(YES, Answer(False, "not now"), ALWAYS)
+    box = toolbox(tmp_path, Policy(tmp_path, deny=["bash(git push *)"]), person.ask)
+    for command in ("touch a", "touch b", "make x", "make x", "git push origin", "ls"):
+        await call(box, "bash", command=command)
+    history = [(one.about, one.outcome, one.reason) for one in box.approvals.history]
+    assert [line[:2] for line in history] == [
+        ("bash touch a", "yes"),
+        ("bash touch b", "no"),
+        ("bash make x", "always"),
+        ("bash git push origin", "denied"),
+    ]
+    assert history[1][2] == "not now"
+    assert history[2][2] == "bash(make x *)"
+    assert len(person.asked) == 3
+
+
+async def test_no_answer_in_time_is_a_no(tmp_path: Path) -> None:
+    async def never(question: Question) -> Answer:
+        assert question.timeout == 0.2
+        await asyncio.sleep(30)
+        return YES
+
+    box = toolbox(tmp_path, Policy(tmp_path), never, ask_timeout=0.2)
+    status, text = await call(box, "bash", command="touch made.txt")
+    assert status == "refused"
+    assert "no answer within 0.2 s" in text
+    assert box.approvals.history[-1].outcome == "no answer"
+    assert not (tmp_path / "made.txt").exists()
+
+
+def test_a_question_in_the_repl_answers_itself(start: Start, repo: Path) -> None:
+    terminal = start(
+        step("Now.", ("bash", {"command": "touch made.txt"})), step("Done."), arguments=("--ask-timeout", "2")
+    )
+    terminal.wait_for("% of ")
+    terminal.line("go")
+    terminal.wait_for("2 s without an answer: no")
+    terminal.wait_for("Done.")
+    terminal.wait_for("% of ")
+    assert "asks to run" not in terminal.settle()
+    terminal.line("/permissions")
+    terminal.wait_for("no answer")
+    terminal.wait_for("bash touch made.txt")
+    assert not (repo / "made.txt").exists()
+
+
+def test_look_alikes_are_warned_of(start: Start) -> None:
+    terminal = start(step("Now.", ("bash", {"command": "m\N{CYRILLIC SMALL LETTER A}ke all"})), step("Done."), rows=40)
+    terminal.wait_for("% of ")
+    terminal.line("go")
+    terminal.wait_for("only looks like 'make'")
+    terminal.type("n\r")
+    terminal.wait_for("Done.")
+
+
+def test_shift_tab_goes_through_the_modes(start: Start) -> None:
+    terminal = start(step("Hello."), columns=120)
+    terminal.wait_for("recorded · ask ·")
+    for mode in ("auto-edit", "auto", "read-only", "ask"):
+        terminal.type("\x1b[Z")
+        terminal.wait_for(f"recorded · {mode} ·")
+    terminal.line("/mode read-only")
+    terminal.wait_for("recorded · read-only ·")
+
+
+@pytest.mark.parametrize(
+    ("command", "runs"),
+    [("touch made.txt", True), ("touch made.txt; git push origin", False), ("touch made.txt; rm -rf /", False)],
+)
+def test_yes_never_lifts_a_deny(codelet: Codelet, model_server: ModelServer, command: str, runs: bool) -> None:
+    model_server.script = [Reply(calls=[Call("c", "bash", {"command": command})]), Reply(text="done")]
+    done = codelet("-p", "go", "--yes", "--deny", "bash(git push *)")
+    assert done.exit == (0 if runs else 6)
+    assert (codelet.cwd / "made.txt").exists() is runs
+
+
+def test_nobody_to_ask_is_a_no(codelet: Codelet, model_server: ModelServer) -> None:
+    model_server.script = [Reply(calls=[Call("c", "bash", {"command": "touch made.txt"})]), Reply(text="done")]
+    done = codelet("-p", "go", "--output-format", "json")
+    assert done.exit == 6
+    assert json.loads(done.out)["refused"] == ["bash touch made.txt"]
+    assert not (codelet.cwd / "made.txt").exists()

@@ -1,0 +1,127 @@
+"""The audit file of real runs: what it holds, two writers at once, a killed one, and the verifier's command."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from codelet.policy.audit import AuditLog
+from tests.e2e.conftest import KEYS, Codelet
+from tests.support.program import start, stop
+from tests.support.script import Call, Reply
+from tests.support.server import ModelServer
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_every_verdict_answer_call_and_change_is_in_it(codelet: Codelet, model_server: ModelServer) -> None:
+    calls = [
+        Call("a", "read", {"path": "app.py"}),
+        Call("b", "edit", {"path": "app.py", "edits": [{"old": "hello", "new": "bye"}]}),
+        Call("c", "bash", {"command": "make nothing"}),
+        Call("d", "bash", {"command": "touch never"}),
+        Call("e", "read", {"path": "missing"}),
+    ]
+    model_server.script = [Reply(calls=calls), Reply(text="done")]
+    done = codelet("-p", "go", "--mode", "auto-edit", "--allow", "bash(make *)", "--audit", "audit.jsonl")
+    assert done.exit == 6
+    path = codelet.cwd / "audit.jsonl"
+    found = records(path)
+    assert [(one["kind"], one.get("call")) for one in found] == [
+        ("start", None),
+        ("verdict", "a"),
+        ("execution", "a"),
+        ("verdict", "b"),
+        ("change", "b"),
+        ("execution", "b"),
+        ("verdict", "c"),
+        ("execution", "c"),
+        ("verdict", "d"),
+        ("approval", "d"),
+        ("verdict", "e"),
+        ("execution", "e"),
+        ("end", None),
+    ]
+    assert found[1]["arguments"] == {"path": "app.py"}
+    assert found[4]["diff"].splitlines()[-2:] == ["-print('hello')", "+print('bye')"]
+    assert (found[7]["status"], found[11]["status"]) == ("failed", "failed")
+    assert (found[6]["action"], found[6]["rule"]) == ("allow", "bash(make *)")
+    assert (found[8]["action"], found[9]["outcome"]) == ("ask", "nobody to ask")
+    assert path.stat().st_mode & 0o777 == 0o600
+    whole = codelet("audit", "verify", "audit.jsonl")
+    assert whole.exit == 0
+    assert "13 records, whole" in whole.out
+
+
+def test_an_interrupted_call_is_in_it(codelet: Codelet, model_server: ModelServer) -> None:
+    model_server.script = [Reply(calls=[Call("a", "bash", {"command": "touch begun; sleep 60"})])]
+    child = start(*codelet.arguments, "-p", "go", "--yes", "--audit", "a", cwd=codelet.cwd, home=codelet.home, env=KEYS)
+    wait_for(codelet.cwd / "begun")
+    stop(child, signal.SIGINT)
+    assert [one["kind"] for one in records(codelet.cwd / "a")][-2:] == ["execution", "end"]
+    assert records(codelet.cwd / "a")[-2]["status"] == "interrupted"
+
+
+def test_the_verifier_says_where(codelet: Codelet) -> None:
+    path = codelet.cwd / "audit.jsonl"
+    log = AuditLog(path)
+    for number in range(9_998):
+        log.record("execution", call=str(number), tool="bash", status="done")
+    log.close()
+    whole = codelet("audit", "verify", "audit.jsonl", "--json")
+    assert whole.exit == 0
+    assert json.loads(whole.out)["records"] == 10_000
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:4_000] + lines[4_001:]))
+    broken = codelet("audit", "verify", "audit.jsonl")
+    assert broken.exit == 5
+    assert broken.out.startswith("line 4001: removed or moved: record 4001 is missing")
+    assert codelet("audit", "verify", "nowhere").exit == 2
+    assert codelet("audit", "verify", "audit.jsonl", "--expect", "0").exit == 5
+
+
+def test_two_writers_and_a_kill_do_no_harm(codelet: Codelet, model_server: ModelServer) -> None:
+    calls = [Call(f"c{number}", "bash", {"command": f"echo {number}"}) for number in range(60)]
+    model_server.script = lambda request: Reply(text="x") if b"tool_call_id" in request.body else Reply(calls=calls)
+    path = codelet.cwd / "audit.jsonl"
+
+    def begin() -> Any:
+        arguments = (*codelet.arguments, "-p", "go", "--audit", "audit.jsonl")
+        return start(*arguments, cwd=codelet.cwd, home=codelet.home, env=KEYS)
+
+    first, second, victim = begin(), begin(), begin()
+    end = time.monotonic() + 30
+    while time.monotonic() < end and (not path.exists() or len(path.read_bytes().splitlines()) < 60):
+        time.sleep(0.01)
+    stop(victim, signal.SIGKILL)
+    for child in (first, second):
+        child.communicate(timeout=60)
+        assert child.returncode == 0
+    assert codelet("-p", "go", "--audit", "audit.jsonl").exit == 0
+    done = codelet("audit", "verify", "audit.jsonl", "--json")
+    report = json.loads(done.out)
+    assert done.exit == 0, report
+    assert len(report["unclosed"]) == 1
+    kinds = [one["kind"] for one in records(path)]
+    assert kinds.count("end") == 3
+    assert kinds.count("execution") >= 3 * len(calls)
+
+
+def test_a_full_disk_stops_the_call(codelet: Codelet, model_server: ModelServer) -> None:
+    model_server.script = [Reply(calls=[Call("a", "bash", {"command": "touch made"})]), Reply(text="done")]
+    done = codelet("-p", "go", "--yes", "--audit", "/dev/full")
+    assert done.exit == 2
+    assert "no regular file" in done.err
+    assert not (codelet.cwd / "made").exists()
+
+
+def wait_for(path: Path) -> None:
+    end = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} did not come"
+        time.sleep(0.01)

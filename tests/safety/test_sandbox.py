@@ -1,0 +1,211 @@
+"""Confined commands: real bubblewrap and real Landlock, with canaries outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from codelet.policy import Policy
+from codelet.sandbox import Confinement, Sandbox, find_confinement
+from tests.e2e.conftest import Codelet
+from tests.repl.conftest import Start, step
+from tests.safety.conftest import call, toolbox
+from tests.support.program import processes_with
+from tests.support.script import Call, Reply
+from tests.support.server import ModelServer, Recorded
+
+WAYS = ("bubblewrap", "landlock")
+
+
+_ACT = """
+git config core.fsmonitor ./x
+git commit --allow-empty -m x
+echo x > .git/hooks/pre-commit
+mv .git moved
+rm -rf .git
+"""
+
+
+def path_for(way: str, tmp_path: Path) -> str:
+    """A PATH that makes codelet take this way."""
+    plain = os.environ["PATH"]
+    if way == "bubblewrap":
+        return plain
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    fake = folder / "bwrap"
+    fake.write_text("#!/bin/sh\nexit 1\n")
+    fake.chmod(0o755)
+    return f"{folder}:{plain}"
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        server.setblocking(False)
+        yield server
+
+
+def once(first: Reply) -> Callable[[Recorded], Reply]:
+    """A script: the calls, and after their results the end."""
+    return lambda request: Reply(text="done") if "tool_call_id" in request.body.decode() else first
+
+
+def results(server: ModelServer) -> list[str]:
+    return [m["content"] for m in server.requests[-1].json["messages"] if m["role"] == "tool"]
+
+
+def way_works(way: str) -> None:
+    import asyncio
+
+    found = asyncio.run(find_confinement(Path.cwd()))
+    if way == "bubblewrap" and found.way != way:
+        pytest.skip(f"needs a working bwrap: {found.detail}")
+
+
+def test_settings_made_by_a_command_are_told(codelet: Codelet, model_server: ModelServer) -> None:
+    way_works("bubblewrap")
+    command = "sh ./act.sh"
+    (codelet.cwd / "act.sh").write_text("mkdir .vscode && echo '{}' > .vscode/settings.json; echo '{}' > .mcp.json")
+    model_server.script = once(Reply(calls=[Call("c", "bash", {"command": command})]))
+    codelet("-p", "go", "--mode", "auto")
+    assert "[it made .mcp.json, .vscode, which programs outside the sandbox obey" in results(model_server)[0]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nothing_gets_out(
+    codelet: Codelet, model_server: ModelServer, tmp_path: Path, listener: socket.socket, way: str
+) -> None:
+    way_works(way)
+    (codelet.cwd / "src").mkdir()
+    (codelet.home / ".ssh").mkdir()
+    (codelet.home / ".ssh" / "id_rsa").write_text("planted key\n")
+    (codelet.cwd / "act.sh").write_text(_ACT)
+    port = listener.getsockname()[1]
+    unix = tmp_path / "s"
+    local = socket.socket(socket.AF_UNIX)
+    local.bind(os.fspath(unix))
+    local.listen()
+    local.setblocking(False)
+    commands = {
+        "write": "echo made > src/made.txt && cat src/made.txt",
+        "home": f"echo x > {codelet.home}/canary; echo x >> /etc/canary; mkdir /root/canary; ls {codelet.home}",
+        "git": "sh ./act.sh",
+        "link": f"ln -s {codelet.home} src/link; echo x > src/link/canary; rm src/link",
+        "tcp": f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected",
+        "unix": f"python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('{unix}'); print('connected')\"",
+        "key": f"cat {codelet.home}/.ssh/id_rsa" if way == "bubblewrap" else "true",
+        "parent": "cat /proc/$PPID/environ | tr '\\0' '\\n' | grep KEY; ls /proc | grep -c '^[0-9]'; true",
+        "remount": "mount -o remount,rw / ; mount -t tmpfs x /mnt; echo x > /mnt/canary; unshare -m true; true",
+        "behind": "(setsid sleep 271828 &) ; echo started",
+    }
+    model_server.script = [
+        Reply(calls=[Call(name, "bash", {"command": command}) for name, command in commands.items()]),
+        Reply(text="done"),
+    ]
+    done = codelet("-p", "go", "--mode", "auto", env={"PATH": path_for(way, tmp_path)}, timeout=60)
+    assert done.exit == 0, done.err
+    told = dict(zip(commands, results(model_server), strict=True))
+    assert told["write"] == "made\n[exit code 0]"
+    assert (codelet.cwd / "src" / "made.txt").read_text() == "made\n"
+    assert not (codelet.home / "canary").exists()
+    assert not Path("/etc/canary").exists()
+    assert not Path("/root/canary").exists()
+    assert not Path("/mnt/canary").exists()
+    assert "fsmonitor" not in (codelet.cwd / ".git" / "config").read_text()
+    assert not (codelet.cwd / ".git" / "hooks" / "pre-commit").exists()
+    assert (codelet.cwd / ".git" / "HEAD").exists()
+    for name in ("tcp", "unix"):
+        assert "connected" not in told[name]
+        assert "it ran in a sandbox" in told[name]
+    for server in (listener, local):
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    local.close()
+    assert "planted" not in told["key"]
+    assert "test-key" not in told["parent"]
+    assert "started" in told["behind"]
+    assert not processes_with("271828")
+
+
+async def test_both_ways_are_found(tmp_path: Path) -> None:
+    found = await find_confinement(tmp_path)
+    if found.way is None:
+        pytest.skip(f"needs a sandbox: {found.detail}")
+    assert found.way in WAYS
+
+
+def test_it_is_looked_for_at_the_first_command_only(
+    codelet: Codelet, model_server: ModelServer, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    (folder / "bwrap").write_text(f"#!/bin/sh\necho asked >> {log}\nexit 1\n")
+    (folder / "bwrap").chmod(0o755)
+    env = {"PATH": f"{folder}:{os.environ['PATH']}"}
+    read = Reply(calls=[Call("r", "read", {"path": "app.py"})])
+    bash = Reply(calls=[Call("b", "bash", {"command": "echo hello"})])
+    model_server.script = once(read)
+    codelet("-p", "go", "--mode", "auto", env=env)
+    assert not log.exists()
+    model_server.script = once(bash)
+    codelet("-p", "go", "--mode", "ask", env=env)
+    assert not log.exists()
+    codelet("-p", "go", "--mode", "auto", env=env)
+    assert log.read_text() == "asked\n"
+
+
+def test_on_confines_every_mode_and_off_none(codelet: Codelet, model_server: ModelServer) -> None:
+    way_works("bubblewrap")
+    for use, made in (("on", False), ("off", True), ("auto", True)):
+        outside = codelet.home / use
+        model_server.script = once(Reply(calls=[Call("c", "bash", {"command": f"echo x > {outside}"})]))
+        codelet("-p", "go", "--yes", "--sandbox", use)
+        assert outside.exists() is made, use
+
+
+def test_the_network_is_left_where_the_user_wants_it(
+    codelet: Codelet, model_server: ModelServer, listener: socket.socket
+) -> None:
+    way_works("bubblewrap")
+    command = f"exec 3<>/dev/tcp/127.0.0.1/{listener.getsockname()[1]} && echo connected"
+    model_server.script = [Reply(calls=[Call("c", "bash", {"command": command})]), Reply(text="done")]
+    codelet("-p", "go", "--mode", "auto", "--sandbox-network")
+    assert results(model_server) == ["connected\n[exit code 0]"]
+    listener.accept()[0].close()
+
+
+async def test_without_any_it_is_said_and_nothing_runs_by_itself(tmp_path: Path) -> None:
+    for use, expected in (("on", "no sandbox works here (nothing)"), ("auto", "there is none")):
+        sandbox = Sandbox(tmp_path, "on" if use == "on" else "auto")
+        sandbox.found = Confinement(None, "nothing")
+        box = toolbox(tmp_path, Policy(tmp_path, "auto"), sandbox=sandbox)
+        status, text = await call(box, "bash", command="touch made.txt")
+        assert status in ("failed", "refused")
+        assert expected in text
+        assert not (tmp_path / "made.txt").exists()
+
+
+def test_doctor_says_which(codelet: Codelet, tmp_path: Path) -> None:
+    for way in WAYS:
+        way_works(way)
+        done = codelet("doctor", "--json", env={"PATH": path_for(way, tmp_path)})
+        found = {check["name"]: check for check in json.loads(done.out)["checks"]}["sandbox"]
+        assert way in found["detail"].lower().partition(" ")[0].rstrip(",")
+
+
+def test_the_status_line_says_it(start: Start) -> None:
+    way_works("bubblewrap")
+    terminal = start(step("Hello."), columns=120)
+    terminal.wait_for("% of ")
+    terminal.line("/mode auto")
+    terminal.wait_for("commands run in bubblewrap")
+    terminal.wait_for("auto · in bubblewrap")
