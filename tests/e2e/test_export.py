@@ -201,6 +201,12 @@ def test_an_existing_file_is_refused_and_force_replaces_it(codelet: Codelet):
     assert conversation(path)[0] == ("user", "go")
 
 
+def test_a_page_is_no_place_to_save_along(codelet: Codelet):
+    done = codelet("-p", "go", "--export", "page.html")
+    assert (done.exit, len(done.complaints), codelet.server.requests) == (2, 1, [])
+    assert not (codelet.cwd / "page.html").exists()
+
+
 def test_a_link_is_refused(codelet: Codelet):
     target = codelet.cwd / "elsewhere.json"
     (codelet.cwd / "work.json").symlink_to(target)
