@@ -15,9 +15,7 @@ import pytest
 
 from codelet.errors import UsageError
 from codelet.export.decode import from_json
-from codelet.export.live import default_mask
-from codelet.export.saver import save_once
-from codelet.export.store import open_target
+from codelet.export.encode import to_json
 from codelet.settings import load_settings
 from tests.e2e.conftest import KEYS, Codelet
 from tests.export import material
@@ -306,7 +304,7 @@ def test_every_part_of_a_foreign_export_survives_a_turn(codelet: Codelet):
     """Facts, plan, tasks and the like have no place in the list, and are handed on."""
     codelet.server.script = lambda request: Reply("ok")
     whole = material.whole().replace(facts=("a  fact", "a fact", "another"), archive=None, interruption=None)
-    save_once(open_target(str(codelet.cwd / "work.json")), whole, mask=default_mask(raw=True))
+    (codelet.cwd / "work.json").write_bytes(to_json(whole, mask=None))
     before = saved(codelet.cwd / "work.json")
     done = codelet("-p", "go", *keep("work.json"))
     assert done.exit == 0, done.err
