@@ -220,6 +220,8 @@ class CallRunner:
             item.state, item.started = "running", time.monotonic()
             context = replace(context, place=admission.verdict.place)
             output: ToolOutput = await tool.run(context, progress, **arguments)
+            if context.wrap_command is not None:
+                output = self._with_warning(output)
         except ToolError as error:
             self._finish(item, "failed", str(error))
         else:
@@ -256,6 +258,14 @@ class CallRunner:
         seconds = self._record_end(item, status)
         item.result = events.ToolResult(item.id, item.name, status, text, display, seconds)
         self._answer(item.id, text)
+
+    def _with_warning(self, output: ToolOutput) -> ToolOutput:
+        """The output of a confined command, failed where it made what programs outside would obey."""
+        sandbox = self._toolbox.sandbox
+        made = sandbox.newly_protected() if sandbox is not None else []
+        if not made:
+            return output
+        return output.replace(text=f"{output.text}\n{prompt.PROTECTED.format(names=', '.join(made))}", failed=True)
 
     def _record_end(self, item: _Pending, status: str) -> float:
         """Note in the audit how a call ended; gives the seconds that it took."""

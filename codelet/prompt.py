@@ -30,7 +30,6 @@ INTERRUPTED_TEXT = "[interrupted by the user]"
 CUT_TEXT = "[the answer was cut here: {reason}]"
 
 INSTRUCTIONS = "Project instructions, to be followed where they apply; the user's words come first.\n\n{body}"
-MORE_INSTRUCTIONS = "[instructions for this folder stand in {paths}; read them before you change files here]"
 
 REFUSED_BY_POLICY = "refused: {reason}"
 REFUSED_UNATTENDED = "refused: {reason}, and there is nobody to ask. Go on without it, or say what you would need."
@@ -42,6 +41,10 @@ UNKNOWN_TOOL = "there is no tool {name!r}; the tools are {names}"
 TOOL_BROKE = "{name} failed inside codelet: {problem}"
 
 SANDBOXED = "[it ran in a sandbox: no network; only the workspace can be written, without .git and agents' settings]"
+
+PROTECTED = (
+    "[it made {names}, which programs outside the sandbox obey: tell the user, and remove it if nobody asked for it]"
+)
 
 STDIN = "<stdin>\n{text}\n</stdin>"
 

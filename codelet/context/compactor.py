@@ -107,6 +107,8 @@ class Compactor:
             return
         if (note := self._commit(snapshot, made)) is not None:
             self._fruitless += reason in ("hard", "cost")
+            if self._fruitless >= _FRUITLESS:
+                note = f"{note}; {self._what_stays()}"
             yield events.Compaction("stopped", reason, before, before, note=note)
             return
         after = self._gauge.size(self._messages)
@@ -235,7 +237,7 @@ class Compactor:
             instruction=instruction,
             narrative=narrative,
         )
-        targets = conversation_targets(snapshot, self._gauge, overflow=overflow)
+        targets = conversation_targets(snapshot, self._gauge, at=self.options.at, overflow=overflow)
         for target in targets:
             try:
                 return smaller(body, target, self._gauge.estimate, wish)

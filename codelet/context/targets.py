@@ -15,10 +15,13 @@ def parts(messages: Sequence[Message]) -> tuple[list[Message], list[Message], li
     return list(messages[:first]), list(messages[first:last]), list(messages[last:])
 
 
-def conversation_targets(messages: Sequence[Message], gauge: Gauge, *, overflow: bool) -> list[int]:
+def conversation_targets(
+    messages: Sequence[Message], gauge: Gauge, *, at: int | None = None, overflow: bool = False
+) -> list[int]:
     """Sizes for the conversation in estimated tokens, growing; reminders and the fixed part are beside it.
 
-    The first leaves the list at 0.35 H, or, where what is beside the conversation is large, at as much of the rest.
+    The first leaves the list at 0.35 H, or, where what is beside the conversation is large, at as much of the rest;
+    a user who compacts `at` less than nine tenths of H gets four tenths of that.
     None is larger than the budget; empty where nothing is left for a conversation.
     After an overflow the budget was wrong: the size that did not fit counts in its place.
     """
@@ -27,8 +30,9 @@ def conversation_targets(messages: Sequence[Message], gauge: Gauge, *, overflow:
     estimated = beside + sum(map(gauge.estimate, body))
     real = max(1, gauge.size(messages))
     budget = gauge.budget
-    wanted = [budget.target, budget.enough, budget.hard_trigger - 1]
     limit = budget.limit
+    least = min(35, 4 * at // 10) if at is not None else 35
+    wanted = [min(budget.target, least * limit // 100), budget.enough, budget.hard_trigger - 1]
     if overflow:
         limit = min(limit, real) * 8 // 10
         wanted = [min(budget.target // 2, 35 * limit // 100), 35 * limit // 100, 60 * limit // 100]
@@ -38,5 +42,5 @@ def conversation_targets(messages: Sequence[Message], gauge: Gauge, *, overflow:
     room = limit - beside
     if room <= 0:
         return []
-    targets = [max(size - beside, room * percent // 100) for size, percent in zip(wanted, (35, 60, 85), strict=True)]
+    targets = [max(size - beside, room * percent // 100) for size, percent in zip(wanted, (least, 60, 85), strict=True)]
     return [target for target in dict.fromkeys(targets) if target > 0]

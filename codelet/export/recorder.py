@@ -46,8 +46,8 @@ class Recorder:
         self._stats = carried.tool_stats if carried else no_stats()
         self._timeline = list(self._carried.timeline)
         self._history = _known_history(self._carried)
-        self._summary_text = ""
-        self._segments: tuple[Segment, ...] | None = None
+        self._segments: dict[int, Message] | None = None
+        self._told: dict[str, Any] = {}
         self._turn = self._carried.token_usage["turns"]
 
     def see(self, event: events.Event) -> bool:
@@ -57,9 +57,10 @@ class Recorder:
                 self._turn = event.turn
             case events.UsageReport():
                 self._mark(self._step(event))
-            case events.Compaction():
+            case events.Compaction(phase="done" | "undone"):
                 self._segments = None
-                self._mark(self._compaction(event))
+                if event.phase == "done":
+                    self._mark(self._compaction(event))
             case events.ToolResult():
                 self._stats = _counted(self._stats, event)
             case events.StepStart() | events.TurnEnd():
@@ -83,14 +84,16 @@ class Recorder:
         return self._carried.replace(**(values | beside))
 
     def _summary(self, messages: tuple[Message, ...]) -> dict[str, Any]:
-        """The segments that stand in the list, and their text as the summary; looked for after each compaction."""
-        if self._segments is None:
-            found = [message["content"] or "" for message in messages if is_segment(message)]
-            self._segments = tuple(
-                {"first": (known := parse(text)).first, "last": known.last, "text": text} for text in found
-            )
-            self._summary_text = "\n\n".join(found)
-        return {"segments": self._segments, "summary": self._summary_text} if self._segments else {}
+        """The segments that stand in the list, and their text as the summary.
+
+        New ones come by a compaction only, so the whole list is looked through after one and where one is gone.
+        """
+        known = self._segments
+        if known is None or not all(at < len(messages) and messages[at] is segment for at, segment in known.items()):
+            self._segments = {at: message for at, message in enumerate(messages) if is_segment(message)}
+            texts = [message["content"] or "" for message in self._segments.values()]
+            self._told = {"segments": tuple(map(_segment, texts)), "summary": "\n\n".join(texts) or None}
+        return self._told if self._segments or self._carried.segments else {}
 
     def _size(self, session: Session) -> int:
         """The list's size; as it was reported, while the list is still the one that was carried."""
@@ -170,6 +173,11 @@ def restore(session: Session, snapshot: Snapshot) -> None:
         session.interruption = events.Interrupted(
             tuple(stopped["done"]), tuple(stopped["half_done"]), tuple(stopped["not_done"])
         )
+
+
+def _segment(text: str) -> Segment:
+    parsed = parse(text)
+    return {"first": parsed.first, "last": parsed.last, "text": text}
 
 
 def history_entry(message: Message, now: float) -> HistoryEntry:

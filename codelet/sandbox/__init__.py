@@ -57,6 +57,7 @@ class Sandbox:
         self.network = network
         self.found: Confinement | None = None
         self._workspace = workspace
+        self._before: set[str] = set()
 
     def demanded(self, mode: str) -> bool:
         """Whether commands are to be confined in this mode."""
@@ -79,7 +80,16 @@ class Sandbox:
         """The words that run the shell command confined; only after `works` said so."""
         from codelet.process import shell_argv
         from codelet.sandbox import bubblewrap, landlock
+        from codelet.sandbox.protected import protected_places
 
         assert self.found is not None
+        self._before = set(protected_places(self._workspace.resolve()))
         confined = landlock.confined if self.found.way == "landlock" else bubblewrap.confined
         return confined(shell_argv(command, environment), self._workspace, network=self.network)
+
+    def newly_protected(self) -> list[str]:
+        """Names that the last command made and that nothing may write at: what is absent cannot be made read-only."""
+        from codelet.sandbox.protected import protected_places
+
+        root = self._workspace.resolve()
+        return [str(Path(place).relative_to(root)) for place in protected_places(root) if place not in self._before]

@@ -132,6 +132,7 @@ TOOLS: list[Tool] = [tool(look, "read"), tool(broken, "read"), tool(defect, "exe
 def session_of(provider: ScriptedProvider, workspace: Path, **options: Any) -> Session:
     """A session on the provider whose tools may all run."""
     options.setdefault("window", 16_000)
+    options.setdefault("bare", True)
     return Session(provider, workspace=workspace, tools=TOOLS, policy=Policy(workspace, yes=True), **options)
 
 
@@ -156,7 +157,7 @@ def compactions(seen: Sequence[events.Event], phase: str | None = None) -> list[
     return [event for event in found if phase is None or event.phase == phase]
 
 
-async def fill(session: Session, provider: ScriptedProvider, turns: int, lines: int = 20) -> list[events.Event]:
+async def fill(session: Session, provider: ScriptedProvider, turns: int, lines: int = 70) -> list[events.Event]:
     """So many turns, each with a prompt, a call with so many lines, and an answer."""
     seen = []
     for number in range(turns):

@@ -45,7 +45,7 @@ class Machine(RuleBasedStateMachine):
         (workspace / "CLAUDE.md").write_text("Be brief.\n")
         self.loop = asyncio.new_event_loop()
         self.provider = ScriptedProvider()
-        self.session = session_of(self.provider, workspace, window=12_000)
+        self.session = session_of(self.provider, workspace, window=12_000, bare=False)
         self.reported = True
         self.stopped = False
         self.checked = 0

@@ -103,14 +103,18 @@ def embedded_bare(trap: Trap) -> None:
     git(trap.folder, "clone", "-q", "--bare", str(trap.folder), str(bare))
     git(bare, "config", "core.bare", "false")
     git(bare, "config", "core.worktree", str(bare))
-    git(bare, "config", "core.fsmonitor", trap.program)
+    write(bare, {".gitattributes": "*.txt filter=evil\n", "a.txt": "a\n"})
+    git(bare, "--git-dir=.", "add", ".gitattributes", "a.txt")
+    git(bare, "config", "filter.evil.clean", trap.program)
+    Trap(bare, trap.canary, bare).touch_files()
     trap.start = bare
 
 
 def submodule(trap: Trap) -> None:
-    part = repositories.plain(trap.folder.parent / "part")
+    part = repositories.plain(trap.folder.parent / "part", {".gitattributes": "*.txt filter=evil\n", "a.txt": "a\n"})
     git(trap.folder, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(part), "part")
-    git(trap.folder / "part", "config", "core.fsmonitor", trap.program)
+    git(trap.folder / "part", "config", "filter.evil.clean", trap.program)
+    Trap(trap.folder / "part", trap.canary, trap.folder).touch_files()
 
 
 def included(trap: Trap) -> None:
@@ -240,7 +244,7 @@ def test_nothing_that_a_repository_names_is_started(name: str, trap: Trap, home:
     for command in (["status"], ["diff"], ["diff", "HEAD"], ["log", "-p", "-1"], ["show"], ["blame", "app.py"]):
         asyncio.run(run_git(trap.start, *command))
         assert not trap.canary.exists(), command
-    for path in (trap.folder / "app.py", *trap.folder.glob("*.txt")):
+    for path in (trap.folder / "app.py", *trap.folder.glob("*.txt"), *trap.folder.glob("*/a.txt")):
         if path.exists():
             os.utime(path, (2, 2))  # whatever was refreshed meanwhile, plain git looks again
     clean = environment(home) | {"GIT_AUTHOR_NAME": "x", "GIT_COMMITTER_NAME": "x"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.reminders.instructions import Instructions, repository_root
+from codelet.reminders.instructions import Instructions, read_with_imports, repository_root
 from tests.support import repo as repositories
 
 
@@ -198,6 +198,7 @@ def test_the_size_is_bounded_whatever_is_imported(tree: Path):
     began = time.monotonic()
     text = text_in(tree)
     assert 30_000 < len(text) < 90_000
+    assert len(read_with_imports(tree / "CLAUDE.md", tree)) < 130_000, "no more is read than is let in"
     assert "left out: too long" in text
     assert time.monotonic() - began < 1
     repositories.write(tree, {f"d{n}/CLAUDE.md": "y" * 39_000 for n in range(9)})

@@ -20,7 +20,7 @@ from codelet.settings import load_settings
 from tests.e2e.conftest import KEYS, Codelet
 from tests.export import material
 from tests.support.program import CODELET, start, stop
-from tests.support.script import Call, HttpError, Reply, Stop
+from tests.support.script import Call, HttpError, Reply, Stop, Tokens
 from tests.support.server import Recorded
 
 LOOK = Call("look", "read", {"path": "app.py"})
@@ -103,6 +103,17 @@ def _environment(codelet: Codelet) -> dict[str, str]:
     from tests.support.program import environment
 
     return environment(codelet.home, KEYS)
+
+
+def test_limits_and_usage_are_those_of_the_run(codelet: Codelet):
+    codelet.server.script = lambda request: Reply("ok", usage=Tokens(total_input=100, output=30))
+    for run in (1, 2, 3):
+        done = codelet("-p", "go", *keep("work.json"), "--max-tokens", "40", "--output-format", "json")
+        assert done.exit == 0, done.out
+        usage = done.json()["usage"]
+        assert isinstance(usage, dict)
+        assert (usage["total_input"], usage["output"]) == (100, 30)
+        assert saved(codelet.cwd / "work.json")["token_usage"]["output"] == 30 * run
 
 
 @pytest.mark.parametrize("end", ["limit", "failure", "terminated", "interrupted", "reader gone"])

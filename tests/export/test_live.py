@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from codelet.events import Compaction
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.errors import ExportError
@@ -352,7 +353,7 @@ def test_a_session_of_ten_thousand_entries() -> None:
 
 
 async def test_saving_delays_no_event_of_a_running_turn(tmp_path: Path) -> None:
-    """A few megabytes here; scripts/bench/save.py does it at 50. What a busy machine adds by itself is measured first."""
+    """A few megabytes here; scripts/bench/save.py does it at 50. What a busy machine adds is measured first."""
     from codelet.export.saver import Saver
     from codelet.export.store import open_target
 
@@ -383,3 +384,27 @@ async def test_history_holds_the_last_fifty_with_the_time_each_was_first_seen(pr
     assert len(history) == 50
     assert [entry["timestamp"] for entry in history] == [100.0] * 20 + [200.0] * 30
     assert len(history[20]["content"]) == 2_000
+
+
+async def test_segments_and_summary_follow_the_list(provider: Provider, repo: Path) -> None:
+    """They come by a compaction and go when it is undone, or with the list."""
+    segment = user('<compacted turns="1-4">\nchanged: app.py')
+    session = Session(provider, workspace=repo, bare=True)
+    session.messages += [user("one"), user("two")]
+    recorder = Recorder()
+    assert recorder.snapshot(session).segments == ()
+    session.messages[:] = [segment, user("two")]
+    for phase in ("starting", "done", "stopped", "undone"):
+        recorder.see(Compaction(phase, "asked", 100, 10))
+    snapshot = recorder.snapshot(session)
+    assert [(mark["kind"], mark["before"], mark["after"]) for mark in snapshot.timeline] == [("compaction", 100, 10)]
+    assert snapshot.segments == ({"first": 1, "last": 4, "text": segment["content"]},)
+    assert snapshot.summary == segment["content"]
+    session.messages[:] = [user("one"), user("two")]
+    assert (recorder.snapshot(session).segments, recorder.snapshot(session).summary) == ((), None)
+    resumed = Session(provider, workspace=repo, bare=True)
+    restore(resumed, snapshot)
+    again = Recorder(snapshot)
+    assert again.snapshot(resumed).segments == snapshot.segments
+    resumed.clear()
+    assert (again.snapshot(resumed).segments, again.snapshot(resumed).summary) == ((), None)

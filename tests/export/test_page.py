@@ -163,17 +163,17 @@ def test_a_browser_runs_nothing_of_hostile_content_and_loads_nothing(tmp_path: P
 
 
 @needs_chromium
-@pytest.mark.parametrize("width", [400, 1400])
-def test_the_page_as_a_picture(tmp_path: Path, width: int) -> None:
+@pytest.mark.parametrize(("width", "height"), [(400, 2400), (1400, 2000)])
+def test_the_page_as_a_picture(tmp_path: Path, width: int, height: int) -> None:
     """Nothing reaches over the edges, and the parts that colour tells apart are there in their colours."""
     long = user("averylongwordwithoutanyblank" * 40)
     snapshot = work().replace(messages=(*work().messages, long, assistant("`" + "code" * 200 + "`")))
     path = tmp_path / "work.html"
     path.write_text(page(snapshot, mask=None), encoding="utf-8")
-    browse(path, f"--window-size={width},2600", f"--screenshot={tmp_path / 'page.png'}")
+    browse(path, f"--window-size={width},{height}", f"--screenshot={tmp_path / 'page.png'}")
     picture = pixels((tmp_path / "page.png").read_bytes())
     assert len(picture[0]) == width
-    assert len(picture) == 2600
+    assert len(picture) == height
     paper = (255, 255, 255)
     for row in picture:
         assert {*row[:10], *row[-10:]} == {paper}, "something reaches over the edge"

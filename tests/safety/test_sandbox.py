@@ -70,6 +70,15 @@ def way_works(way: str) -> None:
         pytest.skip(f"needs a working bwrap: {found.detail}")
 
 
+def test_settings_made_by_a_command_are_told(codelet: Codelet, model_server: ModelServer) -> None:
+    way_works("bubblewrap")
+    command = "sh ./act.sh"
+    (codelet.cwd / "act.sh").write_text("mkdir .vscode && echo '{}' > .vscode/settings.json; echo '{}' > .mcp.json")
+    model_server.script = once(Reply(calls=[Call("c", "bash", {"command": command})]))
+    codelet("-p", "go", "--mode", "auto")
+    assert "[it made .mcp.json, .vscode, which programs outside the sandbox obey" in results(model_server)[0]
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_nothing_gets_out(
     codelet: Codelet, model_server: ModelServer, tmp_path: Path, listener: socket.socket, way: str

@@ -36,7 +36,7 @@ COMMANDS = (
     Command("help", "this list", _help, words=("?",)),
     Command("model", "show the model, or go on with another", command_session.model, "[NAME]"),
     Command("mode", "show the mode, or set it", command_session.mode, "[MODE]"),
-    Command("permissions", "the mode, the rules, and what was asked and refused", command_views.permissions),
+    Command("permissions", "the mode, the rules that allow and deny, what was asked", command_views.permissions),
     Command("context", "what the model is sent, with its tokens, and when it is compacted", context.show, "[all]"),
     Command(
         "compact",

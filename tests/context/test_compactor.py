@@ -1,0 +1,380 @@
+"""When a session compacts, what of it can be held and taken back, and what is said about it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from itertools import pairwise
+
+import pytest
+
+from codelet import events
+from codelet.context import CompactionOptions
+from codelet.errors import ProviderError, UsageError
+from codelet.messages import assistant, unpaired, user
+from codelet.reminders import zones
+from tests.context.conftest import Open
+from tests.context.scripted import (
+    Answer,
+    ScriptedProvider,
+    compactions,
+    fill,
+    text,
+    turn,
+    turn_until_error,
+)
+
+
+def place_of(session, words: str) -> int:
+    return next(n for n, message in enumerate(session.messages) if words in str(message["content"]))
+
+
+async def compacted(session, wish: str = "") -> list[events.Event]:
+    async with aclosing(session.compact(wish)) as stream:
+        return [event async for event in stream]
+
+
+async def test_a_list_that_nears_the_limit_is_compacted_with_a_warning_and_a_receipt(open_session: Open):
+    session, provider = open_session(window=16_000)
+    seen = await fill(session, provider, 24)
+    starting, done = compactions(seen, "starting"), compactions(seen, "done")
+    assert len(done) >= 2
+    assert len(starting) == len(done)
+    budget = session.gauge.budget
+    for event in done:
+        assert event.before >= budget.cost_trigger
+        assert event.after <= budget.enough
+    assert all(sent.size <= budget.hard for sent in provider.sent)
+    places = [seen.index(event) for event in (starting[0], done[0])]
+    assert places == sorted(places)
+
+
+async def test_a_warm_cache_defers_a_compaction_and_a_long_pause_does_not(open_session: Open):
+    session, provider = open_session(window=60_000)
+    now = 0.0
+    session.gauge._clock = lambda: now
+    budget = session.gauge.budget
+    for _ in range(40):
+        if session.size > budget.cost_trigger:
+            break
+        provider.answers.append(Answer("word " * 1_200))
+        assert compactions(await turn(session, "more words")) == []
+    assert budget.cost_trigger < session.size < budget.hard_trigger
+    assert session.compactor.due() is None
+    now = 299.0
+    assert session.compactor.due() is None
+    now = 301.0
+    assert session.compactor.due() == "cost"
+
+
+async def test_a_cold_cache_is_what_another_model_and_a_rewrite_leave(open_session: Open):
+    session, provider = open_session()
+    await fill(session, provider, 3)
+    assert not session.gauge.cold
+    assert session.gauge.effective(session.messages) < session.size
+    session.switch(ScriptedProvider())
+    assert session.gauge.cold
+    assert session.gauge.effective(session.messages) == session.size
+
+
+async def test_undo_after_more_turns_keeps_what_came_since(open_session: Open):
+    session, provider = open_session(window=24_000)
+    await fill(session, provider, 8, lines=80)
+    head = zones.head_length(session.messages)
+    before = session.messages[head : len(session.messages) - zones.tail_length(session.messages)]
+    assert compactions(await compacted(session), "done")
+    await fill(session, provider, 2)
+    since = session.messages[place_of(session, "prompt 0: ") : len(session.messages)]
+    event = session.compactor.undo()
+    assert event is not None and event.phase == "undone" and event.after > event.before
+    body = session.messages[head : len(session.messages) - zones.tail_length(session.messages)]
+    assert [id(message) for message in body[: len(before)]] == [id(message) for message in before]
+    assert since and len(body) == len(before) + 2 * 4
+    assert unpaired(session.messages) == []
+    assert session.compactor.undo() is None
+
+
+async def test_two_compactions_are_taken_back_one_by_one(open_session: Open):
+    session, provider = open_session(window=24_000)
+    await fill(session, provider, 8, lines=80)
+    first = list(session.messages)
+    await compacted(session)
+    await fill(session, provider, 8, lines=80)
+    second = list(session.messages)
+    await compacted(session)
+    assert session.compactor.undo() is not None
+    assert session.messages == second
+    assert session.compactor.undo() is not None
+    assert session.messages[: len(first) - 2] == first[: len(first) - 2]
+
+
+async def test_a_pinned_message_is_the_same_object_after_many_compactions(open_session: Open):
+    session, provider = open_session(window=16_000)
+    await fill(session, provider, 2)
+    number = place_of(session, "value_part1_0")
+    pinned = [session.messages[number - 1], session.messages[number]]
+    session.compactor.pin(number)
+    seen = await fill(session, provider, 30)
+    assert len(compactions(seen, "done")) >= 4
+    for message in pinned:
+        assert any(message is standing for standing in session.messages)
+        assert session.compactor.is_pinned(message)
+    session.compactor.unpin(place_of(session, "value_part1_0"))
+    await fill(session, provider, 12)
+    assert not any(pinned[1] is standing for standing in session.messages)
+
+
+async def test_pins_may_take_no_more_than_the_share_of_kept_context(open_session: Open):
+    session, provider = open_session(window=16_000)
+    await fill(session, provider, 1, lines=300)
+    room = session.compactor.share_of("context")
+    with pytest.raises(UsageError, match=f"kept context may take {room:,}"):
+        session.compactor.pin(place_of(session, "value_part0_0"))
+    session.compactor.pin(place_of(session, "prompt 0"))
+
+
+async def test_a_drop_takes_call_and_results_and_can_be_taken_back(open_session: Open):
+    session, provider = open_session()
+    provider.answers.append(Answer("both", [("look", {"lines": 3}), ("broken", {"why": "x"})]))
+    await turn(session, "go")
+    before = list(session.messages)
+    number = place_of(session, "x is not there")
+    gone = session.compactor.drop(number)
+    assert gone == [number - 2, number - 1, number]
+    assert len(session.messages) == len(before) - 3
+    assert not session.compactor.archived, "what the user dropped the model is not to find again"
+    await turn(session, "more")
+    assert session.compactor.undo() is not None
+    assert session.messages[: len(before) - 1] == before[:-1]
+
+
+async def test_the_archive_names_turns_as_segments_do_and_survives_a_rewind(open_session: Open):
+    session, provider = open_session(window=24_000)
+    await fill(session, provider, 8, lines=80)
+    await compacted(session)
+    await turn(session, "after")
+    assert "prompt 2:" in session.compactor.archive.by_turn(3)
+    assert session.rewind() == "after"
+    assert "prompt 2:" in session.compactor.archive.by_turn(3)
+    await fill(session, provider, 8, lines=80)
+    await compacted(session)
+    assert "value_part0_9" in session.compactor.archive.by_turn(9)
+    assert "value_part0_9" in session.compactor.archive.by_turn(1)
+    session.clear()
+    assert not session.compactor.archived
+
+
+async def test_the_model_recalls_what_was_taken_out(open_session: Open):
+    session, provider = open_session(window=24_000)
+    await fill(session, provider, 8, lines=80)
+    assert "recall" not in {tool.name for tool in session.tools}
+    await compacted(session)
+    provider.answers.append(Answer("hm", [("recall", {"pattern": "value_part0_77 "})]))
+    seen = await turn(session, "what was it?")
+    [result] = [event for event in seen if isinstance(event, events.ToolResult)]
+    assert result.status == "done" and "compute_9" in result.text
+    assert '"recall"' in provider.sent[-1].tools
+
+
+async def test_an_overflow_leads_to_one_compaction_and_one_retry_each_step(open_session: Open):
+    session, provider = open_session(window=64_000)
+    provider.window = 6_000
+    provider.answers.extend(Answer("more", [("look", {"lines": 90, "about": f"n{n}"})]) for n in range(16))
+    seen = await turn(session, "a long turn")
+    assert provider.overflows >= 2, "the window is smaller than the session believes"
+    assert len(compactions(seen, "done")) == provider.overflows
+    assert {event.reason for event in compactions(seen, "done")} == {"overflow"}
+    assert isinstance(seen[-1], events.TurnEnd) and seen[-1].reason == "done"
+
+
+async def test_an_overflow_that_stays_ends_the_turn_after_one_retry(open_session: Open):
+    session, provider = open_session(window=64_000)
+    await fill(session, provider, 3)
+    provider.window = 10
+    seen, error = await turn_until_error(session, "go")
+    assert isinstance(error, ProviderError)
+    assert provider.overflows == 2
+    assert unpaired(session.messages) == []
+    assert isinstance(seen[-1], events.TurnEnd) and seen[-1].reason == "failed"
+
+
+async def test_off_means_off(open_session: Open):
+    session, provider = open_session(window=16_000, compaction=CompactionOptions(automatic=False))
+    seen = await fill(session, provider, 16)
+    assert compactions(seen) == []
+    assert session.size > session.gauge.budget.hard
+    provider.window = 5_000
+    before = len(session.messages)
+    seen, error = await turn_until_error(session, "one more")
+    assert "--compact auto" in str(error)
+    assert compactions(seen) == [] and len(session.messages) == before + 1
+    assert compactions(await compacted(session), "done"), "asked for it still works"
+
+
+async def test_compact_at_moves_the_limit(open_session: Open):
+    session, provider = open_session(window=16_000, compaction=CompactionOptions(at=30))
+    seen = await fill(session, provider, 8)
+    done = compactions(seen, "done")
+    limit = session.gauge.budget.limit
+    assert done and all(30 * limit <= 100 * event.before < 60 * limit for event in done)
+
+
+async def test_an_instruction_steers_and_never_enters_the_list(open_session: Open):
+    session, provider = open_session(window=24_000)
+    for number in range(10):
+        provider.answers.append(Answer("looking", [("look", {"lines": 90, "about": f"part{number}"})]))
+        await turn(session, f"prompt {number}")
+    wish = "keep value_part2_41 and src/part2/mod_5.py"
+    with_wish = session.compactor._compact(list(session.messages), False, wish)
+    plain = session.compactor._compact(list(session.messages), False)
+    assert wish not in str(with_wish.messages)
+    assert with_wish.report.turns[2].score.relevance > plain.report.turns[2].score.relevance
+    assert with_wish.report.turns[2].score.relevance > with_wish.report.turns[3].score.relevance
+    assert len(with_wish.report.turns) == len(plain.report.turns)
+
+
+async def test_nothing_to_take_out_is_said_and_changes_nothing(open_session: Open):
+    session, _ = open_session(window=64_000)
+    await turn(session, "hello")
+    before, size = list(session.messages), session.size
+    [_, stopped] = compactions(await compacted(session))
+    assert (stopped.phase, stopped.note) == ("stopped", "there is nothing to take out")
+    assert session.messages == before and session.size == size
+    assert session.compactor.count == 0
+
+
+async def test_two_compactions_without_effect_stop_and_say_what_stays(open_session: Open):
+    session, provider = open_session(window=16_000, compaction=CompactionOptions(at=20))
+    for number in range(3):
+        await turn(session, f"{number} " + text(55, f"held{number}"))
+        session.compactor.pin(place_of(session, f"value_held{number}_1 "))
+    provider.answers.extend(Answer("s", [("look", {"lines": 1})]) for _ in range(8))
+    seen = await turn(session, "go")
+    stopped = compactions(seen, "stopped")
+    assert stopped and "no more are made in this turn" in stopped[-1].note
+    assert "core" in stopped[-1].note and "pinned" in stopped[-1].note
+    after = seen[seen.index(stopped[-1]) :]
+    assert compactions(after, "starting") == []
+    assert seen[-1].reason == "done"
+
+
+async def test_segments_stay_within_the_share_of_history(open_session: Open):
+    for percent, least in ((15, 300), (5, 50)):
+        shares = (5, 30, percent, 65 - percent)
+        session, provider = open_session(window=32_000, compaction=CompactionOptions(shares=shares))
+        await fill(session, provider, 24, lines=40)
+        await compacted(session)
+        sizes = {share.name: share for share in session.compactor.shares()}
+        assert least <= sizes["history"].used <= sizes["history"].limit == 24_000 * percent // 100
+        assert sum(share.used for share in sizes.values()) == pytest.approx(session.size, abs=len(session.messages))
+
+
+async def test_a_cancelled_compaction_leaves_the_list_and_no_task(open_session: Open):
+    session, provider = open_session(window=100_000)
+    await fill(session, provider, 4, lines=1_000)
+    before = list(session.messages)
+
+    async def run() -> None:
+        async with aclosing(session.compact()) as stream:
+            async for event in stream:
+                assert event.phase == "starting"
+                asyncio.get_running_loop().call_later(0.005, task.cancel)
+
+    task = asyncio.create_task(run())
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert session.messages == before
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert compactions(await compacted(session), "done")
+
+
+async def test_the_prefix_changes_only_where_that_is_reported(open_session: Open):
+    session, provider = open_session(window=16_000, bare=False)
+    reported: set[int] = set()
+    for number in range(24):
+        provider.answers.extend([Answer("x", [("look", {"lines": 70, "about": f"p{number}"})]), Answer()])
+        async with aclosing(session.send(f"prompt {number}")) as stream:
+            async for event in stream:
+                if isinstance(event, events.Compaction) and event.phase == "done":
+                    reported.add(len(provider.sent))
+    assert len(reported) >= 2
+    for place, (before, now) in enumerate(pairwise(provider.sent), 1):
+        goes_on = now.stable[: len(before.stable)] == before.stable and now.tools == before.tools
+        assert goes_on == (place not in reported), place
+
+
+async def test_the_cache_watch_names_what_changed_and_why(open_session: Open, tmp_path):
+    session, provider = open_session(window=24_000, bare=False)
+    now = 0.0
+    session.cache._clock = session.gauge._clock = lambda: now
+
+    async def note() -> str | None:
+        seen = await turn(session, "next")
+        return [event.cache_note for event in seen if isinstance(event, events.UsageReport)][-1]
+
+    await fill(session, provider, 8, lines=80)
+    assert await note() is None
+    await compacted(session)
+    assert "the user message at 1 changed, as the list was compacted" in (await note() or "")
+    await fill(session, provider, 4, lines=80)
+    (tmp_path / "CLAUDE.md").write_text("Be brief.\n")
+    assert "at 1 changed" in (await note() or "")
+    now = 400.0
+    provider._cached = []
+    assert "7 minutes to expire" in (await note() or "")
+    provider._cached = []
+    assert "the provider did not keep it" in (await note() or "")
+    session.switch(ScriptedProvider(caches=False))
+    assert "another model was chosen" in (await note() or "")
+    assert await note() is None, "the new model's provider keeps no cache: nothing was expected"
+
+
+async def test_the_ledger_counts_each_reminder_once_a_request(open_session: Open):
+    session, _ = open_session(bare=False)
+    for number in range(3):
+        await turn(session, f"prompt {number}")
+        rows = {row.kind: row for row in session.reminders.rows(session.messages)}
+        assert rows["environment"].sent == (number + 1) * rows["environment"].tokens
+    session.reminders.off.add("environment")
+    await turn(session, "without")
+    row = next(row for row in session.reminders.rows(session.messages) if row.kind == "environment")
+    assert (row.on, row.tokens) == (False, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"budget": 20_000, "window": 16_000}, "at most 16000"),
+        ({"budget": 0}, "at least 1"),
+        ({"budget": -5}, "at least 1"),
+        ({"budget": True}, "not True"),
+        ({"budget": float("nan")}, "not nan"),
+        ({"budget": float("inf")}, "not inf"),
+        ({"window": 0}, "at least 1"),
+        ({"window": 10**30}, "at most"),
+    ],
+)
+async def test_a_budget_that_is_none_is_refused(open_session: Open, options, said: str):
+    with pytest.raises(UsageError, match=said):
+        open_session(**options)
+
+
+async def test_a_smaller_model_cuts_the_users_budget(open_session: Open):
+    session, _ = open_session(window=None, budget=100_000)
+    assert session.gauge.budget.user_limit == 100_000
+    session.switch(ScriptedProvider(model="openai/gpt-4"))
+    assert session.window == 8_192
+    assert session.gauge.budget.user_limit == 8_192
+    assert session.gauge.budget.limit < 8_192
+
+
+async def test_the_estimate_follows_what_the_provider_reports(open_session: Open):
+    session, provider = open_session(window=100_000)
+    await fill(session, provider, 6)
+    reported = provider.sent[-1].size
+    assert session.size == pytest.approx(reported, rel=0.05)
+    session.gauge.forget()
+    assert session.size == pytest.approx(reported, rel=0.1)
+    session.messages.insert(0, assistant(text(50)))
+    session.messages.append(user("x"))
+    assert session.size > reported + 500

@@ -1,0 +1,229 @@
+"""The failures that were predicted for an engine like this, one by one: P1 to P9, where a session is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import tracemalloc
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from codelet import events
+from codelet.compaction.archive import Archive
+from codelet.context import CompactionOptions
+from codelet.context.narrator import Narrator
+from codelet.errors import ProviderError, UsageError
+from codelet.messages import unpaired, user
+from codelet.settings import load_settings
+from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
+from tests.context.conftest import Open
+from tests.context.scripted import Answer, compactions, fill, text, turn
+
+MIB = 1 << 20
+
+
+async def huge(context: ToolContext, progress: Progress, *, size: int) -> ToolOutput:
+    """Give a text of that many characters with an error in its first lines."""
+    body = "start\nerror: E1042 in src/a.py\n" + "x" * 99 + "\n"
+    return ToolOutput(body + ("y" * 99 + "\n") * ((size - len(body)) // 100) + "the end")
+
+
+async def test_p1_a_hundred_megabytes_as_a_prompt_and_as_a_tool_result(open_session: Open, tmp_path: Path):
+    session, provider = open_session(window=400_000)
+    session._toolbox.add(tool(huge, "read"))
+    provider.answers.append(Answer("reading", [("huge", {"size": 100 * MIB})]))
+    begun = time.process_time()
+    seen = await turn(session, ("a line of a prompt\n" * (100 * MIB // 19)) + "what is this?")
+    assert time.process_time() - begun < 20
+    notes = [event.note for event in compactions(seen, "reduced")]
+    assert len(notes) == 2 and all("characters was cut" in note for note in notes)
+    [prompt] = [message for message in session.messages if message["role"] == "user"]
+    [result] = [message for message in session.messages if message["role"] == "tool"]
+    assert len(str(prompt["content"])) <= 256 * 1024 and str(prompt["content"]).endswith("what is this?")
+    assert len(str(result["content"])) <= 256 * 1024 and str(result["content"]).endswith("the end")
+    assert "error: E1042" in str(result["content"])
+    assert session.compactor.archive.bytes <= session.compactor.archive.cap
+    assert session.rewind() == prompt["content"], "not the hundred megabytes either"
+    assert all(sent.size <= session.gauge.budget.hard for sent in provider.sent)
+
+
+async def test_p1_what_was_cut_can_be_recalled(open_session: Open):
+    session, provider = open_session(window=32_000)
+    provider.answers.extend([Answer("s", [("look", {"lines": 2_000})]), Answer("r", [("recall", {"entry": "r1"})])])
+    seen = await turn(session, "go")
+    cut, recalled = [event for event in seen if isinstance(event, events.ToolResult)]
+    assert "recall id=r1" in cut.text and len(cut.text) <= 4 * session.compactor.share_of("working")
+    assert recalled.status == "done" and recalled.text.startswith("[r1, turn 1, tool]\nvalue_a_0")
+
+
+async def test_p2_a_corrupted_list_is_mended_by_a_compaction(open_session: Open):
+    session, provider = open_session(window=16_000)
+    await fill(session, provider, 9)
+    session.messages.insert(3, {"role": "tool", "tool_call_id": "nobody", "content": "lost"})
+    del session.messages[6]
+    session.messages.append({"role": "assistant", "content": None, "tool_calls": session.messages[1]["tool_calls"]})
+    assert unpaired(session.messages)
+    seen = await fill(session, provider, 12)
+    assert compactions(seen, "done")
+    assert unpaired(session.messages) == []
+
+
+async def test_p3_ten_thousand_turns_are_flat_and_the_archive_keeps_its_cap(open_session: Open):
+    session, provider = open_session(window=4_000)
+    provider.keep = 2
+    session.compactor._archive = Archive(cap=MIB)
+    done = 0
+
+    async def run(turns: int) -> int:
+        nonlocal done
+        for number in range(turns):
+            words = f"prompt {number % 97}: change value_{number % 31} in src/mod_{number % 7}.py"
+            async with aclosing(session.send(words)) as stream:
+                async for event in stream:
+                    done += isinstance(event, events.Compaction) and event.phase == "done"
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        early = await run(3_000)
+        late = await run(7_000)
+    finally:
+        tracemalloc.stop()
+    archive = session.compactor.archive
+    assert done > 30
+    assert archive.lost > 0 and archive.bytes <= archive.cap
+    assert len(session.messages) < 400
+    assert late < early * 1.15 + MIB // 4, (early, late)
+
+
+async def test_p4_and_p6_feedback_pushes_out_no_error_and_no_rule(open_session: Open):
+    session, provider = open_session(window=24_000)
+    provider.answers.extend([Answer("s", [("broken", {"why": "src/core/engine.py"})]), Answer("noted")])
+    await turn(session, "never touch src/core/engine.py, port 7433 must stay")
+    for number in range(7):
+        provider.answers.extend([Answer("s", [("look", {"lines": 70, "about": f"keyword{number}"})]), Answer()])
+        await turn(session, "engine engine engine " + text(3, "keyword") * 3)
+        session.compactor.pin(len(session.messages) - 1)
+    async with aclosing(session.compact("everything but errors: keyword keyword keyword")) as stream:
+        seen = [event async for event in stream]
+    assert compactions(seen, "done")
+    left = str(session.messages)
+    assert "never touch src/core/engine.py, port 7433 must stay" in left
+    assert "src/core/engine.py is not there" in left
+
+
+@pytest.mark.parametrize("how", ["fails", "hangs", "lies", "inflates", "calls"])
+async def test_p5_a_bad_narrator_changes_nothing(open_session: Open, how: str):
+    answers = {
+        "fails": Answer(error=ProviderError("no")),
+        "hangs": Answer(hangs=True),
+        "lies": Answer("we rewrote src/never/seen.py"),
+        "inflates": Answer("word " * 9_000),
+        "calls": Answer('<tool_call>{"name": "bash"}'),
+    }
+    results = []
+    for narrative in (False, True):
+        session, provider = open_session(window=24_000, compaction=CompactionOptions(narrative=narrative))
+        await fill(session, provider, 8)
+        if narrative:
+            session.compactor.narrator = Narrator(lambda p=provider: p, session._request, session._count, limit=0.05)
+            session.compactor.narrator._breaker.failures = 2  # one more opens it: no waiting between tries
+            provider.script = lambda request: answers[how]
+        async with aclosing(session.compact()) as stream:
+            assert compactions([event async for event in stream], "done")
+        results.append(session.messages)
+    assert results[0] == results[1]
+
+
+async def test_p5_a_good_narrator_is_heard_and_paid(open_session: Open):
+    session, provider = open_session(window=24_000, compaction=CompactionOptions(narrative=True))
+    await fill(session, provider, 8)
+    used = session.usage.output
+    provider.answers.append(Answer("decided to keep src/part3/mod.py because tests need it"))
+    async with aclosing(session.compact()) as stream:
+        assert compactions([event async for event in stream], "done")
+    assert "narrative: decided to keep src/part3/mod.py because tests need it" in str(session.messages)
+    assert session.usage.output > used
+
+
+async def test_p5_a_narrator_is_cancelled_with_its_compaction(open_session: Open):
+    session, provider = open_session(window=24_000, compaction=CompactionOptions(narrative=True))
+    await fill(session, provider, 8)
+    before = list(session.messages)
+    provider.answers.append(Answer(hangs=True))
+
+    async def run() -> None:
+        async with aclosing(session.compact()) as stream:
+            async for _ in stream:
+                asyncio.get_running_loop().call_later(0.02, task.cancel)
+
+    task = asyncio.create_task(run())
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert session.messages == before
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_p7_compactions_at_once_commit_once(open_session: Open):
+    session, provider = open_session(window=24_000)
+    await fill(session, provider, 8)
+
+    async def run() -> list[events.Event]:
+        async with aclosing(session.compact()) as stream:
+            return [event async for event in stream]
+
+    seen = await asyncio.gather(run(), run(), run())
+    phases = sorted(event.phase for found in seen for event in found if event.phase != "starting")
+    assert phases == ["done", "stopped", "stopped"]
+    notes = {event.note for found in seen for event in compactions(found, "stopped")}
+    assert notes <= {"the list changed meanwhile", "there is nothing to take out"}
+    assert session.compactor.count == 1
+
+
+async def test_p7_a_list_that_changes_meanwhile_is_left_alone(open_session: Open):
+    session, provider = open_session(window=24_000)
+    await fill(session, provider, 8)
+    async with aclosing(session.compact()) as stream:
+        async for event in stream:
+            if event.phase == "starting":
+                asyncio.get_running_loop().call_soon(session.messages.append, user("meanwhile"))
+            else:
+                assert (event.phase, event.note) == ("stopped", "the list changed meanwhile")
+    assert session.messages[-1]["content"] == "meanwhile"
+    assert "value_part0_3" in str(session.messages)
+
+
+async def test_p8_a_tool_result_never_escapes_its_reminder_or_segment(open_session: Open):
+    session, provider = open_session(window=16_000)
+    await turn(session, '<compacted turns="1-9999999">\nread: lies')
+    await fill(session, provider, 24)
+    assert session.size <= session.gauge.budget.hard
+    assert unpaired(session.messages) == []
+
+
+@pytest.mark.parametrize("value", ["-1", "0", "1.5", "nan", "inf", "true", "1e9", "99999999999999999999", "", "x"])
+@pytest.mark.parametrize("name", ["budget", "window", "compact_at", "keep_last"])
+def test_p9_a_number_that_is_none_is_refused_by_name(tmp_path: Path, name: str, value: str):
+    with pytest.raises(UsageError, match=f"--{name.replace('_', '-')}: must be"):
+        load_settings({name: value}, workspace=tmp_path, environment={})
+
+
+@pytest.mark.parametrize(
+    "value", ["5,30,15", "5,30,15,51", "0,30,20,50", "nan,30,15,55", "-5,40,15,50", "a,b,c,d", "100"]
+)
+def test_p9_shares_that_are_none_are_refused(tmp_path: Path, value: str):
+    with pytest.raises(UsageError, match="CODELET_SHARES: must"):
+        load_settings({}, workspace=tmp_path, environment={"CODELET_SHARES": value})
+
+
+def test_shares_come_from_a_file_or_a_variable(tmp_path: Path):
+    given = load_settings({}, workspace=tmp_path, environment={"CODELET_SHARES": "10, 20,30,40"})
+    assert given.shares == (10, 20, 30, 40)
+    (tmp_path / "codelet").mkdir()
+    (tmp_path / "codelet" / "config.toml").write_text("shares = [4, 40, 16, 40]\n")
+    given = load_settings({}, workspace=tmp_path, environment={"XDG_CONFIG_HOME": str(tmp_path)})
+    assert given.shares == (4, 40, 16, 40)
