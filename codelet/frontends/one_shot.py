@@ -221,7 +221,7 @@ class _Run:
             partial=partial,
             exit_status=status,
             error=message,
-            usage=session.usage if session else Usage(),
-            cost=session.cost if session else None,
+            usage=session.spent if session else Usage(),
+            cost=session.spent_cost if session else None,
             refused=refused,
         )
