@@ -68,6 +68,9 @@ class Session:
         self.limits = limits or Limits()
         self.usage = Usage()
         self.cost: float | None = 0.0
+        # The same without what a session had used before it was taken up here: limits are about this.
+        self.spent = Usage()
+        self.spent_cost: float | None = 0.0
         self.turns = 0
         self.interruption: events.Interrupted | None = None
         chosen = all_tools() if tools is None else tools
@@ -208,7 +211,7 @@ class Session:
             prepare=self._renew_for_turn,
             before_step=self._before_step,
             spend=self._spend,
-            exceeded=lambda: self.limits.passed(self.usage, self.cost),
+            exceeded=lambda: self.limits.passed(self.spent, self.spent_cost),
             max_output=self._max_output,
             may_compact=lambda: self.compactor.options.automatic,
             call_ids=self._call_ids,
@@ -273,8 +276,10 @@ class Session:
     def _count(self, usage: Usage) -> None:
         """Add to what the session has used and cost."""
         self.usage += usage
+        self.spent += usage
         cost = self.facts.cost(usage)
         self.cost = None if cost is None or self.cost is None else self.cost + cost
+        self.spent_cost = None if cost is None or self.spent_cost is None else self.spent_cost + cost
 
     def _rewritten(self, why: str) -> None:
         """The list is another one now: what was measured of it is void, and the next request finds no cache."""
@@ -290,4 +295,4 @@ class Session:
 
     def _max_output(self) -> int | None:
         """The output limit for a request, where one must or should be named: the model's, less what is used up."""
-        return self.limits.output_left(self.gauge.budget.reserve if self.facts.known else None, self.usage)
+        return self.limits.output_left(self.gauge.budget.reserve if self.facts.known else None, self.spent)

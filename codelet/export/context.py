@@ -18,7 +18,8 @@ def context_of(
 ) -> dict[str, Any]:
     """The parts of a snapshot that the session's list does not show.
 
-    With `archive`, which is the caller's to keep from one save to the next, also what compaction took out. What `carried`, the snapshot that was resumed, says of a list that is still the same stays as it is.
+    What `carried`, the snapshot that was resumed, says of a list that is still the same stays as it is. With `archive`,
+    which is the caller's to keep from one save to the next, also what compaction took out.
     """
     parts: dict[str, Any] = {"pins": session.compactor.pins}
     if (report := session.compactor.report) is not None:

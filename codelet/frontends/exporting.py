@@ -44,6 +44,8 @@ class Exporting:
     @classmethod
     async def begin(cls, settings: Settings) -> Exporting:
         """Open the session that the settings name, resumed where they say so. Raises CodeletError."""
+        if settings.export is not None and settings.export.endswith(".html"):
+            raise UsageError("--export saves JSON; for the page, /export PAGE.html in the terminal")
         resumed = await _read(settings)
         session = session_for(settings, await _provider(settings, resumed))
         if resumed is not None:

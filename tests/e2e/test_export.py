@@ -15,14 +15,12 @@ import pytest
 
 from codelet.errors import UsageError
 from codelet.export.decode import from_json
-from codelet.export.live import default_mask
-from codelet.export.saver import save_once
-from codelet.export.store import open_target
+from codelet.export.encode import to_json
 from codelet.settings import load_settings
 from tests.e2e.conftest import KEYS, Codelet
 from tests.export import material
 from tests.support.program import CODELET, start, stop
-from tests.support.script import Call, HttpError, Reply, Stop
+from tests.support.script import Call, HttpError, Reply, Stop, Tokens
 from tests.support.server import Recorded
 
 LOOK = Call("look", "read", {"path": "app.py"})
@@ -105,6 +103,17 @@ def _environment(codelet: Codelet) -> dict[str, str]:
     from tests.support.program import environment
 
     return environment(codelet.home, KEYS)
+
+
+def test_limits_and_usage_are_those_of_the_run(codelet: Codelet):
+    codelet.server.script = lambda request: Reply("ok", usage=Tokens(total_input=100, output=30))
+    for run in (1, 2, 3):
+        done = codelet("-p", "go", *keep("work.json"), "--max-tokens", "40", "--output-format", "json")
+        assert done.exit == 0, done.out
+        usage = done.json()["usage"]
+        assert isinstance(usage, dict)
+        assert (usage["total_input"], usage["output"]) == (100, 30)
+        assert saved(codelet.cwd / "work.json")["token_usage"]["output"] == 30 * run
 
 
 @pytest.mark.parametrize("end", ["limit", "failure", "terminated", "interrupted", "reader gone"])
@@ -199,6 +208,12 @@ def test_an_existing_file_is_refused_and_force_replaces_it(codelet: Codelet):
     assert codelet.server.requests == []
     assert codelet("-p", "go", "--export", "work.json", "--force").exit == 0
     assert conversation(path)[0] == ("user", "go")
+
+
+def test_a_page_is_no_place_to_save_along(codelet: Codelet):
+    done = codelet("-p", "go", "--export", "page.html")
+    assert (done.exit, len(done.complaints), codelet.server.requests) == (2, 1, [])
+    assert not (codelet.cwd / "page.html").exists()
 
 
 def test_a_link_is_refused(codelet: Codelet):
@@ -300,7 +315,7 @@ def test_every_part_of_a_foreign_export_survives_a_turn(codelet: Codelet):
     """Facts, plan, tasks and the like have no place in the list, and are handed on."""
     codelet.server.script = lambda request: Reply("ok")
     whole = material.whole().replace(facts=("a  fact", "a fact", "another"), archive=None, interruption=None)
-    save_once(open_target(str(codelet.cwd / "work.json")), whole, mask=default_mask(raw=True))
+    (codelet.cwd / "work.json").write_bytes(to_json(whole, mask=None))
     before = saved(codelet.cwd / "work.json")
     done = codelet("-p", "go", *keep("work.json"))
     assert done.exit == 0, done.err

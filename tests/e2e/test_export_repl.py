@@ -115,8 +115,12 @@ def test_export_and_import_by_command(codelet: Codelet):
         ask(terminal, "/import kept.json", "resumed kept.json")
         ask(terminal, "three", "Answer 3.")
         ask(terminal, "/export kept.json --force", "saved in kept.json")
+        ask(terminal, "/export page.html", "the page stands in page.html")
         leave(terminal)
         assert "codelet: saved" not in terminal.text
+    page = (codelet.cwd / "page.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "Answer 3." in page
     assert said(codelet.server.requests[2]) == [("user", "one"), ("assistant", "Answer 1."), ("user", "three")]
     document = saved(codelet.cwd / "kept.json")
     assert len(document["timeline"]) == 2
