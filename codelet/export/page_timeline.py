@@ -21,7 +21,7 @@ class _Bar(Record):
 
 
 def timeline(marks: Sequence[StepMark | CompactionMark]) -> Markup:
-    """The figure with its legend and numbers; nothing where no step was recorded."""
+    """The figure with its legend, and its numbers; nothing where no step was recorded."""
     bars = _bars(marks)
     if not bars:
         return Markup()
@@ -33,7 +33,8 @@ def timeline(marks: Sequence[StepMark | CompactionMark]) -> Markup:
     legend = [tag("li", tag("span", class_=name), words) for name, words in keys]
     if cuts:
         legend.append(tag("li", tag("span", class_="cut-key"), f"compaction ({cuts})"))
-    return tag("figure", chart, tag("figcaption", tag("ul", *legend, class_="legend")), _numbers(marks))
+    figure = tag("figure", chart, tag("figcaption", tag("ul", *legend, class_="legend")))
+    return join(figure, _numbers(marks))
 
 
 def _total(step: StepMark) -> int:

@@ -56,6 +56,8 @@ def test_the_page_is_valid_and_tells_everything() -> None:
     ):
         assert words in text, words
     assert "```" not in text
+    for figure in parsed(html).iter("figure"):
+        assert [name_of(child) for child in figure] == ["div", "figcaption"]
     assert html.index("</style>") < html.index("<body>")
 
 
