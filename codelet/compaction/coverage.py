@@ -52,6 +52,7 @@ class Choice:
         self.candidates = candidates
         self.chosen: list[int] = []
         self.spent = 0
+        self._costs = [len(text) + FRAME for text in candidates.text]
         self._headers = headers
         self._heads = heads
         self._alone = {head for head in heads if head >= 0}
@@ -65,16 +66,17 @@ class Choice:
         """
         names, factor = self.candidates.names, self.candidates.factor
         weight = weights.__getitem__
-        costs = [len(text) + FRAME for text in self.candidates.text]
-        heap = [(-(sum(map(weight, names[i])) * factor[i] // costs[i]), -i) for i in among if names[i]]
+        costs = self._costs
+        # A gain and an index in one number, as numbers compare faster than pairs; of equal gains the newer line first.
+        base = len(names) + 1
+        heap = [-(sum(map(weight, names[i])) * factor[i] // costs[i] * base + i) for i in among if names[i]]
         heapq.heapify(heap)
         begun, limit = len(self.chosen), self.spent + budget - SMALLEST_ROOM
         while heap and self.spent < limit:
-            old, negative = heap[0]
-            i = -negative
+            old, i = divmod(-heap[0], base)
             gain = sum(map(weight, names[i])) * factor[i] // costs[i]
-            if 100 * gain < -STALE_PERCENT * old and gain > 0:
-                heapq.heapreplace(heap, (-gain, negative))
+            if 100 * gain < STALE_PERCENT * old and gain > 0:
+                heapq.heapreplace(heap, -(gain * base + i))
                 continue
             heapq.heappop(heap)
             if gain > 0 and i not in self._taken:

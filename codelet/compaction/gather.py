@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from codelet.compaction.coverage import Candidates, log2_milli
-from codelet.compaction.identifiers import WORD, Lexicon
+from codelet.compaction.identifiers import Lexicon
 from codelet.compaction.segments import heading
 from codelet.compaction.signals import is_error_line, measures, reports_error
 from codelet.compaction.vocabulary import ERROR_WORDS, RULE_WORDS
@@ -53,9 +53,9 @@ class Gatherer:
         self._moved = 0
         self._marks: dict[int, int] = {}
         for word in sorted(ERROR_WORDS):
-            self._marks.update(dict.fromkeys(self.lexicon.learn(word), 1))
+            self._marks.update(dict.fromkeys(self.lexicon[word], 1))
         for word in sorted(RULE_WORDS - ERROR_WORDS):
-            self._marks.update(dict.fromkeys(self.lexicon.learn(word), 2))
+            self._marks.update(dict.fromkeys(self.lexicon[word], 2))
 
     def recency(self, place: int) -> int:
         """100 for the oldest message to 1000 for the newest."""
@@ -70,7 +70,7 @@ class Gatherer:
         head = -1
         if as_line:
             head = len(self.candidates.text)
-            self._append(text, self._names(label), number)
+            self._append(text, self.lexicon.line(label), number)
             if "/" in label and label.count(" ") == 1:
                 self.files[label.split(" ")[1]] = head
         self.sources.append(Source(place, turn, label, head, tells))
@@ -99,20 +99,13 @@ class Gatherer:
         candidates.source.append(source)
         candidates.position.append(len(candidates.position) + self._moved)
 
-    def _names(self, line: str) -> tuple[int, ...]:
-        known, learn = self.lexicon.known, self.lexicon.learn
-        found: list[int] = []
-        for word in WORD.findall(line):
-            numbers = known.get(word)
-            found += learn(word) if numbers is None else numbers
-        return tuple(dict.fromkeys(found)) if len(found) > 1 else tuple(found)
-
     def add(self, source: int, text: str, speaker: str, factor: int = 1000) -> None:
         """Make candidates of the lines of a text. `factor` in per mille is the source's own worth."""
         weight = self.recency(self.sources[source].place[0]) * SPEAKER_WEIGHT[speaker]
         seen, candidates, used = self._seen, self.candidates, self.used
         all_names, places, factors = candidates.names, candidates.source, candidates.factor
         positions, shape = candidates.position, self.lexicon.shape
+        names_of = self.lexicon.line
         for raw in text.split("\n"):
             line = raw.strip()
             if len(line) < SHORTEST_LINE:
@@ -122,7 +115,7 @@ class Gatherer:
                 continue
             index = seen.get(line)
             if index is None:
-                names = self._names(line)
+                names = names_of(line)
                 index = seen[line] = len(all_names)
                 self._append(line, names, source)
                 if len(shape) > len(used):
@@ -149,8 +142,9 @@ class Gatherer:
         told = [0] * len(self.sources)
         prose = {number for number, source in enumerate(self.sources) if not source.label}
         self.facts.extend(i for i, number in enumerate(candidates.source) if number in prose and measures(texts[i]))
+        unmarked = marks.keys().isdisjoint
         for index, names in enumerate(candidates.names):
-            if marks.keys().isdisjoint(names):
+            if unmarked(names):
                 continue
             kinds = {marks[name] for name in names if name in marks}
             if 1 in kinds and is_error_line(texts[index]):

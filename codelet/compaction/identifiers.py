@@ -7,8 +7,10 @@ count too, for far less, so that prose is not worth nothing.
 from __future__ import annotations
 
 import re
+from itertools import chain
 
-WORD = re.compile(r"[\w$@~/][\w$@~./-]*\w")
+# Words of fewer than four characters tell nothing; not to match them is cheaper than to look them up.
+WORD = re.compile(r"[\w$@~/][\w$@~./-]{2,}\w")
 _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 _PIECES = re.compile(r"[A-Za-z_$][\w$]{3,}")
 
@@ -28,43 +30,36 @@ def weight_of(word: str) -> int:
     return NAME_WEIGHT
 
 
-class Lexicon:
-    """Numbers for words, given in the order in which they first occur.
+class Lexicon(dict[str, tuple[int, ...]]):
+    """Numbers for words, given in the order in which they first occur: `lexicon[word]` learns a word it does not know.
 
-    `shape[i]` is the weight of word i, `words[i]` the word. `known` maps a word to the numbers that it stands for:
-    itself and, for a path or a dotted name, the names inside it; none for noise.
+    A word stands for itself and, where it is a path or a dotted name, for the names inside it; noise for none.
+    `shape[i]` is the weight of word i, `words[i]` the word. A dict that fills itself lets whole lines be looked up
+    without a step of Python for each word.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.shape: list[int] = []
         self.words: list[str] = []
-        self.known: dict[str, tuple[int, ...]] = {}
 
-    def learn(self, word: str) -> tuple[int, ...]:
-        """The numbers of a word that is not known yet."""
+    def __missing__(self, word: str) -> tuple[int, ...]:
         weight = weight_of(word)
+        numbers: tuple[int, ...] = (len(self.words),) if weight else ()
+        self[word] = numbers
         if not weight:
-            self.known[word] = ()
-            return ()
-        own = len(self.words)
+            return numbers
         self.words.append(word)
         self.shape.append(weight)
-        numbers: tuple[int, ...] = (own,)
         if "/" in word or "." in word or "-" in word:
-            known, learn = self.known, self.learn
-            inside = [own]
-            for piece in _PIECES.findall(word):
-                found = known.get(piece)
-                inside += learn(piece) if found is None else found
-            numbers = tuple(dict.fromkeys(inside))
-        self.known[word] = numbers
+            numbers = tuple(dict.fromkeys(chain(numbers, *map(self.__getitem__, _PIECES.findall(word)))))
+            self[word] = numbers
         return numbers
+
+    def line(self, text: str) -> tuple[int, ...]:
+        """The numbers of the words in a text, each once, in the order in which they stand."""
+        return tuple(dict.fromkeys(chain.from_iterable(map(self.__getitem__, WORD.findall(text)))))
 
     def read(self, text: str) -> set[int]:
         """The numbers of all words in a text."""
-        known, learn = self.known, self.learn
-        found: set[int] = set()
-        for word in sorted(set(WORD.findall(text))):
-            numbers = known.get(word)
-            found.update(learn(word) if numbers is None else numbers)
-        return found
+        return set(chain.from_iterable(map(self.__getitem__, sorted(set(WORD.findall(text))))))

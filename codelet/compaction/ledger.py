@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from codelet.compaction.anchors import Anchor, Run
 from codelet.compaction.reading import Reading
@@ -115,9 +116,11 @@ def open_errors(
             continue
         if reading.answers is not None and reading.answers.kind == "read":
             continue
-        lines = [line.strip() for line in reading.text.split("\n")]
-        errors = [line for line in lines if 8 <= len(line) <= 400 and is_error_line(line)]
-        for line in errors[:2]:
+        if not is_error_line(reading.text):
+            continue
+        lines = map(str.strip, reading.text.split("\n"))
+        errors = (line for line in lines if 8 <= len(line) <= 400 and is_error_line(line))
+        for line in islice(errors, 2):
             found.pop(line[:_ERROR_LENGTH], None)
             found[line[:_ERROR_LENGTH]] = reading.turn
     for run in runs:

@@ -35,15 +35,16 @@ def check(
     that went, `after` the user's words that stay.
     """
     gone = [i for i, amount in enumerate(used) if amount and i not in present]
-    gone.sort(key=lambda i: -used[i])
+    gone.sort(key=used.__getitem__, reverse=True)
     found: dict[str, list[str]] = {"paths": [], "numbers": [], "names": []}
+    open_kinds = len(found)
     for i in gone:
-        word = lexicon.words[i]
-        kind = _kind(word, lexicon.shape[i])
+        kind = _kind(lexicon.words[i], lexicon.shape[i])
         if kind and len(found[kind]) < most:
-            found[kind].append(word)
-        if all(len(words) >= most for words in found.values()):
-            break
+            found[kind].append(lexicon.words[i])
+            open_kinds -= len(found[kind]) == most
+            if not open_kinds:
+                break
     flat = " ".join(after.split())
     rules = [
         sentence
@@ -51,8 +52,8 @@ def check(
         for sentence in sentences(text[:20_000])
         if states_rule(sentence) and " ".join(sentence.split()) not in flat
     ]
-    before = sum(1 for shape, amount in zip(lexicon.shape, used, strict=False) if amount and shape >= NAME_WEIGHT)
-    names_gone = sum(1 for i in gone if lexicon.shape[i] >= NAME_WEIGHT)
+    before = sum([shape >= NAME_WEIGHT for shape, amount in zip(lexicon.shape, used, strict=False) if amount])
+    names_gone = sum([lexicon.shape[i] >= NAME_WEIGHT for i in gone])
     return Loss(
         tuple(rules[:most]),
         tuple(found["paths"]),
@@ -64,7 +65,7 @@ def check(
 
 
 def _kind(word: str, shape: int) -> str:
-    if _NUMBER.match(word):
+    if word[0].isdecimal() and _NUMBER.match(word):
         return "numbers"
     if shape < NAME_WEIGHT:
         return ""

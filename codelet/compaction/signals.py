@@ -13,6 +13,9 @@ _ERROR_LINE = re.compile(
     r"Traceback \(most recent|E[A-Z]{4,}\b:|command not found|No such file|Permission denied|"
     r"exit(?:ed with)? code [1-9])"
 )
+# Each line that reports an error has one of these; almost no other line has, and to look for them is far cheaper.
+_ERROR_HINTS = tuple("rror|xception|fatal|panic|ERROR|FAIL|Traceback|not found|No such|denied|code ".split("|"))
+_ERROR_CODE = re.compile(r"E[A-Z]{4,}:")
 _ERROR_REPORT = re.compile(
     r"\s*(?:[\w.]*(?:Error|Exception|Panic)\b[\w.]*(?:\(\d+\))?: \S"
     r"|(?:\S{1,120}[:(]\d+[,:)]\S*\s*)?(?:- )?(?:error|fatal|Error|ERROR|FATAL)\b(?:\[\w+\]| TS\d+)?: "
@@ -61,7 +64,10 @@ _PASSED = re.compile(
 
 
 def is_error_line(line: str) -> bool:
-    """Whether a line reports an error."""
+    """Whether a line, or any line of a text, reports an error."""
+    hinted = any(map(line.__contains__, _ERROR_HINTS)) or _ERROR_CODE.search(line)
+    if not hinted:
+        return False
     return _ERROR_LINE.search(line) is not None
 
 

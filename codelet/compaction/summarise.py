@@ -113,8 +113,11 @@ def _names(subject: Subject, plan: Plan, found: Collected) -> tuple[set[int], di
         if reading.kind not in ("system", "reminder"):
             names.setdefault(reading.turn, set()).update(here)
     turns = [source.turn for source in gatherer.sources]
+    by_turn: dict[int, list[tuple[int, ...]]] = {}
     for source, found_names in zip(gatherer.candidates.source, gatherer.candidates.names, strict=True):
-        names.setdefault(turns[source], set()).update(found_names)
+        by_turn.setdefault(turns[source], []).append(found_names)
+    for turn, lines in by_turn.items():
+        names.setdefault(turn, set()).update(*lines)
     return present, names
 
 

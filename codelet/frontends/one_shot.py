@@ -164,6 +164,9 @@ class _Run:
             raise
         except CodeletError as caught:
             error = caught
+        finally:
+            if self._session is not None:
+                self._session.safeguards.close()
         outcome = self._outcome(error, await self._save() if self._output.says_exit else None)
         try:
             self._output.finish(outcome)
@@ -228,7 +231,7 @@ class _Run:
         partial = status not in (EXIT_DONE, EXIT_REFUSED)
         if unsaved is not None:
             status = status if self._stopped is not None else unsaved.exit_status
-            message = f"{message}; {unsaved}" if message else str(unsaved)
+            message = mask(f"{message}; {unsaved}" if message else str(unsaved))
         return Outcome(
             result="".join(self._answer) or (self._earlier if partial else ""),
             partial=partial,

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from codelet.errors import UsageError
+from codelet.errors import EXIT_INCOMPLETE, CodeletError, UsageError
 from codelet.policy.secrets import mask
 
 FIRST = "0" * 64
@@ -42,6 +42,12 @@ def canonical(record: dict[str, Any]) -> bytes:
     return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
+class AuditError(CodeletError):
+    """What was to be recorded could not be: nothing may go on unseen."""
+
+    exit_status = EXIT_INCOMPLETE
+
+
 class AuditLog:
     """Appends the records of one session to an audit file that other sessions may write at the same time.
 
@@ -63,7 +69,10 @@ class AuditLog:
         self.record("start")
 
     def record(self, kind: str, **fields: object) -> None:
-        """Append one record: `kind` and what belongs to it. Nothing is written between reading the end and this."""
+        """Append one record: `kind` and what belongs to it. Nothing is written between reading the end and this.
+
+        Raises AuditError where the file takes no more.
+        """
         if _RESERVED & fields.keys():
             raise ValueError(f"an audit record names these itself: {sorted(_RESERVED & fields.keys())}")
         plain = {key: _masked(value) for key, value in fields.items()}
@@ -76,6 +85,8 @@ class AuditLog:
                 number, previous = self._append(number, torn_hash(torn), "recovered", {})
             number, previous = self._append(number, previous, kind, plain)
             self._known = (os.fstat(self._file).st_size, number, previous)
+        except OSError as error:
+            raise AuditError(f"the audit file {self._path} cannot be written: {error.strerror or error}") from error
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
@@ -91,7 +102,7 @@ class AuditLog:
         record["hash"] = record_hash(record)
         line = canonical(record) + b"\n"
         if os.write(self._file, line) != len(line):
-            raise OSError(f"the audit file {self._path} takes no more: the disk is full")
+            raise OSError("the disk is full")
         return number + 1, str(record["hash"])
 
     def _end(self) -> tuple[int, str, bytes | None]:

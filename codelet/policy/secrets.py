@@ -47,8 +47,9 @@ class Masker:
 
     def mask(self, text: str, *, patterns: bool = False) -> str:
         """`text` with live secrets replaced by their name; with `patterns` also what looks like any token."""
-        for form in self._forms:
-            text = _without(text, form)
+        if len(text) >= SHORTEST_SECRET:  # a shorter one, such as a word of a stream, holds none
+            for form in self._forms:
+                text = _without(text, form)
         return _without_patterns(text) if patterns else text
 
     def stream(self, *, patterns: bool = False) -> MaskStream:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from codelet.policy.names import SECRET_FOLDERS
-from codelet.sandbox.protected import protected_places
+from codelet.sandbox.protected import protected_places, writable_root
 
 # Sockets of services that would act for the command outside (the user's bus, Docker) are in /run and /tmp.
 _EMPTY = ("/run", "/tmp", "/var/tmp")
@@ -20,19 +20,19 @@ def confined(command: Sequence[str], workspace: Path, *, network: bool) -> list[
     program = find_program("bwrap")
     if program is None:
         raise FileNotFoundError("it is not installed")
-    root = os.path.realpath(workspace)
+    root = writable_root(workspace)
     argv = [program, "--die-with-parent", "--unshare-all", "--new-session", "--cap-drop", "ALL"]
     argv += ["--share-net"] if network else []
     argv += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for folder in _EMPTY:
         if Path(folder).is_dir():
             argv += ["--tmpfs", os.path.realpath(folder)]
-    for secret in _home_secrets(root):
-        argv += ["--tmpfs", secret]
     argv += _resolver() if network else []
     argv += ["--bind", root, root]
     for place in protected_places(Path(root)):
         argv += ["--ro-bind", place, place]
+    for secret in _home_secrets(root):
+        argv += ["--tmpfs", secret]
     return [*argv, "--setenv", "TMPDIR", "/tmp", "--chdir", root, "--", *command]
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from codelet.sandbox.protected import protected_places
+from codelet.sandbox.protected import protected_places, writable_root
 
 _HELPER = Path(__file__).with_name("confine.py")
 
@@ -19,7 +19,7 @@ def confined(command: Sequence[str], workspace: Path, *, network: bool) -> list[
     Landlock can only grant, for whole folders. Where something in the workspace is protected, each other entry
     is granted by itself, and then nothing new can be made at the top of the workspace.
     """
-    root = os.path.realpath(workspace)
+    root = writable_root(workspace)
     protected = set(protected_places(Path(root)))
     granted = [root]
     if protected:

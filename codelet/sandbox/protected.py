@@ -8,6 +8,14 @@ from pathlib import Path
 from codelet.policy.names import PROTECTED_FILES, PROTECTED_FOLDERS
 
 
+def writable_root(workspace: Path) -> str:
+    """The workspace, resolved. Raises FileNotFoundError where that is the whole system, of which nothing is left."""
+    root = os.path.realpath(workspace)
+    if root == "/":
+        raise FileNotFoundError("the workspace is the whole file system")
+    return root
+
+
 def protected_places(root: Path) -> list[str]:
     """The existing protected files and folders at the top of the workspace, codelet's own settings among them.
 

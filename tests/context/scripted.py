@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from operator import is_
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +60,15 @@ class ScriptedProvider:
     sent: list[Sent] = field(default_factory=list)
     keep: int | None = None
     overflows: int = 0
-    _cached: list[Message] = field(default_factory=list)
+    _cached: int = 0
+    _seen: list[Message] = field(default_factory=list)
+    _sizes: list[int] = field(default_factory=list)
     _number: int = 0
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         fixed = estimate_text(request.system) + estimate_text(str(request.tools))
-        size = fixed + sum(map(estimate_message, request.messages))
+        same = self._measure(request.messages)
+        size = fixed + sum(self._sizes)
         end = len(request.messages) - request.tail
         stable = list(request.messages[:end])
         if size > self.window:
@@ -73,8 +77,8 @@ class ScriptedProvider:
         self.sent.append(Sent(stable, list(request.messages[end:]), json.dumps(request.tools), size))
         if self.keep is not None:
             del self.sent[: -self.keep]
-        read = fixed + sum(map(estimate_message, _common(self._cached, stable))) if self._cached else 0
-        self._cached = stable if self.caches else []
+        read = fixed + sum(self._sizes[: min(same, self._cached)]) if self._cached else 0
+        self._cached = end if self.caches else 0
         answer = (self.script(request) if self.script else None) or (self.answers or deque([Answer()])).popleft()
         if answer.error is not None:
             raise answer.error
@@ -89,18 +93,23 @@ class ScriptedProvider:
         yield UsageChunk(Usage(size, read, 0, estimate_text(answer.text) + 20 * len(answer.calls), 0))
         yield FinishChunk("tool_calls" if answer.calls else "stop")
 
+    def forget(self) -> None:
+        """The cache is gone."""
+        self._cached = 0
+
+    def _measure(self, messages: Sequence[Message]) -> int:
+        """Measure the messages that are new; how many at the start are those of the request before."""
+        same = list(map(is_, self._seen, messages))
+        place = same.index(False) if False in same else len(same)
+        self._sizes[place:] = map(estimate_message, messages[place:])
+        self._seen = list(messages)
+        return place
+
     async def warm(self) -> None:
         """Nothing to do."""
 
     async def close(self) -> None:
         """Nothing is open."""
-
-
-def _common(before: list[Message], now: list[Message]) -> list[Message]:
-    place = 0
-    while place < min(len(before), len(now)) and before[place] is now[place]:
-        place += 1
-    return before[:place]
 
 
 async def look(context: ToolContext, progress: Progress, *, lines: int, about: str = "a") -> ToolOutput:

@@ -320,9 +320,9 @@ async def test_the_cache_watch_names_what_changed_and_why(open_session: Open, tm
     (tmp_path / "CLAUDE.md").write_text("Be brief.\n")
     assert "at 1 changed" in (await note() or "")
     now = 400.0
-    provider._cached = []
+    provider.forget()
     assert "7 minutes to expire" in (await note() or "")
-    provider._cached = []
+    provider.forget()
     assert "the provider did not keep it" in (await note() or "")
     session.switch(ScriptedProvider(caches=False))
     assert "another model was chosen" in (await note() or "")

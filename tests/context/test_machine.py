@@ -183,6 +183,6 @@ class Machine(RuleBasedStateMachine):
 
 
 Machine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=35, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestMachine = Machine.TestCase

@@ -8,11 +8,11 @@ import time
 import tracemalloc
 from contextlib import aclosing
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 from codelet import events
-from codelet.compaction.archive import Archive
 from codelet.context import CompactionOptions
 from codelet.context.narrator import Narrator
 from codelet.errors import ProviderError, UsageError
@@ -74,30 +74,33 @@ async def test_p2_a_corrupted_list_is_mended_by_a_compaction(open_session: Open)
 async def test_p3_ten_thousand_turns_are_flat_and_the_archive_keeps_its_cap(open_session: Open):
     session, provider = open_session(window=4_000)
     provider.keep = 2
-    session.compactor._archive = Archive(cap=MIB)
-    done = 0
+    session.compactor.archive.cap = MIB // 4
+    samples: list[int] = []
 
-    async def run(turns: int) -> int:
-        nonlocal done
+    async def run(turns: int) -> None:
         for number in range(turns):
             words = f"prompt {number % 97}: change value_{number % 31} in src/mod_{number % 7}.py"
             async with aclosing(session.send(words)) as stream:
                 async for event in stream:
-                    done += isinstance(event, events.Compaction) and event.phase == "done"
-        gc.collect()
-        return tracemalloc.get_traced_memory()[0]
+                    if isinstance(event, events.Compaction) and event.phase == "done":
+                        gc.collect()
+                        samples.append(tracemalloc.get_traced_memory()[0])
 
+    await run(8_500)
+    compacted = len(samples)
     tracemalloc.start()
     try:
-        early = await run(3_000)
-        late = await run(7_000)
+        await run(1_500)
     finally:
         tracemalloc.stop()
     archive = session.compactor.archive
-    assert done > 30
     assert archive.lost > 0 and archive.bytes <= archive.cap
     assert len(session.messages) < 400
-    assert late < early * 1.15 + MIB // 4, (early, late)
+    assert session.compactor.count == len(samples) > compacted > 30
+    third = (len(samples) - compacted) // 3  # each taken right after a compaction, when the list is at its smallest
+    early, late = fmean(samples[-2 * third : -third]), fmean(samples[-third:])
+    assert early > 100_000, "the list and the archive were replaced while memory was traced"
+    assert late - early < 32 * 500, f"not even 32 bytes a turn: {early:.0f} to {late:.0f}"
 
 
 async def test_p4_and_p6_feedback_pushes_out_no_error_and_no_rule(open_session: Open):

@@ -8,9 +8,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from codelet.policy.audit import AuditLog
 from tests.e2e.conftest import KEYS, Codelet
-from tests.support.program import start, stop
+from tests.support.program import CODELET, start, stop
 from tests.support.script import Call, Reply
 from tests.support.server import ModelServer
 
@@ -112,7 +114,21 @@ def test_two_writers_and_a_kill_do_no_harm(codelet: Codelet, model_server: Model
     assert kinds.count("execution") >= 3 * len(calls)
 
 
-def test_a_full_disk_stops_the_call(codelet: Codelet, model_server: ModelServer) -> None:
+@pytest.mark.needs("prlimit")
+@pytest.mark.parametrize("size", [300, 600])
+def test_a_full_disk_stops_the_call(codelet: Codelet, model_server: ModelServer, size: int) -> None:
+    """With room for the first record or for none: a call whose verdict cannot be recorded does not run."""
+    model_server.script = [Reply(calls=[Call("a", "bash", {"command": "touch made"})]), Reply(text="done")]
+    command = ("prlimit", f"--fsize={size}", *CODELET)
+    done = codelet("-p", "go", "--yes", "--audit", "audit.jsonl", command=command)
+    assert done.exit == 5
+    assert "the audit file" in done.err
+    assert "cannot be written" in done.err
+    assert "Traceback" not in done.err
+    assert not (codelet.cwd / "made").exists()
+
+
+def test_only_a_regular_file_will_do(codelet: Codelet, model_server: ModelServer) -> None:
     model_server.script = [Reply(calls=[Call("a", "bash", {"command": "touch made"})]), Reply(text="done")]
     done = codelet("-p", "go", "--yes", "--audit", "/dev/full")
     assert done.exit == 2

@@ -79,6 +79,21 @@ def test_settings_made_by_a_command_are_told(codelet: Codelet, model_server: Mod
     assert "[it made .mcp.json, .vscode, which programs outside the sandbox obey" in results(model_server)[0]
 
 
+async def test_a_home_as_workspace_keeps_its_keys(codelet: Codelet, model_server: ModelServer) -> None:
+    found = await find_confinement(Path("/"))
+    assert found.way is None
+    assert "whole file system" in found.detail
+    if (await find_confinement(codelet.cwd)).way != "bubblewrap":
+        pytest.skip("needs a working bwrap")
+    (codelet.home / ".ssh").mkdir()
+    (codelet.home / ".ssh" / "id_rsa").write_text("planted key\n")
+    (codelet.home / "look.sh").write_text("cat .ssh/id_rsa; echo x > made")
+    model_server.script = once(Reply(calls=[Call("c", "bash", {"command": "sh look.sh"})]))
+    codelet("-p", "go", "--mode", "auto", cwd=codelet.home)
+    assert "planted" not in results(model_server)[0]
+    assert (codelet.home / "made").exists()
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_nothing_gets_out(
     codelet: Codelet, model_server: ModelServer, tmp_path: Path, listener: socket.socket, way: str

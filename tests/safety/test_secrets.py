@@ -113,16 +113,17 @@ def test_an_error_line_is_masked(codelet: Codelet, model_server: ModelServer) ->
     assert not found_in(done.err)
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way != "the child's environment"])
-def test_raw_shows_it(codelet: Codelet, model_server: ModelServer, way: str) -> None:
+def test_raw_shows_it(codelet: Codelet, model_server: ModelServer) -> None:
     """Each way is a way: without the mask the model is told the key."""
+    ways = [command for way, command in WAYS.items() if way != "the child's environment"]
     model_server.script = [
-        Reply(calls=[Call("c", "bash", {"command": WAYS[way]})]),
+        Reply(calls=[Call(f"c{number}", "bash", {"command": command}) for number, command in enumerate(ways)]),
         Reply(text=f"The key is {KEY}."),
     ]
     done = codelet("-p", "go", "--yes", "--raw", env=ENVIRONMENT)
     assert KEY in done.out
-    assert found_in(told(model_server))
+    answers = [m["content"] for m in model_server.requests[-1].json["messages"] if m["role"] == "tool"]
+    assert [way for way, answer in zip(ways, answers, strict=True) if not found_in(answer)] == []
 
 
 def test_the_repl_masks_too(start: Start, repo: Path) -> None:

@@ -68,8 +68,6 @@ def test_what_it_may_not_set(codelet: Codelet, model_server: ModelServer, line: 
     assert done.exit == 2
     assert "may not be set in this file" in done.err
     assert not model_server.requests
-    model_server.script = [Reply(text="done")]
-    assert codelet("-p", "go").exit == 0
 
 
 def test_a_bad_file_is_named_and_left_out(start: Start, repo: Path) -> None:

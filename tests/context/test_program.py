@@ -1,0 +1,218 @@
+"""The whole program on small windows: overflows in one shot and in the REPL, and what the user holds in hand there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Codelet
+from tests.repl.conftest import Start, step
+from tests.support.program import run
+from tests.support.script import Call, HttpError, Reply, Step, Tokens
+from tests.support.server import ModelServer, Recorded
+
+KEY = {"OPENAI_API_KEY": "test-key"}
+OVERFLOW = HttpError(400, "This model's maximum context length is 3000 tokens. Your prompt is too long.")
+
+
+@pytest.fixture
+def codelet(model_server: ModelServer, repo: Path, home: Path) -> Codelet:
+    """codelet in a small git repository, speaking Chat Completions; there is a file to read."""
+    lines = (f"value_{n} = compute_{n % 17}(src/mod_{n % 9}.py, key_{n})\n" for n in range(300))
+    (repo / "long.py").write_text("".join(lines))
+    return Codelet(model_server, repo, home)
+
+
+def tokens(request: Recorded) -> int:
+    return len(request.body) // 4
+
+
+def reads(window: int, steps: int):
+    """A model that reads pieces of a file in so many steps; what is larger than its window it refuses."""
+
+    def script(request: Recorded) -> Step:
+        size = tokens(request)
+        if size > window:
+            return OVERFLOW
+        results = script.answered
+        script.answered += 1
+        usage = Tokens(size, cache_read=0, output=20)
+        if results >= steps:
+            return Reply("All read.", usage=usage)
+        place = 1 + 25 * (results % 11)
+        call = Call(f"c{results}", "read", {"path": "long.py", "offset": place, "limit": 25})
+        return Reply(f"Piece {results}.", calls=[call], usage=usage)
+
+    script.answered = 0
+    return script
+
+
+def valid(request: Recorded) -> bool:
+    """Whether each call in the request has its result right behind it."""
+    wanted: list[str] = []
+    for message in request.json["messages"]:
+        if message["role"] == "tool":
+            if not wanted or wanted.pop(0) != message["tool_call_id"]:
+                return False
+            continue
+        if wanted:
+            return False
+        wanted = [call["id"] for call in message.get("tool_calls") or ()]
+    return not wanted
+
+
+def test_one_shot_over_a_window_smaller_than_believed_runs_to_its_end(codelet: Codelet):
+    codelet.server.script = reads(window=4_500, steps=30)
+    done = codelet("-p", "read long.py piece by piece, never touch port 7433")
+    assert (done.exit, done.out.strip()) == (0, "All read."), done.err
+    requests = codelet.server.requests
+    refused = [request for request in requests if tokens(request) > 4_500]
+    assert len(refused) >= 2
+    assert all(valid(request) for request in requests)
+    assert all("never touch port 7433" in request.body.decode() for request in requests)
+    assert done.err.count("context compacted") == len(refused)
+
+
+def test_one_shot_within_a_window_that_is_known_never_overflows(codelet: Codelet):
+    codelet.server.script = reads(window=8_000, steps=40)
+    done = codelet("-p", "read long.py piece by piece, never touch port 7433", "--window", "8000")
+    assert (done.exit, done.out.strip()) == (0, "All read."), done.err
+    requests = codelet.server.requests
+    assert max(map(tokens, requests)) <= 8_000
+    assert done.err.count("context compacted") >= 2
+    assert all(valid(request) for request in requests)
+
+
+def test_compact_off_ends_with_the_providers_word(codelet: Codelet):
+    codelet.server.script = reads(window=4_500, steps=30)
+    done = codelet("-p", "read", "--compact", "off")
+    assert done.exit == 3
+    assert "compaction is off (--compact auto)" in done.err
+    assert "context compacted" not in done.err
+    assert sum(tokens(request) > 4_500 for request in codelet.server.requests) == 1
+
+
+@pytest.mark.parametrize("window", [2_000, 4_000, 8_000])
+def test_small_windows_work_or_say_what_does_not_fit(codelet: Codelet, window: int):
+    codelet.server.script = reads(window=10**9, steps=8)
+    done = codelet("-p", "read long.py piece by piece", "--window", str(window))
+    assert (done.exit, done.out.strip()) == (0, "All read."), done.err
+    largest = max(map(tokens, codelet.server.requests))
+    if largest > window * 3 // 4:
+        assert "context not compacted: " in done.err
+        assert "system prompt, tools and reminders" in done.err or "Tokens: core 1," in done.err
+    if window == 8_000:
+        assert "not compacted" not in done.err
+    bare = codelet("-p", "hello", "--window", str(window), "--bare", "--tools", "read", "--system-prompt", "Be brief.")
+    assert bare.exit == 0
+    assert "not compacted" not in bare.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--budget", "20000", "--window", "16000"), "budget must be at most 16000 tokens"),
+        (("--budget", "nan"), "--budget: must be a positive whole number"),
+        (("--budget", "-1"), "--budget: must be a positive whole number"),
+        (("--window", "0"), "--window: must be a positive whole number"),
+        (("--compact-at", "101"), "--compact-at: must be a whole number of per cent"),
+        (("--budget", "200000"), "--window names the window"),
+    ],
+)
+def test_budgets_that_are_none_are_one_line_and_exit_2(codelet: Codelet, arguments: tuple[str, ...], said: str):
+    done = codelet("-p", "hi", *arguments)
+    assert done.exit == 2
+    assert said in done.err
+    assert done.err.strip().count("\n") == 0
+    assert codelet.server.requests == []
+
+
+def long_session(turns: int) -> list[dict]:
+    """Turns that each read a large piece."""
+    return [
+        part
+        for number in range(turns)
+        for part in (
+            without_usage(
+                step(f"Reading {number}.", ("read", {"path": "big.py", "offset": 1 + 90 * number, "limit": 90}))
+            ),
+            without_usage(step(f"Done {number}.")),
+        )
+    ]
+
+
+def without_usage(part: dict) -> dict:
+    """The step of a recording whose provider reports no usage: the estimate alone decides."""
+    return {key: value for key, value in part.items() if key != "usage"}
+
+
+def big_file(repo: Path, lines: int) -> None:
+    text = (f"value_{n} = compute_{n % 17}(src/mod_{n % 9}.py, key_{n})  # {n * 7919}\n" for n in range(lines))
+    (repo / "big.py").write_text("".join(text))
+
+
+def test_a_replayed_session_overflows_a_small_window_several_times(tmp_path: Path, repo: Path, home: Path):
+    big_file(repo, 2_000)
+    steps = long_session(20)
+    for part in steps[:-1]:
+        if not part["tool_calls"]:
+            part["tool_calls"] = [{"id": "f" + part["text"], "name": "find", "arguments": {"pattern": "*.py"}}]
+    recording = tmp_path / "recording.json"
+    recording.write_text(json.dumps({"version": 1, "model": "recorded", "steps": steps}))
+    done = run("--model", f"replay:{recording}", "-p", "go", "--window", "9000", cwd=repo, home=home)
+    assert (done.exit, done.out.strip().rpartition("\n")[2]) == (0, "Done 19."), done.err
+    assert done.err.count("context compacted") >= 3
+
+
+def test_the_repl_overflows_previews_compacts_and_takes_back(start: Start, repo: Path):
+    big_file(repo, 1_500)
+    steps = [*long_session(12), without_usage(step("Still here."))]
+    terminal = start(*steps, columns=150, rows=60, arguments=("--window", "12000"))
+    terminal.wait_for("% of ")
+    for number in range(12):
+        terminal.line(f"prompt {number}, never touch port 7433")
+        terminal.wait_for(f"Done {number}.")
+        terminal.wait_for("2 steps")
+        terminal.settle(0.1)
+    assert terminal.scrollback.count("· compacted: ") >= 2
+    terminal.line("/context")
+    terminal.wait_for("history ")
+    shown = terminal.wait_for("working ")
+    assert "core " in shown and "context " in shown
+    terminal.line("/compact --preview")
+    terminal.wait_for("would be compacted from")
+    terminal.settle(0.1)
+    receipts = terminal.scrollback.count("· compacted: ")
+    terminal.line("/compact mind compute_3")
+    terminal.wait_for("as you asked")
+    terminal.settle(0.3)
+    assert terminal.scrollback.count("· compacted: ") == receipts + 1
+    terminal.line("/uncompact")
+    terminal.wait_for("taken back: ")
+    terminal.settle(0.1)
+    terminal.line("go on")
+    terminal.wait_for("Still here.")
+
+
+def test_escape_stops_a_compaction_and_leaves_the_list(start: Start, repo: Path):
+    for number in range(9):
+        lines = (f"value_{number}_{n} = compute_{n % 17}(src/mod_{n % 9}.py, {n * 7919})\n" for n in range(30_000))
+        (repo / f"big{number}.py").write_text("".join(lines))
+    calls = [("read", {"path": f"big{n % 9}.py", "offset": 1 + 300 * n, "limit": 300}) for n in range(54)]
+    steps = [step("Reading.", *calls), step("All read."), step("And on.")]
+    terminal = start(*steps, columns=140, rows=50, arguments=("--window", "400000"))
+    terminal.wait_for("% of ")
+    terminal.line("read it all")
+    terminal.wait_for("All read.", timeout=40)
+    terminal.settle(0.3)
+    terminal.line("/compact")
+    terminal.wait_for("esc stops it")
+    terminal.key("esc")
+    terminal.settle(1.0)
+    assert "· compacted: " not in terminal.scrollback
+    terminal.line("/uncompact")
+    terminal.wait_for("no compaction to take back")
+    terminal.line("and on")
+    terminal.wait_for("And on.")
