@@ -12,9 +12,10 @@ from codelet.tokens.estimate import estimate_message
 
 
 class ContextRow(Record):
-    """One entry: `tokens` is an estimate, `turn` counts the user's prompts in the list from 1 (0: none yet).
+    """One entry: `tokens` is an estimate, `turn` counts the user's prompts from 1 as segments do (0: none yet).
 
-    `number` is the message's index in the list; the system prompt and the tools have -1.
+    `number` is the message's index in the list; the system prompt and the tools have -1. `anchor` names what was
+    settled in the turn that a prompt began.
     """
 
     number: int
@@ -23,6 +24,7 @@ class ContextRow(Record):
     tokens: int
     turn: int = 0
     pinned: bool = False
+    anchor: str = ""
 
 
 def context_rows(
@@ -33,13 +35,26 @@ def context_rows(
         ContextRow(-1, "system", "system prompt", system_tokens),
         ContextRow(-1, "system", "tools", tool_tokens),
     ]
-    turn = 0
+    turns, anchors = _turns(messages)
     for number, message in enumerate(messages):
         source = _source(message)
-        turn += source == "user"
-        in_turn = 0 if source.startswith("reminder") else turn
-        rows.append(ContextRow(number, message["role"], source, estimate_message(message), in_turn, is_pinned(message)))
+        turn = 0 if source.startswith("reminder") else turns[number]
+        anchor = anchors.get(turn, "") if source == "user" else ""
+        tokens = estimate_message(message)
+        rows.append(ContextRow(number, message["role"], source, tokens, turn, is_pinned(message), anchor))
     return rows
+
+
+def _turns(messages: Sequence[Message]) -> tuple[list[int], dict[int, str]]:
+    """The turn of each message, and the kinds of anchors by turn."""
+    from codelet.compaction import anchors
+    from codelet.compaction.reading import read
+
+    readings = read(messages)
+    kinds: dict[int, list[str]] = {}
+    for anchor in anchors.find(readings, anchors.runs(readings)):
+        kinds.setdefault(anchor.turn, []).append(anchor.kind)
+    return [reading.turn for reading in readings], {turn: ", ".join(found) for turn, found in kinds.items()}
 
 
 def _source(message: Message) -> str:

@@ -6,7 +6,7 @@ A message is measured once, when it is new: the cost of a step is that of its ne
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 _CHARACTERS_PER_TOKEN = 4
@@ -82,42 +82,3 @@ class Estimator:
             return
         seen = min(LARGEST_FACTOR, max(LEAST_FACTOR, 1_000 * reported // estimated))
         self.factor = (3 * self.factor + seen + 2) // 4
-
-
-class Meter:
-    """The size of a list that grows, counted as it grows: what the provider reported, and an estimate of the rest.
-
-    `add` every message that enters the list; call `report` when a request's usage is known, before its answer is
-    added; call `restart` after a rewrite of the list.
-    """
-
-    def __init__(self, estimator: Estimator, fixed: int = 0) -> None:
-        self.estimator = estimator
-        self._fixed = fixed
-        self._reported: int | None = None
-        self._since = 0
-        self._plain = fixed
-
-    def add(self, message: Mapping[str, Any]) -> None:
-        """Count a new message."""
-        tokens = estimate_message(message)
-        self._since += tokens
-        self._plain += tokens
-
-    def report(self, prompt_tokens: int) -> None:
-        """Take the provider's count of everything added so far; it also calibrates the estimator."""
-        self.estimator.calibrate(self._plain, prompt_tokens)
-        self._reported, self._since = prompt_tokens, 0
-
-    def restart(self, messages: Iterable[Mapping[str, Any]]) -> None:
-        """Count anew after a rewrite: O(list), once a rewrite."""
-        self._reported, self._since, self._plain = None, 0, self._fixed
-        for message in messages:
-            self.add(message)
-
-    @property
-    def total(self) -> int:
-        """Tokens of the next prompt."""
-        if self._reported is None:
-            return self.estimator.scaled(self._fixed + self._since)
-        return self._reported + self.estimator.scaled(self._since)

@@ -1,14 +1,13 @@
-"""The estimate: its numbers, its calibration, and that a step costs what its new messages cost."""
+"""The estimate: its numbers and its calibration; exact counts."""
 
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
 from codelet.tokens import exact
-from codelet.tokens.estimate import Estimator, Meter, characters, estimate_message, estimate_text
+from codelet.tokens.estimate import Estimator, characters, estimate_message, estimate_text
 
 
 def test_a_quarter_of_the_characters_and_four_more():
@@ -36,32 +35,6 @@ def test_calibration_follows_the_provider_within_bounds():
     estimator.calibrate(10, 5_000)
     estimator.calibrate(1_000, 0)
     assert estimator.factor == before
-
-
-def test_a_meter_takes_the_report_and_adds_what_came_since():
-    meter = Meter(Estimator(), fixed=1_000)
-    meter.add({"role": "user", "content": "x" * 4_000})
-    assert meter.total == 2_004
-    meter.report(2_004)
-    meter.add({"role": "assistant", "content": "y" * 400})
-    assert meter.total == 2_004 + 104
-    meter.restart([{"role": "user", "content": "z" * 400}])
-    assert meter.total == 1_104
-
-
-def test_a_step_costs_the_same_on_a_long_list():
-    def step_seconds(length: int) -> float:
-        meter = Meter(Estimator())
-        meter.restart({"role": "user", "content": "some words " * 20} for _ in range(length))
-        found = []
-        for _ in range(200):
-            begun = time.perf_counter()
-            meter.add({"role": "user", "content": "some words " * 20})
-            assert meter.total > 0
-            found.append(time.perf_counter() - begun)
-        return sorted(found)[20]
-
-    assert step_seconds(10_000) < 5 * step_seconds(100) + 1e-5
 
 
 def test_exact_counts_come_from_the_bundled_files():

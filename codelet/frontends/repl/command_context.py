@@ -48,6 +48,7 @@ def _row(repl: Repl, row: ContextRow, latest: int) -> Text:
     line = text((f"{place:>5}  ", QUIET), f"{tokens(row.tokens):>6}  ")
     line.append(f"{row.role:<9} ", _ROLE_STYLES.get(row.role, ""))
     line.append("pinned  " if row.pinned else "", ACCENT)
+    line.append(f"anchor: {row.anchor}  " if row.anchor else "", ACCENT)
     if row.source != row.role:
         line.append(f"{clean(row.source)}  ")
     age = latest - row.turn
