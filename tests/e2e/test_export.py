@@ -325,3 +325,18 @@ def test_every_part_of_a_foreign_export_survives_a_turn(codelet: Codelet):
     assert after["facts"] == ["a fact", "another"]
     assert after["tool_stats"] == before["tool_stats"]
     assert after["model"] == "openai/scripted"
+
+
+def test_the_sessions_command_finds_what_was_kept(codelet: Codelet):
+    codelet.server.script = lambda request: Reply("The walrus answers. \x1b[31m")
+    assert codelet("-p", "who is there?", "--export", "work.json").exit == 0
+    listed = codelet("sessions", "list", ".")
+    assert (listed.exit, listed.complaints) == (0, [])
+    assert "work.json" in listed.out
+    assert "who is there?" in listed.out
+    found = codelet("sessions", "search", ".", "walrus")
+    assert "The walrus answers." in found.out
+    assert "\x1b" not in found.out
+    assert codelet("sessions", "delete", ".", "work.json").exit == 0
+    assert not (codelet.cwd / "work.json").exists()
+    assert codelet("sessions", "list", "nowhere").exit == 2

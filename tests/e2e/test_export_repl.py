@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.conftest import Codelet
+from tests.e2e.conftest import KEYS, Codelet
 from tests.e2e.test_export import keep, left_over, said, saved
 from tests.support.program import CODELET
 from tests.support.script import Call, Reply, Stop
@@ -138,3 +138,23 @@ def test_a_save_that_fails_is_told_and_ends_with_2(codelet: Codelet):
         terminal.line("/exit")
         assert terminal.wait_exit() == 2
     assert json.loads((codelet.cwd / "work.json").read_text())["messages"]
+
+
+def test_a_signal_leaves_the_session_saved_and_the_lock_free(codelet: Codelet):
+    codelet.server.script = [Reply("Looking.", calls=[LOOK]), Reply(["Half ", "an answer "], fault=Stop("stall", 3))]
+    path = codelet.cwd / "work.json"
+    with codelet.terminal("--export", "work.json", "--export-every", "9", **WIDE) as terminal:
+        ask(terminal, "go", "Half an")
+        terminal.signal(signal.SIGTERM)
+        assert terminal.wait_exit() == 143
+        assert "codelet: saved in work.json" in terminal.text
+    assert saved(path)["interruption"]["messages"] == []
+    assert saved(path)["tool_stats"]["total_calls"] == 1
+    assert left_over(codelet.cwd) == []
+    codelet.server.requests.clear()
+    refused = Terminal(
+        *codelet.arguments, "--export", "work.json", cwd=codelet.cwd, home=codelet.home, env=KEYS, **WIDE
+    )
+    with refused as terminal:
+        assert terminal.wait_exit() == 2
+        assert "it exists" in terminal.text
