@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from tests.support.server import ModelServer
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Some tests bound the size of files: Python would keep byte code that was cut off, and fail on it ever after.
+    sys.dont_write_bytecode = True
     config.addinivalue_line("markers", "needs(*programs): skip where one of these programs is not installed")
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from codelet.export.recorder import Recorder
 from codelet.export.saver import Saver, save_once
 from codelet.export.snapshot import Snapshot
 from codelet.export.store import Target, is_url, open_target
+from codelet.export.suspects import may_hold_token
 from codelet.policy.secrets import mask as mask_secrets
 from codelet.record import Record
 from codelet.session import Session
@@ -51,7 +51,11 @@ async def read_export(target: str) -> Resumed:
 
 def default_mask(*, raw: bool) -> Mask | None:
     """What replaces secrets in an export; nothing does with `raw`."""
-    return None if raw else partial(mask_secrets, patterns=True)
+    return None if raw else _without_secrets
+
+
+def _without_secrets(text: str) -> str:
+    return mask_secrets(text, patterns=may_hold_token(text))
 
 
 class LiveExport:

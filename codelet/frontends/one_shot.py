@@ -39,6 +39,7 @@ _SIGNALS = {
     signal.SIGTERM: (EXIT_TERMINATE, "terminated"),
     signal.SIGHUP: (EXIT_HANGUP, "hung up"),
 }
+_UNSAVED = "stopped before the session was saved for the last time"
 
 
 class Output(Protocol):
@@ -119,6 +120,8 @@ class _Run:
         self._stopped: tuple[int, str] | None = None
         self._session: Session | None = None
         self._export: Exporting | None = None
+        self._answer_is_out = False
+        self._abandoned = False
 
     async def run(self) -> int:
         task = asyncio.current_task()
@@ -131,6 +134,9 @@ class _Run:
         except BaseException:
             await self._save()  # a usage error or a bug, too, leaves the session saved
             raise
+        self._answer_is_out = True
+        if self._abandoned:
+            os._exit(status)  # the thread that still waits for the store would hold the exit up
         unsaved = await self._save()
         if unsaved is None:
             return status
@@ -191,6 +197,13 @@ class _Run:
             await self._export.close()
         except CodeletError as error:
             return error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._stopped is None or task is None:
+                raise
+            task.uncancel()
+            self._abandoned = True
+            return UsageError(_UNSAVED)
         finally:
             self._tell()
         return None
@@ -200,6 +213,9 @@ class _Run:
             say(f"codelet: {one_line(line, 1_000)}")
 
     def _stop(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
+        if self._answer_is_out:  # only a store that does not answer is left to wait for
+            say(f"codelet: {_UNSAVED}")
+            os._exit(_SIGNALS[number][0])
         self._stopped = _SIGNALS[number]
         task.cancel()
 

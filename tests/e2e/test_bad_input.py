@@ -361,7 +361,8 @@ def test_a_disk_that_fills_while_a_tool_writes_leaves_the_old_file(codelet: Code
     codelet.server.script = _write_then_answer(20_000)
     before = sorted(path.name for path in codelet.cwd.iterdir())
     arguments = [*codelet.arguments, "-p", "go", "--yes", "--output-format", "stream-json"]
-    done = run('ulimit -f 16; exec "$@"', "bash", *CODELET, *arguments, **_bash(codelet))
+    small_files = 'ulimit -f 16; export PYTHONDONTWRITEBYTECODE=1; exec "$@"'
+    done = run(small_files, "bash", *CODELET, *arguments, **_bash(codelet))
     assert done.exit == 0, done.err
     statuses = [event["status"] for event in done.lines() if event["type"] == "tool_result"]
     assert statuses == ["done", "failed"]

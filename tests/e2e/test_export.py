@@ -24,7 +24,7 @@ from tests.support.script import Call, HttpError, Reply, Stop, Tokens
 from tests.support.server import Recorded
 
 LOOK = Call("look", "read", {"path": "app.py"})
-SMALL_FILES = ("bash", "-c", 'ulimit -f 8; exec "$@"', "bash", *CODELET)
+SMALL_FILES = ("bash", "-c", 'ulimit -f 8; export PYTHONDONTWRITEBYTECODE=1; exec "$@"', "bash", *CODELET)
 
 
 def said(request: Recorded) -> list[tuple[str, str]]:

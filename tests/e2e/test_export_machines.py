@@ -62,6 +62,29 @@ def test_a_session_is_handed_over_in_mid_work(codelet: Codelet, redis: RedisServ
     assert (last.exit, last.out) == (0, "It is Python.\n"), last.err
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_redis_that_hangs_can_be_left(codelet: Codelet, redis: RedisServer, form: str):
+    codelet.server.script = lambda request: (redis.signal(signal.SIGSTOP), Reply("The answer."))[1]
+    arguments = [*codelet.arguments, "-p", "go", *keep(address(redis)), "--output-format", form]
+    child = start(*arguments, cwd=codelet.cwd, home=codelet.home, env=KEYS)
+    try:
+        codelet.server.wait_for(1).done.wait(10)
+        time.sleep(1.0)
+        began = time.monotonic()
+        for _ in range(2):
+            child.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+        out, err = child.communicate(timeout=10)
+        assert time.monotonic() - began < 5
+    finally:
+        stop(child)
+        redis.signal(signal.SIGCONT)
+    assert child.returncode == 143, err
+    assert b"The answer." in out
+    assert b"before the session was saved" in out + err
+    assert b"Traceback" not in err
+
+
 def test_a_redis_that_dies_costs_no_answer(codelet: Codelet, redis: RedisServer):
     url = address(redis)
     codelet.server.script = lambda request: (redis.kill(), Reply("The answer."))[1]

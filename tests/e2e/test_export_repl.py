@@ -130,7 +130,7 @@ def test_export_and_import_by_command(codelet: Codelet):
 
 def test_a_save_that_fails_is_told_and_ends_with_2(codelet: Codelet):
     codelet.server.script = [Reply("word " * 4_000)]
-    command = ("bash", "-c", 'ulimit -f 8; exec "$@"', "bash", *CODELET)
+    command = ("bash", "-c", 'ulimit -f 8; export PYTHONDONTWRITEBYTECODE=1; exec "$@"', "bash", *CODELET)
     with codelet.terminal("--export", "work.json", command=command, **WIDE) as terminal:
         ask(terminal, "go", "1 step")
         ask(terminal, "/usage", "not saved")

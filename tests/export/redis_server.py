@@ -48,6 +48,11 @@ class RedisServer:
         except OSError:
             return False
 
+    def signal(self, number: int) -> None:
+        """As SIGSTOP, for a server that hangs."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def kill(self) -> None:
         """As a power cut would: no farewell."""
         assert self._process is not None

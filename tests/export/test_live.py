@@ -16,6 +16,8 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from codelet.events import Compaction
 from codelet.export.decode import from_json
@@ -25,8 +27,10 @@ from codelet.export.live import LiveExport, default_mask, export_once, open_expo
 from codelet.export.masking import masked
 from codelet.export.periodic import Periodic
 from codelet.export.recorder import Recorder, restore
+from codelet.export.suspects import may_hold_token
 from codelet.export.upkeep import compaction_due, current_tasks, kept_up, unique_facts
 from codelet.messages import unpaired, user
+from codelet.policy import secrets
 from codelet.providers import open_provider
 from codelet.providers.base import Provider, ProviderOptions
 from codelet.session import Session
@@ -146,6 +150,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from contextlib import aclosing
 from codelet.export.live import open_export
+from codelet.policy import secrets
 from codelet.providers import open_provider
 from codelet.providers.base import ProviderOptions
 from codelet.session import Session
@@ -252,6 +257,22 @@ def test_a_long_text_is_masked_piece_by_piece_and_nothing_slips_through() -> Non
     assert covered.count("line\n") == 12_000
     plain = "nothing to hide\n" * 10_000
     assert masked(plain, mask) is plain
+
+
+@given(st.data())
+@settings(max_examples=400, deadline=None)
+def test_no_token_escapes_the_quick_look(data: st.DataObject) -> None:
+    """Whatever the exact search masks, the quick look must call worth a search: tokens drawn from its own pattern."""
+    pattern = secrets._patterns()
+    token = data.draw(st.from_regex(pattern))
+    assert pattern.search(token)
+    assert may_hold_token(token)
+    assert default_mask(raw=False)(token) == secrets.mask(token, patterns=True)
+
+
+def test_the_quick_look_spares_plain_text() -> None:
+    for text in ("npm install", "see https://example.org/a:b", "half", "print(r8)", "user@host", "Authorize"):
+        assert not may_hold_token(text)
 
 
 async def test_snapshots_from_time_to_time_are_pruned(tmp_path: Path) -> None:

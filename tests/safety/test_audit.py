@@ -119,7 +119,7 @@ def test_two_writers_and_a_kill_do_no_harm(codelet: Codelet, model_server: Model
 def test_a_full_disk_stops_the_call(codelet: Codelet, model_server: ModelServer, size: int) -> None:
     """With room for the first record or for none: a call whose verdict cannot be recorded does not run."""
     model_server.script = [Reply(calls=[Call("a", "bash", {"command": "touch made"})]), Reply(text="done")]
-    command = ("prlimit", f"--fsize={size}", *CODELET)
+    command = ("env", "PYTHONDONTWRITEBYTECODE=1", "prlimit", f"--fsize={size}", *CODELET)
     done = codelet("-p", "go", "--yes", "--audit", "audit.jsonl", command=command)
     assert done.exit == 5
     assert "the audit file" in done.err

@@ -69,8 +69,9 @@ async def test_a_thousand_swaps_never_lead_out(tmp_path: Path, target: str) -> N
         swapper.join()
     assert [path.name for path in away.iterdir()] == ["app.py"]
     assert swapper.swaps > 100
-    assert good["read"] > 50
-    assert good["write"] + good["edit"] > 10
+    # How often a call fits between two swaps depends on the machine; that some do shows that the race is run at all.
+    assert good["read"] > 5
+    assert good["write"] + good["edit"] > 0
 
 
 def test_what_became_a_link_is_not_followed(tmp_path: Path) -> None:
