@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from operator import is_
-from time import sleep
+from time import sleep, thread_time
 from typing import Any
 
 from codelet.export.errors import ExportError
-from codelet.export.masking import BREATH_SECONDS, PIECE, Mask, masked
+from codelet.export.masking import BREATH_AFTER_SECONDS, BREATH_SECONDS, Mask, masked
 from codelet.export.snapshot import FILE_NAMES, Snapshot
 from codelet.record import Record
 from codelet.text import valid_unicode
@@ -73,15 +73,14 @@ class Encoder:
         keep = same.index(False) if False in same else len(same)
         known = {id(item): line for item, line in zip(old.items[keep:], old.lines[keep:], strict=True)}
         lines = old.lines[:keep]
-        fresh = 0
+        rested = thread_time()
         for item in items[keep:]:
             line = known.get(id(item))
             if line is None:
                 line = b",\n" + self._encoded(item)
-                fresh += len(line)
-                if fresh > PIECE and self._mask is not None:
-                    fresh = 0
+                if thread_time() - rested > BREATH_AFTER_SECONDS:
                     sleep(BREATH_SECONDS)
+                    rested = thread_time()
             lines.append(line)
         self._kept[field] = _Kept(items, lines)
         return lines
