@@ -174,7 +174,7 @@ def _patterns() -> re.Pattern[str]:
     key = r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)"
     return re.compile(
         rf"(?P<key>{key})|(?<![\w-])(?P<token>{'|'.join(tokens)})"
-        r"|(?P<login>[a-z][a-z0-9+.-]*://[^\s/:@]*:)(?P<password>[^\s/@]+)(?=@)"
+        r"|(?P<login>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://[^\s/:@]*:)(?P<password>[^\s/@]+)(?=@)"
         r"|(?P<header>(?i:authorization\s*:\s*(?:bearer|basic|token)\s+))(?P<value>[\w.~+/=-]{8,})",
         re.DOTALL,
     )
