@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,16 @@ def pytest_configure(config: pytest.Config) -> None:
     # Some tests bound the size of files: Python would keep byte code that was cut off, and fail on it ever after.
     sys.dont_write_bytecode = True
     config.addinivalue_line("markers", "needs(*programs): skip where one of these programs is not installed")
+
+
+@pytest.fixture(autouse=True)
+def no_zombies() -> None:
+    """Reap what an earlier test left: whoever runs a command adopts the orphans of every program killed later."""
+    for entry in Path("/proc/self/task").glob("*/children"):
+        for pid in entry.read_text().split():
+            with suppress(OSError):
+                if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                    os.waitpid(int(pid), os.WNOHANG)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,7 +10,7 @@ from codelet.frontends.stderr import say
 from codelet.record import Record
 from codelet.text import valid_unicode
 
-_HEAD = 192 << 10
+_HEAD = 160 << 10
 _TAIL = 64 << 10
 _CHUNK = 64 << 10
 _PATIENCE = 2.0
@@ -26,7 +26,7 @@ class Piped(Record):
 
 
 def read_stdin() -> Piped | None:
-    """Everything on stdin if it is no terminal: at most 256 KiB of it, head and tail of more."""
+    """Everything on stdin if it is no terminal: at most 224 KiB, head and tail of more; a prompt may have a little more."""
     try:
         descriptor = sys.stdin.fileno()
         if sys.stdin.isatty():
