@@ -26,7 +26,7 @@ class Piped(Record):
 
 
 def read_stdin() -> Piped | None:
-    """Everything on stdin if it is no terminal: at most 224 KiB, head and tail of more, so that it fits into a prompt."""
+    """Everything on stdin if it is no terminal: at most 224 KiB, head and tail of more, to fit into a prompt."""
     try:
         descriptor = sys.stdin.fileno()
         if sys.stdin.isatty():
