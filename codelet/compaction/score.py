@@ -42,16 +42,6 @@ class Score:
         return max(0, parts)
 
 
-@dataclass
-class _Facts:
-    """What the score needs of one turn."""
-
-    names: set[int]
-    files: set[str]
-    has_error: bool
-    has_user_text: bool
-
-
 def scores(
     readings: Sequence[Reading],
     names: Mapping[int, set[int]],

@@ -67,10 +67,8 @@ class Compactor:
         budget, size = self._gauge.budget, self._gauge.size(self._messages)
         if self.options.at is not None and 100 * size >= self.options.at * budget.limit:
             return "hard"
-        if size >= budget.hard_trigger:
-            return "hard"
-        if self._gauge.effective(self._messages) >= budget.cost_trigger:
-            return "cost"
+        if (trigger := budget.trigger(size, self._gauge.cached)) is not None:
+            return trigger
         if too_many(self._messages, self.options.entries, self.options.keep_last):
             return "entries"
         return None

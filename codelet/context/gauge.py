@@ -54,10 +54,14 @@ class Gauge:
             return self._last.total + self._estimator.scaled(new)
         return self._estimator.scaled(self.fixed + new + _plain(messages, end, len(messages)))
 
+    @property
+    def cached(self) -> int:
+        """Tokens that the next request can hope to have from the cache; a cold one gives none."""
+        return 0 if self._last is None or self.cold else self._last.cache_read
+
     def effective(self, messages: Sequence[Message]) -> int:
         """E: the same with what the cache gave counted at a tenth; a cold cache gives nothing."""
-        read = 0 if self._last is None or self.cold else self._last.cache_read
-        return effective_tokens(self.size(messages), read)
+        return effective_tokens(self.size(messages), self.cached)
 
     def settle(self, messages: Sequence[Message]) -> None:
         """Count what came since, for good: none of it will be replaced before the next rewrite."""

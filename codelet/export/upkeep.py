@@ -1,4 +1,4 @@
-"""The upkeep of a session that lives for days, as pure functions: when to compact, what facts and tasks to keep."""
+"""The upkeep of a session that lives for days, as pure functions: what facts and tasks to keep."""
 
 from __future__ import annotations
 
@@ -6,15 +6,7 @@ from collections.abc import Iterable
 
 from codelet.export.snapshot import Snapshot, TaskState
 
-MOST_ENTRIES = 50
-MOST_TOKENS = 100_000
-KEEP_LAST = 5
 TASK_SECONDS = 24 * 3600.0
-
-
-def compaction_due(entries: int, tokens: int) -> bool:
-    """Whether a history of that many messages and tokens is to be compacted."""
-    return entries > MOST_ENTRIES or tokens > MOST_TOKENS
 
 
 def unique_facts(facts: Iterable[str]) -> tuple[str, ...]:

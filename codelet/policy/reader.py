@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Literal
 
 from codelet.policy.syntax import Command, Obstacle, Redirect, Script
@@ -55,7 +56,7 @@ BLOCKS = {
 }
 
 
-class WordReader:
+class WordReader(ABC):
     """The lower half of a walk over a syntax tree; `read` is the upper half (see shell.py)."""
 
     def __init__(self, source: bytes, script: Script) -> None:
@@ -65,9 +66,9 @@ class WordReader:
         self.next_scope = 0
         self.operator = ";"
 
+    @abstractmethod
     def read(self, node: Node, scope: tuple[int, ...] = (), depth: int = 0) -> None:
         """Read one statement, or a node that holds statements."""
-        raise NotImplementedError
 
     def obstacle(self, reason: str) -> None:
         """Note a part that is not understood."""

@@ -28,7 +28,7 @@ from codelet.export.masking import masked
 from codelet.export.periodic import Periodic
 from codelet.export.recorder import Recorder, restore
 from codelet.export.suspects import may_hold_token
-from codelet.export.upkeep import compaction_due, current_tasks, kept_up, unique_facts
+from codelet.export.upkeep import current_tasks, kept_up, unique_facts
 from codelet.messages import unpaired, user
 from codelet.policy import secrets
 from codelet.providers import open_provider
@@ -297,7 +297,6 @@ async def test_snapshots_from_time_to_time_are_pruned(tmp_path: Path) -> None:
 def test_facts_tasks_and_the_limits_of_the_persistent_loop() -> None:
     assert unique_facts(["b", " a", "a ", "b", "", "a  c", "a c"]) == ("b", "a", "a c")
     assert unique_facts(unique_facts("xyzx")) == unique_facts("xyzx")
-    assert [compaction_due(*size) for size in ((50, 100_000), (51, 0), (0, 100_001))] == [False, True, True]
     hour = 3600.0
     tasks = [
         {"id": status + str(age), "description": "", "status": status, "progress": 1.0, "created_at": 0.0,
