@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import threading
 from pathlib import Path
@@ -39,6 +40,11 @@ class Swapper(threading.Thread):
             self.stopped.wait(0.0001)
 
 
+def enough(good: dict[str, int]) -> bool:
+    """Whether the race was run for real: calls got through between the swaps."""
+    return good["read"] > 50 and good["write"] + good["edit"] > 10
+
+
 @pytest.mark.parametrize("target", ["outside", "protected"])
 async def test_a_thousand_swaps_never_lead_out(tmp_path: Path, target: str) -> None:
     workspace = tmp_path / "workspace"
@@ -52,7 +58,10 @@ async def test_a_thousand_swaps_never_lead_out(tmp_path: Path, target: str) -> N
     swapper.start()
     good = {"read": 0, "edit": 0, "write": 0}
     try:
-        for number in range(TRIES):
+        for number in itertools.count():
+            # How often a call fits between two swaps depends on the machine: at least TRIES, and on until enough have.
+            if number >= TRIES and (number >= 20 * TRIES or enough(good)):
+                break
             status, text = await call(box, "read", path="src/app.py")
             good["read"] += status == "done"
             assert target == "protected" or "secret" not in text  # what is protected may be read
@@ -69,9 +78,7 @@ async def test_a_thousand_swaps_never_lead_out(tmp_path: Path, target: str) -> N
         swapper.join()
     assert [path.name for path in away.iterdir()] == ["app.py"]
     assert swapper.swaps > 100
-    # How often a call fits between two swaps depends on the machine; that some do shows that the race is run at all.
-    assert good["read"] > 5
-    assert good["write"] + good["edit"] > 0
+    assert enough(good), good
 
 
 def test_what_became_a_link_is_not_followed(tmp_path: Path) -> None:
