@@ -208,7 +208,8 @@ async def test_cancel_in_a_state(session: tuple[Session, ModelServer], name: str
     if "runs" in name:
         assert any(isinstance(event, events.Interrupted) and event.half_done for event in seen), "no tool ran"
     for request in server.requests:
-        assert request.done.is_set() or request.gone.wait(3), "the connection was left open"
+        # The server may note the end of an answer just after it is asked for: what counts is that one of the two comes.
+        assert request.done.is_set() or request.gone.wait(3) or request.done.is_set(), "the connection was left open"
     await assert_goes_on(subject, server, seen)
 
 
