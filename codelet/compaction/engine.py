@@ -15,7 +15,6 @@ from codelet.compaction.receipt import mends, receipt
 from codelet.compaction.report import Compacted, Report
 from codelet.compaction.settings import Settings
 from codelet.compaction.summarise import Summary, summarise
-from codelet.compaction.words import MODES
 from codelet.tokens.budget import checked_tokens
 from codelet.tokens.estimate import estimate_message
 
@@ -85,7 +84,7 @@ def _filled(
             more = attempt(settings)
         except IrreducibleContext:
             break
-        if more[1].size <= summary.size or MODES.index(more[1].words.mode) < MODES.index(summary.words.mode):
+        if more[1].size <= summary.size or more[1].words.mode != summary.words.mode:
             break
         made, summary = more
     return made, summary

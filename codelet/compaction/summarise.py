@@ -139,7 +139,8 @@ def _room(subject: Subject, plan: Plan, found: Collected, target: int) -> int:
         if subject.measure is estimate_message:
             room = 4 * left
         else:
-            room = left * sum(map(characters, subject.messages)) // max(1, sum(subject.sizes))
+            texts = sum(subject.sizes) - len(subject.sizes) * frame
+            room = left * sum(map(characters, subject.messages)) // max(1, texts)
         room = max(0, room - sum(block.overhead() for block in blocks))
         if room > SMALL_ROOM or not with_words:
             break
