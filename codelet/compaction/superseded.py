@@ -26,7 +26,9 @@ _CHANGE = re.compile(
     r"revised|new|from now on|scratch that|forget)\b",
     re.IGNORECASE,
 )
+# What tells a statement from a request.
 _STATES = re.compile(
+    r"^\s*(?:the|our|its?|this|that|an?|we|my|each|every|all)\b|"
     r"\b(?:is|are|be|becomes?|use|set|keep|limit|max|min|maximum|minimum|at (?:most|least)|must|never|always|budget|"
     r"deadline|costs?|should|runs? on)\b|[:=]",
     re.IGNORECASE,
