@@ -16,6 +16,7 @@ from codelet.errors import EXIT_USAGE
 from codelet.export.decode import from_json
 from codelet.export.encode import Encoder, to_json
 from codelet.export.errors import ExportError
+from codelet.export.masking import Mask
 from codelet.export.snapshot import FILE_NAMES, Snapshot
 from codelet.export.validate import schema
 from codelet.messages import Message, assistant, system, tool_call, tool_result, unpaired, user
@@ -316,7 +317,7 @@ def test_secrets_are_masked_everywhere_and_structure_stays() -> None:
         1.0, 1, (user("my key is hunter2"), thinking, tool_result("sk-id", "hunter2")),
         facts=("hunter2",), summary="hunter2", system_state={"a": ["hunter2"]},
     )  # fmt: skip
-    data = to_json(snapshot, mask=hide)
+    data = to_json(snapshot, mask=Mask(hide))
     assert b"hunter2" not in data
     assert b"sk-abc" not in data
     again = from_json(data)
@@ -325,7 +326,7 @@ def test_secrets_are_masked_everywhere_and_structure_stays() -> None:
     arguments = json.loads(again.messages[1]["tool_calls"][0]["function"]["arguments"])
     assert arguments == {"command": "echo [masked]", "n": 1}
     assert "thinking_blocks" not in again.messages[1]
-    assert to_json(again, mask=hide) == data
+    assert to_json(again, mask=Mask(hide)) == data
     assert b"hunter2" in to_json(snapshot, mask=None)
 
 
@@ -336,7 +337,7 @@ def test_each_message_is_masked_once_however_often_it_is_saved() -> None:
         seen.append(text)
         return text
 
-    encoder = Encoder(watch)
+    encoder = Encoder(Mask(watch))
     messages = [user("hello"), user("first prompt")]
     one = encoder.parts(Snapshot(1.0, 1, tuple(messages)))
     messages.append(assistant("first answer"))

@@ -16,21 +16,16 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from codelet.events import Compaction
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.errors import ExportError
 from codelet.export.live import LiveExport, default_mask, export_once, open_export, read_export
-from codelet.export.masking import masked
 from codelet.export.periodic import Periodic
 from codelet.export.recorder import Recorder, restore
-from codelet.export.suspects import may_hold_token
 from codelet.export.upkeep import current_tasks, kept_up, unique_facts
 from codelet.messages import unpaired, user
-from codelet.policy import secrets
 from codelet.providers import open_provider
 from codelet.providers.base import Provider, ProviderOptions
 from codelet.session import Session
@@ -150,7 +145,6 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from contextlib import aclosing
 from codelet.export.live import open_export
-from codelet.policy import secrets
 from codelet.providers import open_provider
 from codelet.providers.base import ProviderOptions
 from codelet.session import Session
@@ -240,39 +234,6 @@ async def test_a_real_key_in_the_session_does_not_reach_the_export(tmp_path: Pat
         await export_once(str(tmp_path / "raw.html"), snapshot)
     await export_once(str(tmp_path / "raw.html"), snapshot, force=True)
     assert token not in (tmp_path / "raw.html").read_text()
-
-
-def test_a_long_text_is_masked_piece_by_piece_and_nothing_slips_through() -> None:
-    mask = default_mask(raw=False)
-    assert mask is not None
-    token = "glpat-" + "Zz9" * 8
-    key = "-----BEGIN PRIVATE KEY-----\n" + ("MIIE" * 16 + "\n") * 900 + "-----END PRIVATE KEY-----\n"
-    for filler in ("a line of text\n", "word "):
-        for place in range(16_340, 16_400, 5):
-            text = (filler * 40_000)[:place] + " " + token + " " + (filler * 4_000)
-            assert token not in masked(text, mask)
-    text = "line\n" * 3_000 + key + "line\n" * 9_000
-    covered = masked(text, mask)
-    assert "MIIE" not in covered
-    assert covered.count("line\n") == 12_000
-    plain = "nothing to hide\n" * 10_000
-    assert masked(plain, mask) is plain
-
-
-@given(st.data())
-@settings(max_examples=80, deadline=None)
-def test_no_token_escapes_the_quick_look(data: st.DataObject) -> None:
-    """Whatever the exact search masks, the quick look must call worth a search: tokens drawn from its own pattern."""
-    pattern = secrets._patterns()
-    token = data.draw(st.from_regex(pattern))
-    assert pattern.search(token)
-    assert may_hold_token(token)
-    assert default_mask(raw=False)(token) == secrets.mask(token, patterns=True)
-
-
-def test_the_quick_look_spares_plain_text() -> None:
-    for text in ("npm install", "see https://example.org/a:b", "half", "print(r8)", "user@host", "Authorize"):
-        assert not may_hold_token(text)
 
 
 async def test_snapshots_from_time_to_time_are_pruned(tmp_path: Path) -> None:
