@@ -23,7 +23,7 @@ _OTHER_CONTROLS = bytes(sorted(set(range(32)) - set(b"\n\t\r")))
 
 
 def encoded(value: Any) -> bytes:
-    """The value as UTF-8 JSON without blanks; lone surrogates become U+FFFD. Raises ExportError for what JSON has not."""
+    """The value as UTF-8 JSON without blanks; lone surrogates become U+FFFD. Raises ExportError for what is no JSON."""
     try:
         return _object(value) if type(value) is dict else _plain(value)
     except (ValueError, RecursionError) as error:

@@ -37,7 +37,7 @@ _ENOUGH = 12
 
 
 class Suspects:
-    """The quick look for one set of secrets: `pieces` are, for each spelling of each, its shortest pieces that count."""
+    """The quick look for a set of secrets: `pieces` are, for each spelling of each, its shortest pieces that count."""
 
     def __init__(self, pieces: Iterable[Sequence[str]] = ()) -> None:
         self._always = False

@@ -81,7 +81,8 @@ KINDS = {
     "login": shaped(st.sampled_from(["https", "postgres", "git+ssh"]), "://", of(PLAIN, 0), ":", of('ab1"\\é', 1), "@"),
     "header": shaped(
         st.sampled_from(["Authorization", "authorization", "AUTHORIZATION", "Authorızatİon"]),
-        st.sampled_from([":", " : ", ":\t"]), st.sampled_from(["Bearer ", "basic  ", "TOKEN\n"]), of(WORD + ".~+/=-", 8),
+        st.sampled_from([":", " : ", ":\t"]), st.sampled_from(["Bearer ", "basic  ", "TOKEN\n"]),
+        of(WORD + ".~+/=-", 8),
     ),
 }  # fmt: skip
 
@@ -103,8 +104,8 @@ def live_ones(draw: st.DrawFn) -> str:
 
 
 FILLERS = st.sampled_from(
-    ["a line of text\n", "value=1, ", "self.assertEqual(sk, x)  # task-force\n", "naïve „Ж“ ", "1234 5678 ", "\t\x1b[0m",
-     "https://example.org/a:b ", "toolu_01AbCdEfGhIjKlMnOpQrStUv ", "user@host ", "-----BEGIN CERTIFICATE-----", "\\n"]
+    ["a line of text\n", "value=1, ", "self.assertEqual(sk, x)  # task-force\n", "naïve „Ж“ ", "1234 5678 ",
+     "\t\x1b[0m", "https://example.org/a:b ", "toolu_01AbCdEfGhIjKlMnOpQrStUv ", "user@host ", "-----BEGIN CERTIFICATE-----", "\\n"]
 ).flatmap(lambda text: st.integers(0, 40).map(lambda times: text * times))  # fmt: skip
 SECRET = st.one_of(*KINDS.values(), live_ones())
 GLUE = st.sampled_from(["", " ", "\n", '"', "=", "x", "-", "\\", "é", ": "])
@@ -128,7 +129,9 @@ def test_the_quick_look_changes_nothing_that_the_exact_search_gives(messages: tu
     assert to_json(snapshot, mask=QUICK) == to_json(snapshot, mask=EXACT)
 
 
-UNSUSPECTED = st.sampled_from(["", "a line of text\n" * 9, "self.assertEqual(sk, x)  # task-force ", "„Ж“ 1234 é", "\\n"])
+UNSUSPECTED = st.sampled_from(
+    ["", "a line of text\n" * 9, "self.assertEqual(sk, x)  # task-force ", "„Ж“ 1234 é", "\\n"]
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -208,7 +211,7 @@ _VALUES = st.recursive(
 @given(_VALUES)
 @settings(max_examples=120, deadline=None)
 @example({"a": "x" * 300, "b": "\x1b" * 300, "c": '"\\\n\t\r\x7f\u2028' * 90, "d": {"e": "é😀" * 200}})
-@example({"a": "x" * 300, 1: "y" * 300, None: 2, True: "z"})
+@example({"a": "x" * 300, 1: "y" * 300, None: 2})
 def test_it_is_the_json_that_the_standard_library_writes(value: Any) -> None:
     assert encoded(value) == json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
