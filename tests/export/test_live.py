@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from codelet.context import CompactionOptions
 from codelet.events import Compaction
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
@@ -328,7 +329,51 @@ async def test_a_thousand_stored_sessions_side_by_side(tmp_path: Path) -> None:
         assert from_json((tmp_path / f"{number}.json").read_bytes()) == material.numbered(number)
 
 
-def test_a_session_of_ten_thousand_entries() -> None:
+@pytest.mark.timeout(300)
+async def test_a_session_of_many_entries_is_saved_on_its_way_resumed_and_gone_on_with(
+    model_server: ModelServer, repo: Path, tmp_path: Path
+) -> None:
+    """A real session that grows to CODELET_ENTRIES entries by its turns and tool calls, saved after every step."""
+    most, at_once = int(os.environ.get("CODELET_ENTRIES", "2000")), 100
+
+    def many_calls(request: Recorded) -> Reply:
+        messages = request.json["messages"]
+        if len(messages) > most or messages[-1]["role"] == "user" and messages[-1]["content"] == "and now?":
+            return Reply(f"{len(messages)} entries.", usage=Tokens(1_000))
+        calls = [Call(f"c{len(messages)}-{n}", "read", {"path": "app.py", "offset": 1}) for n in range(at_once)]
+        return Reply(calls=calls, usage=Tokens(1_000))
+
+    model_server.script = many_calls
+    provider = open_provider("openai/scripted", ProviderOptions(api_base=model_server.openai, api_key="test-key"))
+    manual = CompactionOptions(automatic=False)
+    path = str(tmp_path / "work.json")
+    session = Session(provider, workspace=repo, bare=True, compaction=manual)
+    export = await open_export(path, session)
+    await turn(session, export, "read it again and again")
+    await export.close()
+    assert export.notices() == []
+    assert len(session.messages) > most
+    assert export.saver is not None
+    assert export.saver.saves > 3
+
+    resumed = await read_export(path)
+    again = Session(provider, workspace=repo, bare=True, compaction=manual)
+    restore(again, resumed.snapshot)
+    assert again.messages == session.messages
+    export = await open_export(path, again, resumed=resumed)
+    await turn(again, export, "and now?")
+    await export.close()
+    await provider.close()
+    sent = model_server.requests[-1].json["messages"]
+    assert [message["role"] for message in sent[1:]] == [message["role"] for message in again.messages[:-1]]
+    assert again.messages[-1]["content"] == f"{len(sent)} entries."
+    stored = (await read_export(path)).snapshot
+    assert list(stored.messages) == again.messages
+    assert unpaired(stored.messages) == []
+    assert stored.tool_stats["total_calls"] == sum(message["role"] == "tool" for message in again.messages)
+
+
+def test_a_document_of_ten_thousand_entries() -> None:
     snapshot = material.long(10_000, 50)
     assert from_json(to_json(snapshot, mask=default_mask(raw=False))) == snapshot
 

@@ -105,7 +105,8 @@ def live_ones(draw: st.DrawFn) -> str:
 
 FILLERS = st.sampled_from(
     ["a line of text\n", "value=1, ", "self.assertEqual(sk, x)  # task-force\n", "naïve „Ж“ ", "1234 5678 ",
-     "\t\x1b[0m", "https://example.org/a:b ", "toolu_01AbCdEfGhIjKlMnOpQrStUv ", "user@host ", "-----BEGIN CERTIFICATE-----", "\\n"]
+     "\t\x1b[0m", "https://example.org/a:b ", "toolu_01AbCdEfGhIjKlMnOpQrStUv ", "user@host ",
+     "-----BEGIN CERTIFICATE-----", "\\n"]
 ).flatmap(lambda text: st.integers(0, 40).map(lambda times: text * times))  # fmt: skip
 SECRET = st.one_of(*KINDS.values(), live_ones())
 GLUE = st.sampled_from(["", " ", "\n", '"', "=", "x", "-", "\\", "é", ": "])
