@@ -277,6 +277,22 @@ def test_late_and_repeated_results_are_kept_with_their_call() -> None:
     assert [m["content"] for m in twice] == [None, "last"]
 
 
+def test_ids_that_a_server_counts_anew_are_told_apart() -> None:
+    """Nothing is lost, also where something else in the list is broken."""
+    turns: list[Message] = []
+    for number in range(3):
+        turns += [user(f"{number}"), assistant(None, [tool_call("0", "read", "{}"), tool_call("1", "read", "{}")]),
+                  tool_result("0", f"a{number}"), tool_result("1", f"b{number}")]  # fmt: skip
+    for broken in ([], [tool_result("x", "orphan")]):
+        mended = from_json(to_json(Snapshot(1.0, 1, (*turns, *broken)), mask=None)).messages
+        assert unpaired(mended) == []
+        assert [m["content"] for m in mended] == [m["content"] for m in turns]
+        ids = [call["id"] for message in mended for call in message.get("tool_calls", ())]
+        assert ids == ["0", "1", "0~2", "1~2", "0~3", "1~3"]
+    many = [m for n in range(20_000) for m in (assistant(None, [tool_call("c", "f", "")]), tool_result("c", str(n)))]
+    assert len(from_json(to_json(Snapshot(1.0, 1, tuple(many)), mask=None)).messages) == len(many)
+
+
 def test_the_context_of_an_older_persistent_agent_is_migrated() -> None:
     old = {
         "session_id": "agent_1",
