@@ -15,10 +15,15 @@ from codelet.compaction.signals import states_rule
 from codelet.compaction.vocabulary import STOP_WORDS
 
 LEAST = 160
+# How a user's words are represented, the shortest first.
+MODES = ("stubs", "head", "head and tail", "verbatim")
 _READABLE = 60
 SHORTEST = 6
 # Passes over the messages where it is tight: characters for each (0: all), and the least rank that gets them.
 _STEPS = ((50, 1), (80, 1), (10, -9), (0, 1), (36, -5), (0, -5))
+# A word that so many of the messages share tells little of any of them.
+_SHARED = 3
+_MARKS = ".,;:!?()\"'"
 _GAP = " […] "
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _VALUE = re.compile(r"\d|[`\"'][^`\"'\n]{2,60}[`\"']|\w[/_]\w|[a-z][A-Z]")
@@ -118,6 +123,11 @@ class Telling:
         words = tuple(word.rstrip(".,;:!") for word in text.split())
         return cls(words, tuple(_worth(word, common) for word in words))
 
+    def shares(self, common: Mapping[str, int]) -> bool:
+        """Whether most of its telling words are those of several other messages too."""
+        own = [word.strip(_MARKS).lower() for word, worth in zip(self.words, self.worth, strict=True) if worth]
+        return 3 * sum(common.get(word, 0) >= _SHARED for word in own) >= 2 * len(own)
+
     def abridged(self, cap: int) -> str:
         """The most telling words, in order, as many as `cap` characters take.
 
@@ -136,7 +146,7 @@ class Telling:
 
 def _worth(word: str, common: Mapping[str, int]) -> int:
     """How telling a word is: 0 for none of its own, most for a value or a name."""
-    low = word.strip(".,;:!?()\"'").lower()
+    low = word.strip(_MARKS).lower()
     if not low or low in STOP_WORDS:
         return 0
     if any(c.isdigit() for c in low) or _VALUE.search(word) or word[:1] in "\"'`":
@@ -156,10 +166,12 @@ def _tight(said: Sequence[Said], room: int) -> Represented:
     texts = [text for text in counts if text]
     common: dict[str, int] = {}
     for text in texts:
-        for word in {word.strip(".,;:!?()\"'").lower() for word in text.split()}:
+        for word in {word.strip(_MARKS).lower() for word in text.split()}:
             common[word] = common.get(word, 0) + 1
-    ranks = [_rank(text, counts[text], text in gone) for text in texts]
     telling = [Telling.of(text[:600], common) for text in texts]
+    ranks = [
+        _rank(text, counts[text] + one.shares(common), text in gone) for text, one in zip(texts, telling, strict=True)
+    ]
     shown = [""] * len(texts)
     turn = said[0].turn
     left = room

@@ -1,0 +1,59 @@
+"""Talk in a tight place: what the user laid down outlives chatter, round after round."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from codelet.compaction import compact
+from tests.compaction.lists import Message, says, size, user
+
+LAID_DOWN = (
+    ("Please never push straight to the release branch, whatever happens.", ("never", "push", "release")),
+    ("The nightly job has to finish before 04:30 or billing breaks.", ("nightly", "04:30")),
+    ("Our customer in Lyon pays in Swiss francs, remember that.", ("Lyon", "Swiss francs")),
+    ("I would like short answers in bullet form from here on.", ("short", "bullet")),
+    ("Retry at most four times when the queue refuses a job.", ("four", "queue")),
+    ("The goal is an importer that reads both the old and the new ledger.", ("importer", "ledger")),
+    ("Do not log the patient's name anywhere.", ("not", "log", "patient")),
+    ("The staging host is called heron, production is called osprey.", ("heron", "osprey")),
+    ("All money is kept in integer cents.", ("integer", "cents")),
+    ("Keep the memory of the worker below 512 MB.", ("worker", "512")),
+    ("Ask me before you delete any table.", ("before", "delete", "table")),
+    ("We decided to drop support for Windows 8.", ("Windows 8",)),
+)
+CHATTER = (
+    "Okay, that looks fine to me so far.",
+    "Hm, interesting, go on please.",
+    "Could you explain the last step once more?",
+    "I was away for lunch, now I am back.",
+    "Right, I had not thought of this myself.",
+    "I think we are making good progress now.",
+)
+
+
+def conversation(seed: int) -> list[Message]:
+    """What is laid down, in any order, with one to three remarks after each, no two remarks quite the same."""
+    chance = random.Random(seed)
+    messages: list[Message] = [{"role": "system", "content": "You help a small team."}]
+    for statement, _ in chance.sample(LAID_DOWN, len(LAID_DOWN)):
+        remarks = [f"{chance.choice(CHATTER)[:-1]} ({chance.randint(1, 99):x})." for _ in range(chance.randint(1, 3))]
+        for text in (statement, *remarks):
+            messages += [user(text), says("Understood, I will go on with it.")]
+    return messages
+
+
+@pytest.mark.parametrize("characters", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_was_laid_down_outlives_chatter(seed, characters):
+    def measure(message):
+        return len(str(message["content"])) + 1
+
+    messages = conversation(seed)
+    whole = sum(map(measure, messages)) if characters else size(messages)
+    for _ in range(3):
+        messages = compact(messages, whole * 3 // 10, estimate=measure if characters else None).messages
+        messages = [*messages, user("And what now?"), says("I go on.")]
+    text = "\n".join(str(message["content"]) for message in messages)
+    assert [statement for statement, words in LAID_DOWN if not all(word in text for word in words)] == []
