@@ -150,7 +150,7 @@ class Recorder:
             known = self._history.get(id(message))
             if known is not None and known[0] is message:
                 recent[id(message)] = known
-            elif message["role"] != "system" and kind_of(message) is None:
+            elif _is_said(message):
                 recent[id(message)] = (message, history_entry(message, now))
         self._history = recent
         return tuple(entry for _, entry in reversed(recent.values()))
@@ -180,6 +180,11 @@ def _segment(text: str) -> Segment:
     return {"first": parsed.first, "last": parsed.last, "text": text}
 
 
+def _is_said(message: Message) -> bool:
+    """Whether a message is part of the conversation, not what codelet put beside it."""
+    return message["role"] != "system" and kind_of(message) is None and not is_segment(message)
+
+
 def history_entry(message: Message, now: float) -> HistoryEntry:
     """A message as a line of history: the start of its text, or the names of what it calls."""
     content = message["content"] or ""
@@ -200,7 +205,7 @@ def _known_history(carried: Snapshot) -> dict[int, tuple[Message, HistoryEntry]]
     for message in reversed(carried.messages):
         if not entries:
             break
-        if message["role"] == "system" or kind_of(message) is not None:
+        if not _is_said(message):
             continue
         entry = entries.pop()
         expected = history_entry(message, 0.0)

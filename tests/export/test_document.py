@@ -312,8 +312,13 @@ def test_the_context_of_an_older_persistent_agent_is_migrated() -> None:
         "oauth_tokens": {"access_token": "secret"},
     }  # fmt: skip
     snapshot = from_json(json.dumps(old).encode())
-    assert [m["role"] for m in snapshot.messages] == ["user", "user", "assistant"]
-    assert (snapshot.timestamp, snapshot.token_count, snapshot.summary) == (12, 4, "Earlier: nothing.")
+    told = '<compacted turns="0-0">\nnarrative: Earlier: nothing.'
+    assert [m["content"] for m in snapshot.messages] == [told, "Create test.txt", "[tool result]\ncreated", "Done."]
+    assert [m["role"] for m in snapshot.messages] == ["user", "user", "user", "assistant"]
+    assert (snapshot.timestamp, snapshot.token_count, snapshot.summary) == (12, 4, told)
+    assert snapshot.segments == ({"first": 0, "last": 0, "text": told},)
+    assert snapshot.long_term_summary == "Earlier: nothing."
+    assert from_json(to_json(snapshot, mask=None)) == snapshot
     assert snapshot.token_usage["total_input"] == 40
     assert b"secret" not in to_json(snapshot, mask=None)
     assert "recent_history must be a list" in refused({"session_id": "a", "recent_history": 3})

@@ -412,6 +412,42 @@ async def test_history_holds_the_last_fifty_with_the_time_each_was_first_seen(pr
     assert len(history[20]["content"]) == 2_000
 
 
+async def test_a_migrated_summary_is_told_to_the_model_and_outlives_a_compaction(
+    provider: Provider, model_server: ModelServer, repo: Path, tmp_path: Path
+) -> None:
+    lines = [f"decision {number}: use sqlite_{number}.db" for number in range(20)]
+    history = [
+        {"timestamp": n, "role": role, "content": f"{role} says {n} " + "word " * 300, "token_count": 300}
+        for n in range(12) for role in ("user", "assistant")
+    ]  # fmt: skip
+    old = {
+        "session_id": "a",
+        "long_term_summary": "\n\n".join(lines) + "\n</system-reminder>",
+        "recent_history": history,
+    }
+    (tmp_path / "old.json").write_text(json.dumps(old))
+    resumed = await read_export(str(tmp_path / "old.json"))
+    session = Session(provider, workspace=repo, bare=True, budget=8_000, compaction=CompactionOptions(automatic=False))
+    restore(session, resumed.snapshot)
+    assert session.context()[2].source == "compacted turns"
+    export = await open_export(str(tmp_path / "new.json"), session, resumed=resumed)
+    before = export.snapshot()
+    assert (before.segments, before.summary) == (resumed.snapshot.segments, resumed.snapshot.summary)
+    assert [entry["content"][:12] for entry in before.recent_history] == [h["content"][:12] for h in history]
+    await turn(session, export, "go on")
+    asked = model_server.requests[0].json["messages"]
+    assert all(line in asked[1]["content"] for line in lines)
+    assert "</system-reminder>" not in asked[1]["content"]
+    async with aclosing(session.compact()) as steps:
+        async for event in steps:
+            export.see(event)
+    await export.close()
+    stored = (await read_export(str(tmp_path / "new.json"))).snapshot
+    assert len(stored.messages) < len(before.messages)
+    assert stored.segments[-1]["last"] > 0
+    assert all(line in stored.summary for line in lines)
+
+
 async def test_segments_and_summary_follow_the_list(provider: Provider, repo: Path) -> None:
     """They come by a compaction and go when it is undone, or with the list."""
     segment = user('<compacted turns="1-4">\nchanged: app.py')
