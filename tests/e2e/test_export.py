@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import signal
 import stat
 import subprocess
@@ -64,7 +65,14 @@ def test_a_session_goes_on_in_another_process(codelet: Codelet):
     assert document["model"] == "openai/scripted"
     assert document["tool_stats"] == {"total_calls": 1, "by_tool": {"read": 1}, "failures": 0}
     assert len(document["timeline"]) == 2
-    assert document["last_known_environment"]["workspace"] == str(codelet.cwd)
+    seen = document["last_known_environment"]
+    assert (seen["workspace"], seen["git_branch"]) == (str(codelet.cwd), "main")
+    assert seen["python"] == platform.python_version()
+    assert 0 < seen["memory_used_mb"] < seen["memory_total_mb"]
+    assert 0 < len(seen["processes"]) <= 8
+    assert all(process["pid"] > 0 and process["name"] for process in seen["processes"])
+    largest = [process["memory_mb"] for process in seen["processes"]]
+    assert largest == sorted(largest, reverse=True)
 
     second = codelet("-p", "and the language?", *keep("work.json"))
     assert (second.exit, second.out) == (0, "It is Python.\n"), second.err
