@@ -18,7 +18,7 @@ _MOST_PROCESSES = 8
 
 
 def look(workspace: Path) -> EnvironmentState:
-    """Platform, version of Python, memory in MB, the use of the workspace's disk and the battery in per cent, the uptime
+    """Platform, Python, memory in MB, the use of the workspace's disk and the battery in per cent, the uptime
     in seconds, and the user's largest processes. Reads a few hundred small files: call it in a thread.
     """
     state: EnvironmentState = {

@@ -27,6 +27,7 @@ from codelet.export.snapshot import (
     no_stats,
 )
 from codelet.messages import Message
+from codelet.providers import REPLAY_PREFIX
 from codelet.reminders.zones import kind_of
 from codelet.session import Session
 from codelet.tokens.estimate import estimate_message
@@ -74,7 +75,7 @@ class Recorder:
             "timestamp": round(self._clock(), 3),
             "token_count": self._size(session),
             "messages": messages,
-            "model": session.provider.model,
+            "model": _model(session),
             "token_usage": _token_usage(session),
             "tool_stats": self._stats,
             "timeline": tuple(self._timeline),
@@ -173,6 +174,12 @@ def restore(session: Session, snapshot: Snapshot) -> None:
         session.interruption = events.Interrupted(
             tuple(stopped["done"]), tuple(stopped["half_done"]), tuple(stopped["not_done"])
         )
+
+
+def _model(session: Session) -> str:
+    """What `--model` would name; a recording says its model's name only, but its origin tells the file."""
+    provider = session.provider
+    return provider.origin if provider.origin.startswith(REPLAY_PREFIX) else provider.model
 
 
 def _segment(text: str) -> Segment:

@@ -107,6 +107,27 @@ def test_the_resumed_model_is_used_unless_another_is_named(codelet: Codelet):
     assert [request.json["model"] for request in codelet.server.requests] == ["scripted", "scripted", "other"]
 
 
+def test_a_session_with_a_recording_goes_on_with_it_while_its_file_is_there(codelet: Codelet):
+    recording = codelet.cwd / "recording.json"
+    recording.write_text(json.dumps({"version": 1, "model": "demo", "steps": [{"text": "Recorded."}]}))
+
+    def go_on(*arguments: str):
+        return subprocess.run(
+            [*CODELET, "-p", "go", *keep("work.json"), *arguments], cwd=codelet.cwd, env=_environment(codelet),
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
+        )  # fmt: skip
+
+    first, second = go_on("--model", "replay:recording.json"), go_on()
+    assert (first.returncode, second.returncode, second.stdout) == (0, 0, "Recorded.\n"), second.stderr
+    assert saved(codelet.cwd / "work.json")["model"] == "replay:recording.json"
+    recording.unlink()
+    third = go_on()
+    assert (third.returncode, third.stdout) == (2, "")
+    assert third.stderr.count("\n") == 1
+    assert "recording.json: no such recording" in third.stderr
+    assert "--model names another" in third.stderr
+
+
 def _environment(codelet: Codelet) -> dict[str, str]:
     from tests.support.program import environment
 
