@@ -60,15 +60,18 @@ class Encoder:
 
     def _encode_short(self, snapshot: Snapshot) -> None:
         """The parts that are not lists, each encoded again only where it is another object than last time."""
-        new: dict[str, Any] = {}
-        for field in FILE_NAMES:
-            value = getattr(snapshot, field)
-            if field not in _BY_LINE and (field not in self._short or self._short[field][0] is not value):
-                new[field] = dict(value) if isinstance(value, Mapping) else value
-                self._short[field] = (value, encoded(new[field]))
-        if self._mask is not None and new and self._mask.suspects(b"\n".join([self._short[field][1] for field in new])):
-            for field, plain in new.items():
-                self._short[field] = (self._short[field][0], encoded(masked(plain, self._mask.cover)))
+        changed = [
+            field
+            for field in FILE_NAMES
+            if field not in _BY_LINE
+            and (field not in self._short or self._short[field][0] is not getattr(snapshot, field))
+        ]
+        values = [getattr(snapshot, field) for field in changed]
+        plain = [dict(value) if isinstance(value, Mapping) else value for value in values]
+        lines = [encoded(value) for value in plain]
+        if self._mask is not None and lines and self._mask.suspects(b"\n".join(lines)):
+            lines = [encoded(masked(value, self._mask.cover)) for value in plain]
+        self._short.update(zip(changed, zip(values, lines, strict=True), strict=True))
 
     def _lines(self, field: str, items: Sequence[Any]) -> list[bytes]:
         """Each item's line, with the comma before it; a list that has only grown costs what is new."""

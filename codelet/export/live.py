@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,11 @@ async def read_export(target: str) -> Resumed:
 
 def default_mask(*, raw: bool) -> Mask | None:
     """What replaces secrets in an export; nothing does with `raw`."""
-    if raw:
-        return None
+    return None if raw else _own_mask()
+
+
+@cache
+def _own_mask() -> Mask:
     masker = own_masker()
     return Mask(lambda text: masker.mask(text, patterns=True), Suspects(masker.pieces()))
 

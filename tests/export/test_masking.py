@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from codelet.export.compact_json import encoded
-from codelet.export.encode import to_json
+from codelet.export.encode import Encoder, to_json
 from codelet.export.errors import ExportError
 from codelet.export.live import default_mask
 from codelet.export.masking import Mask, masked
@@ -229,3 +229,21 @@ def test_what_json_has_not_is_refused() -> None:
     for value in ({"a": "x" * 300, "b": float("nan")}, loop, [loop]):
         with pytest.raises(ExportError, match="JSON cannot"):
             encoded(value)
+
+
+def test_a_mask_that_fails_once_leaves_nothing_unmasked_for_the_next_save() -> None:
+    fails = [True]
+
+    def cover(text: str) -> str:
+        if fails and "hunter2" in text:
+            fails.clear()
+            raise MemoryError
+        return text.replace("hunter2", "[masked]")
+
+    encoder = Encoder(Mask(cover))
+    snapshot = Snapshot(1.0, 1, (user("hunter2"),), facts=("hunter2",), summary="hunter2")
+    with pytest.raises(MemoryError):
+        encoder.parts(snapshot)
+    data = b"".join(encoder.parts(snapshot))
+    assert b"hunter2" not in data
+    assert data.count(b"[masked]") == 3

@@ -60,6 +60,7 @@ async def run_repl(settings: Settings) -> int:
         leaving.part()
     status = status if leaving.saved or status != EXIT_DONE else EXIT_USAGE
     if leaving.abandoned:
+        sys.stdout.flush()
         os._exit(status)  # the thread that still waits for the store would hold the exit up
     return status
 
