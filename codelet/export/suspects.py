@@ -21,9 +21,19 @@ _SHORTEST_TOKEN = 20
 """Bytes of the shortest token that is a run of letters, digits, `_`, `-`, `.` and what is not ASCII."""
 _WORD = rb"[A-Za-z0-9_\x80-\xff]"
 _WORDS = rb"[A-Za-z0-9_\x80-\xff-]"
+_ESCAPED = rb"(?:\\[bfnrt]|\\u00[0-9a-f]{2})"
+
+
+def _at_a_start(prefix: bytes) -> bytes:
+    """The prefix where no word stands before it. The end of an escape is none, even where a run begins within it."""
+    before = rb"(?<![A-Za-z0-9_-]%b)", rb"(?<=\A[bfnrt]%b)", rb"(?<=\\[bfnrt]%b)", rb"(?<=u00[0-9a-f]{2}%b)"
+    return prefix + b"(?:" + b"|".join(one % prefix for one in before) + b")"
+
+
+_OTHERS = b"|".join(_at_a_start(prefix) for prefix in (b"hf", b"gsk", b"npm", b"r8", b"dop_v1", b"tvly", b"pplx"))
 _IN_A_RUN = (
-    rb"sk-" + _WORDS + rb"{20}", rb"[srp]k_(?:live|test)_", rb"gh[pousr]_", rb"github_pat_", rb"glpat-",
-    rb"A[KSBC][IC]A[A-Z0-9]{16}", rb"AIza", rb"(?:hf|gsk|npm|r8|dop_v1|tvly|pplx)_?-?[A-Za-z0-9]{30}",
+    _at_a_start(b"sk-") + _WORDS + rb"{20}", rb"[srp]k_(?:live|test)_", rb"gh[pousr]_", rb"github_pat_", rb"glpat-",
+    rb"A[KSBC][IC]A[A-Z0-9]{16}", rb"AIza", rb"(?:" + _OTHERS + rb")_?-?[A-Za-z0-9]{30}",
     rb"xai-" + _WORD + rb"{40}", rb"pypi-AgEI", rb"eyJ" + _WORDS + rb"{8,}\.eyJ", rb"SG\.", rb"age-secret-key-1",
 )  # fmt: skip
 
@@ -98,7 +108,7 @@ def _has_mark(data: bytes) -> bool:
         b"-----BEGIN" in marks
         or (b"xx-" in marks and _bot().search(data) is not None)
         or (b"@" in data and _login().search(data) is not None)
-        or (b"uhz" in marks.translate(None, b"-BEGINx").lower() and b"authorization" in data.lower())
+        or (b"uhz" in marks.translate(None, b"-BEGINx").lower() and _header().search(data) is not None)
         # Without regard to case, an i with a dot above and one without are letters of "authorization" too.
         or (b"\xc4" in data and (b"\xc4\xb0" in data or b"\xc4\xb1" in data))
     )
@@ -129,6 +139,12 @@ def _tokens() -> re.Pattern[bytes]:
 @cache
 def _bot() -> re.Pattern[bytes]:
     return re.compile(rb"xox[abeprs]-")
+
+
+@cache
+def _header() -> re.Pattern[bytes]:
+    blanks = rb"(?:\s|[\x80-\xff]|" + _ESCAPED + rb")*"
+    return re.compile(rb"(?i:authorization)" + blanks + rb":" + blanks + rb"[bBtT]")
 
 
 @cache

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import random
+import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -22,6 +24,7 @@ from codelet.export.suspects import Suspects
 from codelet.messages import Message, assistant, tool_call, tool_result, user
 from codelet.policy import secrets
 from codelet.policy.secrets import Masker
+from tests.export import material
 
 SECRETS = {
     "ANTHROPIC_API_KEY": "sk-ant-api03-Zk4x9Qw-eR7tY2uIoP5a_S8dF1gH3jK6lXcVbNmQa7Zt3",
@@ -109,7 +112,7 @@ FILLERS = st.sampled_from(
      "-----BEGIN CERTIFICATE-----", "\\n"]
 ).flatmap(lambda text: st.integers(0, 40).map(lambda times: text * times))  # fmt: skip
 SECRET = st.one_of(*KINDS.values(), live_ones())
-GLUE = st.sampled_from(["", " ", "\n", '"', "=", "x", "-", "\\", "é", ": "])
+GLUE = st.sampled_from(["", " ", "\n", "\t", "\x1b", '"', "=", "x", "-", "\\", "é", ": "])
 TEXTS = st.lists(st.tuples(FILLERS, GLUE, SECRET | st.just(""), GLUE), min_size=1, max_size=3).map(
     lambda parts: "".join(map("".join, parts))
 )
@@ -247,3 +250,21 @@ def test_a_mask_that_fails_once_leaves_nothing_unmasked_for_the_next_save() -> N
     data = b"".join(encoder.parts(snapshot))
     assert b"hunter2" not in data
     assert data.count(b"[masked]") == 3
+
+
+def test_masking_costs_little_beside_encoding() -> None:
+    """In processor time, the least of many runs; scripts/bench/save.py measures whole saves, at 50 MB too."""
+    snapshot = material.long(40, 3_500)
+    document = json.loads(to_json(snapshot, mask=None))
+    masker = Masker({"ANTHROPIC_API_KEY": "sk-ant-api03-" + "Zk4x9Qw-eR7tY2uIoP5a_S8dF1gH3jK6" * 3})
+    mask = Mask(lambda text: masker.mask(text, patterns=True), Suspects(masker.pieces()))
+
+    def least(work: Callable[[], object]) -> float:
+        times: list[float] = []
+        for _ in range(60):
+            start = time.process_time()
+            work()
+            times.append(time.process_time() - start)
+        return min(times)
+
+    assert least(lambda: to_json(snapshot, mask=mask)) <= 4 * least(lambda: json.dumps(document))
