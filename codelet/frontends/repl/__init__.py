@@ -18,11 +18,10 @@ async def run_repl(settings: Settings) -> int:
     restored. Raises UsageError where there is no terminal, or no model can be opened.
     """
     import asyncio
-    import os
     import signal
     import sys
 
-    from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_TERMINATE, EXIT_USAGE, UsageError
+    from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE, UsageError
     from codelet.frontends.repl.leaving import Leaving
     from codelet.frontends.repl.raw import raw_terminal
 
@@ -58,11 +57,7 @@ async def run_repl(settings: Settings) -> int:
         loop.remove_signal_handler(signal.SIGTERM)
         loop.remove_signal_handler(signal.SIGHUP)
         leaving.part()
-    status = status if leaving.saved or status != EXIT_DONE else EXIT_USAGE
-    if leaving.abandoned:
-        sys.stdout.flush()
-        os._exit(status)  # the thread that still waits for the store would hold the exit up
-    return status
+    return leaving.left(status)
 
 
 async def _run(settings: Settings, exports: list[Exporting]) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import sys
 from typing import TYPE_CHECKING
 
-from codelet.errors import CodeletError
+from codelet.errors import EXIT_DONE, EXIT_USAGE, CodeletError
 from codelet.frontends.stderr import say
 from codelet.text import one_line
 
@@ -18,11 +20,11 @@ _PATIENCE = 1.0
 
 
 class Leaving:
-    """What ends the REPL, and what is left to say; `abandoned` where a thread still waits for the store."""
+    """The last save, what became of it, and what is left to say."""
 
     def __init__(self) -> None:
-        self.saved = True
-        self.abandoned = False
+        self._saved = True
+        self._abandoned = False
         self._parting: list[str] = []
         self._again = asyncio.Event()
         self._saving = False
@@ -55,14 +57,23 @@ class Leaving:
         for line in self._parting:
             say(f"codelet: {one_line(line, 1_000)}")
 
+    def left(self, status: int) -> int:
+        """The exit status, which also tells that the newest state is not saved. Ends the process where it must."""
+        if not self._saved and status == EXIT_DONE:
+            status = EXIT_USAGE
+        if self._abandoned:
+            sys.stdout.flush()
+            os._exit(status)  # the thread that still waits for the store would hold the exit up
+        return status
+
     def _problem(self, closing: asyncio.Task[None]) -> str | None:
         """Why the newest state is not saved."""
         if not closing.done():
-            self.saved, self.abandoned = False, True
+            self._saved, self._abandoned = False, True
             return "left before the session was saved for the last time"
         try:
             closing.result()
         except CodeletError as error:
-            self.saved = False
+            self._saved = False
             return str(error)
         return None
