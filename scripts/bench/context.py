@@ -189,9 +189,10 @@ def main() -> int:
     if not transcripts:
         print("no transcript found: name some with --data or --history", file=sys.stderr)
         return 2
-    policies = dict(baselines.PLAIN)
+    policies = {name: baselines.with_system(policy) for name, policy in baselines.PLAIN.items()}
+    policies["codelet"] = baselines.codelet
     try:
-        policies.update(langchain_baselines.policies())
+        policies |= {n: baselines.with_system(policy) for n, policy in langchain_baselines.policies().items()}
     except ImportError as error:
         print(f"LangChain's baselines are left out: {error} (pip install langchain)", file=sys.stderr)
     longest = max(transcripts, key=lambda t: baselines.size(t.messages)).messages
