@@ -228,10 +228,11 @@ class Compactor:
 
         _, body, _ = parts(snapshot)
         wish = Wish(
+            limit=self._gauge.budget.limit,
+            shares=self.options.shares,
             pinned=tuple(place for place, message in enumerate(body) if message in self._pins),
             keep_last=self.options.keep_last,
             minimum_score=self.options.minimum_score,
-            history=self.share_of("history"),
             instruction=instruction,
             narrative=narrative,
         )
