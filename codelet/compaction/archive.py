@@ -24,6 +24,8 @@ _LONGEST_LINE = 400
 _BYTES_PER_CHARACTER = 4
 _ENTRY_BYTES = 512
 _OWN_ID = re.compile(r"r[0-9]{1,9}")
+_NAMED_HINT = "recall id=r"
+_NAMED = re.compile(r"recall id=(r[0-9]{1,9})\b")
 # A repeated group can take exponential time, many repetitions in a row polynomial time of a high degree.
 _SLOW = re.compile(r"\)\s*[*+{]|\\\d|(?:[*+}].*){4}", re.DOTALL)
 
@@ -51,13 +53,28 @@ class Archive:
     def __len__(self) -> int:
         return len(self._entries)
 
+    @property
+    def next_number(self) -> int:
+        """The number in the next id: messages that are put in get ids in order, also what does not fit."""
+        return self._next
+
     def put(self, turn: int, message: Mapping[str, Any]) -> str | None:
         """Take a message in; its id, or None where it alone is larger than the cap."""
         key = f"r{self._next}"
-        if not self._store(key, turn, message):
-            return None
         self._next += 1
-        return key
+        return key if self._store(key, turn, message) else None
+
+    def original(self, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The message that a reduced one was made from, if it names it and it is still here.
+
+        A text can claim any id, so the call that both answer, or the calls that both make, must be the same.
+        """
+        told = text_of(message) + "".join(map(call_arguments, calls_of(message)))
+        for key in _NAMED.findall(told) if _NAMED_HINT in told else ():
+            entry = self._entries.get(key)
+            if entry is not None and entry.message is not message and _same_call(entry.message, message):
+                return entry.message
+        return None
 
     def _store(self, key: str, turn: int, message: Mapping[str, Any]) -> bool:
         size = _BYTES_PER_CHARACTER * characters(message) + _ENTRY_BYTES
@@ -120,6 +137,15 @@ class Archive:
                     if len(hits) == _MOST_HITS:
                         return _bounded("\n".join([*hits, f"[… more than {_MOST_HITS} lines match]"]))
         return _bounded("\n".join(hits)) if hits else f"Nothing in the archive matches {pattern[:LONGEST_PATTERN]!r}."
+
+
+def _same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    if one.get("role") != other.get("role"):
+        return False
+    if one.get("role") == "tool":
+        return bool(one.get("tool_call_id")) and one.get("tool_call_id") == other.get("tool_call_id")
+    ids = [call["id"] for call in calls_of(one)]
+    return bool(ids) and ids == [call["id"] for call in calls_of(other)]
 
 
 def _matcher(pattern: str) -> re.Pattern[str]:

@@ -9,13 +9,14 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, cast
 
 from codelet import events
-from codelet.context.entries import compact_old, too_many
+from codelet.context.entries import too_many
 from codelet.context.gauge import Gauge
+from codelet.context.making import Maker
 from codelet.context.options import CompactionOptions
 from codelet.context.pins import Pins, unit_at
 from codelet.context.receipt import Reason, pays_after, receipt
 from codelet.context.shares import Share, category_sizes, shares_of
-from codelet.context.targets import conversation_targets, parts
+from codelet.context.targets import parts
 from codelet.errors import UsageError
 from codelet.messages import Message
 from codelet.record import Record
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from codelet.compaction import Compacted, Report
     from codelet.compaction.archive import Archive
     from codelet.compaction.commit import Snapshot
-    from codelet.compaction.content import Estimate
     from codelet.context.narrator import Narrator
 
 _UNDO_STEPS = 5
@@ -57,6 +57,7 @@ class Compactor:
         self._gauge = gauge
         self._rewritten = rewritten
         self._pins = Pins()
+        self.maker = Maker(gauge, options, self._pins, lambda: self._archive)
         self._undo: deque[_Undo] = deque(maxlen=_UNDO_STEPS)
         self._fruitless = 0
 
@@ -91,14 +92,11 @@ class Compactor:
         pays = 0 if self._gauge.cold else pays_after(before, min(before, self._gauge.budget.target))
         yield events.Compaction("starting", reason, before, before, pays_after=pays)
         snapshot = Snapshot.of(self._messages)
-        ask = self.narrator is not None and reason != "overflow"  # the model cannot read what is too long for it
-        narrative = await self.narrator.lines(self._messages, instruction) if ask and self.narrator else ()
         listed = list(snapshot.messages)
         try:
-            if reason == "entries":
-                made = await asyncio.to_thread(self._compact_entries, listed)
-            else:
-                made = await asyncio.to_thread(self._compact, listed, reason == "overflow", instruction, narrative)
+            made = await asyncio.to_thread(self.maker.make, listed, reason, instruction)
+            if made.report.tier >= 2 and (narrative := await self._narrative(reason, instruction)):
+                made = await asyncio.to_thread(self.maker.summarised, listed, instruction, narrative)
         except IrreducibleContext as error:
             self._fruitless = _FRUITLESS
             yield events.Compaction("stopped", reason, before, before, note=str(error))
@@ -118,6 +116,12 @@ class Compactor:
         if self._fruitless >= _FRUITLESS:
             yield events.Compaction("stopped", reason, after, after, note=self._what_stays())
 
+    async def _narrative(self, reason: Reason, instruction: str) -> tuple[str, ...]:
+        """What the model says of the list for a summary of it; it cannot read what is too long for it."""
+        if self.narrator is None or reason in ("overflow", "entries"):
+            return ()
+        return await self.narrator.lines(self._messages, instruction)
+
     @property
     def archive(self) -> Archive:
         """What compaction took out of the list."""
@@ -134,7 +138,7 @@ class Compactor:
 
     def preview(self, instruction: str = "") -> Report:
         """What a compaction would do now. Raises IrreducibleContext."""
-        return self._compact(list(self._messages), False, instruction).report
+        return self.maker.make(list(self._messages), "asked", instruction).report
 
     def undo(self) -> events.Compaction | None:
         """Put back what the last compaction or drop took out; what came since stays. None if that cannot be done."""
@@ -219,38 +223,6 @@ class Compactor:
         used = category_sizes(self._messages, self._gauge.estimate, self._gauge.fixed_size)
         return [Share(name, size, self.share_of(name)) for name, size in used.items()]
 
-    def _compact(
-        self, snapshot: list[Message], overflow: bool, instruction: str = "", narrative: tuple[str, ...] = ()
-    ) -> Compacted:
-        """Compact the conversation in `snapshot`, to the first target that can be met. Raises IrreducibleContext."""
-        from codelet.compaction import IrreducibleContext
-        from codelet.context.smaller import Wish, smaller
-
-        _, body, _ = parts(snapshot)
-        wish = Wish(
-            limit=self._gauge.budget.limit,
-            shares=self.options.shares,
-            pinned=tuple(place for place, message in enumerate(body) if message in self._pins),
-            keep_last=self.options.keep_last,
-            minimum_score=self.options.minimum_score,
-            instruction=instruction,
-            narrative=narrative,
-        )
-        targets = conversation_targets(snapshot, self._gauge, at=self.options.at, overflow=overflow)
-        for target in targets:
-            try:
-                return smaller(body, target, self._gauge.estimate, wish)
-            except IrreducibleContext:
-                if target == targets[-1]:
-                    raise
-        used = category_sizes(snapshot, self._gauge.estimate, self._gauge.fixed_size)
-        raise IrreducibleContext(self._gauge.budget.limit, {"system prompt, tools and reminders": used["core"]})
-
-    def _compact_entries(self, snapshot: list[Message]) -> Compacted:
-        _, body, _ = parts(snapshot)
-        pinned = [place for place, message in enumerate(body) if message in self._pins]
-        return compact_old(body, self.options.keep_last, cast("Estimate", self._gauge.estimate), pinned)
-
     def _commit(self, snapshot: Snapshot, made: Compacted) -> str | None:
         """Swap the result in; gives in words why not, where that is not right."""
         from codelet.compaction.commit import commit
@@ -269,18 +241,19 @@ class Compactor:
         self._gauge.forget()
         self.report = made.report
         self.count += 1
-        self._rewritten("the list was compacted")
+        reduced = made.report.tier == 1
+        self._rewritten("a reduction made old results shorter" if reduced else "the list was compacted")
         return None
 
     def _keep(self, body: list[Message], removed: tuple[int, ...]) -> None:
-        """Put what went into the archive, segments left out: their lines came from what is there already."""
+        """Put what went into the archive, without what came from there: segments and what was reduced before."""
         from codelet.compaction.reading import read
 
         readings = read(body)
         self.archive.put_all(
             (readings[place].turn, body[place])
             for place in removed
-            if place < len(body) and readings[place].kind != "segment"
+            if place < len(body) and readings[place].kind != "segment" and self.archive.original(body[place]) is None
         )
 
     def _what_stays(self) -> str:

@@ -70,7 +70,9 @@ def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
 
 
 def _receipt(event: Compaction, sizes: str, width: int, signs: Signs) -> list[Text]:
-    parts = [f"{signs.note} compacted: {sizes}", f"{plural(event.kept_turns, 'turn')} kept"]
+    reduced = plural(event.reduced, "old result", "old results or calls") + " reduced"
+    kept = f"{plural(event.kept_turns, 'turn')} kept"
+    parts = [f"{signs.note} compacted: {sizes}", f"{reduced}, no turn summarised" if event.reduced else kept]
     parts += [plural(event.segments, "segment")] if event.segments else []
     parts += [f"pays back after {plural(event.pays_after, 'request')}"] if event.pays_after else []
     rows = wrap(Text(f" {signs.dot} ".join(parts), QUIET), width)
