@@ -38,7 +38,7 @@ from codelet.tokens.usage import Usage
 from codelet.tokens.windows import ModelFacts, model_facts
 from codelet.tools import all_tools
 from codelet.tools.tool import Tool, ToolContext
-from codelet.turn import Limits, Turn, limited_in_time, run_turn
+from codelet.turn import Limits, Turn, limited_in_time
 
 
 class Session:
@@ -218,7 +218,7 @@ class Session:
         )
         try:
             yield events.TurnStart(self.turns, self.provider.model)
-            running = limited_in_time(run_turn(turn), self.limits.timeout)
+            running = limited_in_time(turn, self.limits.timeout)
             async with aclosing(masked(running, self._toolbox.masker)) as turn_events:
                 async for event in turn_events:
                     yield event
