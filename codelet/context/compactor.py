@@ -20,7 +20,7 @@ from codelet.context.targets import parts
 from codelet.errors import UsageError
 from codelet.messages import Message
 from codelet.record import Record
-from codelet.tokens.budget import worked
+from codelet.tokens.budget import BudgetExceeded, worked
 
 if TYPE_CHECKING:
     from codelet.compaction import Compacted, Report
@@ -162,10 +162,11 @@ class Compactor:
         unit = [self._messages[place] for place in unit_at(self._messages, number)]
         kept = [message for message in self._messages if message in self._pins and message not in unit]
         size = sum(map(self._gauge.estimate, [*kept, *unit]))
-        shares = shares_of(self._gauge.budget.limit, self.options.shares)
-        if not shares.fits("context", size):
-            room = shares.share("context")
-            raise UsageError(f"pinned messages would take {size:,} tokens; kept context may take {room:,}")
+        try:
+            shares_of(self._gauge.budget.limit, self.options.shares).allocate("context", size)
+        except BudgetExceeded:
+            room = self.share_of("context")
+            raise UsageError(f"pinned messages would take {size:,} tokens; kept context may take {room:,}") from None
         self._pins.add(unit)
 
     def unpin(self, number: int) -> None:

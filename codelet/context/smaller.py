@@ -13,7 +13,7 @@ from codelet.messages import Message, user
 from codelet.record import Record
 from codelet.tokens.budget import CATEGORIES
 
-_PASSES = 4
+_PASSES = 8
 _LIMITED = ("context", "history")
 
 
@@ -41,18 +41,20 @@ def smaller(body: list[Message], target: int, measure: Callable[[Message], int],
     settings = Settings()
     made = _once(body, target, measure, wish, settings)
     aim = target
-    for _ in range(_PASSES):
+    for number in range(_PASSES):
         over = _over(made, measure, wish)
         if not over or made.report.tier < 2:
             break
         aim = min(aim, made.report.after) - sum(over.values())
+        if "history" in over and number > 1:  # the user's words are at their least for this size
+            aim = aim * (number + 4) // (number + 6)
         if aim <= 0:
             break
         settings = replace(
             settings,  # of the smaller target a larger part: the newest turns are kept as before
             newest_percent=min(90, Settings().newest_percent * target // aim),
             tail_percent=min(90, Settings().tail_percent * target // aim),
-            user_percent=settings.user_percent * 3 // 4 if "history" in over else settings.user_percent,
+            user_percent=settings.user_percent * 2 // 3 if "history" in over else settings.user_percent,
         )
         try:
             made = _once(body, aim, measure, wish, settings)
