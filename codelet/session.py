@@ -79,7 +79,7 @@ class Session:
         self._toolbox = equip(chosen, context, policy or Policy(workspace), ask, self.safeguards)
         self._sources = Sources(workspace, bare=bare)
         self._sizes = ContextLimits(window, budget)
-        self.gauge = Gauge(self._sizes.of(self.facts), self._fixed_size())
+        self.gauge = Gauge(self._sizes.of(self.facts), self._fixed_size(), model=provider.model)
         self.compactor = Compactor(self.messages, self.gauge, compaction or CompactionOptions(), self._rewritten)
         if self.compactor.options.narrative:
             from codelet.context.narrator import Narrator
@@ -192,7 +192,7 @@ class Session:
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
         self.provider = provider
-        self.gauge.switch(self._sizes.within(self.facts))
+        self.gauge.switch(self._sizes.within(self.facts), provider.model)
         self.cache.switched()
 
     def context(self) -> list[ContextRow]:

@@ -55,6 +55,7 @@ class Compactor:
         self._archive: Archive | None = None
         self._messages = messages
         self._gauge = gauge
+        gauge.at = options.at
         self._rewritten = rewritten
         self._pins = Pins()
         self.maker = Maker(gauge, options, self._pins, lambda: self._archive)

@@ -263,7 +263,9 @@ async def test_a_compaction_keeps_the_shares_of_history_and_kept_context(open_se
     session, provider = open_session(window=32_000, compaction=CompactionOptions(shares=shares))
     for number in range(24):
         provider.answers.extend([Answer("looking", [("look", {"lines": 40, "about": f"part{number}"})]), Answer()])
-        await turn(session, f"prompt {number}: " + f"never touch src/part{number}/mod.py and port {9000 + number}. " * 6)
+        await turn(
+            session, f"prompt {number}: " + f"never touch src/part{number}/mod.py and port {9000 + number}. " * 6
+        )
     await compacted(session, "mind the ports")
     sizes = {share.name: share for share in session.compactor.shares()}
     for name, percent in zip(("context", "history"), shares[1:3], strict=True):
