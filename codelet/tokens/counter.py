@@ -22,7 +22,7 @@ _OWN = ("gpt-3.5", "gpt-4", "gpt-5", "chatgpt-", "o1", "o3", "o4")
 
 
 def has_own_encoding(model: str) -> bool:
-    """Whether the model's own tokeniser is one of those that tiktoken has: for another its counts would be no better."""
+    """Whether the model's own tokeniser is one of those that tiktoken has: for another its counts are not exact."""
     return model.rpartition("/")[2].lower().startswith(_OWN)
 
 
