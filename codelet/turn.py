@@ -57,8 +57,8 @@ class Turn:
     `prepare` gathers the reminders; `before_step` compacts where that is due (or, given True, because the provider
     said that the prompt is too long) and renews the volatile reminders; `spend` takes a step's usage and the index
     behind its answer; `exceeded` says which limit of the session is passed, `max_output` what a request may still ask
-    for; `may_compact` whether an overflow may be answered by a compaction. `timer` is the time limit's, if one is set, and
-    `out_of_time` what it says when it is over. `receipt` says what an early end left.
+    for; `may_compact` whether an overflow may be answered by a compaction. `timer` is the time limit's, if any;
+    `out_of_time` is what it says when it has passed. `receipt` says what an early end left.
     """
 
     messages: list[Message]

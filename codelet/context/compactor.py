@@ -33,10 +33,11 @@ _FRUITLESS = 2
 
 
 class _Undo(Record):
-    """The conversation before a rewrite, and what it became."""
+    """The conversation before a rewrite, what it became, and what the rewrite was."""
 
     before: list[Message]
     after: list[Message]
+    what: str = "compaction"
 
 
 class Compactor:
@@ -150,8 +151,8 @@ class Compactor:
                 before = self._gauge.size(self._messages)
                 self._messages[:] = [*head, *last.before, *body[len(last.after) :], *tail]
                 self._gauge.forget()
-                self._rewritten("a compaction was taken back")
-                return events.Compaction("undone", "asked", before, self._gauge.size(self._messages))
+                self._rewritten(f"a {last.what} was taken back")
+                return events.Compaction("undone", "asked", before, self._gauge.size(self._messages), note=last.what)
         return None
 
     def pin(self, number: int) -> None:
@@ -183,7 +184,7 @@ class Compactor:
         self.unpin(number)
         before = parts(self._messages)[1]
         del self._messages[unit[0] : unit[-1] + 1]
-        self._undo.append(_Undo(before, parts(self._messages)[1]))
+        self._undo.append(_Undo(before, parts(self._messages)[1], "drop"))
         self._gauge.forget()
         self._rewritten("a message was dropped")
         return unit

@@ -77,6 +77,18 @@ class ExactCounter:
             self.able = False
 
 
+def exact_size(messages: Sequence[Mapping[str, Any]], beside: Sequence[str], model: str) -> int:
+    """Tokens of a request by the encoding that comes nearest to the model's; `beside` are its system prompt and tools.
+
+    Waits for the encoding: for a thread. Raises ExactUnavailable.
+    """
+    from codelet.tokens.exact import count, encoding_name
+
+    encoding = encoding_name(model)
+    listed = sum(count(_whole(message), encoding) + _PER_MESSAGE for message in messages)
+    return listed + sum(count(part, encoding) for part in beside)
+
+
 def _whole(message: Mapping[str, Any]) -> str:
     """All that a message sends: its text, its calls as JSON, and the id that it answers."""
     calls = message.get("tool_calls")
