@@ -20,6 +20,7 @@ LONGEST_PATTERN = 200
 _MOST_HITS = 40
 _SCANNED = 4 * 1024 * 1024
 _LONGEST_LINE = 400
+_HEAD = 200
 # A Python string takes up to four bytes a character, and an entry some for itself.
 _BYTES_PER_CHARACTER = 4
 _ENTRY_BYTES = 512
@@ -69,12 +70,22 @@ class Archive:
 
         A text can claim any id, so the call that both answer, or the calls that both make, must be the same.
         """
+        return next((entry.message for entry in self._named(message) if _same_call(entry.message, message)), None)
+
+    def take_out(self, message: Mapping[str, Any]) -> list[Archived]:
+        """Remove what a message was made from, reduced later or cut on its entry; what was removed, for `restore`."""
+        found = [e for e in self._named(message) if _same_call(e.message, message) or _same_head(e.message, message)]
+        for entry in found:
+            del self._entries[entry.id]
+            self.bytes -= entry.bytes
+        return found
+
+    def _named(self, message: Mapping[str, Any]) -> list[Archived]:
+        """The entries that a message names, itself left out."""
         told = text_of(message) + "".join(map(call_arguments, calls_of(message)))
-        for key in _NAMED.findall(told) if _NAMED_HINT in told else ():
-            entry = self._entries.get(key)
-            if entry is not None and entry.message is not message and _same_call(entry.message, message):
-                return entry.message
-        return None
+        keys = dict.fromkeys(_NAMED.findall(told)) if _NAMED_HINT in told else ()
+        found = (self._entries[key] for key in keys if key in self._entries)
+        return [entry for entry in found if entry.message is not message]
 
     def _store(self, key: str, turn: int, message: Mapping[str, Any]) -> bool:
         size = _BYTES_PER_CHARACTER * characters(message) + _ENTRY_BYTES
@@ -146,6 +157,12 @@ def _same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         return bool(one.get("tool_call_id")) and one.get("tool_call_id") == other.get("tool_call_id")
     ids = [call["id"] for call in calls_of(one)]
     return bool(ids) and ids == [call["id"] for call in calls_of(other)]
+
+
+def _same_head(whole: Mapping[str, Any], cut: Mapping[str, Any]) -> bool:
+    """Whether a text without a call is what another one of its role begins with."""
+    head = text_of(cut)[:_HEAD]
+    return whole.get("role") == cut.get("role") and "tool_call_id" not in whole and text_of(whole)[:_HEAD] == head
 
 
 def _matcher(pattern: str) -> re.Pattern[str]:

@@ -24,7 +24,7 @@ from codelet.tokens.budget import BudgetExceeded, worked
 
 if TYPE_CHECKING:
     from codelet.compaction import Compacted, Report
-    from codelet.compaction.archive import Archive
+    from codelet.compaction.archive import Archive, Archived
     from codelet.compaction.commit import Snapshot
     from codelet.context.narrator import Narrator
 
@@ -33,11 +33,12 @@ _FRUITLESS = 2
 
 
 class _Undo(Record):
-    """The conversation before a rewrite, what it became, and what the rewrite was."""
+    """The conversation before a rewrite, what it became, what the rewrite was, and what left the archive with it."""
 
     before: list[Message]
     after: list[Message]
     what: str = "compaction"
+    taken: tuple[Archived, ...] = ()
 
 
 class Compactor:
@@ -150,6 +151,8 @@ class Compactor:
             if len(body) >= len(last.after) and all(map(is_, last.after, body)):
                 before = self._gauge.size(self._messages)
                 self._messages[:] = [*head, *last.before, *body[len(last.after) :], *tail]
+                for entry in last.taken:
+                    self.archive.restore(entry.id, entry.turn, entry.message)
                 self._gauge.forget()
                 self._rewritten(f"a {last.what} was taken back")
                 return events.Compaction("undone", "asked", before, self._gauge.size(self._messages), note=last.what)
@@ -178,13 +181,15 @@ class Compactor:
     def drop(self, number: int) -> list[int]:
         """Take a message out, a call with its results; gives the numbers that went. `undo` puts them back.
 
-        They do not go into the archive: what the user dropped the model is not to find again.
+        They do not go into the archive, and what was in there of them goes: what the user dropped the model is not to
+        find again.
         """
         unit = unit_at(self._messages, number)
         self.unpin(number)
         before = parts(self._messages)[1]
+        taken = [e for place in unit for e in self.archive.take_out(self._messages[place])] if self.archived else ()
         del self._messages[unit[0] : unit[-1] + 1]
-        self._undo.append(_Undo(before, parts(self._messages)[1], "drop"))
+        self._undo.append(_Undo(before, parts(self._messages)[1], "drop", tuple(taken)))
         self._gauge.forget()
         self._rewritten("a message was dropped")
         return unit

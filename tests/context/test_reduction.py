@@ -77,6 +77,28 @@ async def test_what_was_reduced_can_be_recalled_and_taken_back(open_session: Ope
     assert "value_part3_41 " in session.messages[number]["content"]
 
 
+async def test_what_the_user_drops_leaves_the_archive_too_and_comes_back_with_it(open_session: Open):
+    session, provider = open_session(window=WINDOW)
+    await until_reduced(session, provider)
+    archive = session.compactor.archive
+    number = reduced_results(session)[3]
+    key = re.findall(r"recall id=(r\d+)", session.messages[number]["content"])[0]
+    size, other = archive.bytes, archive.by_id("r1")
+    session.compactor.drop(number)
+    assert "Nothing in the archive" in archive.by_id(key) and "compute" not in archive.search("value_part3_41 =")
+    assert archive.by_id("r1") == other and 0 < archive.bytes < size
+    event = session.compactor.undo()
+    assert event is not None and event.note == "drop"
+    assert "value_part3_41 = " in archive.by_id(key) and archive.bytes == size
+    provider.answers.append(Answer("s", [("look", {"lines": 4_000, "about": "large"})]))
+    await turn(session, "a large one")
+    number = len(session.messages) - 2
+    key = re.findall(r"recall id=(r\d+)", session.messages[number]["content"])[0]
+    assert "value_large_0 = " in archive.by_id(key)
+    session.compactor.drop(number)
+    assert "Nothing in the archive" in archive.by_id(key), "what was cut on its entry goes as well"
+
+
 async def test_a_summary_after_a_reduction_reads_the_originals(open_session: Open):
     session, provider = open_session(window=WINDOW)
     await until_reduced(session, provider)
