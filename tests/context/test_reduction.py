@@ -90,13 +90,16 @@ async def test_what_the_user_drops_leaves_the_archive_too_and_comes_back_with_it
     event = session.compactor.undo()
     assert event is not None and event.note == "drop"
     assert "value_part3_41 = " in archive.by_id(key) and archive.bytes == size
-    provider.answers.append(Answer("s", [("look", {"lines": 4_000, "about": "large"})]))
-    await turn(session, "a large one")
-    number = len(session.messages) - 2
-    key = re.findall(r"recall id=(r\d+)", session.messages[number]["content"])[0]
-    assert "value_large_0 = " in archive.by_id(key)
-    session.compactor.drop(number)
-    assert "Nothing in the archive" in archive.by_id(key), "what was cut on its entry goes as well"
+
+
+async def test_what_was_cut_on_its_entry_leaves_the_archive_when_it_is_dropped(open_session: Open):
+    session, provider = open_session(window=32_000)
+    provider.answers.append(Answer("s", [("look", {"lines": 2_000})]))
+    await turn(session, "go")
+    assert "recall id=r1" in session.messages[2]["content"]
+    assert "value_a_999 = " in session.compactor.archive.search("value_a_999 ")
+    session.compactor.drop(2)
+    assert not session.compactor.archived
 
 
 async def test_a_summary_after_a_reduction_reads_the_originals(open_session: Open):
