@@ -15,13 +15,12 @@ from codelet.compaction.receipt import mends, receipt
 from codelet.compaction.report import Compacted, Report
 from codelet.compaction.settings import Settings
 from codelet.compaction.summarise import Summary, summarise
-from codelet.compaction.words import MODES
 from codelet.tokens.budget import checked_tokens
 from codelet.tokens.estimate import estimate_message
 
 # Where so much of the room is left over, the newest messages get it; each pass is a whole attempt.
 _UNUSED_PERCENT = 8
-_PASSES = 4
+_PASSES = 3
 
 
 def compact(
@@ -67,28 +66,26 @@ def _filled(
     attempt: Callable[[Settings], tuple[Plan, Summary]], settings: Settings, target: int
 ) -> tuple[Plan, Summary]:
     """The first attempt, or, where its lines leave much of the target unused, one that keeps more of the newest."""
-    made, summary = attempt(settings)
-    for _ in range(_PASSES):
-        if 100 * (target - summary.size) < _UNUSED_PERCENT * target:
-            break
-        # What the segments take now is theirs, the user's words in them included; the rest is for the newest.
-        share = 100 * (made.available - summary.written) // max(1, made.available) - 1
-        said = summary.words.size() * 100 // max(1, summary.characters) + 1
-        settings = replace(
-            settings,
-            fill=True,
-            newest_percent=max(settings.newest_percent, share),
-            tail_percent=share,
-            user_percent=max(settings.user_percent, said),
+    first = made, summary = attempt(settings)
+    if 100 * (target - summary.size) < _UNUSED_PERCENT * target:
+        return first
+    # What the segments take now is theirs, the user's words in them included; the rest is for the newest.
+    share = 100 * (made.available - summary.written) // max(1, made.available) - 1
+    said = summary.words.size() * 100 // max(1, summary.characters) + 1
+    try:
+        second = attempt(
+            replace(
+                settings,
+                fill=True,
+                newest_percent=max(settings.newest_percent, share),
+                tail_percent=share,
+                user_percent=max(settings.user_percent, said),
+            )
         )
-        try:
-            more = attempt(settings)
-        except IrreducibleContext:
-            break
-        if more[1].size <= summary.size or MODES.index(more[1].words.mode) < MODES.index(summary.words.mode):
-            break
-        made, summary = more
-    return made, summary
+    except IrreducibleContext:
+        return first
+    better = second[1].size > summary.size and second[1].words.mode == summary.words.mode
+    return second if better else first
 
 
 def _size(messages: Sequence[AnyMessage], measure: Estimate) -> int:

@@ -116,6 +116,8 @@ def _keep_newest(subject: Subject, plan: Plan, spans: Sequence[Span], settings: 
         _extend(subject, plan, [span for span in spans if span not in wanted], limit - size, cut=settings.fill)
         return
     plan.tier = 3
+    if tight and _answered(subject, spans):
+        return  # nothing is asked at the moment: the last prompt competes with the others
     last_user = next((s for s in reversed(spans) if subject.readings[s.start].kind == "user"), None)
     limit -= _keep_prompt(subject, plan, last_user, limit)
     if tight and not subject.readings[spans[-1].start].deeds:
@@ -144,6 +146,12 @@ def _only_talk(subject: Subject, plan: Plan) -> bool:
     if not count or size >= SHORT_TALK * count:
         return False
     return plan.available < TIGHT or size * 10 > plan.available * 6
+
+
+def _answered(subject: Subject, spans: Sequence[Span]) -> bool:
+    """Whether a conversation without any call ends with an answer."""
+    said = [subject.readings[span.start] for span in spans]
+    return said[-1].kind == "assistant" and not any(reading.deeds for reading in said)
 
 
 def _weight(subject: Subject, span: Span) -> int:

@@ -12,6 +12,7 @@ from codelet.compaction.assemble import Block, message_of, split
 from codelet.compaction.collect import Collected, add_cut_words, collect, factors
 from codelet.compaction.coverage import REPEAT_PERCENT, Choice, cover
 from codelet.compaction.errors import IrreducibleContext
+from codelet.compaction.identifiers import NUMBER_WEIGHT
 from codelet.compaction.ledger import Ledger, open_errors
 from codelet.compaction.plan import Plan, Subject
 from codelet.compaction.score import Score, scores
@@ -26,6 +27,7 @@ SMALL_ROOM = 4_000
 SHOWN_PERCENT = 15
 FACTS_PERCENT = 8
 FILES_PERCENT = 5
+COMPANY_PERCENT = 2
 _ROUNDS = 24
 
 
@@ -100,7 +102,9 @@ def _chosen(found: Collected, shown: set[int], budget: int) -> list[int]:
     )
     for index in facts:
         cover(weights, gatherer.candidates.names[index], SHOWN_PERCENT)
-    choice.take(range(len(gatherer.candidates.text)), weights, budget - choice.spent)
+    company = budget * COMPANY_PERCENT // 100
+    lines = choice.take(range(len(gatherer.candidates.text)), weights, budget - choice.spent - company)
+    choice.accompany(lines, [shape >= NUMBER_WEIGHT for shape in gatherer.lexicon.shape], budget - choice.spent)
     return choice.chosen
 
 
@@ -139,7 +143,8 @@ def _room(subject: Subject, plan: Plan, found: Collected, target: int) -> int:
         if subject.measure is estimate_message:
             room = 4 * left
         else:
-            room = left * sum(map(characters, subject.messages)) // max(1, sum(subject.sizes))
+            texts = sum(subject.sizes) - len(subject.sizes) * frame
+            room = left * sum(map(characters, subject.messages)) // max(1, texts)
         room = max(0, room - sum(block.overhead() for block in blocks))
         if room > SMALL_ROOM or not with_words:
             break

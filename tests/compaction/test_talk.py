@@ -31,6 +31,14 @@ CHATTER = (
     "Right, I had not thought of this myself.",
     "I think we are making good progress now.",
 )
+SMALL_TALK = (
+    "Ha, funny name for a variable.|My coffee got cold again.|Yes please.|No idea, honestly.|"
+    "Which file was it?|You tell me.|Can you show the whole function?|It feels slow on my laptop.|"
+    "Where were we yesterday?|Good morning!|Run it again for me.|That is not what I meant, look again.|"
+    "Great, it works on my side too.|Sounds like a plan.|I trust you on this one.|Did the build finish?|"
+    "Maybe tomorrow then.|Oh, I see the typo.|Skip this for the moment.|Try the other branch.|"
+    "Beautiful output, really.|How long did that take?|Back to the list.|Go ahead."
+).split("|")
 
 
 def conversation(seed: int) -> list[Message]:
@@ -57,3 +65,24 @@ def test_what_was_laid_down_outlives_chatter(seed, characters):
         messages = [*messages, user("And what now?"), says("I go on.")]
     text = "\n".join(str(message["content"]) for message in messages)
     assert [statement for statement, words in LAID_DOWN if not all(word in text for word in words)] == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_was_laid_down_goes_before_small_talk(seed):
+    """No two remarks are alike here, so that nothing but what they say tells them from what was laid down."""
+    chance = random.Random(seed)
+    remarks = chance.sample(SMALL_TALK, len(SMALL_TALK))
+    messages: list[Message] = []
+    for statement, _ in chance.sample(LAID_DOWN, len(LAID_DOWN)):
+        for text in (statement, remarks.pop(), remarks.pop()):
+            messages += [user(text), says("Understood, I will go on with it.")]
+    text = "\n".join(message["content"] for message in compact(messages, size(messages) // 5).messages)
+    assert [statement for statement, words in LAID_DOWN if not all(word in text for word in words)] == []
+
+
+def test_a_prompt_that_was_answered_competes_with_the_others():
+    messages = [*conversation(1), user("And a last remark that needs no place of its own here."), says("Fine.")]
+    answered = compact(messages, size(messages) // 10)
+    assert "needs no place" not in str(answered.messages[-1]["content"])
+    asked = compact(messages[:-1], size(messages) // 10)
+    assert asked.messages[-1] == messages[-2]
