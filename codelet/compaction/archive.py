@@ -119,6 +119,23 @@ class Archive:
         self._entries.clear()
         self.bytes = 0
 
+    def lines_with(self, words: Iterable[str]) -> list[tuple[str, int, str]]:
+        """For each word, or sentence of one line, the newest line that holds it: role, turn and line, oldest first.
+
+        Words that are in no message are left out; a line that holds several stands once.
+        """
+        open_words = list(dict.fromkeys(words))
+        found: list[tuple[str, int, str]] = []
+        for entry in reversed(self._entries.values()):
+            if not open_words:
+                break
+            text = "\n".join(_lines(entry))
+            lines = {word: line for word in open_words if (line := _line_with(text, word)) is not None}
+            role = str(entry.message.get("role"))
+            found.extend((role, entry.turn, line) for line in reversed(dict.fromkeys(lines.values())))
+            open_words = [word for word in open_words if word not in lines]
+        return found[::-1]
+
     def by_id(self, key: str) -> str:
         """The text of one message, bounded; says so where there is none."""
         entry = self._entries.get(key.strip())
@@ -148,6 +165,20 @@ class Archive:
                     if len(hits) == _MOST_HITS:
                         return _bounded("\n".join([*hits, f"[… more than {_MOST_HITS} lines match]"]))
         return _bounded("\n".join(hits)) if hits else f"Nothing in the archive matches {pattern[:LONGEST_PATTERN]!r}."
+
+
+def _line_with(text: str, word: str) -> str | None:
+    """The first line of a text that holds a word or a sentence as a whole; a long one is cut around it."""
+    sentence = " " in word
+    if word.partition(" ")[0] not in text:
+        return None
+    whole = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+    for raw in text.split("\n"):
+        line = " ".join(raw.split()) if sentence else raw.strip()
+        if word in line and (place := whole.search(line)) is not None:
+            start = max(0, place.start() - _LONGEST_LINE // 2)
+            return line if len(line) <= _LONGEST_LINE else line[start : start + _LONGEST_LINE]
+    return None
 
 
 def _same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

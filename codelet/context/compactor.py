@@ -151,6 +151,7 @@ class Compactor:
             if len(body) >= len(last.after) and all(map(is_, last.after, body)):
                 before = self._gauge.size(self._messages)
                 self._messages[:] = [*head, *last.before, *body[len(last.after) :], *tail]
+                self._pins.prune(self._messages)
                 for entry in last.taken:
                     self.archive.restore(entry.id, entry.turn, entry.message)
                 self._gauge.forget()
@@ -164,7 +165,9 @@ class Compactor:
         Raises UsageError for a number that is none, and where the pinned messages would take more than the share of
         the context.
         """
-        unit = [self._messages[place] for place in unit_at(self._messages, number)]
+        self._pin([self._messages[place] for place in unit_at(self._messages, number)])
+
+    def _pin(self, unit: list[Message]) -> None:
         kept = [message for message in self._messages if message in self._pins and message not in unit]
         size = sum(map(self._gauge.estimate, [*kept, *unit]))
         try:
@@ -173,6 +176,25 @@ class Compactor:
             room = self.share_of("context")
             raise UsageError(f"pinned messages would take {size:,} tokens; kept context may take {room:,}") from None
         self._pins.add(unit)
+
+    def pin_lost(self) -> int:
+        """Put back the lines that held what the last compaction lost, and pin them; their size in tokens.
+
+        Raises UsageError where nothing was lost or can be had back, and where it passes the share of the context.
+        """
+        from codelet.context.lost import put_back
+
+        head, body, tail = parts(self._messages)
+        made = put_back(body, self.report, self.archive) if self.report is not None else None
+        if made is None:
+            raise UsageError("the last compaction lost nothing that can be put back")
+        new, message = made
+        self._pin([message])
+        self._messages[:] = [*head, *new, *tail]
+        self._undo.append(_Undo(body, new, "pin"))
+        self._gauge.forget()
+        self._rewritten("what was lost was put back")
+        return self._gauge.estimate(message)
 
     def unpin(self, number: int) -> None:
         """Let go of a pin."""

@@ -69,6 +69,20 @@ def test_reduced_messages_name_their_originals_and_only_those_are_found():
     assert archive.original(made.messages[2]) is None
 
 
+def test_the_newest_line_that_holds_a_word_is_found_as_a_whole():
+    archive = Archive()
+    archive.put(1, user("Never call\n  old_port of   src/a.py directly."))
+    archive.put(2, result("c", f"value_1 = 1\nvalue_11 = old_port\n{'x ' * 900}needle_7 {'y ' * 900}"))
+    archive.put(3, says("value_11 = new_port"))
+    found = archive.lines_with(["value_1", "value_11", "needle_7", "old_port of src/a.py", "gone"])
+    assert [(role, turn) for role, turn, _ in found] == [("user", 1), ("tool", 2), ("tool", 2), ("assistant", 3)]
+    lines = [line for _, _, line in found]
+    assert lines[0] == "old_port of src/a.py directly." and lines[1] == "value_1 = 1"
+    assert "needle_7" in lines[2] and len(lines[2]) <= 400
+    assert lines[3] == "value_11 = new_port"
+    assert archive.lines_with([]) == [] == archive.lines_with(["nothing_here"])
+
+
 def test_ids_are_given_in_order_also_to_what_the_archive_cannot_hold():
     archive = Archive(cap=2_000)
     assert archive.put_all([(1, user("a")), (1, user("x" * 9_000)), (2, user("b"))]) == ["r1", None, "r3"]

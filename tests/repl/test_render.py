@@ -325,7 +325,7 @@ def test_a_compaction_leaves_a_receipt() -> None:
         "· compacting 120k tokens: the window is nearly full; esc stops it",
         "· compacted: 120k → 32k tokens · 3 turns kept · pays back after 5 requests",
         "  kept: error fixed: x",
-        "  not in the list any more: src/a.py",
+        "  not in the list any more: src/a.py; /pin lost puts them back",
         "  /uncompact takes it back, /why says what became of each turn",
         "✗ not compacted: nothing can shrink",
     ]
@@ -347,7 +347,7 @@ def test_the_receipt_of_a_reduction_and_of_what_was_taken_back() -> None:
     assert out.rstrip().split("\n") == [
         "· compacted: 46.4k → 27.4k tokens · 13 old messages reduced, no turn",
         "  summarised",
-        "  not in the list any more: src/a.py",
+        "  not in the list any more: src/a.py; /pin lost puts them back",
         "  /uncompact takes it back, /why says what became of each turn",
         "· compacted: 46.4k → 27.4k tokens · 9 turns kept · 1 segment",
         "  kept: decision: number 4",

@@ -84,7 +84,9 @@ def _receipt(event: Compaction, sizes: str, width: int, signs: Signs) -> list[Te
         more = len(event.lost) - _LOST_NAMED
         named = ", ".join(one_line(word, 60) for word in event.lost[:_LOST_NAMED])
         told = f"{named}, and {more} more" if more > 0 else named
-        details.append(Text.assemble(("not in the list any more: ", WARN), (told, QUIET)))
+        details.append(
+            Text.assemble(("not in the list any more: ", WARN), (f"{told}; /pin lost puts them back", QUIET))
+        )
     if event.note:
         details.append(Text(clean(event.note), WARN))
     details.append(Text("/uncompact takes it back, /why says what became of each turn", QUIET))

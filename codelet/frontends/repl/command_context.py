@@ -210,7 +210,15 @@ def _parts(score: Score) -> str:
 
 
 async def pin(repl: Repl, argument: str) -> None:
-    """Keep a message word for word through compactions."""
+    """Keep a message word for word through compactions; or put back, and keep, what the last one lost."""
+    if argument == "lost":
+        try:
+            size = repl.session.compactor.pin_lost()
+        except UsageError as error:
+            repl.fail(str(error))
+        else:
+            repl.note(f"what was lost stands in the list again, pinned: {tokens(size)} tokens; /uncompact takes it out")
+        return
     if _held(repl, argument, repl.session.compactor.pin):
         repl.note(f"message {argument} stays word for word")
 
