@@ -73,7 +73,8 @@ def summarise(subject: Subject, plan: Plan, settings: Settings, target: int, nar
     factors(found, rated, settings.minimum_score)
     shown = {n for e in words.entries for n in gatherer.lexicon.read("\n".join(e.lines))}
     listed = {n for b in found.blocks for n in gatherer.lexicon.read("\n".join(text for _, text in b.ledger))}
-    slack = 100 if subject.measure is estimate_message else 115
+    # More than fits is chosen, as joined headings give room back; what is too much goes when it is fitted.
+    slack = 104 if subject.measure is estimate_message else 115
     chosen = _chosen(found, present | shown, max(0, left) * slack // 100)
     note = room >= NOTE_FROM
     messages, size, segments, used = _fit(subject, plan, found, chosen, target, note=note)
