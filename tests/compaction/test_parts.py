@@ -88,7 +88,7 @@ def test_reduction_makes_old_reads_one_line_and_keeps_calls_and_the_last_ten_res
     assert pairing_faults(reduced.messages) == []
     last = [i for i, m in enumerate(messages) if m["role"] == "tool"][-10:]
     assert not set(last) & set(reduced.changed)
-    assert "read or changed again later" in str(reduced.messages)
+    assert "read again or written later" in str(reduced.messages)
     assert old_results(messages, estimate_message, least=10**9).messages == messages
 
 

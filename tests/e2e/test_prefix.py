@@ -94,3 +94,39 @@ def test_a_later_turn_extends_the_prefix_too(codelet_on_each_wire: Codelet, repl
             codelet.server.wait_for(last).done.wait(10)
         terminal.settle()
     assert_prefixes(codelet.server.requests)
+
+
+def test_a_reduction_changes_the_prefix_once_and_all_that_went_can_be_recalled(codelet_on_each_wire: Codelet):
+    codelet = codelet_on_each_wire
+    lines = (f"value_{n} = compute_{n % 17}(src/mod_{n % 9}.py, key_{n})\n" for n in range(4_000))
+    (codelet.cwd / "long.py").write_text("".join(lines))
+
+    def script(request: Recorded) -> Reply:
+        usage = Tokens(len(request.body) // 4, cache_read=0, output=20)
+        number = request.number // 2
+        if request.number % 2:
+            return Reply(f"Read {number}.", usage=usage)
+        places = (1 + 70 * (2 * number + half) for half in (0, 1))
+        calls = [
+            Call(f"c{request.number}{place}", "read", {"path": "long.py", "offset": place, "limit": 70})
+            for place in places
+        ]
+        return Reply("Reading.", calls=calls, usage=usage)
+
+    codelet.server.script = script
+    with codelet.terminal("--window", "64000") as terminal:
+        for number in range(25):
+            terminal.settle()
+            terminal.line(f"prompt {number}")
+            codelet.server.wait_for(2 * number + 2).done.wait(10)
+        terminal.settle()
+        assert "old messages reduced" in terminal.scrollback
+    broken = [
+        after
+        for before, after in pairwise(codelet.server.requests)
+        if not stable_prefix(after).startswith(stable_prefix(before))
+    ]
+    assert len(broken) == 1
+    named = [request for request in codelet.server.requests if b"recall id=r" in request.body]
+    assert named[0] is broken[0] and named[-1] is codelet.server.requests[-1]
+    assert all(f"prompt {number}" in broken[0].body.decode() for number in range(10))

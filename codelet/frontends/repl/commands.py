@@ -45,7 +45,7 @@ COMMANDS = (
         "[WISH|--preview]",
     ),
     Command("uncompact", "take the last compaction back", context.uncompact),
-    Command("pin", "keep a message word for word, by its number in /context", context.pin, "N"),
+    Command("pin", "keep a message word for word, by its number in /context, or what was lost", context.pin, "N|lost"),
     Command("unpin", "let go of a pin", context.unpin, "N"),
     Command("drop", "take a message out, a call with its results", context.drop, "N"),
     Command("why", "what the last compaction did with each turn, and why", context.why, "[TURN]"),
