@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from codelet.compaction.identifiers import NAME_WEIGHT, Lexicon
+from codelet.compaction.identifiers import NAME_WEIGHT, STEP, Lexicon
 from codelet.compaction.signals import states_rule
 from codelet.compaction.words import sentences
 
@@ -34,12 +34,15 @@ def check(
     `used[i]` is how much word i was used in what went, `present` the words in what stays, `said` the user's texts
     that went, `after` the user's words that stay.
     """
+    shape = lexicon.shape
     gone = [i for i, amount in enumerate(used) if amount and i not in present]
+    places = lexicon.places()
+    gone.sort(key=lambda i: places.get(i, i * STEP))
     gone.sort(key=used.__getitem__, reverse=True)
     found: dict[str, list[str]] = {"paths": [], "numbers": [], "names": []}
     open_kinds = len(found)
     for i in gone:
-        kind = _kind(lexicon.words[i], lexicon.shape[i])
+        kind = _kind(lexicon.words[i], shape[i])
         if kind and len(found[kind]) < most:
             found[kind].append(lexicon.words[i])
             open_kinds -= len(found[kind]) == most
@@ -52,8 +55,8 @@ def check(
         for sentence in sentences(text[:20_000])
         if states_rule(sentence) and " ".join(sentence.split()) not in flat
     ]
-    before = sum([shape >= NAME_WEIGHT for shape, amount in zip(lexicon.shape, used, strict=False) if amount])
-    names_gone = sum([lexicon.shape[i] >= NAME_WEIGHT for i in gone])
+    before = sum([shape >= NAME_WEIGHT for shape, amount in zip(shape, used, strict=False) if amount])
+    names_gone = sum([shape[i] >= NAME_WEIGHT for i in gone])
     return Loss(
         tuple(rules[:most]),
         tuple(found["paths"]),

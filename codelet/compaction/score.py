@@ -58,9 +58,11 @@ def scores(
     order = sorted({r.turn for r in readings if r.kind not in ("system", "reminder")})
     last_user = next((r for r in reversed(readings) if r.kind == "user"), None)
     prompt = last_user.text if last_user else ""
-    asked = {n for n in lexicon.read(prompt[:20_000]) if lexicon.shape[n] >= NUMBER_WEIGHT}
+    words = lexicon.read(prompt[:20_000])
+    shape = lexicon.shape
+    asked = {n for n in words if shape[n] >= NUMBER_WEIGHT}
     recent_turns = set(order[-3:])
-    recent: set[int] = {n for t in recent_turns for n in names.get(t, ()) if lexicon.shape[n] >= NUMBER_WEIGHT}
+    recent: set[int] = {n for t in recent_turns for n in names.get(t, ()) if shape[n] >= NUMBER_WEIGHT}
     files = _files(readings)
     recent_files = {path for t in recent_turns for path in files.get(t, ())}
     pointed = _pointed_at(prompt, readings, order, set(open_errors), anchors)
