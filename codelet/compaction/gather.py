@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import count
+from itertools import compress, count
+from operator import not_
 
 from codelet.compaction.coverage import Candidates, log2_milli
 from codelet.compaction.identifiers import Lexicon
@@ -24,6 +25,8 @@ SHORTEST_LINE = 4
 _PIECE = 240
 # A failed build prints hundreds of errors; the first few stand for it.
 FACTS_OF_ONE = 3
+# So much use counts as one.
+_LEVEL = 500
 
 
 @dataclass(frozen=True)
@@ -149,18 +152,14 @@ class Gatherer:
         Error reports and measurements in the assistant's text become facts.
         """
         marks, candidates = self._marks, self.candidates
-        for number, word in enumerate(self.lexicon.words):
-            if word.endswith(("Error", "Exception")):
-                marks[number] = 1
+        marks.update((n, 1) for n, word in enumerate(self.lexicon.words) if word.endswith(("Error", "Exception")))
         factors, texts = candidates.factor, candidates.text
         told = [0] * len(self.sources)
         prose = {number for number, source in enumerate(self.sources) if not source.label}
         self.facts.extend(i for i, number in enumerate(candidates.source) if number in prose and measures(texts[i]))
-        unmarked = marks.keys().isdisjoint
-        for index, names in enumerate(candidates.names):
-            if unmarked(names):
-                continue
-            kinds = {marks[name] for name in names if name in marks}
+        unmarked = map(marks.keys().isdisjoint, candidates.names)
+        for index in compress(count(), map(not_, unmarked)):
+            kinds = {marks[name] for name in candidates.names[index] if name in marks}
             if 1 in kinds and is_error_line(texts[index]):
                 factors[index] = factors[index] * 16 // 10
                 source = candidates.source[index]
@@ -173,9 +172,11 @@ class Gatherer:
     def weights(self) -> list[int]:
         """The weight of every name: its shape times the logarithm of how much it was used."""
         used = self.used
-        logs = {amount: log2_milli(2 + amount // 500) for amount in set(used) if amount}
-        logs[0] = 0
-        return [shape * logs[amount] // 10 for shape, amount in zip(self.lexicon.shape, used, strict=True)]
+        logs = {level: log2_milli(2 + level) for level in {amount // _LEVEL for amount in used}}
+        return [
+            shape * logs[amount // _LEVEL] // 10 if amount else 0
+            for shape, amount in zip(self.lexicon.shape, used, strict=True)
+        ]
 
 
 def _parts(line: str) -> Iterable[str]:

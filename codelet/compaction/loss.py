@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from codelet.compaction.identifiers import NAME_WEIGHT, STEP, Lexicon
 from codelet.compaction.signals import states_rule
@@ -36,12 +37,9 @@ def check(
     """
     shape = lexicon.shape
     gone = [i for i, amount in enumerate(used) if amount and i not in present]
-    places = lexicon.places()
-    gone.sort(key=lambda i: places.get(i, i * STEP))
-    gone.sort(key=used.__getitem__, reverse=True)
     found: dict[str, list[str]] = {"paths": [], "numbers": [], "names": []}
     open_kinds = len(found)
-    for i in gone:
+    for i in _most_used_first(gone, used, lexicon):
         kind = _kind(lexicon.words[i], shape[i])
         if kind and len(found[kind]) < most:
             found[kind].append(lexicon.words[i])
@@ -65,6 +63,17 @@ def check(
         names_gone,
         before,
     )
+
+
+def _most_used_first(words: Sequence[int], used: Sequence[int], lexicon: Lexicon) -> Iterator[int]:
+    """Words by how much they were used; equal ones in the order in which they first occurred."""
+    places: dict[int, int] | None = None
+    for _, group in groupby(sorted(words, key=used.__getitem__, reverse=True), used.__getitem__):
+        equal = list(group)
+        if len(equal) > 1:
+            places = lexicon.places() if places is None else places
+            equal.sort(key=lambda i, places=places: places.get(i, i * STEP))
+        yield from equal
 
 
 def _kind(word: str, shape: int) -> str:

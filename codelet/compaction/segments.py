@@ -38,7 +38,7 @@ class Entry:
     @property
     def is_user(self) -> bool:
         """Whether these are the words of one message of the user's."""
-        return self.label in (USER, SUPERSEDED)
+        return is_user_label(self.label)
 
 
 @dataclass
@@ -49,6 +49,11 @@ class Segment:
     last: int
     ledger: list[tuple[str, str]] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
+
+
+def is_user_label(label: str) -> bool:
+    """Whether an entry with this label holds the words of one message of the user's."""
+    return label in (USER, SUPERSEDED)
 
 
 def is_segment(message: Mapping[str, Any]) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from codelet.compaction import anchors as anchor_rules
 from codelet.compaction.anchors import Anchor, Run
-from codelet.compaction.assemble import Block, message_of, split
+from codelet.compaction.assemble import Block, lengths, message_of, split
 from codelet.compaction.collect import Collected, add_cut_words, collect, factors
 from codelet.compaction.coverage import REPEAT_PERCENT, Choice, cover
 from codelet.compaction.errors import IrreducibleContext
@@ -18,7 +18,7 @@ from codelet.compaction.score import Score, scores
 from codelet.compaction.settings import Settings
 from codelet.compaction.superseded import mark
 from codelet.compaction.words import Represented, Said, represent
-from codelet.tokens.estimate import characters, estimate_message, text_of
+from codelet.tokens.estimate import characters, estimate_length, estimate_message, text_of
 
 NOTE_FROM = 6_000
 LEDGER_FROM = 2_000
@@ -194,13 +194,13 @@ def _fit(
 ) -> tuple[list[dict[str, Any]], int, int, int]:
     """The list with as many of the chosen lines, best first, as the target takes: messages, size, segments, lines."""
     fixed = sum(subject.measure(message) for message in plan.kept.values())
+    size_of = _sizes(subject, found, chosen, fixed, note=note)
     low, high, used = 0, len(chosen), len(chosen)
-    best: tuple[list[dict[str, Any] | None], int, int] | None = None
+    best: tuple[int, int] | None = None
     for _ in range(_ROUNDS):
-        made = _segments(found, chosen[:used], note=note)
-        size = fixed + sum(subject.measure(message) for message in made if message is not None)
+        size = size_of(used)
         if size <= target:
-            best, low = (made, size, used), used
+            best, low = (size, used), used
             if high == used or 200 * size >= 199 * target:
                 break
         else:
@@ -216,12 +216,13 @@ def _fit(
         used = guess if low < guess <= high else (low + high + 1) // 2
     if best is None:
         made = _segments(found, [], note=False)
-        size = fixed + sum(subject.measure(message) for message in made if message is not None)
+        size, used = fixed + sum(subject.measure(message) for message in made if message is not None), 0
         if size > target:
             bare = size - fixed
             raise IrreducibleContext(target, {"kept messages": fixed, "segments": bare})
-        best = (made, size, 0)
-    made, size, used = best
+    else:
+        size, used = best
+        made = _segments(found, chosen[:used], note=note)
     messages: list[dict[str, Any]] = []
     starts = {block.start: segment for block, segment in zip(found.blocks, made, strict=True)}
     for index in range(len(subject.messages)):
@@ -231,6 +232,21 @@ def _fit(
         if index in plan.kept:
             messages.append(plan.kept[index])
     return messages, size, sum(1 for segment in made if segment is not None), used
+
+
+def _sizes(
+    subject: Subject, found: Collected, chosen: list[int], fixed: int, *, note: bool
+) -> Callable[[int], int]:
+    """How large the list is with so many of the chosen lines. The default estimate needs no text for that."""
+    known = lengths(found.blocks, found.gatherer, chosen, note=note) if subject.measure is estimate_message else None
+
+    def size_of(used: int) -> int:
+        if known is not None:
+            return fixed + sum(map(estimate_length, known.of(used)))
+        made = _segments(found, chosen[:used], note=note)
+        return fixed + sum(subject.measure(message) for message in made if message is not None)
+
+    return size_of
 
 
 def _segments(found: Collected, chosen: Sequence[int], *, note: bool) -> list[dict[str, Any] | None]:

@@ -53,7 +53,12 @@ def estimate_text(text: str) -> int:
 
 def estimate_message(message: Mapping[str, Any]) -> int:
     """About how many tokens a message of any shape has: a quarter of its characters, rounded up, and four more."""
-    return -(-characters(message) // _CHARACTERS_PER_TOKEN) + _TOKENS_PER_MESSAGE
+    return estimate_length(characters(message))
+
+
+def estimate_length(length: int) -> int:
+    """The same for a message of so many characters."""
+    return -(-length // _CHARACTERS_PER_TOKEN) + _TOKENS_PER_MESSAGE
 
 
 class Estimator:
