@@ -152,7 +152,8 @@ class Gatherer:
         Error reports and measurements in the assistant's text become facts.
         """
         marks, candidates = self._marks, self.candidates
-        marks.update((n, 1) for n, word in enumerate(self.lexicon.words) if word.endswith(("Error", "Exception")))
+        marks.update(dict.fromkeys(self.lexicon.ending("Error"), 1))
+        marks.update(dict.fromkeys(self.lexicon.ending("Exception"), 1))
         factors, texts = candidates.factor, candidates.text
         told = [0] * len(self.sources)
         prose = {number for number, source in enumerate(self.sources) if not source.label}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import compress, count, groupby
 
 from codelet.compaction.identifiers import NAME_WEIGHT, STEP, Lexicon
 from codelet.compaction.signals import states_rule
@@ -36,7 +36,7 @@ def check(
     that went, `after` the user's words that stay.
     """
     shape = lexicon.shape
-    gone = [i for i, amount in enumerate(used) if amount and i not in present]
+    gone = [i for i in compress(count(), used) if i not in present]
     found: dict[str, list[str]] = {"paths": [], "numbers": [], "names": []}
     open_kinds = len(found)
     for i in _most_used_first(gone, used, lexicon):
@@ -53,7 +53,7 @@ def check(
         for sentence in sentences(text[:20_000])
         if states_rule(sentence) and " ".join(sentence.split()) not in flat
     ]
-    before = sum([shape >= NAME_WEIGHT for shape, amount in zip(shape, used, strict=False) if amount])
+    before = sum([weight >= NAME_WEIGHT for weight in compress(shape, used)])
     names_gone = sum([shape[i] >= NAME_WEIGHT for i in gone])
     return Loss(
         tuple(rules[:most]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from codelet.compaction import anchors as anchor_rules
@@ -14,7 +15,7 @@ from codelet.compaction.coverage import REPEAT_PERCENT, Choice, cover
 from codelet.compaction.errors import IrreducibleContext
 from codelet.compaction.ledger import Ledger, open_errors
 from codelet.compaction.plan import Plan, Subject
-from codelet.compaction.score import Score, scores
+from codelet.compaction.score import Score, newest, scores, telling
 from codelet.compaction.settings import Settings
 from codelet.compaction.superseded import mark
 from codelet.compaction.words import Represented, Said, represent
@@ -98,7 +99,7 @@ def _chosen(found: Collected, shown: set[int], budget: int) -> list[int]:
 
 
 def _names(subject: Subject, plan: Plan, found: Collected) -> tuple[set[int], dict[int, set[int]]]:
-    """The words in what is kept, and the words of each turn."""
+    """The words in what is kept, and the words of each turn that bear on its score."""
     gatherer = found.gatherer
     names: dict[int, set[int]] = {}
     present: set[int] = set()
@@ -116,8 +117,12 @@ def _names(subject: Subject, plan: Plan, found: Collected) -> tuple[set[int], di
     by_turn: dict[int, list[tuple[int, ...]]] = {}
     for source, found_names in zip(gatherer.candidates.source, gatherer.candidates.names, strict=True):
         by_turn.setdefault(turns[source], []).append(found_names)
+    for turn in newest(subject.readings):
+        names.setdefault(turn, set()).update(*by_turn.pop(turn, ()))
+    # Of the older turns only those words are told that can bear on a score: to tell all takes several times longer.
+    told = telling(subject.readings, names, gatherer.lexicon)
     for turn, lines in by_turn.items():
-        names.setdefault(turn, set()).update(*lines)
+        names.setdefault(turn, set()).update(told.intersection(chain.from_iterable(lines)))
     return present, names
 
 
@@ -234,9 +239,7 @@ def _fit(
     return messages, size, sum(1 for segment in made if segment is not None), used
 
 
-def _sizes(
-    subject: Subject, found: Collected, chosen: list[int], fixed: int, *, note: bool
-) -> Callable[[int], int]:
+def _sizes(subject: Subject, found: Collected, chosen: list[int], fixed: int, *, note: bool) -> Callable[[int], int]:
     """How large the list is with so many of the chosen lines. The default estimate needs no text for that."""
     known = lengths(found.blocks, found.gatherer, chosen, note=note) if subject.measure is estimate_message else None
 
