@@ -44,8 +44,8 @@ _FINDERS = (WORD.findall, _ASCII_WORD.findall)
 class Lexicon:
     """Numbers for words, given in the order in which they are first seen. `words[i]` is word i.
 
-    A word stands for itself and, where it is a path or a dotted name, for the names inside it; noise for none. Lines are
-    read in bulk, without a step of Python for each word: what a word stands for is found out once, after they were read.
+    A word stands for itself and, where it is a path or a dotted name, for the names inside it; noise for none. Lines
+    are read in bulk, without a step of Python for each word: what a word stands for is found out once, afterwards.
     """
 
     def __init__(self) -> None:
@@ -69,8 +69,10 @@ class Lexicon:
 
     def lines(self, texts: Collection[str]) -> list[tuple[int, ...]]:
         """For each text the numbers of the words in it, each once."""
-        finders = map(_FINDERS.__getitem__, map(str.isascii, texts))
-        found = self._numbered(map(call, finders, texts))
+        if all(map(str.isascii, texts)):
+            found = self._numbered(map(_ASCII_WORD.findall, texts))
+        else:
+            found = self._numbered(map(call, map(_FINDERS.__getitem__, map(str.isascii, texts)), texts))
         self._learn()
         inside = self._inside
         plain = inside.keys().isdisjoint
@@ -124,7 +126,8 @@ class Lexicon:
         """Find out what the words stand for that were numbered since the last time."""
         first = len(self.words)
         fresh = self._fresh()
-        self._noise.update(n for n, word in enumerate(fresh, first) if len(word) > _LONGEST)
+        if max(map(len, fresh), default=0) > _LONGEST:
+            self._noise.update(n for n, word in enumerate(fresh, first) if len(word) > _LONGEST)
         made = [n for n, word in enumerate(fresh, first) if "/" in word or "." in word or "-" in word]
         made = [n for n in made if n not in self._noise] if self._noise else made
         names = self._numbered(map(_PIECES.findall, [self.words[n] for n in made]))
