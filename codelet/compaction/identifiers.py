@@ -59,7 +59,7 @@ class Lexicon:
     @property
     def shape(self) -> list[int]:
         """The weight of each word."""
-        words = islice(self.words, len(self._shape), None)
+        words = self.words[len(self._shape) :]
         # What has more than letters and begins with no digit is a name: nearly all words of code, told at a glance.
         self._shape += [
             weight_of(word) if "0" <= word < ":" or word.isalpha() or len(word) > _LONGEST else NAME_WEIGHT

@@ -67,12 +67,16 @@ def check(
 
 def _most_used_first(words: Sequence[int], used: Sequence[int], lexicon: Lexicon) -> Iterator[int]:
     """Words by how much they were used; equal ones in the order in which they first occurred."""
-    places: dict[int, int] | None = None
+    places: dict[int, int] = {}
+
+    def place(word: int) -> int:
+        return places.get(word, word * STEP)
+
     for _, group in groupby(sorted(words, key=used.__getitem__, reverse=True), used.__getitem__):
         equal = list(group)
         if len(equal) > 1:
-            places = lexicon.places() if places is None else places
-            equal.sort(key=lambda i, places=places: places.get(i, i * STEP))
+            places = places or lexicon.places()
+            equal.sort(key=place)
         yield from equal
 
 

@@ -188,3 +188,13 @@ def test_an_estimate_of_ones_own_is_kept_to():
     made = compact(messages, 5_000, estimate=bytes_and_more)
     used = sum(map(bytes_and_more, made.messages))
     assert 4_500 <= used <= 5_000
+
+
+@pytest.mark.parametrize("share", [3, 8, 20])
+def test_the_size_is_told_right_with_several_segments(share):
+    messages = coding_session(40)
+    target = size(messages) // share
+    made = compact(messages, target, pinned=[21, 60, 90] if share < 20 else [60])
+    assert made.report.segments > 1
+    assert made.report.after == size(made.messages)
+    assert 98 * target <= 100 * made.report.after <= 100 * target

@@ -142,8 +142,11 @@ def _turns(words: Sequence[str], chance: random.Random) -> Iterator[list[Message
             number += 1
             path = f"src/{some(1)[0].replace('/', '_')}.py"
             name, arguments = chance.choice(
-                [("read", {"path": path}), ("bash", {"command": f"grep -rn {some(1)[0]} src"})]
-                + [("edit", {"path": path, "old": code(4), "new": code(6)})]
+                [
+                    ("read", {"path": path}),
+                    ("bash", {"command": f"grep -rn {some(1)[0]} src"}),
+                    ("edit", {"path": path, "old": code(4), "new": code(6)}),
+                ]
             )
             call = {"name": name, "arguments": json.dumps(arguments)}
             said = f"Next is {some(1)[0]}, because {some(1)[0]} calls {some(1)[0]}."
@@ -211,16 +214,16 @@ def row(kind: str, messages: list[Message], times: int) -> dict[str, Any]:
 
 
 def measure(host: Sequence[Message], sizes: Sequence[int] = SIZES) -> list[dict[str, Any]]:
-    """One row per kind and size; rows of hostile shapes also tell how many times the time of half the size they take."""
-    rows = []
-    for kind, make in (("real", lambda tokens: of_size(host, tokens)), ("made up", made_up)):
-        for tokens in sizes:
-            rows.append(row(kind, make(tokens), 9 if tokens <= 50_000 else 5 if tokens <= 350_000 else 3))
+    """One row per kind and size; hostile shapes also with how many times as long as half of them they take."""
+    rows = [
+        row(kind, make(tokens), 9 if tokens <= 50_000 else 5 if tokens <= 350_000 else 3)
+        for kind, make in (("real", lambda tokens: of_size(host, tokens)), ("made up", made_up))
+        for tokens in sizes
+    ]
     halves = hostile(2)
     for kind, messages in hostile().items():
-        rows.append(row(kind, messages, 3))
-        before = row(kind, halves[kind], 3)["compact ms"]
-        rows[-1]["half"] = f"x {rows[-1]['compact ms'] / max(0.1, before):.1f}"
+        whole, half = row(kind, messages, 3), row(kind, halves[kind], 3)
+        rows.append({**whole, "half": f"x {whole['compact ms'] / max(0.1, half['compact ms']):.1f}"})
     return rows
 
 
