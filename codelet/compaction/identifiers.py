@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from itertools import chain, count, islice, repeat
+from itertools import chain, compress, count, islice, repeat
 from operator import call
 
 # Words of fewer than four characters tell nothing; not to match them is cheaper than to look them up.
@@ -77,7 +77,9 @@ class Lexicon:
         inside = self._inside
         plain = inside.keys().isdisjoint
         found = [
-            own if plain(own) else (*dict.fromkeys(chain(own, *[inside[n] for n in own if n in inside])),)
+            own
+            if plain(own) and len(set(own)) == len(own)
+            else tuple(dict.fromkeys(chain(own, *[inside[n] for n in own if n in inside])))
             for own in found
         ]
         if self._noise:
@@ -119,8 +121,8 @@ class Lexicon:
                     found.setdefault(name, number * STEP + place)
         return found
 
-    def _numbered(self, words: Iterable[list[str]]) -> list[tuple[int, ...]]:
-        return list(map(tuple, map(dict.fromkeys, map(map, repeat(self._numbers.__getitem__), words))))
+    def _numbered(self, words: Iterable[Iterable[str]]) -> list[tuple[int, ...]]:
+        return list(map(tuple, map(map, repeat(self._numbers.__getitem__), words)))
 
     def _learn(self) -> None:
         """Find out what the words stand for that were numbered since the last time."""
@@ -130,8 +132,8 @@ class Lexicon:
             self._noise.update(n for n, word in enumerate(fresh, first) if len(word) > _LONGEST)
         made = [n for n, word in enumerate(fresh, first) if "/" in word or "." in word or "-" in word]
         made = [n for n in made if n not in self._noise] if self._noise else made
-        names = self._numbered(map(_PIECES.findall, [self.words[n] for n in made]))
-        self._inside.update((n, own) for n, own in zip(made, names, strict=True) if own)
+        names = self._numbered(map(dict.fromkeys, map(_PIECES.findall, [self.words[n] for n in made])))
+        self._inside.update(zip(compress(made, names), filter(None, names), strict=True))
         self._fresh()
 
     def _fresh(self) -> list[str]:
