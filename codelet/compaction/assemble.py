@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 from codelet.compaction.gather import Gatherer
-from codelet.compaction.segments import REQUESTS, Entry, Segment, guarded, heading, is_user_label, opening, render
+from codelet.compaction.segments import REQUESTS, Entry, Segment, guarded, heading, opening, render
 
 
 @dataclass
@@ -41,55 +43,76 @@ def message_of(block: Block, gatherer: Gatherer, chosen: Sequence[int], *, note:
     if not placed and not block.ledger:
         return None
     placed.sort(key=lambda item: item[0])
-    segment = Segment(block.first, block.last, block.ledger, [entry for _, entry in placed])
+    segment = Segment(block.first, block.last, block.ledger, _joined([entry for _, entry in placed]))
     return {"role": "user", "content": render(segment, note=note)}
+
+
+def _joined(entries: Sequence[Entry]) -> list[Entry]:
+    """Entries with neighbours of one turn and label made one: their heading need not stand twice."""
+    joined: list[Entry] = []
+    for entry in entries:
+        last = joined[-1] if joined else None
+        if last is not None and not entry.is_words and (last.turn, last.label) == (entry.turn, entry.label):
+            last.lines.extend(entry.lines)
+        else:
+            joined.append(entry)
+    return joined
 
 
 @dataclass
 class Lengths:
-    """How long the segments of some blocks would be in characters, told without writing them.
+    """How long the segments of some blocks are in characters with so many lines, told without writing them.
 
-    `bare[b]` is the length of block b's segment without lines (-1: there would be none), `first[b]` of what stands at
-    its head in any case; `costs` are (block, characters) for each chosen line, its heading with the first of a source.
+    `bare[b]` is the length of block b's segment without lines, `first[b]` of what stands at its head in any case;
+    `costs` are (block, source, characters) of each chosen line, without the heading of its source.
     """
 
-    bare: list[int]
-    first: list[int]
-    costs: list[tuple[int, int]]
+    blocks: Sequence[Block]
+    gatherer: Gatherer
+    bare: list[int] = field(default_factory=list)
+    first: list[int] = field(default_factory=list)
+    costs: list[tuple[int, int, int]] = field(default_factory=list)
 
     def of(self, used: int) -> list[int]:
-        """The lengths of the segments that there would be with the first `used` lines."""
-        added = [0] * len(self.bare)
-        for block, cost in self.costs[:used]:
-            added[block] += cost
-        return [
-            max(bare, first) + more
-            for bare, first, more in zip(self.bare, self.first, added, strict=True)
-            if more or bare >= 0
-        ]
+        """The lengths of the segments that there are with the first `used` lines."""
+        lines = [0] * len(self.blocks)
+        opened: list[dict[int, None]] = [{} for _ in self.blocks]
+        for block, source, cost in self.costs[:used]:
+            lines[block] += cost
+            opened[block][source] = None
+        found = []
+        for number, sources in enumerate(opened):
+            if sources or self.bare[number]:
+                headings = self._headings(number, sources)
+                found.append(max(self.bare[number], self.first[number]) + lines[number] + headings)
+        return found
+
+    def _headings(self, number: int, opened: Iterable[int]) -> int:
+        """Characters of the headings of some sources: neighbours of one turn and label share one."""
+        sources = self.gatherer.sources
+        placed: list[tuple[tuple[int, int], str]] = [(place, "") for place, _ in self.blocks[number].said]
+        placed += [(sources[n].place, heading(sources[n].turn, sources[n].label)) for n in opened]
+        placed.sort(key=itemgetter(0))
+        texts = [text for _, text in placed]
+        return sum(len(text) + 1 for last, text in pairwise(["", *texts]) if text and text != last)
 
 
 def lengths(blocks: Sequence[Block], gatherer: Gatherer, chosen: Sequence[int], *, note: bool) -> Lengths | None:
     """The lengths for some chosen lines; None where an entry would look different with other lines beside it."""
     sources, candidates = gatherer.sources, gatherer.candidates
-    if any(entry.label == REQUESTS for block in blocks for _, entry in block.said):
+    labels = {sources[number].label for number in {candidates.source[index] for index in chosen}}
+    labels.update(REQUESTS for block in blocks for _, entry in block.said if entry.label == REQUESTS)
+    if any(Entry(0, label).is_words for label in labels):
         return None
-    found = Lengths([], [], [])
+    found = Lengths(blocks, gatherer)
     for number, block in enumerate(blocks):
-        empty = message_of(block, gatherer, [], note=note and number == 0)
-        found.bare.append(len(empty["content"]) if empty is not None else -1)
+        bare = message_of(block, gatherer, [], note=note and number == 0)
+        found.bare.append(len(bare["content"]) if bare is not None else 0)
         found.first.append(len(render(Segment(block.first, block.last), note=note and number == 0)))
-    opened: set[int] = set()
     for part, index in zip(_owners(blocks, gatherer, chosen), chosen, strict=True):
         own = candidates.source[index]
-        source = sources[own]
-        cost = 0 if index == source.head else len(guarded(candidates.text[index])) + 1
-        if own not in opened:
-            if is_user_label(source.label):
-                return None
-            opened.add(own)
-            cost += len(heading(source.turn, source.label)) + 1
-        found.costs.append((part, cost))
+        cost = 0 if index == sources[own].head else len(guarded(candidates.text[index])) + 1
+        found.costs.append((part, own, cost))
     return found
 
 

@@ -38,7 +38,12 @@ class Entry:
     @property
     def is_user(self) -> bool:
         """Whether these are the words of one message of the user's."""
-        return is_user_label(self.label)
+        return self.label in (USER, SUPERSEDED)
+
+    @property
+    def is_words(self) -> bool:
+        """Whether these are the user's words, of one message or of several."""
+        return self.is_user or self.label == REQUESTS
 
 
 @dataclass
@@ -49,11 +54,6 @@ class Segment:
     last: int
     ledger: list[tuple[str, str]] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
-
-
-def is_user_label(label: str) -> bool:
-    """Whether an entry with this label holds the words of one message of the user's."""
-    return label in (USER, SUPERSEDED)
 
 
 def is_segment(message: Mapping[str, Any]) -> bool:

@@ -198,3 +198,34 @@ def test_the_size_is_told_right_with_several_segments(share):
     assert made.report.segments > 1
     assert made.report.after == size(made.messages)
     assert 98 * target <= 100 * made.report.after <= 100 * target
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("target", [2_000, 8_000, 16_000, 24_000])
+def test_what_lines_do_not_need_goes_to_the_newest_results(target, asked):
+    """Files whose lines tell next to nothing: coverage has no use for the room, the newest reads have."""
+    text = "\n".join(f"line {number} of the file" for number in range(900))
+    messages = [user("Read the files please.")]
+    for number in range(6):
+        messages += [calling((f"c{number}", "read", {"path": f"f{number}.txt"})), result(f"c{number}", text)]
+        messages += [user(f"And number {number + 1} please.")] if asked else []
+    made = compact(messages, target)
+    assert 0.9 * target <= size(made.messages) <= target
+    assert pairing_faults(made.messages) == []
+    assert made.messages[-2 if asked else -1]["tool_call_id"] == "c5"
+    words = [message["content"] for message in messages if message["role"] == "user"]
+    shown = text_of([message for message in made.messages if message["role"] == "user"])
+    assert [word for word in words if word not in shown] == []
+
+
+def test_neighbouring_lines_of_one_kind_share_a_heading():
+    messages = [user("Look at it.")]
+    for part in range(4):
+        names = [f"handle_{part}_{n}" for n in range(80)]
+        text = "\n".join(f"def {name}(request): return render_{name}(request)" for name in names)
+        arguments = {"path": "src/things.py", "offset": 80 * part}
+        messages += [calling((f"c{part}", "read", arguments)), result(f"c{part}", text)]
+    messages += [says("Read it."), *coding_session(3)[1:]]
+    shown = text_of(compact(messages, size(messages) // 3).messages)
+    assert all(f"handle_{part}_" in shown for part in range(4))
+    assert shown.split("\n").count("[t1 read src/things.py]") == 1

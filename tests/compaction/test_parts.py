@@ -9,7 +9,7 @@ import pytest
 
 from codelet.compaction.anchors import find, runs
 from codelet.compaction.archive import LONGEST_ANSWER, Archive
-from codelet.compaction.coverage import log2_milli
+from codelet.compaction.coverage import Candidates, Choice, log2_milli
 from codelet.compaction.identifiers import STEP, Lexicon
 from codelet.compaction.reading import read
 from codelet.compaction.reduce import cut, old_results, on_entry
@@ -205,3 +205,18 @@ def test_the_telling_words_are_all_that_a_score_needs():
     assert sum(map(len, fewer.values())) < sum(map(len, names.values()))
     assert scores(readings, fewer, lexicon, []) == scores(readings, names, lexicon, [])
     assert any(score.relevance for score in scores(readings, fewer, lexicon, []).values())
+
+
+def test_a_name_gets_company_where_that_costs_little():
+    texts = ["parseHeader(", "call parseHeader in main.py", "other_name", "other_name " + "x" * 80 + " main.py"]
+    names = [(0,), (0, 1), (2,), (2, 1)]
+    lines = Candidates(texts, names, [1000] * 4, [0] * 4, list(range(4)))
+    choice = Choice(lines, [0], [-1])
+    chosen = choice.take([0, 2], [100, 100, 100], 200)
+    spent = choice.spent
+    choice.accompany(chosen, [True, True, True], 100)
+    assert sorted(choice.chosen) == [1, 2], "the second one's company is too long"
+    assert choice.spent == spent + len(texts[1]) - len(texts[0])
+    again = list(choice.chosen)
+    choice.accompany(again, [True, True, True], 100)
+    assert choice.chosen == again
