@@ -99,8 +99,9 @@ class Choice:
         text = self.candidates.text
         alone = self._alone_in(lines, is_name)
         offers: dict[int, int] = {}
+        nothing = alone.keys().isdisjoint
         for i, words in enumerate(self.candidates.names):
-            if alone.keys().isdisjoint(words) or i in self._taken or self.candidates.source[i] not in self._opened:
+            if nothing(words) or i in self._taken or self.candidates.source[i] not in self._opened:
                 continue
             named = [word for word in words if is_name[word]]
             for name in named if len(named) > 1 and i not in self._alone else ():

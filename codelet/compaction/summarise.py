@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from codelet.compaction import anchors as anchor_rules
 from codelet.compaction.anchors import Anchor, Run
 from codelet.compaction.assemble import Block, lengths, message_of, split
 from codelet.compaction.collect import Collected, add_cut_words, collect, factors
@@ -56,8 +55,7 @@ def summarise(subject: Subject, plan: Plan, settings: Settings, target: int, nar
     """The list for a plan, at most `target` tokens. Raises IrreducibleContext where even bare segments are too much."""
     found = collect(subject, plan)
     gatherer = found.gatherer
-    runs = anchor_rules.runs(subject.readings)
-    anchors = anchor_rules.find(subject.readings, runs)
+    runs, anchors = subject.runs, subject.anchors
     present, names = _names(subject, plan, found)
     errors = open_errors([r for i, r in enumerate(subject.readings) if i not in plan.kept], runs)
     rated = scores(subject.readings, names, gatherer.lexicon, anchors, [turn for turn, _ in errors], settings.feedback)
