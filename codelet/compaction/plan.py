@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from codelet.compaction.anchors import Anchor, Run, find, runs
 from codelet.compaction.content import Estimate
 from codelet.compaction.errors import IrreducibleContext
 from codelet.compaction.reading import Reading
@@ -56,6 +58,16 @@ class Subject:
     readings: list[Reading]
     sizes: list[int]
     measure: Estimate
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """Its test runs, builds and commits: found once, for every attempt at a summary."""
+        return runs(self.readings)
+
+    @cached_property
+    def anchors(self) -> list[Anchor]:
+        """Its anchors."""
+        return find(self.readings, self.runs)
 
 
 def make(subject: Subject, target: int, settings: Settings, pinned: Collection[int], dropped: Collection[int]) -> Plan:

@@ -55,7 +55,9 @@ def _error_lines(text: str, room: int) -> list[str]:
     found: list[str] = []
     if len(text) > 2 * _SEARCHED:
         text = text[:_SEARCHED] + "\n" + text[len(text) - _SEARCHED :]
-    for line in text.split("\n"):
+    # One search of the whole text is far cheaper than one of each line, and most texts report no error.
+    lines = text.split("\n") if is_error_line(text) else []
+    for line in lines:
         if len(line) <= _ERROR_LENGTH and is_error_line(line) and line not in found:
             room -= len(line) + 1
             if room < 0 or len(found) == _ERROR_LINES:

@@ -190,6 +190,16 @@ def test_an_estimate_of_ones_own_is_kept_to():
     assert 4_500 <= used <= 5_000
 
 
+@pytest.mark.parametrize("share", [3, 8, 20])
+def test_the_size_is_told_right_with_several_segments(share):
+    messages = coding_session(40)
+    target = size(messages) // share
+    made = compact(messages, target, pinned=[21, 60, 90] if share < 20 else [60])
+    assert made.report.segments > 1
+    assert made.report.after == size(made.messages)
+    assert 98 * target <= 100 * made.report.after <= 100 * target
+
+
 @pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize("target", [2_000, 8_000, 16_000, 24_000])
 def test_what_lines_do_not_need_goes_to_the_newest_results(target, asked):
