@@ -28,6 +28,8 @@ PARTIAL_OUTPUT = "\nIts output so far:\n{output}"
 INTERRUPTED_WAITING = "interrupted by the user before it started: nothing was done"
 INTERRUPTED_TEXT = "[interrupted by the user]"
 CUT_TEXT = "[the answer was cut here: {reason}]"
+NO_ANSWER = "[the turn was stopped here]"
+NO_PROMPT = "[no message from the user here]"
 
 INSTRUCTIONS = "Project instructions, to be followed where they apply; the user's words come first.\n\n{body}"
 

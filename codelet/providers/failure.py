@@ -26,6 +26,15 @@ _OVERFLOW = (
     "token limit",
 )
 
+# Words by which servers and chat templates say that user and assistant must take turns; the status is 400 or 500.
+_ALTERNATION = (
+    "must alternate",
+    "roles should alternate",
+    "unexpected role 'user'",
+    "roles in a row",
+    "consecutive user messages",
+)
+
 # A 429 that no waiting will cure.
 _EXHAUSTED = ("insufficient_quota", "billing", "credit balance", "exceeded your current quota")
 
@@ -44,10 +53,16 @@ def failure(
     return ProviderError(
         f"{_headline(status, overflow=overflow, place=place, key_name=key_name)}: {detail or 'no details'}",
         status=status,
-        retryable=status in _RETRYABLE and not exhausted,
+        retryable=status in _RETRYABLE and not exhausted and not any(words in lowered for words in _ALTERNATION),
         retry_after=retry_after(headers),
         overflow=overflow,
     )
+
+
+def wants_alternation(error: ProviderError) -> bool:
+    """Whether the error says that user and assistant must take turns in the messages."""
+    lowered = str(error).lower()
+    return any(words in lowered for words in _ALTERNATION)
 
 
 def _headline(status: int, *, overflow: bool, place: str, key_name: str) -> str:

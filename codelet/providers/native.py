@@ -33,7 +33,15 @@ class NativeProvider(ABC):
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`."""
         body = self.body(request)
-        return with_retries(lambda: self._attempt(body), self._options.retries)
+
+        def adapted(error: ProviderError) -> bool:
+            nonlocal body
+            if not self._adapted(error):
+                return False
+            body = self.body(request)
+            return True
+
+        return with_retries(lambda: self._attempt(body), self._options.retries, adapted)
 
     async def warm(self) -> None:
         """Start opening the connection."""
@@ -62,6 +70,10 @@ class NativeProvider(ABC):
     @abstractmethod
     def _chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
         """The chunks of an answer's events, ended by the finish marker."""
+
+    def _adapted(self, error: ProviderError) -> bool:
+        """Whether the wire sends requests in another form from now on, for what the error says of this one."""
+        return False
 
     async def _attempt(self, body: bytes) -> AsyncGenerator[Chunk, None]:
         async with self._http.post(self._path(), self._headers(), body) as response:
