@@ -140,8 +140,8 @@ class LiteLLMProvider:
         try:
             async with asyncio.timeout(limit) as timeout:
                 stream = await litellm.acompletion(**self._arguments(litellm, request))
+                Tap.into(stream)
                 async for chunk in stream:
-                    Tap.into(stream)  # not before: some open their own stream only when they are first read
                     limit = deadlines.between_chunks
                     timeout.reschedule(now() + limit)
                     for piece in decoder.chunks(chunk):
