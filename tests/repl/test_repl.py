@@ -242,6 +242,21 @@ def test_escape_gives_queued_text_back(start: Start) -> None:
     assert "Second answer." not in after
 
 
+def test_a_paste_that_comes_line_by_line_fills_no_screen(start: Start) -> None:
+    terminal = start(SLOW, rows=20)
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("come")
+    terminal.type("".join(f"pasted line {number}\r" for number in range(200)))
+    terminal.wait_for("queued: 197 more")
+    terminal.wait_for("queued: pasted line 199")
+    assert terminal.scrollback.count("queued: ") == 4
+    terminal.key("esc")
+    terminal.wait_for("stopped")
+    terminal.wait_for("pasted line 199")
+    assert "queued" not in terminal.settle()
+
+
 def test_many_lines_and_long_pastes(start: Start) -> None:
     terminal = start(step("One."), step("Two."), rows=50)
     terminal.wait_for(STATUS)
