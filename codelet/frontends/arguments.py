@@ -54,7 +54,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _helpful(message: str) -> str:
-    """argparse's message, with what to do where people coming from other programs go wrong."""
+    """The message of argparse, with what to do where people coming from other programs go wrong."""
     if message.startswith("argument COMMAND: invalid choice: "):
         named, _, choices = message.removeprefix("argument COMMAND: invalid choice: ").partition(" (choose from ")
         return f"there is no command {named} (only {choices.removesuffix(')')}); a prompt is given with -p"

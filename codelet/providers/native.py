@@ -29,6 +29,7 @@ class NativeProvider(ABC):
         self._options = options
         self._http = HttpClient(endpoint.base, options.deadlines)
         self._cache = PrefixCache(self._encode)
+        self._other_base: str | None = None
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`."""
@@ -85,6 +86,7 @@ class NativeProvider(ABC):
                     place=self._endpoint.name,
                     key_name=self._endpoint.key_name,
                     key=self._endpoint.key,
+                    other_base=self._other_base,
                 )
             if "text/html" in response.headers.get("content-type", ""):
                 raise ProviderError(f"{self._http.place} answered with a web page; check --api-base")

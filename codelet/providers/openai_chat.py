@@ -54,6 +54,8 @@ class OpenAIChatProvider(NativeProvider):
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
         super().__init__(model, endpoint, options, origin=f"openai:{endpoint.base}")
         self._alternating = endpoint.alternating
+        if endpoint.base.count("/") == 2:  # no path: most servers have theirs at /v1, and people forget it
+            self._other_base = f"{endpoint.base}/v1"
 
     def body(self, request: Request) -> bytes:
         """The request's body: what never changes comes first, then the messages, then the options."""

@@ -220,6 +220,15 @@ def test_a_directory_that_vanishes_during_the_turn(codelet: Codelet, tmp_path: P
     assert "Traceback" not in done.err
 
 
+def test_an_address_without_its_path_is_told_where_it_may_be(codelet: Codelet):
+    codelet.server.script = lambda request: HttpError(404, "Not Found")
+    for base, hint in ((codelet.server.base, f"{codelet.server.base}/v1?"), (codelet.server.openai, None)):
+        done = codelet("-p", "go", "--api-base", base)
+        line = assert_one_line(done, 3)
+        assert "check --model and --api-base" in line
+        assert "/v1?" not in line if hint is None else hint in line
+
+
 def test_an_unknown_model(codelet: Codelet):
     codelet.server.script = [HttpError(404, "The model `scripted` does not exist", "model_not_found")]
     assert "scripted" in assert_one_line(codelet("-p", "go"), 3)
