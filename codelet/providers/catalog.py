@@ -137,6 +137,12 @@ class Endpoint(Record):
         return self.vendor.name if self.base == self.vendor.base else self.base
 
     @property
+    def check(self) -> str:
+        """What to look at where it cannot be reached."""
+        own = self.vendor.local and self.base == self.vendor.base
+        return f"whether {self.vendor.name} runs, and --api-base" if own else "the network and --api-base"
+
+    @property
     def key_name(self) -> str:
         """The variable to set, as an error message names it."""
         return self.vendor.key_names[0] if self.vendor.key_names else "CODELET_API_KEY"

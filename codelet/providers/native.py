@@ -27,7 +27,7 @@ class NativeProvider(ABC):
         self.origin = origin
         self._endpoint = endpoint
         self._options = options
-        self._http = HttpClient(endpoint.base, options.deadlines)
+        self._http = HttpClient(endpoint.base, options.deadlines, endpoint.check)
         self._cache = PrefixCache(self._encode)
         self._other_base: str | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -227,6 +228,15 @@ def test_an_address_without_its_path_is_told_where_it_may_be(codelet: Codelet):
         line = assert_one_line(done, 3)
         assert "check --model and --api-base" in line
         assert "/v1?" not in line if hint is None else hint in line
+
+
+def test_a_local_server_that_does_not_run_is_named(tmp_path: Path, home: Path):
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", 8080)) == 0:
+            pytest.skip("something listens on llama.cpp's port here")
+    done = run("-p", "go", "--model", "llamafile/x", cwd=tmp_path, home=home, timeout=30)
+    assert done.exit == 3
+    assert "whether llama.cpp runs" in done.err
 
 
 def test_an_unknown_model(codelet: Codelet):

@@ -139,6 +139,7 @@ def test_commands(start: Start, repo: Path) -> None:
     ask("/model", "recorded, by recording")
     ask("/model replay:/nowhere.json", "no such recording")
     ask("/contxt", "did you mean /context?")
+    ask("/undo", "did you mean /rewind?")
     ask("continue", "nothing to continue")
     (repo / "new.txt").write_text("x\n")
     ask("/diff", "new.txt")
