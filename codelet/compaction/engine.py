@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from codelet.compaction import plan
 from codelet.compaction.content import AnyMessage, Estimate
+from codelet.compaction.errors import IrreducibleContext
 from codelet.compaction.normalise import Normalised, normalise
-from codelet.compaction.plan import Subject
+from codelet.compaction.plan import Plan, Subject
 from codelet.compaction.reading import read
 from codelet.compaction.receipt import mends, receipt
 from codelet.compaction.report import Compacted, Report
 from codelet.compaction.settings import Settings
-from codelet.compaction.summarise import summarise
+from codelet.compaction.summarise import Summary, summarise
 from codelet.tokens.budget import checked_tokens
 from codelet.tokens.estimate import estimate_message
+
+# Where so much of the room is left over, the newest messages get it; each pass is a whole attempt.
+_UNUSED_PERCENT = 8
+_PASSES = 3
 
 
 def compact(
@@ -45,15 +51,41 @@ def compact(
         return Compacted(list(normal.messages), _mended(normal, target, before, sum(sizes)))
     subject = Subject(normal.messages, read(normal.messages), sizes, measure)
     place_of = {origin: place for place, origin in enumerate(normal.origin) if origin >= 0}
-    made = plan.make(
-        subject,
-        target,
-        settings or Settings(),
-        [place_of[i] for i in pinned if i in place_of],
-        [place_of[i] for i in dropped if i in place_of],
-    )
-    summary = summarise(subject, made, settings or Settings(), target, narrative)
+    held = [place_of[i] for i in pinned if i in place_of]
+    gone = [place_of[i] for i in dropped if i in place_of]
+
+    def attempt(wanted: Settings) -> tuple[Plan, Summary]:
+        made = plan.make(subject, target, wanted, held, gone)
+        return made, summarise(subject, made, wanted, target, narrative)
+
+    made, summary = _filled(attempt, settings or Settings(), target)
     return Compacted(summary.messages, receipt(subject, made, summary, normal, target, before))
+
+
+def _filled(
+    attempt: Callable[[Settings], tuple[Plan, Summary]], settings: Settings, target: int
+) -> tuple[Plan, Summary]:
+    """The first attempt, or, where its lines leave much of the target unused, one that keeps more of the newest."""
+    first = made, summary = attempt(settings)
+    if 100 * (target - summary.size) < _UNUSED_PERCENT * target:
+        return first
+    # What the segments take now is theirs, the user's words in them included; the rest is for the newest.
+    share = 100 * (made.available - summary.written) // max(1, made.available) - 1
+    said = summary.words.size() * 100 // max(1, summary.characters) + 1
+    try:
+        second = attempt(
+            replace(
+                settings,
+                fill=True,
+                newest_percent=max(settings.newest_percent, share),
+                tail_percent=share,
+                user_percent=max(settings.user_percent, said),
+            )
+        )
+    except IrreducibleContext:
+        return first
+    better = second[1].size > summary.size and second[1].words.mode == summary.words.mode
+    return second if better else first
 
 
 def _size(messages: Sequence[AnyMessage], measure: Estimate) -> int:

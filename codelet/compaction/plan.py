@@ -108,14 +108,16 @@ def _keep_newest(subject: Subject, plan: Plan, spans: Sequence[Span], settings: 
     newest = set(turns[-settings.keep_last :])
     wanted = [span for span in spans if subject.readings[span.start].turn in newest]
     size = sum(_weight(subject, span) for span in wanted)
-    tight = plan.talk = _only_talk(subject, spans, plan.available)
+    tight = plan.talk = _only_talk(subject, plan)
     limit = plan.available * settings.tail_percent // 100
     if not tight and size * 100 <= plan.available * settings.newest_percent:
         for span in wanted:
             plan.keep(subject.messages, span, "newest turns")
-        _extend(subject, plan, [span for span in spans if span not in wanted], limit - size)
+        _extend(subject, plan, [span for span in spans if span not in wanted], limit - size, cut=settings.fill)
         return
     plan.tier = 3
+    if tight and _answered(subject, spans):
+        return  # nothing is asked at the moment: the last prompt competes with the others
     last_user = next((s for s in reversed(spans) if subject.readings[s.start].kind == "user"), None)
     limit -= _keep_prompt(subject, plan, last_user, limit)
     if tight and not subject.readings[spans[-1].start].deeds:
@@ -123,27 +125,48 @@ def _keep_newest(subject: Subject, plan: Plan, spans: Sequence[Span], settings: 
     last = spans[-1]
     if last.start not in plan.kept and _weight(subject, last) > limit:
         limit -= _keep_reduced(subject, plan, last, limit)
-    _extend(subject, plan, [span for span in spans if span.start not in plan.kept], limit)
+    _extend(subject, plan, [span for span in spans if span.start not in plan.kept], limit, cut=settings.fill)
 
 
-def _only_talk(subject: Subject, spans: Sequence[Span], available: int) -> bool:
-    """Whether many short user messages alone would fill the room: then it is for them, not for the newest replies."""
-    sizes = [subject.sizes[span.start] for span in spans if subject.readings[span.start].kind == "user"]
-    if not sizes or sum(sizes) >= SHORT_TALK * len(sizes):
+def _only_talk(subject: Subject, plan: Plan) -> bool:
+    """Whether many short user messages alone would fill the room: then it is for them, not for the newest replies.
+
+    What an earlier segment holds of them counts as well, or they would lose their room with the next compaction.
+    """
+    count = size = 0
+    for index, (reading, tokens) in enumerate(zip(subject.readings, subject.sizes, strict=True)):
+        if index in plan.kept or index in plan.gone:
+            continue
+        if reading.kind == "user":
+            count, size = count + 1, size + tokens
+        elif reading.segment is not None:
+            words = [line for entry in reading.segment.entries if entry.is_words for line in entry.lines]
+            count += len(words)
+            size += tokens * sum(map(len, words)) // max(1, len(reading.text))
+    if not count or size >= SHORT_TALK * count:
         return False
-    return available < TIGHT or sum(sizes) * 10 > available * 6
+    return plan.available < TIGHT or size * 10 > plan.available * 6
+
+
+def _answered(subject: Subject, spans: Sequence[Span]) -> bool:
+    """Whether a conversation without any call ends with an answer."""
+    said = [subject.readings[span.start] for span in spans]
+    return said[-1].kind == "assistant" and not any(reading.deeds for reading in said)
 
 
 def _weight(subject: Subject, span: Span) -> int:
     return sum(subject.sizes[span.start : span.stop])
 
 
-def _extend(subject: Subject, plan: Plan, spans: Sequence[Span], limit: int) -> None:
-    """Keep further units, newest first, until one does not fit."""
+def _extend(subject: Subject, plan: Plan, spans: Sequence[Span], limit: int, *, cut: bool) -> None:
+    """Keep further units, newest first, until one does not fit; `cut` keeps that one too, its results cut."""
     for span in reversed(spans):
-        limit -= _weight(subject, span)
-        if limit < 0:
+        weight = _weight(subject, span)
+        if weight > limit:
+            if cut:
+                _keep_reduced(subject, plan, span, limit)
             return
+        limit -= weight
         plan.keep(subject.messages, span, "newest")
 
 
@@ -179,6 +202,7 @@ def _keep_reduced(subject: Subject, plan: Plan, span: Span, limit: int) -> int:
     if spent > limit:
         plan.reduced.difference_update(kept)
         return 0
+    plan.tier = 3
     plan.kept.update(kept)
     plan.why.update(dict.fromkeys(kept, "newest, results cut"))
     plan.warnings.append("The newest tool results were cut to head and tail: they do not fit.")

@@ -40,6 +40,11 @@ class Entry:
         """Whether these are the words of one message of the user's."""
         return self.label in (USER, SUPERSEDED)
 
+    @property
+    def is_words(self) -> bool:
+        """Whether these are the user's words, of one message or of several."""
+        return self.is_user or self.label == REQUESTS
+
 
 @dataclass
 class Segment:

@@ -13,7 +13,7 @@ class Settings:
     `keep_last` turns stay verbatim while they take at most `newest_percent`; else the newest units up to
     `tail_percent`. `user_percent` goes to the user's words, `ledger_percent` to the ledger, the rest to lines chosen
     by coverage. A turn whose score is below `minimum_score` gives no lines. `feedback[turn]` is what the user said
-    of a turn, -5 to 5.
+    of a turn, -5 to 5. `fill` cuts the results of the newest unit that does not fit rather than leave it out.
     """
 
     keep_last: int = 3
@@ -22,4 +22,5 @@ class Settings:
     user_percent: int = 20
     ledger_percent: int = 4
     minimum_score: int = 0
+    fill: bool = False
     feedback: Mapping[int, int] = field(default_factory=dict)

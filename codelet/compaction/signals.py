@@ -32,6 +32,11 @@ _RULE = re.compile(
     r"forbidden|deadline|at most|at least|no more than|limit(?:ed)? to|budget|cap(?:ped)?|remember)\b",
     re.IGNORECASE,
 )
+_CHAT = re.compile(
+    r"\s*(?:(?:ok(?:ay)?|yes|yeah|yep|no|nope|hm+|ha(?:ha)?|oh|ah|aha|right|great|nice|good|cool|fine|sure|well|wow|"
+    r"thanks?|thank you|sorry|sounds|hi|hey|hello|go (?:ahead|on)|looks)\b|[^\n]*\?\s*\Z)",
+    re.IGNORECASE,
+)
 _DECISION = re.compile(
     r"\b(?:must|never|always|don'?t|do not|use\s+\S+\s+instead|instead of|let'?s (?:go with|use|keep)|we(?:'ll| will)"
     r" (?:use|go with|keep)|decided|(?:i|we) want)\b",
@@ -84,6 +89,11 @@ def measures(line: str) -> bool:
 def states_rule(text: str) -> bool:
     """Whether a user's text sets a rule: must, never, at most and the like."""
     return _RULE.search(text) is not None
+
+
+def chats(text: str) -> bool:
+    """Whether a user's text is small talk or no more than a question."""
+    return _CHAT.match(text) is not None
 
 
 def states_decision(text: str) -> bool:

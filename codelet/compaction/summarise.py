@@ -31,10 +31,15 @@ _ROUNDS = 24
 
 @dataclass
 class Summary:
-    """What was made for a plan: the new list, and what the report says of it."""
+    """What was made for a plan: the new list, and what the report says of it.
+
+    Its new segments take `written` tokens and `characters`.
+    """
 
     messages: list[dict[str, Any]]
     size: int
+    written: int
+    characters: int
     segments: int
     found: Collected
     words: Represented
@@ -73,7 +78,9 @@ def summarise(subject: Subject, plan: Plan, settings: Settings, target: int, nar
     present |= shown | listed
     for index in chosen[:used]:
         present.update(gatherer.candidates.names[index])
-    return Summary(messages, size, segments, found, words, chosen[:used], anchors, rated, present)
+    written = size - sum(subject.measure(message) for message in plan.kept.values())
+    length = sum(map(characters, messages)) - sum(map(characters, plan.kept.values()))
+    return Summary(messages, size, written, length, segments, found, words, chosen[:used], anchors, rated, present)
 
 
 def _chosen(found: Collected, shown: set[int], budget: int) -> list[int]:
@@ -132,7 +139,8 @@ def _room(subject: Subject, plan: Plan, found: Collected, target: int) -> int:
         if subject.measure is estimate_message:
             room = 4 * left
         else:
-            room = left * sum(map(characters, subject.messages)) // max(1, sum(subject.sizes))
+            texts = sum(subject.sizes) - len(subject.sizes) * frame
+            room = left * sum(map(characters, subject.messages)) // max(1, texts)
         room = max(0, room - sum(block.overhead() for block in blocks))
         if room > SMALL_ROOM or not with_words:
             break

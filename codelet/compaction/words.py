@@ -1,27 +1,22 @@
 """The user's words in a segment: verbatim while there is room, then head and tail of each, never none of any.
 
 Order is kept. What a later message replaced is marked. Where even the head of each message does not fit, messages
-become one short line each, rules and values before small talk.
+become stubs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from codelet.compaction.segments import REQUESTS, SUPERSEDED, USER, Entry, heading
-from codelet.compaction.signals import states_rule
-from codelet.compaction.vocabulary import STOP_WORDS
+from codelet.compaction.stubs import stubs
 
 LEAST = 160
 _READABLE = 60
-SHORTEST = 6
-# Passes over the messages where it is tight: characters for each (0: all), and the least rank that gets them.
-_STEPS = ((50, 1), (80, 1), (10, -9), (0, 1), (36, -5), (0, -5))
 _GAP = " […] "
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
-_VALUE = re.compile(r"\d|[`\"'][^`\"'\n]{2,60}[`\"']|\w[/_]\w|[a-z][A-Z]")
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,9 @@ def represent(said: Sequence[Said], budget: int, room: int) -> Represented:
     if cap < LEAST:
         cap = min(LEAST, _cap(lengths, room - frame))
     if cap < _READABLE:
-        return _tight(said, room)
+        lines, left_out = stubs([(one.text, one.superseded) for one in said], room)
+        entries = [Entry(said[0].turn, REQUESTS, lines)] if lines else []
+        return Represented(entries, mode="stubs", left_out=left_out)
     result = Represented(mode="head and tail" if cap > LEAST else "head")
     for position, one in enumerate(said):
         head, tail = clip(one.text, cap)
@@ -103,92 +100,6 @@ def clip(text: str, cap: int) -> tuple[str, str]:
     if tail < 20:
         return text[:cap], ""
     return text[:head], text[len(text) - tail :]
-
-
-@dataclass(frozen=True)
-class Telling:
-    """A text as words and how telling each of them is."""
-
-    words: tuple[str, ...]
-    worth: tuple[int, ...]
-
-    @classmethod
-    def of(cls, text: str, common: Mapping[str, int]) -> Telling:
-        """Read a text; `common` counts in how many of the messages each word occurs."""
-        words = tuple(word.rstrip(".,;:!") for word in text.split())
-        return cls(words, tuple(_worth(word, common) for word in words))
-
-    def abridged(self, cap: int) -> str:
-        """The most telling words, in order, as many as `cap` characters take.
-
-        Articles, auxiliaries and courtesies go first, then words that many of the messages share; values, names,
-        negations and bounds go last.
-        """
-        words, worth = self.words, self.worth
-        left = cap + 1
-        taken: list[int] = []
-        for index in sorted(range(len(words)), key=lambda i: -worth[i]):
-            if worth[index] > 0 and len(words[index]) + 1 <= left:
-                taken.append(index)
-                left -= len(words[index]) + 1
-        return " ".join(words[i] for i in sorted(taken)) or " ".join(words)[: min(cap, 20)]
-
-
-def _worth(word: str, common: Mapping[str, int]) -> int:
-    """How telling a word is: 0 for none of its own, most for a value or a name."""
-    low = word.strip(".,;:!?()\"'").lower()
-    if not low or low in STOP_WORDS:
-        return 0
-    if any(c.isdigit() for c in low) or _VALUE.search(word) or word[:1] in "\"'`":
-        return 100
-    if states_rule(low):
-        return 60
-    return 50 - min(40, 6 * (common.get(low, 1) - 1)) + 5 * word[:1].isupper()
-
-
-def _tight(said: Sequence[Said], room: int) -> Represented:
-    """One short line per distinct message, with more words while there is room; what was said once goes first."""
-    counts: dict[str, int] = {}
-    for one in said:
-        text = " ".join(one.text.split())
-        counts[text] = counts.get(text, 0) + 1
-    gone = {" ".join(one.text.split()) for one in said if one.superseded}
-    texts = [text for text in counts if text]
-    common: dict[str, int] = {}
-    for text in texts:
-        for word in {word.strip(".,;:!?()\"'").lower() for word in text.split()}:
-            common[word] = common.get(word, 0) + 1
-    ranks = [_rank(text, counts[text], text in gone) for text in texts]
-    telling = [Telling.of(text[:600], common) for text in texts]
-    shown = [""] * len(texts)
-    turn = said[0].turn
-    left = room
-    for cap, least in _STEPS:
-        for index in sorted(range(len(texts)), key=lambda i: (-ranks[i], len(texts[i]), -i)):
-            if left < SHORTEST:
-                break
-            if ranks[index] < least:
-                continue
-            version = telling[index].abridged(_fitting(cap, left)) if cap else texts[index]
-            more = len(version) - len(shown[index]) + (not shown[index])
-            if 0 < more <= left:
-                shown[index] = version
-                left -= more
-    lines = [line for line in shown if line]
-    entries = [Entry(turn, REQUESTS, lines)] if lines else []
-    return Represented(entries, mode="stubs", left_out=len(texts) - len(lines))
-
-
-def _fitting(cap: int, left: int) -> int:
-    """The cap, or a little less where just that is left: a shorter line is better than none."""
-    return left - 1 if 2 * cap // 3 <= left - 1 < cap else cap
-
-
-def _rank(text: str, times: int, superseded: bool) -> int:
-    """How much a message must be kept whole: rules and values count, repetition and what was replaced do not."""
-    if superseded:
-        return -6
-    return 1 + 2 * states_rule(text) + 2 * bool(_VALUE.search(text)) - 3 * min(2, times - 1)
 
 
 def sentences(text: str) -> list[str]:

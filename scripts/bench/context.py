@@ -1,6 +1,7 @@
 """The ruler: how well compaction keeps what is needed later, on real transcripts and on planted facts.
 
-Use: python scripts/bench/context.py --data DIR [--only recall,needles,speed,kit,cost] [--cuts N] [--out FILE.json]
+Use: python scripts/bench/context.py --data DIR [--history REPOSITORY] [--only recall,needles,speed,kit,cost]
+     [--cuts N] [--out FILE.json]
 Reads pi, SWE-agent and LangChain transcripts and Chat Completions lists. Baselines that need a package (langchain,
 compaction-conformance-kit) are skipped with a message where it is absent.
 """
@@ -18,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from context import baselines, cost, kit, langchain_baselines, needles, readers, recall, speed
+from context import baselines, cost, history, kit, langchain_baselines, needles, readers, recall, speed
 
 SHARES = (0.25, 0.125)
 READERS: dict[str, Callable[[str], set[str]]] = {"names": recall.identifiers, "words": recall.words}
@@ -172,7 +173,8 @@ def show(title: str, rows: Table) -> None:
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--data", type=Path, action="append", required=True, help="a folder of transcripts, or a file")
+    parser.add_argument("--data", type=Path, action="append", default=[], help="a folder of transcripts, or a file")
+    parser.add_argument("--history", type=Path, help="a git repository: sessions made up from its commits, too")
     parser.add_argument("--only", default="recall,needles,speed,kit,cost")
     parser.add_argument("--cuts", type=int, default=20)
     parser.add_argument("--out", type=Path, help="write all rows as JSON to this file")
@@ -182,8 +184,10 @@ def parsed() -> argparse.Namespace:
 def main() -> int:
     args = parsed()
     transcripts = [t for folder in args.data for t in readers.read_all(folder)]
+    if args.history:
+        transcripts += history.sessions(args.history)
     if not transcripts:
-        print("no transcript found", file=sys.stderr)
+        print("no transcript found: name some with --data or --history", file=sys.stderr)
         return 2
     policies = dict(baselines.PLAIN)
     try:

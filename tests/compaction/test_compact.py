@@ -188,3 +188,21 @@ def test_an_estimate_of_ones_own_is_kept_to():
     made = compact(messages, 5_000, estimate=bytes_and_more)
     used = sum(map(bytes_and_more, made.messages))
     assert 4_500 <= used <= 5_000
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("target", [2_000, 8_000, 16_000, 24_000])
+def test_what_lines_do_not_need_goes_to_the_newest_results(target, asked):
+    """Files whose lines tell next to nothing: coverage has no use for the room, the newest reads have."""
+    text = "\n".join(f"line {number} of the file" for number in range(900))
+    messages = [user("Read the files please.")]
+    for number in range(6):
+        messages += [calling((f"c{number}", "read", {"path": f"f{number}.txt"})), result(f"c{number}", text)]
+        messages += [user(f"And number {number + 1} please.")] if asked else []
+    made = compact(messages, target)
+    assert 0.9 * target <= size(made.messages) <= target
+    assert pairing_faults(made.messages) == []
+    assert made.messages[-2 if asked else -1]["tool_call_id"] == "c5"
+    words = [message["content"] for message in messages if message["role"] == "user"]
+    shown = text_of([message for message in made.messages if message["role"] == "user"])
+    assert [word for word in words if word not in shown] == []
