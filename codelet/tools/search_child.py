@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _REPOSITORIES = (".git", ".hg", ".jj", ".svn")
 _SAMPLE = 1 << 16
 _LONGEST_LINE = 1 << 20
+_MOST_OPEN = 8192
 _MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
 
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
@@ -210,8 +211,9 @@ def _lines(place: Place) -> Iterator[tuple[int, str]]:
 
 def main(request: dict[str, Any]) -> None:
     """Do what the request asks for; stop after its number of hits."""
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a folder stays open while what is in it is searched
+    with contextlib.suppress(ValueError, OSError):  # a folder stays open while what is in it is searched
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_MOST_OPEN if most < 0 else min(most, _MOST_OPEN), most))
     output = sys.stdout.buffer
     root, left = request["root"], request["most"]
     include = re.compile(request["include"]) if request["include"] else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import resource
 import subprocess
 import time
 from collections.abc import Awaitable, Callable
@@ -285,6 +286,24 @@ async def test_folders_that_are_closed(unprivileged: ToolContext, engine: Engine
     (unprivileged.workspace / "closed").chmod(0)
     assert await grep(engine, unprivileged, "needle") == "open/a.txt:1:needle"
     (unprivileged.workspace / "closed").chmod(0o700)
+
+
+async def test_a_very_deep_folder(workspace: Path, context: ToolContext, engine: Engine) -> None:
+    folder = os.open(workspace, os.O_RDONLY)
+    for _ in range(1_400):  # more than a process may usually have open
+        os.mkdir("d", dir_fd=folder)
+        below = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(os.open("deep.txt", os.O_WRONLY | os.O_CREAT, dir_fd=folder))
+    os.close(folder)
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1_024, usual[1]))
+    try:
+        found = await engine(Query(workspace, glob="*.txt"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+    assert [hit.path for hit in found.hits] == [f"{workspace}{'/d' * 1_400}/deep.txt"]
 
 
 async def test_results_are_bounded(workspace: Path, context: ToolContext, engine: Engine) -> None:
