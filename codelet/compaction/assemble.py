@@ -41,8 +41,20 @@ def message_of(block: Block, gatherer: Gatherer, chosen: Sequence[int], *, note:
     if not placed and not block.ledger:
         return None
     placed.sort(key=lambda item: item[0])
-    segment = Segment(block.first, block.last, block.ledger, [entry for _, entry in placed])
+    segment = Segment(block.first, block.last, block.ledger, _joined([entry for _, entry in placed]))
     return {"role": "user", "content": render(segment, note=note)}
+
+
+def _joined(entries: Sequence[Entry]) -> list[Entry]:
+    """Entries with neighbours of one turn and label made one: their heading need not stand twice."""
+    joined: list[Entry] = []
+    for entry in entries:
+        last = joined[-1] if joined else None
+        if last is not None and not entry.is_words and (last.turn, last.label) == (entry.turn, entry.label):
+            last.lines.extend(entry.lines)
+        else:
+            joined.append(entry)
+    return joined
 
 
 def split(blocks: Sequence[Block], gatherer: Gatherer, chosen: Sequence[int]) -> list[list[int]]:

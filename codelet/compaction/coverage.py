@@ -18,6 +18,8 @@ REPEAT_PERCENT = 18
 ALONE_PERCENT = 70
 FRAME = 12
 SMALLEST_ROOM = 8
+# A name that a line shows alone may have a line up to so many characters longer that shows it in company.
+COMPANY_EXTRA = 60
 # A gain that has shrunk no further than to this share of what it was still counts as the best.
 STALE_PERCENT = 95
 
@@ -85,6 +87,51 @@ class Choice:
                     for name in names[one]:
                         weights[name] = weights[name] * percent // 100
         return self.chosen[begun:]
+
+    def accompany(self, lines: Sequence[int], is_name: Sequence[bool], budget: int) -> None:
+        """Exchange lines on which a name stands alone for ones on which it has company, the cheapest first.
+
+        `lines` are those that may go. A line comes only from a source that others were chosen from, and all of them
+        together cost at most `budget` characters more. `is_name` tells the names among the words.
+        """
+        text = self.candidates.text
+        alone = self._alone_in(lines, is_name)
+        offers: dict[int, int] = {}
+        for i, words in enumerate(self.candidates.names):
+            if alone.keys().isdisjoint(words) or i in self._taken or self.candidates.source[i] not in self._opened:
+                continue
+            named = [word for word in words if is_name[word]]
+            for name in named if len(named) > 1 and i not in self._alone else ():
+                if name in alone and (name not in offers or len(text[i]) < len(text[offers[name]])):
+                    offers[name] = i
+        place = {line: number for number, line in enumerate(self.chosen)}
+        exchanges = sorted(
+            (len(text[new]) - len(text[alone[name]]), place[alone[name]], name) for name, new in offers.items()
+        )
+        for extra, number, name in exchanges:
+            new = offers[name]
+            if extra > min(COMPANY_EXTRA, budget):
+                break
+            if new not in self._taken:
+                self._taken.add(new)
+                self.chosen[number] = new
+                self.spent += extra
+                budget -= extra
+
+    def _alone_in(self, lines: Sequence[int], is_name: Sequence[bool]) -> dict[int, int]:
+        """For each name that no chosen line shows in company, a line among `lines` that shows it alone."""
+        alone: dict[int, int] = {}
+        together: set[int] = set()
+        mine = set(lines)
+        for i in self.chosen:
+            named = [name for name in self.candidates.names[i] if is_name[name]]
+            if i in self._alone:
+                continue
+            if len(named) > 1:
+                together.update(named)
+            elif named and i in mine:
+                alone.setdefault(named[0], i)
+        return {name: line for name, line in alone.items() if name not in together}
 
     def _fitting(self, index: int, limit: int) -> list[int]:
         """Take a line, with its heading if it is its source's first; what was taken, nothing if it does not fit."""

@@ -12,6 +12,7 @@ from codelet.compaction.assemble import Block, message_of, split
 from codelet.compaction.collect import Collected, add_cut_words, collect, factors
 from codelet.compaction.coverage import REPEAT_PERCENT, Choice, cover
 from codelet.compaction.errors import IrreducibleContext
+from codelet.compaction.identifiers import NUMBER_WEIGHT
 from codelet.compaction.ledger import Ledger, open_errors
 from codelet.compaction.plan import Plan, Subject
 from codelet.compaction.score import Score, scores
@@ -26,6 +27,7 @@ SMALL_ROOM = 4_000
 SHOWN_PERCENT = 15
 FACTS_PERCENT = 8
 FILES_PERCENT = 5
+COMPANY_PERCENT = 2
 _ROUNDS = 24
 
 
@@ -71,7 +73,8 @@ def summarise(subject: Subject, plan: Plan, settings: Settings, target: int, nar
     factors(found, rated, settings.minimum_score)
     shown = {n for e in words.entries for n in gatherer.lexicon.read("\n".join(e.lines))}
     listed = {n for b in found.blocks for n in gatherer.lexicon.read("\n".join(text for _, text in b.ledger))}
-    slack = 100 if subject.measure is estimate_message else 115
+    # More than fits is chosen, as joined headings give room back; what is too much goes when it is fitted.
+    slack = 104 if subject.measure is estimate_message else 115
     chosen = _chosen(found, present | shown, max(0, left) * slack // 100)
     note = room >= NOTE_FROM
     messages, size, segments, used = _fit(subject, plan, found, chosen, target, note=note)
@@ -100,7 +103,9 @@ def _chosen(found: Collected, shown: set[int], budget: int) -> list[int]:
     )
     for index in facts:
         cover(weights, gatherer.candidates.names[index], SHOWN_PERCENT)
-    choice.take(range(len(gatherer.candidates.text)), weights, budget - choice.spent)
+    company = budget * COMPANY_PERCENT // 100
+    lines = choice.take(range(len(gatherer.candidates.text)), weights, budget - choice.spent - company)
+    choice.accompany(lines, [shape >= NUMBER_WEIGHT for shape in gatherer.lexicon.shape], budget - choice.spent)
     return choice.chosen
 
 

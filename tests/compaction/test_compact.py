@@ -206,3 +206,16 @@ def test_what_lines_do_not_need_goes_to_the_newest_results(target, asked):
     words = [message["content"] for message in messages if message["role"] == "user"]
     shown = text_of([message for message in made.messages if message["role"] == "user"])
     assert [word for word in words if word not in shown] == []
+
+
+def test_neighbouring_lines_of_one_kind_share_a_heading():
+    messages = [user("Look at it.")]
+    for part in range(4):
+        names = [f"handle_{part}_{n}" for n in range(80)]
+        text = "\n".join(f"def {name}(request): return render_{name}(request)" for name in names)
+        arguments = {"path": "src/things.py", "offset": 80 * part}
+        messages += [calling((f"c{part}", "read", arguments)), result(f"c{part}", text)]
+    messages += [says("Read it."), *coding_session(3)[1:]]
+    shown = text_of(compact(messages, size(messages) * 6 // 10).messages)
+    assert sum(f"handle_{part}_" in shown for part in range(4)) > 1
+    assert shown.split("\n").count("[t1 read src/things.py]") == 1

@@ -9,7 +9,7 @@ import pytest
 
 from codelet.compaction.anchors import find, runs
 from codelet.compaction.archive import LONGEST_ANSWER, Archive
-from codelet.compaction.coverage import log2_milli
+from codelet.compaction.coverage import Candidates, Choice, log2_milli
 from codelet.compaction.reading import read
 from codelet.compaction.reduce import cut, old_results, on_entry
 from codelet.compaction.segments import Entry, Segment, parse, render
@@ -145,3 +145,18 @@ def test_the_integer_logarithm_grows_with_its_argument():
     values = [log2_milli(n) for n in range(1, 5_000)]
     assert values == sorted(values)
     assert log2_milli(1024) == 10_000
+
+
+def test_a_name_gets_company_where_that_costs_little():
+    texts = ["parseHeader(", "call parseHeader in main.py", "other_name", "other_name " + "x" * 80 + " main.py"]
+    names = [(0,), (0, 1), (2,), (2, 1)]
+    lines = Candidates(texts, names, [1000] * 4, [0] * 4, list(range(4)))
+    choice = Choice(lines, [0], [-1])
+    chosen = choice.take([0, 2], [100, 100, 100], 200)
+    spent = choice.spent
+    choice.accompany(chosen, [True, True, True], 100)
+    assert sorted(choice.chosen) == [1, 2], "the second one's company is too long"
+    assert choice.spent == spent + len(texts[1]) - len(texts[0])
+    again = list(choice.chosen)
+    choice.accompany(again, [True, True, True], 100)
+    assert choice.chosen == again
