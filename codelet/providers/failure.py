@@ -35,6 +35,9 @@ _ALTERNATION = (
     "consecutive user messages",
 )
 
+# Words by which servers say that the model, or they for it, take no tools; the status is 400 or 404.
+_NO_TOOLS = ("not support tools", "support tool use", "not support function calling", "tool-call-parser")
+
 # A 429 that no waiting will cure.
 _EXHAUSTED = ("insufficient_quota", "billing", "credit balance", "exceeded your current quota")
 
@@ -59,7 +62,9 @@ def failure(
     overflow = status == 413 or (status in (400, 422) and any(words in lowered for words in _OVERFLOW))
     exhausted = any(words in lowered for words in _EXHAUSTED)
     headline = _headline(status, overflow=overflow, place=place, key_name=key_name)
-    if status == 404 and other_base:
+    if status in (400, 404) and any(words in lowered for words in _NO_TOOLS):
+        headline = f"the model takes no tools here ({status}); name another with --model, or talk without: --tools ''"
+    elif status == 404 and other_base:
         headline += f" (is it {other_base}?)"
     return ProviderError(
         f"{headline}: {detail or 'no details'}",
