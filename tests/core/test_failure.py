@@ -71,7 +71,7 @@ def test_each_vendors_words_for_a_prompt_that_is_too_long(vendor: str):
 NO_TOOLS = {
     "Ollama": (400, '{"error": {"message": "registry.example/library/small does not support tools", "code": null}}'),
     "OpenRouter": (404, '{"error": {"message": "No endpoints found that support tool use.", "code": 404}}'),
-    "vLLM": (400, '{"message": "\\"auto\\" tool choice requires --enable-auto-tool-choice and --tool-call-parser"}'),
+    "vLLM": (400, '{"message": "auto tool choice requires --enable-auto-tool-choice and --tool-call-parser"}'),
 }
 
 
