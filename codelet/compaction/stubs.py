@@ -15,7 +15,7 @@ from codelet.compaction.vocabulary import STOP_WORDS
 
 SHORTEST = 6
 # Passes over the messages: characters for each (0: all), and the least rank that gets them.
-_STEPS = ((50, 1), (80, 1), (10, -9), (0, 1), (36, -5), (0, -5))
+_STEPS = ((50, 1), (80, 1), (10, -9), (0, 1), (18, -5), (26, -5), (36, -5), (50, -5), (0, -5))
 # From this rank on, a message lays something down.
 _LAID_DOWN = 3
 # A word that so many of the messages share tells little of any of them.

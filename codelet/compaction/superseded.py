@@ -1,12 +1,14 @@
 """Which of the user's statements a later one replaced: the same subject, another value.
 
 Two statements speak of the same subject when they share most of their telling words once values are masked, or some of
-them where the later one says that it changes something. Different names in both mean two subjects, not one.
+them where the later one says that it changes something. Different names in both mean two subjects, not one. Requests
+that go through a row ("look at item 4", "look at item 5", "look at item 6") replace nothing.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from codelet.compaction.vocabulary import COMMON_WORDS
@@ -24,6 +26,13 @@ _CHANGE = re.compile(
     r"revised|new|from now on|scratch that|forget)\b",
     re.IGNORECASE,
 )
+# What tells a statement from a request.
+_STATES = re.compile(
+    r"^\s*(?:the|our|its?|this|that|an?|we|my|each|every|all)\b|"
+    r"\b(?:is|are|be|becomes?|use|set|keep|limit|max|min|maximum|minimum|at (?:most|least)|must|never|always|budget|"
+    r"deadline|costs?|should|runs? on)\b|[:=]",
+    re.IGNORECASE,
+)
 _WORD = re.compile(r"[A-Za-z_][\w-]{2,}")
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][\w-]+|\b\w+[_./]\w[\w./]*|\b[a-z]+[A-Z]\w*")
 _LATEST = 12
@@ -34,6 +43,7 @@ def mark(said: Sequence[Said], later: Sequence[Said] = ()) -> list[Said]:
     index: dict[str, list[int]] = {}
     stated: list[tuple[int, frozenset[str], frozenset[str], frozenset[str]]] = []
     replaced: dict[int, set[int]] = {}
+    requests: list[tuple[int, int]] = []
     owned: dict[int, set[int]] = {}
     everything = [*said, *later]
     for place, one in enumerate(everything):
@@ -47,17 +57,30 @@ def mark(said: Sequence[Said], later: Sequence[Said] = ()) -> list[Said]:
             keys = frozenset(_stem(w) for w in _WORD.findall(masked.lower())) - COMMON_WORDS
             for other in sorted({n for key in keys for n in index.get(key, ())[-_LATEST:]}):
                 owner, old_values, old_names, old_keys = stated[other]
-                if owner != place and _replaces(changes, values, names, keys, old_values, old_names, old_keys):
+                if owner == place or not _replaces(changes, values, names, keys, old_values, old_names, old_keys):
+                    continue
+                if changes or _STATES.search(sentence):
                     replaced.setdefault(owner, set()).add(other)
+                else:
+                    requests.append((other, len(stated)))
             number = len(stated)
             stated.append((place, values, names, keys))
             owned.setdefault(place, set()).add(number)
             for key in keys:
                 index.setdefault(key, []).append(number)
+    for other in _single(requests):
+        replaced.setdefault(stated[other][0], set()).add(other)
     return [
         Said(one.turn, one.text, one.superseded or (place in replaced and replaced[place] == owned[place]))
         for place, one in enumerate(said)
     ]
+
+
+def _single(requests: Sequence[tuple[int, int]]) -> list[int]:
+    """The older ones of pairs of requests, but for those of rows: of three or more that are alike."""
+    older = Counter(other for other, _ in requests)
+    newer = Counter(number for _, number in requests)
+    return [other for other, number in requests if older[other] == 1 and newer[number] == 1]
 
 
 def _stem(word: str) -> str:

@@ -6,19 +6,18 @@ after a step costs the new messages and a walk over the list.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from operator import is_
-from time import sleep, thread_time
 from typing import Any
 
-from codelet.export.errors import ExportError
-from codelet.export.masking import BREATH_AFTER_SECONDS, BREATH_SECONDS, Mask, masked
+from codelet.export.compact_json import encoded
+from codelet.export.masking import Breath, Mask, masked
 from codelet.export.snapshot import FILE_NAMES, Snapshot
 from codelet.record import Record
-from codelet.text import valid_unicode
 
 _BY_LINE = frozenset({"messages", "archive", "timeline", "recent_history", "segments"})
+_AT_ONCE = 128 * 1024
+"""Bytes of new lines that are looked at together for secrets."""
 
 
 class _Kept(Record):
@@ -29,7 +28,7 @@ class _Kept(Record):
 
 
 class Encoder:
-    """Encodes snapshots of one session again and again; `mask` replaces secrets in every text, None leaves them.
+    """Encodes snapshots of one session again and again; `mask` takes the secrets out of every text, None leaves them.
 
     Not for two threads at once.
     """
@@ -41,6 +40,7 @@ class Encoder:
 
     def parts(self, snapshot: Snapshot) -> list[bytes]:
         """The document in pieces, to be written in order; one line a field and a message. What is None is left out."""
+        self._encode_short(snapshot)
         parts: list[bytes] = []
         for field, name in FILE_NAMES.items():
             value = getattr(snapshot, field)
@@ -54,17 +54,24 @@ class Encoder:
                 parts.extend(lines[1:])
                 parts.append(b"]")
             else:
-                parts.append(self._field(field, value))
+                parts.append(self._short[field][1])
         parts.append(b"}\n")
         return parts
 
-    def _field(self, field: str, value: Any) -> bytes:
-        """A short part, encoded again only where it is another object than last time."""
-        old = self._short.get(field)
-        if old is None or old[0] is not value:
-            old = (value, self._encoded(dict(value) if isinstance(value, Mapping) else value))
-            self._short[field] = old
-        return old[1]
+    def _encode_short(self, snapshot: Snapshot) -> None:
+        """The parts that are not lists, each encoded again only where it is another object than last time."""
+        changed = [
+            field
+            for field in FILE_NAMES
+            if field not in _BY_LINE
+            and (field not in self._short or self._short[field][0] is not getattr(snapshot, field))
+        ]
+        values = [getattr(snapshot, field) for field in changed]
+        plain = [dict(value) if isinstance(value, Mapping) else value for value in values]
+        lines = [encoded(value) for value in plain]
+        if self._mask is not None and lines and self._mask.suspects(b"\n".join(lines)):
+            lines = [encoded(masked(value, self._mask.cover)) for value in plain]
+        self._short.update(zip(changed, zip(values, lines, strict=True), strict=True))
 
     def _lines(self, field: str, items: Sequence[Any]) -> list[bytes]:
         """Each item's line, with the comma before it; a list that has only grown costs what is new."""
@@ -73,29 +80,32 @@ class Encoder:
         keep = same.index(False) if False in same else len(same)
         known = {id(item): line for item, line in zip(old.items[keep:], old.lines[keep:], strict=True)}
         lines = old.lines[:keep]
-        rested = thread_time()
-        for item in items[keep:]:
+        breath = Breath()
+        new: list[int] = []
+        size = 0
+        for index, item in enumerate(items[keep:], keep):
             line = known.get(id(item))
             if line is None:
-                line = b",\n" + self._encoded(item)
-                if thread_time() - rested > BREATH_AFTER_SECONDS:
-                    sleep(BREATH_SECONDS)
-                    rested = thread_time()
+                line = b",\n" + encoded(item)
+                new.append(index)
+                size += len(line)
             lines.append(line)
+            if size > _AT_ONCE:
+                self._cover(items, lines, new, breath)
+                new, size = [], 0
+            breath.take()
+        self._cover(items, lines, new, breath)
         self._kept[field] = _Kept(items, lines)
         return lines
 
-    def _encoded(self, value: Any) -> bytes:
-        if self._mask is not None:
-            value = masked(value, self._mask)
-        try:
-            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        except (ValueError, RecursionError) as error:
-            raise ExportError(f"the session holds a value that JSON cannot: {error}") from None
-        try:
-            return text.encode()
-        except UnicodeEncodeError:
-            return valid_unicode(text).encode()
+    def _cover(self, items: Sequence[Any], lines: list[bytes], new: list[int], breath: Breath) -> None:
+        """Mask the new lines that may hold a secret, which is seldom one of many."""
+        if self._mask is None or not new or not self._mask.suspects(b"".join([lines[index] for index in new])):
+            return
+        for index in new:
+            if self._mask.suspects(lines[index]):
+                lines[index] = b",\n" + encoded(masked(items[index], self._mask.cover))
+            breath.take()
 
 
 def to_json(snapshot: Snapshot, *, mask: Mask | None) -> bytes:

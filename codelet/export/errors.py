@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+
 from codelet.errors import UsageError
+
+_REMEDIES = {
+    errno.ENOSPC: "make room there, or save to another disk",
+    errno.EDQUOT: "make room within your quota, or save to another disk",
+    errno.EFBIG: "raise the limit on a file's size (ulimit -f), or save to another disk",
+    errno.EROFS: "save to another disk",
+}
+
+
+def why(error: OSError) -> str:
+    """Why something could not be written and, where that is known, what to do about it."""
+    reason, remedy = error.strerror or str(error), _REMEDIES.get(error.errno or 0)
+    return f"{reason}: {remedy}" if remedy else reason
 
 
 class ExportError(UsageError):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from codelet.export import lock
 from codelet.export.decode import MOST_BYTES
-from codelet.export.errors import ExportError, SaveConflict, StoreUnreachable
+from codelet.export.errors import ExportError, SaveConflict, StoreUnreachable, why
 from codelet.export.store import Entry, Lease, Stored
 
 _AT_ONCE = 512
@@ -222,7 +222,7 @@ class _Temporary:
                 raise self._failure(error) from None
 
     def _failure(self, error: OSError) -> StoreUnreachable:
-        return StoreUnreachable(f"{self._target}: not saved: {error.strerror or error}")
+        return StoreUnreachable(f"{self._target}: not saved: {why(error)}")
 
 
 def _write_all(descriptor: int, parts: Sequence[bytes]) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ from codelet.export.recorder import Recorder
 from codelet.export.saver import Saver, save_once
 from codelet.export.snapshot import Snapshot
 from codelet.export.store import Target, is_url, open_target
-from codelet.export.suspects import may_hold_token
-from codelet.policy.secrets import mask as mask_secrets
+from codelet.export.suspects import Suspects
+from codelet.policy.secrets import own_masker
 from codelet.record import Record
 from codelet.session import Session
 
@@ -51,11 +52,13 @@ async def read_export(target: str) -> Resumed:
 
 def default_mask(*, raw: bool) -> Mask | None:
     """What replaces secrets in an export; nothing does with `raw`."""
-    return None if raw else _without_secrets
+    return None if raw else _own_mask()
 
 
-def _without_secrets(text: str) -> str:
-    return mask_secrets(text, patterns=may_hold_token(text))
+@cache
+def _own_mask() -> Mask:
+    masker = own_masker()
+    return Mask(lambda text: masker.mask(text, patterns=True), Suspects(masker.pieces()))
 
 
 class LiveExport:

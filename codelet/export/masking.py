@@ -3,54 +3,85 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from time import sleep, thread_time
 from typing import Any
 
-Mask = Callable[[str], str]
+from codelet.record import Record
+
+Cover = Callable[[str], str]
+"""Gives a text without its secrets."""
+
+
+def _everything(_: bytes) -> bool:
+    return True
+
+
+class Mask(Record):
+    """How secrets are taken out: `suspects` says, quickly, whether encoded messages are worth it at all."""
+
+    cover: Cover
+    suspects: Callable[[bytes], bool] = staticmethod(_everything)
+
 
 _OPAQUE = frozenset({"id", "tool_call_id", "signature", "data", "encrypted_content"})
 _SIGNED = ("thinking_blocks", "reasoning_details")
 PIECE = 16 * 1024
 """Characters that are masked in one go, a few milliseconds' work during which no other thread runs."""
 
-BREATH_SECONDS = 0.0005
-"""A pause in which the thread that runs the turn goes first."""
+_BREATH_SECONDS = 0.0005
+_BREATH_AFTER_SECONDS = 0.004
 
-BREATH_AFTER_SECONDS = 0.004
-"""How long to work without one, in processor time."""
+
+class Breath:
+    """Pauses now and then in long work, so that the thread that runs the turn goes first."""
+
+    def __init__(self) -> None:
+        self._since = thread_time()
+
+    def take(self) -> None:
+        """Pause for a moment if the last pause was some milliseconds of processor time ago."""
+        if thread_time() - self._since > _BREATH_AFTER_SECONDS:
+            sleep(_BREATH_SECONDS)
+            self._since = thread_time()
+
+
+_OPEN_HEADER = re.compile(r"(?i:authorization\s*(?::\s*(?:\w+\s*)?)?)\Z")
+"""A header that names its scheme only after a blank, or its value: a cut there would hide what it is."""
+_HEADER_LENGTH = 200
 
 _KEY_BEGINS, _KEY_ENDS = "-----BEGIN ", "-----END "
 
 
-def masked(value: Any, mask: Mask) -> Any:
-    """`value` with every text in it masked; the same object where nothing was found.
+def masked(value: Any, cover: Cover) -> Any:
+    """`value` with every text in it covered; the same object where nothing was found.
 
     A text that is itself the JSON of an object (a call's arguments) stays JSON: where masking the whole would
     break it, its own texts are masked one by one. Ids and signatures stay as they are; reasoning that its
     provider signed goes where masking changes it, since the provider would refuse it.
     """
     if type(value) is str:
-        return _masked_text(value, mask)
+        return _masked_text(value, cover)
     if isinstance(value, dict):
-        items = {key: item if key in _OPAQUE else masked(item, mask) for key, item in value.items()}
+        items = {key: item if key in _OPAQUE else masked(item, cover) for key, item in value.items()}
         changed = [key for key, item in value.items() if items[key] is not item]
         for key in _SIGNED:
             if key in changed:
                 del items[key]
         return items if changed else value
     if isinstance(value, list | tuple):
-        entries = [masked(item, mask) for item in value]
+        entries = [masked(item, cover) for item in value]
         return value if all(new is old for new, old in zip(entries, value, strict=True)) else entries
     return value
 
 
-def _masked_text(text: str, mask: Mask) -> str:
-    covered = _piecewise(text, mask)
+def _masked_text(text: str, cover: Cover) -> str:
+    covered = _piecewise(text, cover)
     if covered == text:
         return text
     if text.startswith("{") and _parsed(covered) is None and (inside := _parsed(text)) is not None:
-        return json.dumps(masked(inside, mask), ensure_ascii=False)
+        return json.dumps(masked(inside, cover), ensure_ascii=False)
     return covered
 
 
@@ -61,23 +92,21 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _piecewise(text: str, mask: Mask) -> str:
+def _piecewise(text: str, cover: Cover) -> str:
     """A long text masked piece by piece."""
     if len(text) <= 2 * PIECE:
-        return mask(text)
+        return cover(text)
     done: list[str] = []
-    rested = thread_time()
+    breath = Breath()
     for piece in _pieces(text):
-        done.append(mask(piece))
-        if thread_time() - rested > BREATH_AFTER_SECONDS:
-            sleep(BREATH_SECONDS)
-            rested = thread_time()
+        done.append(cover(piece))
+        breath.take()
     covered = "".join(done)
     return text if covered == text else covered
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Cuts at ends of lines, or at blanks where a line is long; a key's block stays whole."""
+    """Cuts at ends of lines, or at blanks where a line is long; a key's block and a header's line stay whole."""
     start = 0
     while start < len(text):
         cut = _cut(text, start + PIECE)
@@ -85,6 +114,8 @@ def _pieces(text: str) -> Iterator[str]:
         if begins >= 0 and text.find(_KEY_ENDS, begins, cut) < 0:
             ends = text.find(_KEY_ENDS, cut)
             cut = len(text) if ends < 0 else _cut(text, ends + len(_KEY_ENDS))
+        while cut < len(text) and _OPEN_HEADER.search(text, max(start, cut - _HEADER_LENGTH), cut):
+            cut = _cut(text, cut)
         yield text[start:cut]
         start = cut
 

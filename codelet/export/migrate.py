@@ -6,8 +6,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from codelet.compaction.segments import Entry, Segment, render
 from codelet.export.errors import ExportError
 from codelet.export.snapshot import VERSION, no_usage
+from codelet.prompt import escape
+
+_NARRATIVE_LINES = 12
+"""As many lines as a compaction carries on whole; it chooses among the rest."""
 
 Document = dict[str, Any]
 Step = tuple[str, Callable[[Document], Document]]
@@ -46,7 +51,8 @@ def _refusal(version: str) -> str:
 def _from_context_data(old: Document) -> Document:
     """A persistent agent's context without a version: its history becomes the message list.
 
-    Its tool results name no calls, so they come as text. Credentials in it are left behind.
+    Its tool results name no calls, so they come as text; its long-term summary comes first, as a compaction would
+    have left it. Credentials in it are left behind.
     """
     history = [entry for entry in _items(old, "recent_history") if isinstance(entry, dict)]
     times = [entry["timestamp"] for entry in history if type(entry.get("timestamp")) in (int, float)]
@@ -66,9 +72,20 @@ def _from_context_data(old: Document) -> Document:
         new["system_state"] = state
     if isinstance(seen := old.get("last_known_environment"), dict):
         new["last_known_environment"] = seen
-    if isinstance(summary := old.get("long_term_summary"), str) and summary:
-        new["summary"] = summary
+    if isinstance(summary := old.get("long_term_summary"), str) and summary.strip():
+        text = _told(summary)
+        new["messages"].insert(0, {"role": "user", "content": text})
+        new["segments"] = [{"first": 0, "last": 0, "text": text}]
+        new["summary"] = text
     return new
+
+
+def _told(summary: str) -> str:
+    """A summary of what came before the history as the segment that stands for it, so that the model is told."""
+    lines = [line.strip() for line in escape(summary).splitlines() if line.strip()]
+    ledger = [("narrative", line) for line in lines[:_NARRATIVE_LINES]]
+    more = lines[_NARRATIVE_LINES:]
+    return render(Segment(0, 0, ledger, [Entry(0, "", more)] if more else []), note=False)
 
 
 def _items(old: Document, name: str) -> list[Any]:

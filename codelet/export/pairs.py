@@ -3,54 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
-from codelet.messages import Message, tool_result, unpaired
-
-NO_RESULT = "[no result: the export has none for this call]"
+from codelet.compaction.normalise import normalise
+from codelet.messages import Message, unpaired
 
 
 def paired(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The same messages (the same objects where nothing had to change), calls and results paired.
+    """The same messages (the same objects where nothing had to change), calls and results paired, each id once.
 
-    A result without a call goes, a call without a result gets one that says so, a late result moves up to its
-    call, and of several calls or results with one id the first call and the last result count.
+    Some servers count their calls anew in each answer: an id that was there before gets a number behind it. What
+    pairs whatever else is broken is the compaction's own.
     """
-    if not _repeated(messages) and not unpaired(messages):
+    ids = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+    if len(set(ids)) == len(ids) and not unpaired(messages):
         return tuple(messages)
-    mended: list[Message] = []
-    for index, message in enumerate(messages):
-        if message["role"] == "tool":
-            continue
-        calls = message.get("tool_calls")
-        if not calls:
-            mended.append(message)
-            continue
-        unique = {call["id"]: call for call in reversed(calls)}
-        found = _results(messages, index + 1)
-        mended.append(message if len(unique) == len(calls) else _with_calls(message, list(reversed(unique))))
-        mended.extend(found.get(call_id) or tool_result(call_id, NO_RESULT) for call_id in reversed(unique))
-    return tuple(mended)
+    return tuple(cast("list[Message]", normalise(_each_id_once(messages)).messages))
 
 
-def _repeated(messages: Sequence[Message]) -> bool:
-    return any(len({call["id"] for call in calls}) < len(calls) for m in messages if (calls := m.get("tool_calls")))
+def _each_id_once(messages: Sequence[Message]) -> list[Message]:
+    """An id that an earlier message used is renamed in the later one and in the results that follow it."""
+    taken = {call["id"] for message in messages for call in message.get("tool_calls", ())}
+    used: dict[str, int] = {}
+    renamed: dict[str, str] = {}
+    told: list[Message] = []
+    for message in messages:
+        changed = message
+        if calls := message.get("tool_calls"):
+            own = dict.fromkeys(call["id"] for call in calls)
+            renamed = {call_id: _free(call_id, used, taken) for call_id in own if call_id in used}
+            used |= {call_id: 1 for call_id in own if call_id not in used}
+            if renamed:
+                changed = message.copy()
+                changed["tool_calls"] = [{**call, "id": renamed.get(call["id"], call["id"])} for call in calls]
+        elif message["role"] == "tool" and message["tool_call_id"] in renamed:
+            changed = message.copy()
+            changed["tool_call_id"] = renamed[message["tool_call_id"]]
+        told.append(changed)
+    return told
 
 
-def _results(messages: Sequence[Message], start: int) -> dict[str, Message]:
-    """The results by call id from `start` up to the next assistant message that calls tools."""
-    found: dict[str, Message] = {}
-    for index in range(start, len(messages)):
-        message = messages[index]
-        if message.get("tool_calls"):
-            break
-        if message["role"] == "tool":
-            found[message["tool_call_id"]] = message
-    return found
-
-
-def _with_calls(message: Message, ids: list[str]) -> Message:
-    """The message with the first call of each id."""
-    first = {call["id"]: call for call in reversed(message["tool_calls"])}
-    changed = message.copy()
-    changed["tool_calls"] = [first[call_id] for call_id in ids]
-    return changed
+def _free(call_id: str, used: dict[str, int], taken: set[str]) -> str:
+    """The id with the next number behind it that makes it one of its own."""
+    while True:
+        used[call_id] += 1
+        name = f"{call_id}~{used[call_id]}"
+        if name not in taken:
+            taken.add(name)
+            return name

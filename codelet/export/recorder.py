@@ -27,6 +27,7 @@ from codelet.export.snapshot import (
     no_stats,
 )
 from codelet.messages import Message
+from codelet.providers import REPLAY_PREFIX
 from codelet.reminders.zones import kind_of
 from codelet.session import Session
 from codelet.tokens.estimate import estimate_message
@@ -74,7 +75,7 @@ class Recorder:
             "timestamp": round(self._clock(), 3),
             "token_count": self._size(session),
             "messages": messages,
-            "model": session.provider.model,
+            "model": _model(session),
             "token_usage": _token_usage(session),
             "tool_stats": self._stats,
             "timeline": tuple(self._timeline),
@@ -150,7 +151,7 @@ class Recorder:
             known = self._history.get(id(message))
             if known is not None and known[0] is message:
                 recent[id(message)] = known
-            elif message["role"] != "system" and kind_of(message) is None:
+            elif _is_said(message):
                 recent[id(message)] = (message, history_entry(message, now))
         self._history = recent
         return tuple(entry for _, entry in reversed(recent.values()))
@@ -175,9 +176,20 @@ def restore(session: Session, snapshot: Snapshot) -> None:
         )
 
 
+def _model(session: Session) -> str:
+    """What `--model` would name; a recording says its model's name only, but its origin tells the file."""
+    provider = session.provider
+    return provider.origin if provider.origin.startswith(REPLAY_PREFIX) else provider.model
+
+
 def _segment(text: str) -> Segment:
     parsed = parse(text)
     return {"first": parsed.first, "last": parsed.last, "text": text}
+
+
+def _is_said(message: Message) -> bool:
+    """Whether a message is part of the conversation, not what codelet put beside it."""
+    return message["role"] != "system" and kind_of(message) is None and not is_segment(message)
 
 
 def history_entry(message: Message, now: float) -> HistoryEntry:
@@ -200,7 +212,7 @@ def _known_history(carried: Snapshot) -> dict[int, tuple[Message, HistoryEntry]]
     for message in reversed(carried.messages):
         if not entries:
             break
-        if message["role"] == "system" or kind_of(message) is not None:
+        if not _is_said(message):
             continue
         entry = entries.pop()
         expected = history_entry(message, 0.0)

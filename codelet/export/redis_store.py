@@ -10,7 +10,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from codelet.export import redis_scripts as scripts
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from redis import Redis
 
 _CONNECT_SECONDS = 5.0
-_ANSWER_SECONDS = 60.0
+_ANSWER_SECONDS = 10.0
+_SAVE_SECONDS = 60.0
+"""For a save, whose whole document is sent within that time."""
 
 
 def open_redis(url: str) -> tuple[RedisStore, str]:
@@ -69,7 +71,8 @@ class RedisStore:
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._client = _connection(address)
+        self._client = _connection(address, _ANSWER_SECONDS)
+        self._saving = _connection(address, _SAVE_SECONDS)
         self._tried: dict[str, str] = {}
 
     def shown(self, name: str) -> str:
@@ -111,7 +114,8 @@ class RedisStore:
         keys = [scripts.session_key(name), scripts.lock_key(name)]
         limits = (lease.fence, self.address.lease_ms, self.address.ttl_ms)
         values = (lease.note, revision, document, len(document), f"{time.time():.3f}")
-        answer = self.run(name, scripts.SAVE, keys, *ours, *limits, *values)
+        words = ("EVAL", scripts.SAVE, len(keys), *keys, *ours, *limits, *values)
+        answer = _answered(self._saving, words, self.shown(name))
         if answer != b"saved":
             raise SaveConflict(f"{self.shown(name)}: {_reason(answer)}")
         return revision
@@ -159,14 +163,15 @@ class RedisStore:
         return Entry(name, int(size), float(saved), None if note is None else _holder(note))
 
     def _command(self, name: str, *words: Any) -> Any:
-        client: Any = self._client  # its own types leave open whether an answer is awaited
-        return _translated(lambda: client.execute_command(*words), self.shown(name))
+        return _answered(self._client, words, self.shown(name))
 
 
-def _connection(address: Address) -> Redis:
+def _connection(address: Address, seconds: float) -> Redis:
+    """A client that gives an answer `seconds` to come; it connects when it is first used."""
     try:
         from redis import Redis
         from redis.backoff import ConstantBackoff
+        from redis.exceptions import ConnectionError as Unconnected
         from redis.retry import Retry
     except ImportError:
         raise ExportError("redis:// needs the extra: pip install 'codelet-repl[redis]'") from None
@@ -178,16 +183,18 @@ def _connection(address: Address) -> Redis:
         password=address.password,
         ssl=address.tls,
         socket_connect_timeout=_CONNECT_SECONDS,
-        socket_timeout=_ANSWER_SECONDS,
-        retry=Retry(ConstantBackoff(0.2), 1),
+        socket_timeout=seconds,
+        # A connection that broke is made anew; a server that hangs would only hang for as long again.
+        retry=Retry(ConstantBackoff(0.2), 1, supported_errors=(Unconnected,)),
     )
 
 
-def _translated(command: Callable[[], Any], shown: str) -> Any:
+def _answered(client: Any, words: Sequence[Any], shown: str) -> Any:
+    """The answer to one command. `client` is of any type: redis's own leave open whether an answer is awaited."""
     from redis.exceptions import AuthenticationError, RedisError, ResponseError
 
     try:
-        return command()
+        return client.execute_command(*words)
     except AuthenticationError:
         raise ExportError(f"{shown}: Redis refused the password (CODELET_REDIS_PASSWORD)") from None
     except ResponseError as error:

@@ -16,6 +16,8 @@ from codelet.export.masking import Mask
 from codelet.export.snapshot import Snapshot
 from codelet.export.store import Lease, Target
 
+_SLOW_SECONDS = 5.0
+
 
 class Saver:
     """Keeps one session under one name, whose lock it holds until `close`."""
@@ -79,7 +81,7 @@ class Saver:
     async def _save_waiting(self) -> None:
         while (snapshot := self._waiting) is not None:
             try:
-                await asyncio.to_thread(self._write, snapshot)
+                await self._written(snapshot)
             except ExportError as error:
                 if str(error) != self._problem:
                     self._notices.append(f"{error}; it is tried again after the next step")
@@ -90,6 +92,17 @@ class Saver:
                 self._problem = None
                 if self._waiting is snapshot:
                     self._waiting = None
+
+    async def _written(self, snapshot: Snapshot) -> None:
+        """Write it in a thread; the user is told of a store that does not answer, which holds nothing else up."""
+        slow = asyncio.get_running_loop().call_later(_SLOW_SECONDS, self._tell_slow)
+        try:
+            await asyncio.to_thread(self._write, snapshot)
+        finally:
+            slow.cancel()
+
+    def _tell_slow(self) -> None:
+        self._notices.append(f"{self.target.shown}: it does not answer; the session is saved once it does")
 
     def _write(self, snapshot: Snapshot) -> None:
         parts = self._encoder.parts(snapshot)

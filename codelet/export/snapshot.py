@@ -57,6 +57,9 @@ class EnvironmentState(TypedDict, total=False):
     """The machine when it was last looked at."""
 
     workspace: str
+    platform: str
+    python: str
+    git_branch: str
     processes: list[ProcessInfo]
     memory_used_mb: float
     memory_total_mb: float

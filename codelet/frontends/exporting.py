@@ -23,9 +23,12 @@ from codelet.export.snapshot import ArchiveEntry, EnvironmentState, Snapshot
 from codelet.export.store import open_target
 from codelet.export.upkeep import kept_up
 from codelet.frontends.workspace import provider_for, provider_named, session_for
+from codelet.git import run_git
 from codelet.providers.base import Provider
 from codelet.session import Session
 from codelet.settings import Settings
+
+_LOOK_SECONDS = 3.0
 
 
 class Exporting:
@@ -38,6 +41,7 @@ class Exporting:
         archived = self.carried is not None and self.carried.archive is not None
         self._archive: dict[str, ArchiveEntry] | None = {} if settings.export_archive or archived else None
         self._environment: EnvironmentState | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._live: LiveExport | None = None
         self._closed = False
 
@@ -93,7 +97,7 @@ class Exporting:
             async with aclosing(turn) as stream:
                 async for event in stream:
                     if isinstance(event, events.TurnStart):
-                        self._environment = look(self.session.workspace)
+                        self._look()
                     if self._live is not None:
                         self._live.see(event)
                     yield event
@@ -128,13 +132,33 @@ class Exporting:
         """Save for the last time. Raises ExportError if the newest state could not be saved."""
         if self._live is not None and not self._closed:
             self._closed = True
+            if self._looking is not None:
+                await asyncio.wait({self._looking}, timeout=_LOOK_SECONDS)
             await self._live.close()
+
+    def _look(self) -> None:
+        """Look at the machine while the turn begins; the next save has it."""
+
+        async def looking() -> None:
+            self._environment = await surroundings(self.session.workspace)
+
+        if self._live is not None and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(looking())
 
     def _beside(self) -> dict[str, Any]:
         parts = context_of(self.session, self.carried, self._archive)
         if self._environment is not None:
             parts["last_known_environment"] = self._environment
         return parts
+
+
+async def surroundings(workspace: Path) -> EnvironmentState:
+    """The machine and the workspace as they are now, for the export's last known environment."""
+    state = await asyncio.to_thread(look, workspace)
+    answer = await run_git(workspace, "symbolic-ref", "--short", "-q", "HEAD", timeout=_LOOK_SECONDS)
+    if answer is not None and answer.exit_code == 0:
+        state["git_branch"] = answer.stdout.decode("utf-8", "replace").strip()
+    return state
 
 
 def unfinished(session: Session) -> bool:

@@ -139,6 +139,7 @@ class _Run:
         self._stopped: tuple[int, str] | None = None
         self._session: Session | None = None
         self._export: Exporting | None = None
+        self._turn_is_over = False
         self._answer_is_out = False
         self._abandoned = False
 
@@ -172,6 +173,7 @@ class _Run:
             if self._settings.max_cost is not None and session.facts.input_price is None:
                 say(f"codelet: prices of {session.provider.model} are not known: --max-cost cannot stop it")
             await self._turn(session)
+            self._turn_is_over = True
         except asyncio.CancelledError:
             if self._stopped is None:
                 raise
@@ -247,7 +249,7 @@ class _Run:
             status, message = error.exit_status, mask(str(error))
         else:
             status, message = (EXIT_REFUSED if refused else EXIT_DONE), None
-        partial = status not in (EXIT_DONE, EXIT_REFUSED)
+        partial = not self._turn_is_over  # a signal during the last save takes nothing from the answer
         if unsaved is not None:
             status = status if self._stopped is not None else unsaved.exit_status
             message = mask(f"{message}; {unsaved}" if message else str(unsaved))

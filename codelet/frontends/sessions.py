@@ -22,11 +22,12 @@ def add_arguments(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command `sessions` to the command line's commands."""
     sessions = commands.add_parser("sessions", help="look at the exports in a folder or a Redis database")
     actions = sessions.add_subparsers(dest="sessions_command", metavar="list|show|delete|prune|search", required=True)
-    listing = _action(actions, "list", "what there is, the newest first")
+    listing = _action(actions, "list", "what there is, the newest first", default=".")
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
     show = _action(actions, "show", "print one session's conversation")
-    show.add_argument("name", metavar="NAME")
+    show.add_argument("name", metavar="NAME", nargs="?", help="not needed where the first argument names the session")
     show.add_argument("--last", type=_count, metavar="N", help="only the last N messages")
+    show.add_argument("--all", action="store_true", help="reminders, too")
     delete = _action(actions, "delete", "remove sessions by name")
     delete.add_argument("names", nargs="+", metavar="NAME")
     delete.add_argument("--force", action="store_true", help="even a file that is not an export")
@@ -41,14 +42,17 @@ def add_arguments(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run_sessions(options: argparse.Namespace) -> int:
     """Run one of the commands; gives the exit status. Raises ExportError."""
-    from codelet.export.store import open_place
+    from codelet.export.store import open_place, open_target
 
+    if options.sessions_command == "show" and options.name is None:
+        target = open_target(options.place)
+        return _show(target.store, _known(target.store, target.name), options)
     store = open_place(options.place)
     match options.sessions_command:
         case "list":
             return _list(store, as_json=options.json)
         case "show":
-            return _show(store, options.name, options.last)
+            return _show(store, _known(store, options.name), options)
         case "delete":
             return _delete(store, options.names, force=options.force)
         case "prune":
@@ -57,9 +61,12 @@ def run_sessions(options: argparse.Namespace) -> int:
             return _search(store, " ".join(options.words), options.most)
 
 
-def _action(actions: argparse._SubParsersAction[Any], name: str, text: str) -> argparse.ArgumentParser:
+def _action(
+    actions: argparse._SubParsersAction[Any], name: str, text: str, default: str | None = None
+) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = actions.add_parser(name, help=text)
-    parser.add_argument("place", metavar="DIR|URL", help="a folder, or redis://host[:port][/database]")
+    note = "a folder, or redis://host[:port][/database]" + (" (the current folder)" if default else "")
+    parser.add_argument("place", metavar="DIR|URL", nargs="?" if default else None, default=default, help=note)
     return parser
 
 
@@ -141,30 +148,43 @@ def _first_prompt(snapshot: Snapshot) -> str:
     return ""
 
 
-def _show(store: Store, name: str, last: int | None) -> int:
+def _known(store: Store, name: str) -> str:
+    """The name as it stands in the store: the ending of a file may be left out."""
+    full = f"{name}.json"
+    return full if store.revision(name) is None and store.revision(full) is not None else name
+
+
+def _show(store: Store, name: str, options: argparse.Namespace) -> int:
+    from codelet.reminders.zones import kind_of
     from codelet.text import clean
 
     snapshot = _read(store, name)
-    _say(f"{name}: {len(snapshot.messages)} messages, {snapshot.token_count} tokens, {snapshot.model or 'no model'}")
+    said = [(n, m) for n, m in enumerate(snapshot.messages) if options.all or kind_of(m) is None]
+    left_out = len(snapshot.messages) - len(said)
+    beside = f" ({left_out} of them reminders, which --all shows)" if left_out else ""
+    count = f"{len(snapshot.messages)} messages{beside}"
+    _say(f"{name}: {count}, {snapshot.token_count} tokens, {snapshot.model or 'no model'}")
     for fact in snapshot.facts:
         _say(f"fact: {fact}")
-    for message in snapshot.messages[-last:] if last else snapshot.messages:
-        print(f"\n── {_heading(message)}")
-        for call in message.get("tool_calls", ()):
-            print(clean(f"→ {call['function']['name']} {call['function']['arguments']}"))
+    for number, message in said[-options.last :] if options.last else said:
+        print(f"\n── {_heading(number, message)}")
         if message["content"]:
             print(clean(message["content"]))
+        for call in message.get("tool_calls", ()):
+            print(clean(f"→ {call['function']['name']} {call['function']['arguments']}"))
     return 0
 
 
-def _heading(message: Message) -> str:
+def _heading(number: int, message: Message) -> str:
+    """The number is the one that a search tells."""
     from codelet.text import one_line
 
-    return one_line(f"{message['role']} {message.get('tool_call_id', '')}", 80)
+    return one_line(f"{number} {message['role']} {message.get('tool_call_id', '')}", 80)
 
 
 def _delete(store: Store, names: list[str], *, force: bool) -> int:
-    for name in names:
+    for given in names:
+        name = _known(store, given)
         if not force:
             _read(store, name)
         store.delete(name)

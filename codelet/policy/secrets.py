@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, cached_property
 
 from codelet.process.environment import SHORTEST_SECRET, live_secrets
@@ -51,6 +51,10 @@ class Masker:
             for form in self._forms:
                 text = _without(text, form)
         return _without_patterns(text) if patterns else text
+
+    def pieces(self) -> list[list[str]]:
+        """For each spelling of a live secret its shortest pieces that are masked: a text without them holds none."""
+        return [list(_shortest_pieces(form.text)) for form in self._forms]
 
     def stream(self, *, patterns: bool = False) -> MaskStream:
         """A masker for text that arrives in chunks."""
@@ -107,12 +111,22 @@ def _spellings(value: str) -> set[str]:
     return {form for form in forms if len(form) >= SHORTEST_SECRET}
 
 
+def _lengths(secret: str) -> tuple[int, int]:
+    """The length of the shortest piece that is masked, and of the probes, one of which each such piece holds whole."""
+    shortest = min(SHORTEST_PIECE, len(secret))
+    return shortest, (shortest + 1) // 2
+
+
+def _shortest_pieces(secret: str) -> Iterator[str]:
+    shortest, probe = _lengths(secret)
+    for start in range(max(_common_start(secret) + probe - shortest, 0), len(secret) - shortest + 1):
+        yield secret[start : start + shortest]
+
+
 def _without(text: str, form: _Form) -> str:
     """`text` with the form, and every piece of it that is long enough, masked."""
     secret = form.text
-    shortest = min(SHORTEST_PIECE, len(secret))
-    # Every piece of the shortest length holds one of these probes whole: finding those is enough.
-    probe = (shortest + 1) // 2
+    shortest, probe = _lengths(secret)
     found: list[tuple[int, int]] = []
     for start in range(_common_start(secret), len(secret) - probe + 1, probe):
         needle = secret[start : start + probe]

@@ -7,6 +7,8 @@ import random
 import pytest
 
 from codelet.compaction import compact
+from codelet.compaction.superseded import mark
+from codelet.compaction.words import Said
 from tests.compaction.lists import Message, says, size, user
 
 LAID_DOWN = (
@@ -86,3 +88,25 @@ def test_a_prompt_that_was_answered_competes_with_the_others():
     assert "needs no place" not in str(answered.messages[-1]["content"])
     asked = compact(messages[:-1], size(messages) // 10)
     assert asked.messages[-1] == messages[-2]
+
+
+@pytest.mark.parametrize("length", [60, 120])
+def test_hundreds_of_short_requests_each_leave_a_line(length):
+    """A row of requests replaces nothing, however much one is like the next."""
+    messages: list[Message] = []
+    for number in range(350):
+        text = f"Please look at item {number} and tell me whether module_{number % 37} handles case {number * 7} well. "
+        messages += [user((text * 2)[:length]), says(f"It does: handler_{number} returns value_{number * 3}. " * 4)]
+    made = compact(messages, 4_000)
+    lines = "\n".join(str(message["content"]) for message in made.messages).split("\n")
+    words = [set(line.split()) for line in lines]
+    assert made.report.user_mode == "stubs"
+    for number in range(350):
+        assert any({str(number), f"module_{number % 37}"} <= line for line in words), number
+
+
+def test_what_was_said_again_with_another_value_replaces_what_was_said_before():
+    values = [f"The gateway listens on port {port}." for port in (8_101, 8_202, 8_303)]
+    remarks = [f"Please look at item {number} of the list." for number in range(3)]
+    found = mark([Said(turn, text) for turn, text in enumerate([*values, *remarks])])
+    assert [one.superseded for one in found] == [True, True, False, False, False, False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import signal
 import stat
 import subprocess
@@ -65,7 +66,14 @@ def test_a_session_goes_on_in_another_process(codelet: Codelet):
     assert document["model"] == "openai/scripted"
     assert document["tool_stats"] == {"total_calls": 1, "by_tool": {"read": 1}, "failures": 0}
     assert len(document["timeline"]) == 2
-    assert document["last_known_environment"]["workspace"] == str(codelet.cwd)
+    seen = document["last_known_environment"]
+    assert (seen["workspace"], seen["git_branch"]) == (str(codelet.cwd), "main")
+    assert seen["python"] == platform.python_version()
+    assert 0 < seen["memory_used_mb"] < seen["memory_total_mb"]
+    assert 0 < len(seen["processes"]) <= 8
+    assert all(process["pid"] > 0 and process["name"] for process in seen["processes"])
+    largest = [process["memory_mb"] for process in seen["processes"]]
+    assert largest == sorted(largest, reverse=True)
 
     second = codelet("-p", "and the language?", *keep("work.json"))
     assert (second.exit, second.out) == (0, "It is Python.\n"), second.err
@@ -98,6 +106,27 @@ def test_the_resumed_model_is_used_unless_another_is_named(codelet: Codelet):
     assert run().returncode == 0
     assert run("--model", "openai/other").returncode == 0
     assert [request.json["model"] for request in codelet.server.requests] == ["scripted", "scripted", "other"]
+
+
+def test_a_session_with_a_recording_goes_on_with_it_while_its_file_is_there(codelet: Codelet):
+    recording = codelet.cwd / "recording.json"
+    recording.write_text(json.dumps({"version": 1, "model": "demo", "steps": [{"text": "Recorded."}]}))
+
+    def go_on(*arguments: str):
+        return subprocess.run(
+            [*CODELET, "-p", "go", *keep("work.json"), *arguments], cwd=codelet.cwd, env=_environment(codelet),
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
+        )  # fmt: skip
+
+    first, second = go_on("--model", "replay:recording.json"), go_on()
+    assert (first.returncode, second.returncode, second.stdout) == (0, 0, "Recorded.\n"), second.stderr
+    assert saved(codelet.cwd / "work.json")["model"] == "replay:recording.json"
+    recording.unlink()
+    third = go_on()
+    assert (third.returncode, third.stdout) == (2, "")
+    assert third.stderr.count("\n") == 1
+    assert "recording.json: no such recording" in third.stderr
+    assert "--model names another" in third.stderr
 
 
 def _environment(codelet: Codelet) -> dict[str, str]:

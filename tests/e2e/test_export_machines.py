@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import time
@@ -10,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from codelet.export.decode import from_json
+from codelet.export.store import open_place
 from tests.e2e.conftest import KEYS, Codelet
 from tests.e2e.test_export import LOOK, keep, said
+from tests.e2e.test_export_repl import WIDE, ask, leave
 from tests.export.redis_server import RedisServer
 from tests.support.program import start, stop
 from tests.support.script import Reply, Stop
@@ -83,6 +87,65 @@ def test_a_redis_that_hangs_can_be_left(codelet: Codelet, redis: RedisServer, fo
     assert b"The answer." in out
     assert b"before the session was saved" in out + err
     assert b"Traceback" not in err
+    if form == "json":
+        result = json.loads(out)
+        assert (result["result"], result["partial"], result["exit"]) == ("The answer.", False, 143)
+
+
+def test_a_redis_that_hangs_does_not_hang_the_prompt(codelet: Codelet, redis: RedisServer):
+    url = address(redis)
+    codelet.server.script = lambda request: Reply(f"Answer {request.number + 1}.")
+    with codelet.terminal(*keep(url), **WIDE) as terminal:
+        ask(terminal, "one", "Answer 1.")
+        terminal.settle(0.5)
+        redis.signal(signal.SIGSTOP)
+        ask(terminal, "two", "Answer 2.")
+        began = time.monotonic()
+        ask(terminal, "three", "Answer 3.")
+        ask(terminal, "/usage", "3 turns")
+        assert time.monotonic() - began < 5
+        time.sleep(5.5)
+        ask(terminal, "four", "Answer 4.")
+        terminal.wait_for("it does not answer")
+        terminal.settle(0.3)
+        assert terminal.text.count("it does not answer") == 1
+        redis.signal(signal.SIGCONT)
+        leave(terminal)
+        assert "sesame" not in terminal.scrollback
+    stored = open_place(url.replace("/work?lease=1s", "")).load("work")
+    assert stored is not None
+    answers = [m["content"] for m in from_json(stored.data).messages if m["role"] == "assistant"]
+    assert answers == [f"Answer {number}." for number in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("way", ["waited for", "ctrl-c", "SIGTERM"])
+def test_a_redis_that_hangs_at_the_exit(codelet: Codelet, redis: RedisServer, way: str):
+    url = address(redis)
+    codelet.server.script = lambda request: Reply(f"Answer {request.number + 1}.")
+    with codelet.terminal(*keep(url), **WIDE) as terminal:
+        ask(terminal, "one", "Answer 1.")
+        terminal.settle(0.5)
+        redis.signal(signal.SIGSTOP)
+        ask(terminal, "two", "Answer 2.")
+        terminal.settle(0.3)
+        if way == "SIGTERM":
+            terminal.signal(signal.SIGTERM)
+        else:
+            terminal.line("/exit")
+        terminal.wait_for("ctrl-c leaves without it")
+        if way == "waited for":
+            redis.signal(signal.SIGCONT)
+            assert terminal.wait_exit() == 0
+            assert "codelet: saved in redis://" in terminal.text
+            return
+        if way == "SIGTERM":
+            terminal.signal(signal.SIGTERM)
+        else:
+            terminal.type("\x03")
+        assert terminal.wait_exit(5) == (143 if way == "SIGTERM" else 2)
+        assert "left before the session was saved for the last time" in terminal.text
+        assert "Traceback" not in terminal.text
+    redis.signal(signal.SIGCONT)
 
 
 def test_a_redis_that_dies_costs_no_answer(codelet: Codelet, redis: RedisServer):

@@ -124,6 +124,7 @@ def test_export_and_import_by_command(codelet: Codelet):
     assert said(codelet.server.requests[2]) == [("user", "one"), ("assistant", "Answer 1."), ("user", "three")]
     document = saved(codelet.cwd / "kept.json")
     assert len(document["timeline"]) == 2
+    assert document["last_known_environment"]["git_branch"] == "main"
     assert (codelet.cwd / "bad.json").read_text() == "{}"
     assert left_over(codelet.cwd) == []
 

@@ -16,6 +16,7 @@ from codelet.errors import EXIT_USAGE
 from codelet.export.decode import from_json
 from codelet.export.encode import Encoder, to_json
 from codelet.export.errors import ExportError
+from codelet.export.masking import Mask
 from codelet.export.snapshot import FILE_NAMES, Snapshot
 from codelet.export.validate import schema
 from codelet.messages import Message, assistant, system, tool_call, tool_result, unpaired, user
@@ -276,6 +277,22 @@ def test_late_and_repeated_results_are_kept_with_their_call() -> None:
     assert [m["content"] for m in twice] == [None, "last"]
 
 
+def test_ids_that_a_server_counts_anew_are_told_apart() -> None:
+    """Nothing is lost, also where something else in the list is broken."""
+    turns: list[Message] = []
+    for number in range(3):
+        turns += [user(f"{number}"), assistant(None, [tool_call("0", "read", "{}"), tool_call("1", "read", "{}")]),
+                  tool_result("0", f"a{number}"), tool_result("1", f"b{number}")]  # fmt: skip
+    for broken in ([], [tool_result("x", "orphan")]):
+        mended = from_json(to_json(Snapshot(1.0, 1, (*turns, *broken)), mask=None)).messages
+        assert unpaired(mended) == []
+        assert [m["content"] for m in mended] == [m["content"] for m in turns]
+        ids = [call["id"] for message in mended for call in message.get("tool_calls", ())]
+        assert ids == ["0", "1", "0~2", "1~2", "0~3", "1~3"]
+    many = [m for n in range(20_000) for m in (assistant(None, [tool_call("c", "f", "")]), tool_result("c", str(n)))]
+    assert len(from_json(to_json(Snapshot(1.0, 1, tuple(many)), mask=None)).messages) == len(many)
+
+
 def test_the_context_of_an_older_persistent_agent_is_migrated() -> None:
     old = {
         "session_id": "agent_1",
@@ -295,8 +312,13 @@ def test_the_context_of_an_older_persistent_agent_is_migrated() -> None:
         "oauth_tokens": {"access_token": "secret"},
     }  # fmt: skip
     snapshot = from_json(json.dumps(old).encode())
-    assert [m["role"] for m in snapshot.messages] == ["user", "user", "assistant"]
-    assert (snapshot.timestamp, snapshot.token_count, snapshot.summary) == (12, 4, "Earlier: nothing.")
+    told = '<compacted turns="0-0">\nnarrative: Earlier: nothing.'
+    assert [m["content"] for m in snapshot.messages] == [told, "Create test.txt", "[tool result]\ncreated", "Done."]
+    assert [m["role"] for m in snapshot.messages] == ["user", "user", "user", "assistant"]
+    assert (snapshot.timestamp, snapshot.token_count, snapshot.summary) == (12, 4, told)
+    assert snapshot.segments == ({"first": 0, "last": 0, "text": told},)
+    assert snapshot.long_term_summary == "Earlier: nothing."
+    assert from_json(to_json(snapshot, mask=None)) == snapshot
     assert snapshot.token_usage["total_input"] == 40
     assert b"secret" not in to_json(snapshot, mask=None)
     assert "recent_history must be a list" in refused({"session_id": "a", "recent_history": 3})
@@ -316,7 +338,7 @@ def test_secrets_are_masked_everywhere_and_structure_stays() -> None:
         1.0, 1, (user("my key is hunter2"), thinking, tool_result("sk-id", "hunter2")),
         facts=("hunter2",), summary="hunter2", system_state={"a": ["hunter2"]},
     )  # fmt: skip
-    data = to_json(snapshot, mask=hide)
+    data = to_json(snapshot, mask=Mask(hide))
     assert b"hunter2" not in data
     assert b"sk-abc" not in data
     again = from_json(data)
@@ -325,7 +347,7 @@ def test_secrets_are_masked_everywhere_and_structure_stays() -> None:
     arguments = json.loads(again.messages[1]["tool_calls"][0]["function"]["arguments"])
     assert arguments == {"command": "echo [masked]", "n": 1}
     assert "thinking_blocks" not in again.messages[1]
-    assert to_json(again, mask=hide) == data
+    assert to_json(again, mask=Mask(hide)) == data
     assert b"hunter2" in to_json(snapshot, mask=None)
 
 
@@ -336,7 +358,7 @@ def test_each_message_is_masked_once_however_often_it_is_saved() -> None:
         seen.append(text)
         return text
 
-    encoder = Encoder(watch)
+    encoder = Encoder(Mask(watch))
     messages = [user("hello"), user("first prompt")]
     one = encoder.parts(Snapshot(1.0, 1, tuple(messages)))
     messages.append(assistant("first answer"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -164,7 +165,9 @@ def test_no_room_at_any_byte_leaves_the_old_file_whole(tmp_path: Path) -> None:
     size, kinds, *line = result.stdout.split()
     assert int(size) > 400
     assert kinds == "1"
-    assert " ".join(line) == f"{path}: not saved: File too large"
+    assert " ".join(line) == (
+        f"{path}: not saved: File too large: raise the limit on a file's size (ulimit -f), or save to another disk"
+    )
     assert b'"tokenCount":2' in path.read_bytes()
 
 
@@ -205,6 +208,59 @@ def test_a_full_and_a_read_only_file_system(tmp_path: Path, options: str, kind: 
     assert result.returncode == 0, result.stderr
     assert says in result.stdout
     assert len(result.stdout.splitlines()) == 1
+
+
+QUOTA = """
+    import subprocess
+    image, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    def run(*command):
+        subprocess.run(command, check=True, capture_output=True)
+    run("mount", "-o", "loop", str(image), str(folder))
+    run("btrfs", "quota", "enable", str(folder))
+    run("btrfs", "subvolume", "create", str(folder / "mine"))
+    run("btrfs", "quota", "rescan", "-w", str(folder))
+    path = folder / "mine" / "x.json"
+    save_once(open_target(str(path)), [to_json(material.numbered(1, 3000), mask=None)])
+    run("sync", "-f", str(folder))
+    run("btrfs", "qgroup", "limit", "200K", str(folder / "mine"))
+    before = path.read_bytes()
+    try:
+        save_once(open_target(str(path)), [to_json(material.numbered(2, 1_000_000), mask=None)], force=True)
+    except ExportError as error:
+        print(error)
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == ["x.json"], os.listdir(path.parent)
+    run("btrfs", "qgroup", "limit", "none", str(folder / "mine"))
+    save_once(open_target(str(path)), [to_json(material.numbered(3, 1_000_000), mask=None)], force=True)
+"""
+
+
+def without_quotas(image: Path) -> str:
+    """What a file system with quotas would need here, or nothing."""
+    if os.geteuid() != 0:
+        return "needs root, to mount a file system with quotas"
+    if shutil.which("mkfs.btrfs") is None or shutil.which("unshare") is None:
+        return "needs the programs mkfs.btrfs (btrfs-progs) and unshare"
+    image.touch()
+    os.truncate(image, 120 << 20)
+    subprocess.run(["mkfs.btrfs", "-q", str(image)], check=True, capture_output=True)
+    probe = ["unshare", "-m", "mount", "-o", "loop", str(image), str(image.parent)]
+    refused = subprocess.run(probe, capture_output=True, text=True, check=False)
+    return f"cannot mount a file as btrfs here: {refused.stderr.strip()}" if refused.returncode else ""
+
+
+def test_a_quota_that_is_used_up_leaves_the_old_file_whole(tmp_path: Path) -> None:
+    """A real one: a btrfs of its own, in a namespace that ends with the child."""
+    image, folder = tmp_path / "disk", tmp_path / "mounted"
+    folder.mkdir()
+    if missing := without_quotas(image):
+        pytest.skip(missing)
+    result = child(QUOTA, str(image), str(folder), wrap=("unshare", "-m"))
+    assert result.returncode == 0, result.stderr
+    path = folder / "mine" / "x.json"
+    assert result.stdout.splitlines() == [
+        f"{path}: not saved: Disk quota exceeded: make room within your quota, or save to another disk"
+    ]
 
 
 async def test_a_failed_save_is_told_once_and_made_up_for(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import html5lib
 import pytest
 
 from codelet.export.markup import raw_text, tag
+from codelet.export.masking import Mask
 from codelet.export.page import page
 from codelet.export.snapshot import Snapshot
 from codelet.messages import assistant, tool_call, tool_result, user
@@ -94,7 +95,8 @@ def test_nothing_but_its_own_style_may_load() -> None:
 
 
 def test_secrets_are_masked_on_the_page() -> None:
-    html = page(Snapshot(1.0, 1, (user("my key is hunter2"),)), mask=lambda text: text.replace("hunter2", "[masked]"))
+    mask = Mask(lambda text: text.replace("hunter2", "[masked]"))
+    html = page(Snapshot(1.0, 1, (user("my key is hunter2"),)), mask=mask)
     assert "hunter2" not in html
     assert "my key is [masked]" in html
 

@@ -15,7 +15,7 @@ from codelet.export.errors import ExportError, SessionHeld
 from codelet.export.saver import save_once
 from codelet.export.search import Index
 from codelet.export.snapshot import Snapshot
-from codelet.export.store import Store, Target
+from codelet.export.store import Store, Target, open_target
 from codelet.frontends.sessions import add_arguments, run_sessions
 from codelet.messages import assistant, tool_call, tool_result, user
 from tests.export import material
@@ -76,6 +76,36 @@ def test_show_prints_the_conversation(place: str, capsys: pytest.CaptureFixture[
     assert "Run the tests" not in out
     with pytest.raises(ExportError, match="no such session"):
         run("show", place, "other.json")
+    run("show", place, "docs")
+    assert "── 4 assistant\nAll green." in capsys.readouterr().out
+    first, _, options = place.partition("?")
+    run("show", f"{first}/docs.json" + (f"?{options}" if options else ""))
+    assert "── 4 assistant\nAll green." in capsys.readouterr().out
+
+
+def test_show_leaves_reminders_out_and_prints_words_before_calls(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reminder = user("<system-reminder>\n<!-- type:gitStatus -->\nBranch: main\n</system-reminder>")
+    call = assistant("Let me look.", [tool_call("c", "read", '{"path": "a"}')])
+    messages = (user("what is it?"), call, tool_result("c", "x"), reminder)
+    save_once(open_target(str(tmp_path / "x.json")), [to_json(Snapshot(1.0, 1, messages), mask=None)])
+    run("show", str(tmp_path / "x.json"), "--last", "2")
+    out = capsys.readouterr().out
+    assert "4 messages (1 of them reminders, which --all shows)" in out
+    assert '── 1 assistant\nLet me look.\n→ read {"path": "a"}\n\n── 2 tool c\nx\n' in out
+    assert "Branch: main" not in out
+    run("show", str(tmp_path / "x.json"), "--all")
+    assert "Branch: main" in capsys.readouterr().out
+
+
+def test_list_looks_in_the_current_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_once(open_target(str(tmp_path / "here.json")), [to_json(Snapshot(1.0, 1, (user("hi"),)), mask=None)])
+    monkeypatch.chdir(tmp_path)
+    run("list")
+    assert "here.json" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("filled")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from codelet.frontends.exporting import Exporting
     from codelet.settings import Settings
 
 __all__ = ["run_repl"]
@@ -21,61 +22,56 @@ async def run_repl(settings: Settings) -> int:
     import sys
 
     from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE, UsageError
+    from codelet.frontends.repl.leaving import Leaving
     from codelet.frontends.repl.raw import raw_terminal
-    from codelet.frontends.stderr import say
-    from codelet.text import one_line
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the REPL needs a terminal for its input and output; -p PROMPT answers without one")
     task = asyncio.current_task()
     assert task is not None
     ended: list[int] = []
-    parting: list[str] = []
+    exports: list[Exporting] = []
+    leaving = Leaving()
 
     def end(status: int) -> None:
-        ended.append(status)
-        task.cancel()
+        if not leaving.signalled():
+            ended.append(status)
+            task.cancel()
 
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, end, EXIT_TERMINATE)
     loop.add_signal_handler(signal.SIGHUP, end, EXIT_HANGUP)
     try:
-        with raw_terminal():
-            return await _run(settings, parting)
-    except asyncio.CancelledError:
-        if not ended:
-            raise
-        task.uncancel()
-        return ended[0]
+        try:
+            with raw_terminal():
+                status = await _run(settings, exports)
+        except asyncio.CancelledError:
+            if not ended:
+                raise
+            task.uncancel()
+            status = ended[0]
+        finally:
+            for export in exports:
+                await leaving.save(export)
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
         loop.remove_signal_handler(signal.SIGHUP)
-        for line in parting:
-            say(f"codelet: {one_line(line, 1_000)}")
+        leaving.part()
+    return leaving.left(status)
 
 
-async def _run(settings: Settings, parting: list[str]) -> int:
-    """The REPL on a prepared terminal; what is to be said afterwards goes to `parting`."""
+async def _run(settings: Settings, exports: list[Exporting]) -> int:
+    """The REPL on a prepared terminal; the session's export, which is still to be closed, goes to `exports`."""
     from functools import partial
 
-    from codelet.errors import EXIT_DONE, EXIT_USAGE, CodeletError
     from codelet.frontends.repl.kept import Kept
     from codelet.frontends.repl.repl import Repl
     from codelet.frontends.workspace import open_session, provider_named
 
     session, export = await open_session(settings)
-    saved = True
+    exports.extend([export] if export is not None else [])
     try:
-        kept = Kept(export, raw=settings.raw)
-        status = await Repl(session, partial(provider_named, settings=settings), kept).run()
+        return await Repl(session, partial(provider_named, settings=settings), Kept(export, raw=settings.raw)).run()
     finally:
-        if export is not None:
-            problem = None
-            try:
-                await export.close()
-            except CodeletError as error:
-                saved, problem = False, str(error)
-            parting.extend(filter(None, [*export.notices(), problem or export.parting]))
         session.safeguards.close()
         await session.provider.close()
-    return status if saved or status != EXIT_DONE else EXIT_USAGE

@@ -27,7 +27,7 @@ async def export(repl: Repl, argument: str) -> None:
         return
     name = name or time.strftime("codelet-%Y%m%d-%H%M%S.json")
     try:
-        where = await export_once(name, _snapshot(repl), raw=repl.kept.raw, force=_FORCE in words)
+        where = await export_once(name, await _snapshot(repl), raw=repl.kept.raw, force=_FORCE in words)
     except CodeletError as error:
         repl.fail(str(error))
         return
@@ -60,10 +60,11 @@ async def load(repl: Repl, argument: str) -> None:
     repl.note(resumed_note(repl.session, resumed.target.shown))
 
 
-def _snapshot(repl: Repl) -> Snapshot:
+async def _snapshot(repl: Repl) -> Snapshot:
     """The session as it is now, with what the events so far said."""
     from codelet.export.context import context_of
     from codelet.export.recorder import Recorder
+    from codelet.frontends.exporting import surroundings
 
     kept = repl.kept
     if kept.export is not None and (snapshot := kept.export.snapshot()) is not None:
@@ -74,7 +75,10 @@ def _snapshot(repl: Repl) -> Snapshot:
         times.append(moment)
         recorder.see(event)
     times.append(time.time())
-    return recorder.snapshot(repl.session, **context_of(repl.session, kept.carried))
+    beside = context_of(repl.session, kept.carried)
+    if repl.session.turns:
+        beside["last_known_environment"] = await surroundings(repl.session.workspace)
+    return recorder.snapshot(repl.session, **beside)
 
 
 def _expanded(name: str) -> str:
