@@ -30,6 +30,8 @@ INTERRUPTED_WAITING = STOPPED_WAITING.format(why=BY_USER)
 PARTIAL_OUTPUT = "\nIts output so far:\n{output}"
 INTERRUPTED_TEXT = "[interrupted by the user]"
 CUT_TEXT = "[the answer was cut here: {reason}]"
+NO_ANSWER = "[the turn was stopped here]"
+NO_PROMPT = "[no message from the user here]"
 
 INSTRUCTIONS = "Project instructions, to be followed where they apply; the user's words come first.\n\n{body}"
 

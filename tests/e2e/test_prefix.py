@@ -12,6 +12,7 @@ import pytest
 from tests.e2e.conftest import Codelet
 from tests.support import repo as repositories
 from tests.support.bodies import field, stable_prefix, system_bytes
+from tests.support.program import run
 from tests.support.script import Call, Reply, Tokens
 from tests.support.server import Recorded
 
@@ -54,6 +55,20 @@ def test_two_hundred_steps_extend_one_prefix(codelet_on_each_wire: Codelet):
         assert text.count("type:gitStatus -->") <= 1
         assert text.count("type:tokenStatus -->") == 1
         assert text.count("type:environment -->") == 1
+
+
+def test_a_hosted_server_gets_reminders_as_messages_and_one_prefix(codelet: Codelet):
+    """The model server stands in for the vendor as the proxy on the way to it."""
+    codelet.server.script = lambda request: long_turn(request) if request.number < 12 else Reply("Done.")
+    arguments = ["--model", "groq/scripted", "--api-base", "http://api.groq.com/openai/v1", "-p", "go"]
+    settings = {"HTTP_PROXY": codelet.server.base, "NO_PROXY": None, "GROQ_API_KEY": "test-key"}
+    done = run(*arguments, cwd=codelet.cwd, home=codelet.home, env=settings)
+    assert done.exit == 0, done.err
+    requests = codelet.server.requests
+    assert len(requests) == 13
+    assert [message["role"] for message in requests[1].json["messages"][-3:]] == ["tool", "user", "user"]
+    assert_prefixes(requests)
+    assert len({request.connection for request in requests}) == 1
 
 
 def test_anthropic_gets_a_cache_mark_before_the_volatile_reminders(codelet: Codelet):

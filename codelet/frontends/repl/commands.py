@@ -70,6 +70,27 @@ COMMANDS = (
 )
 
 
+# What these are called elsewhere, where the names alone would lead astray.
+_ELSEWHERE = {
+    "undo": "rewind",
+    "back": "rewind",
+    "retry": "redo",
+    "cost": "usage",
+    "tokens": "usage",
+    "stats": "usage",
+    "status": "context",
+    "save": "export",
+    "share": "export",
+    "load": "import",
+    "resume": "import",
+    "approvals": "permissions",
+    "config": "mode",
+    "models": "model",
+    "summarize": "compact",
+    "compress": "compact",
+}
+
+
 def find_command(text: str) -> tuple[Command, str] | None:
     """The command that a line means, with its argument; None if the line is a prompt for the model.
 
@@ -93,7 +114,7 @@ def find_command(text: str) -> tuple[Command, str] | None:
 
 def _unknown(name: str) -> str:
     names = [name for command in COMMANDS for name in (command.name, *command.words)]
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = [_ELSEWHERE[name]] if name in _ELSEWHERE else difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     close = close or [known for known in names if known.startswith(name)][:1]
     hint = f"did you mean /{close[0]}?" if close else "/help lists them"
     return f"there is no command /{name}; {hint}"
