@@ -76,7 +76,7 @@ def current_turn(messages: Sequence[Message]) -> int:
 
 def _quoted(segment: Message) -> int:
     """Characters of the lines that a segment quotes from what tools and the model said."""
-    from codelet.compaction.segments import REQUESTS, parse
+    from codelet.compaction.segments import parse
 
     entries = parse(segment["content"] or "").entries
-    return sum(len(line) + 1 for e in entries if not e.is_user and e.label != REQUESTS for line in e.lines)
+    return sum(len(line) + 1 for e in entries if not e.is_words for line in e.lines)

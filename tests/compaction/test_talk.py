@@ -110,3 +110,5 @@ def test_what_was_said_again_with_another_value_replaces_what_was_said_before():
     remarks = [f"Please look at item {number} of the list." for number in range(3)]
     found = mark([Said(turn, text) for turn, text in enumerate([*values, *remarks])])
     assert [one.superseded for one in found] == [True, True, False, False, False, False]
+    row = [f"Please make button {number} blue and keep a margin of {number + 3}px." for number in range(8)]
+    assert not any(one.superseded for one in mark([Said(turn, text) for turn, text in enumerate(row)]))
