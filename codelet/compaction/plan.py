@@ -27,6 +27,8 @@ TIGHT = 400
 SHORT_TALK = 100
 # Earlier segments up to this share of the target stay as they are; else their lines compete anew.
 EARLIER_PERCENT = 15
+# The current prompt is the last to be cut: up to this share of the room it stays whole.
+PROMPT_PERCENT = 50
 
 
 @dataclass
@@ -131,7 +133,8 @@ def _keep_newest(subject: Subject, plan: Plan, spans: Sequence[Span], settings: 
     if tight and _answered(subject, spans):
         return  # nothing is asked at the moment: the last prompt competes with the others
     last_user = next((s for s in reversed(spans) if subject.readings[s.start].kind == "user"), None)
-    limit -= _keep_prompt(subject, plan, last_user, limit)
+    spent = _keep_prompt(subject, plan, last_user, max(limit, plan.available * PROMPT_PERCENT // 100))
+    limit = max(limit - spent, (plan.available - spent) * settings.tail_percent // 100)
     if tight and not subject.readings[spans[-1].start].deeds:
         return
     last = spans[-1]

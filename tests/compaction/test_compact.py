@@ -229,3 +229,18 @@ def test_neighbouring_lines_of_one_kind_share_a_heading():
     shown = text_of(compact(messages, size(messages) * 6 // 10).messages)
     assert sum(f"handle_{part}_" in shown for part in range(4)) > 1
     assert shown.split("\n").count("[t1 read src/things.py]") == 1
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_pasted_prompt_stays_whole_while_half_of_the_room_takes_it(steps):
+    pasted = "Why does this fail?\n" + "\n".join(f"frame {n} in handler_{n * 7}(argument_{n})" for n in range(200))
+    messages = [*coding_session(30), user(pasted)]
+    for number in range(steps):
+        messages += [
+            calling((f"last{number}", "read", {"path": "src/last.py"})),
+            result(f"last{number}", "x = 1\n" * 40),
+        ]
+    made = compact(messages, size([user(pasted)]) * 5 // 2)
+    assert user(pasted) in made.messages
+    assert not steps or made.messages[-1] == messages[-1]
+    assert pairing_faults(made.messages) == []
