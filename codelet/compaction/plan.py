@@ -114,22 +114,22 @@ def _keep_earlier_segments(subject: Subject, plan: Plan, target: int) -> None:
 
 
 def _keep_newest(subject: Subject, plan: Plan, spans: Sequence[Span], settings: Settings) -> None:
-    """Keep the newest turns whole if half of the room takes them, else their newest units and the prompt."""
+    """Keep the newest turns whole, or the newest of them, if they fit; else its newest units and the prompt."""
     spans = [span for span in spans if span.start not in plan.kept]
     if not spans:
         return
-    turns = sorted({subject.readings[span.start].turn for span in spans})
-    newest = set(turns[-settings.keep_last :])
-    wanted = [span for span in spans if subject.readings[span.start].turn in newest]
-    size = sum(_weight(subject, span) for span in wanted)
     tight = plan.talk = _only_talk(subject, plan)
     limit = plan.available * settings.tail_percent // 100
-    if not tight and size * 100 <= plan.available * settings.newest_percent:
-        for span in wanted:
-            plan.keep(subject.messages, span, "newest turns")
-        _extend(subject, plan, [span for span in spans if span not in wanted], limit - size, cut=settings.fill)
-        return
     plan.tier = 3
+    for turns, tier in () if tight else ((settings.keep_last, 2), (1, 3)):
+        wanted, rest = _split_at(subject, spans, turns)
+        size = sum(_weight(subject, span) for span in wanted)
+        if size * 100 <= plan.available * settings.newest_percent:
+            for span in wanted:
+                plan.keep(subject.messages, span, "newest turns")
+            plan.tier = tier
+            _extend(subject, plan, rest, limit - size, cut=settings.fill)
+            return
     if tight and _answered(subject, spans):
         return  # nothing is asked at the moment: the last prompt competes with the others
     last_user = next((s for s in reversed(spans) if subject.readings[s.start].kind == "user"), None)
@@ -141,6 +141,15 @@ def _keep_newest(subject: Subject, plan: Plan, spans: Sequence[Span], settings: 
     if last.start not in plan.kept and _weight(subject, last) > limit:
         limit -= _keep_reduced(subject, plan, last, limit)
     _extend(subject, plan, [span for span in spans if span.start not in plan.kept], limit, cut=settings.fill)
+
+
+def _split_at(subject: Subject, spans: Sequence[Span], count: int) -> tuple[list[Span], list[Span]]:
+    """The spans of so many newest turns, and those before them."""
+    newest = set(sorted({subject.readings[span.start].turn for span in spans})[-count:])
+    return (
+        [span for span in spans if subject.readings[span.start].turn in newest],
+        [span for span in spans if subject.readings[span.start].turn not in newest],
+    )
 
 
 def _only_talk(subject: Subject, plan: Plan) -> bool:

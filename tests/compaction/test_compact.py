@@ -244,3 +244,12 @@ def test_a_pasted_prompt_stays_whole_while_half_of_the_room_takes_it(steps):
     assert user(pasted) in made.messages
     assert not steps or made.messages[-1] == messages[-1]
     assert pairing_faults(made.messages) == []
+
+
+def test_the_newest_turn_stays_whole_where_the_newest_three_do_not_fit():
+    messages = coding_session(40)
+    start = max(i for i, m in enumerate(messages) if m["role"] == "user")
+    turn = messages[start:]
+    made = compact(messages, size(turn) * 4)
+    assert made.report.tier == 3
+    assert made.messages[-len(turn) :] == turn
