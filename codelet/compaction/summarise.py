@@ -25,6 +25,9 @@ NOTE_FROM = 6_000
 LEDGER_FROM = 2_000
 SMALL_ROOM = 4_000
 SHOWN_PERCENT = 15
+# What the user's words may take: at their least, and where a list is little else.
+LEAST_PERCENT = 60
+TALK_PERCENT = 80
 FACTS_PERCENT = 15
 FILES_PERCENT = 5
 COMPANY_PERCENT = 2
@@ -160,10 +163,9 @@ def _words(
 ) -> Represented:
     """The user's words, placed in their blocks; less of them where the bare segments would not fit."""
     fixed = sum(subject.measure(message) for message in plan.kept.values())
+    verbatim, least = (TALK_PERCENT, 100) if plan.talk else (settings.user_percent, LEAST_PERCENT)
     while True:
-        words = represent(
-            said, room * settings.user_percent // 100, room if plan.talk and room <= SMALL_ROOM else room * 6 // 10
-        )
+        words = represent(said, room * verbatim // 100, room * least // 100)
         _place_words(found, words)
         made = _segments(found, [], note=False)
         over = fixed + sum(subject.measure(message) for message in made if message is not None) - target

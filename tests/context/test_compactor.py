@@ -17,6 +17,7 @@ from tests.context.conftest import Open
 from tests.context.scripted import (
     Answer,
     ScriptedProvider,
+    cancelled_compaction,
     compactions,
     fill,
     text,
@@ -326,15 +327,7 @@ async def test_a_cancelled_compaction_leaves_the_list_and_no_task(open_session: 
     await fill(session, provider, 4, lines=1_000)
     before = list(session.messages)
 
-    async def run() -> None:
-        async with aclosing(session.compact()) as stream:
-            async for event in stream:
-                assert event.phase == "starting"
-                asyncio.get_running_loop().call_later(0.005, task.cancel)
-
-    task = asyncio.create_task(run())
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    await cancelled_compaction(session)
     assert session.messages == before
     assert asyncio.all_tasks() == {asyncio.current_task()}
     assert compactions(await compacted(session), "done")

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from contextlib import aclosing
 from itertools import pairwise
-
-import pytest
 
 from codelet import events
 from codelet.messages import unpaired
 from codelet.session import Session
 from tests.context.conftest import Open
-from tests.context.scripted import Answer, ScriptedProvider, compactions, fill, turn
+from tests.context.scripted import Answer, ScriptedProvider, cancelled_compaction, compactions, fill, turn
 
 WINDOW = 64_000
 
@@ -206,15 +203,7 @@ async def test_cancelled_a_reduction_leaves_the_list(open_session: Open):
     await fill(session, provider, 60, lines=200)
     before = list(session.messages)
 
-    async def run() -> None:
-        async with aclosing(session.compact()) as stream:
-            async for event in stream:
-                assert event.phase == "starting"
-                asyncio.get_running_loop().call_later(0.005, task.cancel)
-
-    task = asyncio.create_task(run())
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    await cancelled_compaction(session)
     assert all(now is then for now, then in zip(session.messages, before, strict=True))
     assert not session.compactor.archived
     assert [event.tier for event in await compacted(session)] == [0, 1]
