@@ -1,49 +1,49 @@
 """A quick look at an encoded message that tells whether it may hold a secret, so that the exact search can be spared.
 
 The exact search takes a tenth of a second a megabyte, and more with each key of the environment; an export of a long
-session would wait for it. The quick look says yes too often and never no where the exact search finds something. It
-stands on three things that cost next to nothing: tokens and keys are long runs of word characters, so only such runs
-are looked at; other secrets have a mark that plain text seldom has; and a piece of a key is still a piece of it after
-the common letters were taken out of both, which leaves little to search.
+session would wait for it. The quick look says yes too often and never no where the exact search finds something. What
+it looks for keeps its order when the common letters are taken out of both it and the text, which leaves a tenth to
+search: there, marks that plain text seldom has are looked for, and the pieces of all keys at once, by numbers of four
+letters each. What has no such mark is a long run of letters and digits that begins in a way of its own.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
-_LETTERS_AND_DIGITS = frozenset(code for code in range(128) if chr(code).isalnum())
-_NOT_ASCII = frozenset(range(128, 256))
+from codelet.record import Record
 
-_SHORTEST_TOKEN = 20
-"""Bytes of the shortest token that is a run of letters, digits, `_`, `-`, `.` and what is not ASCII."""
-_WORD = rb"[A-Za-z0-9_\x80-\xff]"
+_SELDOM = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789bjkqvwxyz-:/")
+"""What is kept of keys and text: two thirds of a random key, a tenth of a real session."""
+_GRAM = 4
+"""Letters of a piece that are looked for as one number. Each second place of the text is looked at, so one more letter
+than these must be left of a piece for one of its numbers to be met wherever it stands."""
+_CORE = 8
+"""Bytes that are looked for where less is left; every piece has as many."""
+
 _WORDS = rb"[A-Za-z0-9_\x80-\xff-]"
+_IN_A_WORD = bytes(ord("a") if re.match(_WORDS, bytes([code])) else ord(" ") for code in range(256))
+_SHORTEST_TOKEN = 23
+"""Bytes of the shortest token that is a run of letters, digits, `_`, `-` and what is not ASCII, and has no mark."""
 _ESCAPED = rb"(?:\\[bfnrt]|\\u00[0-9a-f]{2})"
-
-
-def _at_a_start(prefix: bytes) -> bytes:
-    """The prefix where no word stands before it. The end of an escape is none, even where a run begins within it."""
-    before = rb"(?<![A-Za-z0-9_-]%b)", rb"(?<=\A[bfnrt]%b)", rb"(?<=\\[bfnrt]%b)", rb"(?<=u00[0-9a-f]{2}%b)"
-    return prefix + b"(?:" + b"|".join(one % prefix for one in before) + b")"
-
-
-_OTHERS = b"|".join(_at_a_start(prefix) for prefix in (b"hf", b"gsk", b"npm", b"r8", b"dop_v1", b"tvly", b"pplx"))
-_IN_A_RUN = (
-    _at_a_start(b"sk-") + _WORDS + rb"{20}", rb"[srp]k_(?:live|test)_", rb"gh[pousr]_", rb"github_pat_", rb"glpat-",
-    rb"A[KSBC][IC]A[A-Z0-9]{16}", rb"AIza", rb"(?:" + _OTHERS + rb")_?-?[A-Za-z0-9]{30}",
-    rb"xai-" + _WORD + rb"{40}", rb"pypi-AgEI", rb"eyJ" + _WORDS + rb"{8,}\.eyJ", rb"SG\.", rb"age-secret-key-1",
+_STARTS = (
+    rb"sk-", rb"[srp]k_(?:live|test)_", rb"gh[pousr]_", rb"github_pat_", rb"glpat-", rb"AIza",
+    rb"(?:hf|gsk|npm|r8|dop_v1|tvly|pplx)_?-?[A-Za-z0-9]{30}", rb"xai-", rb"pypi-AgEI", rb"age-secret-key-1",
 )  # fmt: skip
 
-_MARKS = frozenset(b"-BEGINxuhzUHZ")
-"""What is kept of a text to find `-----BEGIN`, `xoxb-` (of which `xx-` is left) and `authorization` (`uhz`)."""
 
-_SELDOM = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789bjkqvwxyz")
-"""What is kept of keys and text: two thirds of a random key, little of plain text."""
-_ENOUGH = 12
-"""The weight of what is looked for: four capitals, six digits. Lighter ones would be found everywhere."""
+class _Piece(Record):
+    """A piece of a key as JSON writes it, and what is left of it without the common letters."""
+
+    left: bytes
+    text: bytes
+
+    def stands_in(self, seldom: bytes, data: bytes) -> bool:
+        return self.left in seldom and self.text in data
 
 
 class Suspects:
@@ -51,89 +51,116 @@ class Suspects:
 
     def __init__(self, pieces: Iterable[Sequence[str]] = ()) -> None:
         self._always = False
-        self._seldom: list[bytes] = []
-        self._whole: list[bytes] = []
-        self._shortest = _SHORTEST_TOKEN
-        in_a_run: set[int] = {*_LETTERS_AND_DIGITS, *_NOT_ASCII, *b"_-."}
-        for piece in (piece for spelling in pieces for piece in spelling):
-            try:
-                encoded = json.dumps(piece, ensure_ascii=False)[1:-1].encode()
-            except UnicodeEncodeError:  # a byte that is no text: it is written otherwise than it is searched
-                self._always = True
-                continue
-            self._shortest = min(self._shortest, len(encoded))
-            in_a_run.update(encoded)
-            self._take(encoded)
-        self._classes = bytes(ord("a") if code in in_a_run else ord(" ") for code in range(256))
+        self._by_gram: dict[int, list[_Piece]] = {}
+        self._by_core: dict[_Piece, list[_Piece]] = {}
+        for spelling in pieces:
+            cores: list[_Piece] = []
+            for piece in spelling:
+                try:
+                    text = json.dumps(piece, ensure_ascii=False)[1:-1].encode()
+                except UnicodeEncodeError:  # a byte that is no text: it is written otherwise than it is searched
+                    self._always = True
+                    continue
+                self._take(_piece(text), cores)
+        self._grams = frozenset(self._by_gram)
 
     def __call__(self, data: bytes) -> bool:
         """Whether UTF-8 JSON (any number of messages) is worth an exact search."""
-        if self._always or _has_mark(data):
+        if self._always:
             return True
-        runs = [data[start:end] for start, end in _runs(data, self._classes, self._shortest)]
-        token = _tokens()
-        if any(token.search(run) for run in runs if len(run) >= _SHORTEST_TOKEN):
-            return True
-        return bool(runs) and self._may_hold_piece(b"\n".join(runs))
+        seldom = _without_common(data)
+        return self._holds_piece(seldom, data) or _has_mark(seldom, data) or _has_token(data)
 
-    def _may_hold_piece(self, runs: bytes) -> bool:
-        seldom = runs.translate(None, _all_but(_SELDOM))
-        return any(needle in seldom for needle in self._seldom) or any(needle in runs for needle in self._whole)
+    def _holds_piece(self, seldom: bytes, data: bytes) -> bool:
+        for start in (0, _GRAM // 2):
+            end = len(seldom) - (len(seldom) - start) % _GRAM
+            for gram in self._grams.intersection(memoryview(seldom)[start : max(start, end)].cast("I")):
+                if any(piece.stands_in(seldom, data) for piece in self._by_gram[gram]):
+                    return True
+        return any(
+            core.stands_in(seldom, data) and any(piece.text in data for piece in pieces)
+            for core, pieces in self._by_core.items()
+        )
 
-    def _take(self, piece: bytes) -> None:
-        """See to it that the piece is found."""
-        left = piece.translate(None, _all_but(_SELDOM))
-        needle = _heavy_end(left)
-        if needle is None:
-            self._whole.append(piece)
+    def _take(self, piece: _Piece, cores: list[_Piece]) -> None:
+        """See to it that the piece is found: at even and odd places of a text, or by a part of it that others share."""
+        if len(piece.left) > _GRAM:
+            for first in (0, 1):
+                self._take_at(piece, first)
+            return
         # The pieces come in order, each one character further: the next ones hold this one's end too.
-        elif not any(known in left for known in reversed(self._seldom)):
-            self._seldom.append(needle)
+        core = next((core for core in reversed(cores) if core.text in piece.text), None)
+        if core is None:
+            core = _piece(piece.text[-_CORE:])
+            cores.append(core)
+        self._by_core.setdefault(core, []).append(piece)
+
+    def _take_at(self, piece: _Piece, first: int) -> None:
+        """Note one of the numbers that are met where the `first`-th letter left stands at an even place."""
+        places = range(first, len(piece.left) - _GRAM + 1, 2)
+        grams = [int.from_bytes(piece.left[at : at + _GRAM], sys.byteorder) for at in places]
+        known = next((gram for gram in grams if gram in self._by_gram), grams[-1])
+        pieces = self._by_gram.setdefault(known, [])
+        if piece not in pieces[-1:]:
+            pieces.append(piece)
 
 
-def _heavy_end(text: bytes) -> bytes | None:
-    """The shortest end of a text that is heavy enough."""
-    weight = 0
-    for start in range(len(text) - 1, -1, -1):
-        weight += 2 if chr(text[start]).isdecimal() else 3
-        if weight >= _ENOUGH:
-            return text[start:]
-    return None
+def _piece(text: bytes) -> _Piece:
+    return _Piece(_without_common(text), text)
 
 
-def _has_mark(data: bytes) -> bool:
-    """Whether there may be one of the secrets that are not one long run."""
-    marks = data.translate(None, _all_but(_MARKS))
+def _without_common(text: bytes) -> bytes:
+    return text.translate(None, _common())
+
+
+def _has_mark(seldom: bytes, data: bytes) -> bool:
+    """Whether there may be one of the secrets that have a mark: it is looked for among what is seldom first."""
     return (
-        b"-----BEGIN" in marks
-        or (b"xx-" in marks and _bot().search(data) is not None)
-        or (b"@" in data and _login().search(data) is not None)
-        or (b"uhz" in marks.translate(None, b"-BEGINx").lower() and _header().search(data) is not None)
-        # Without regard to case, an i with a dot above and one without are letters of "authorization" too.
-        or (b"\xc4" in data and (b"\xc4\xb0" in data or b"\xc4\xb1" in data))
+        (b"-----BEGIN" in seldom and b"-----BEGIN" in data)
+        or ((b"xx-" in seldom or b"xxb-" in seldom) and _bot().search(data) is not None)
+        or (b"://" in seldom and b"@" in data and _login().search(data) is not None)
+        or (b"SG" in seldom and b"SG." in data and _mail().search(data) is not None)
+        or (b"yJ" in seldom and b".eyJ" in data and _web().search(data) is not None)
+        or (_cloud().search(seldom) is not None and _cloud().search(data) is not None)
+        or _has_header(data)
     )
 
 
-def _runs(data: bytes, classes: bytes, least: int) -> Iterator[tuple[int, int]]:
-    """Where the runs of at least so many bytes are that `classes` makes an `a`, all others a blank."""
-    marked = data.translate(classes)
-    shortest = b"a" * least
+def _has_header(data: bytes) -> bool:
+    lower = data.lower()
+    # Without regard to case, an i with a dot above and one without are letters of "authorization" too.
+    return (b"authorization" in lower and _header().search(lower) is not None) or (
+        b"\xc4" in data and (b"\xc4\xb0" in data or b"\xc4\xb1" in data)
+    )
+
+
+def _has_token(data: bytes) -> bool:
+    """Whether a long run of word characters begins as a token does."""
+    runs = {data[start:end] for start, end in _runs(data)}
+    return bool(runs) and _tokens().search(b"\n" + b"\n".join(runs)) is not None
+
+
+def _runs(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where the runs of word characters are that are long enough for a token."""
+    marked = data.translate(_IN_A_WORD)
+    shortest = b"a" * _SHORTEST_TOKEN
     at = marked.find(shortest)
     while at >= 0:
-        end = marked.find(b" ", at + least)
+        end = marked.find(b" ", at + _SHORTEST_TOKEN)
         end = len(marked) if end < 0 else end
         yield at, end
         at = marked.find(shortest, end)
 
 
 @cache
-def _all_but(kept: frozenset[int]) -> bytes:
-    return bytes(code for code in range(256) if code not in kept)
+def _common() -> bytes:
+    return bytes(code for code in range(256) if code not in _SELDOM)
 
 
 @cache
 def _tokens() -> re.Pattern[bytes]:
-    return re.compile(b"|".join(_IN_A_RUN))
+    """A token at the start of a line. The end of an escape may stand before it, and what is no ASCII may be no word."""
+    return re.compile(rb"(?:\n(?:[bfnrt]|u00[0-9a-f]{2})?|[\x80-\xff])(?:" + b"|".join(_STARTS) + rb")")
 
 
 @cache
@@ -142,9 +169,24 @@ def _bot() -> re.Pattern[bytes]:
 
 
 @cache
+def _mail() -> re.Pattern[bytes]:
+    return re.compile(rb"SG\." + _WORDS + rb"{16}")
+
+
+@cache
+def _web() -> re.Pattern[bytes]:
+    return re.compile(rb"eyJ" + _WORDS + rb"{8,}\.eyJ")
+
+
+@cache
+def _cloud() -> re.Pattern[bytes]:
+    return re.compile(rb"A[KSBC][IC]A[A-Z0-9]{16}")
+
+
+@cache
 def _header() -> re.Pattern[bytes]:
     blanks = rb"(?:\s|[\x80-\xff]|" + _ESCAPED + rb")*"
-    return re.compile(rb"(?i:authorization)" + blanks + rb":" + blanks + rb"[bBtT]")
+    return re.compile(rb"authorization" + blanks + rb":" + blanks + rb"[bt]")
 
 
 @cache
