@@ -1,13 +1,14 @@
 """JSON on one line as bytes, as `json.dumps` writes it but in half the time where texts are long.
 
-The encoder of the standard library looks at each character of a text; most of an export is long texts with few
-characters that need a backslash, and those are found and replaced much sooner as bytes.
+The encoder of the standard library that keeps what is not ASCII is its slow one. A text that is ASCII alone is given to
+the fast one; in others the few characters that need a backslash are found and replaced much sooner as bytes.
 """
 
 from __future__ import annotations
 
 import json
 from functools import lru_cache
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from codelet.export.errors import ExportError
@@ -43,9 +44,20 @@ def _object(value: dict[Any, Any]) -> bytes:
 
 
 def _part(item: Any) -> bytes:
+    if item is None:
+        return b"null"
     if type(item) is str:
-        return _text(item) if len(item) >= _LONG else _word(item) if len(item) <= _WORD else _plain(item)
+        return _word(item) if len(item) <= _WORD else _text(item)
+    if type(item) is list and any(map(_holds_long_text, item)):
+        return b"[%s]" % b",".join(map(_part, item))
     return _object(item) if type(item) is dict else _plain(item)
+
+
+def _holds_long_text(item: Any) -> bool:
+    """Whether one of the texts of an object, such as a call's arguments, is worth being encoded apart."""
+    if type(item) is not dict:
+        return False
+    return any(len(inner) >= _LONG if type(inner) is str else _holds_long_text(inner) for inner in item.values())
 
 
 @lru_cache(maxsize=256)
@@ -59,6 +71,10 @@ def _plain(value: Any) -> bytes:
 
 
 def _text(text: str) -> bytes:
+    if text.isascii() and "\x7f" not in text:  # which the fast one would escape
+        return encode_basestring_ascii(text).encode()
+    if len(text) < _LONG:
+        return _plain(text)
     data = _bytes(text)
     if len(data.translate(None, _OTHER_CONTROLS)) != len(data):
         return _plain(text)

@@ -17,7 +17,7 @@ from functools import cache
 
 from codelet.record import Record
 
-_SELDOM = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789bjkqvwxyz-:/")
+_SELDOM = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789jqvxyz-:/")
 """What is kept of keys and text: two thirds of a random key, a tenth of a real session."""
 _GRAM = 4
 """Letters of a piece that are looked for as one number. Each second place of the text is looked at, so one more letter
@@ -53,6 +53,7 @@ class Suspects:
         self._always = False
         self._by_gram: dict[int, list[_Piece]] = {}
         self._by_core: dict[_Piece, list[_Piece]] = {}
+        taken: set[bytes] = set()
         for spelling in pieces:
             cores: list[_Piece] = []
             for piece in spelling:
@@ -61,7 +62,9 @@ class Suspects:
                 except UnicodeEncodeError:  # a byte that is no text: it is written otherwise than it is searched
                     self._always = True
                     continue
-                self._take(_piece(text), cores)
+                if text not in taken:
+                    taken.add(text)
+                    self._take(_piece(text), cores)
         self._grams = frozenset(self._by_gram)
 
     def __call__(self, data: bytes) -> bool:
@@ -88,6 +91,9 @@ class Suspects:
             for first in (0, 1):
                 self._take_at(piece, first)
             return
+        if len(piece.left) > 1:
+            self._by_core[piece] = [piece]
+            return
         # The pieces come in order, each one character further: the next ones hold this one's end too.
         core = next((core for core in reversed(cores) if core.text in piece.text), None)
         if core is None:
@@ -99,10 +105,13 @@ class Suspects:
         """Note one of the numbers that are met where the `first`-th letter left stands at an even place."""
         places = range(first, len(piece.left) - _GRAM + 1, 2)
         grams = [int.from_bytes(piece.left[at : at + _GRAM], sys.byteorder) for at in places]
-        known = next((gram for gram in grams if gram in self._by_gram), grams[-1])
-        pieces = self._by_gram.setdefault(known, [])
-        if piece not in pieces[-1:]:
-            pieces.append(piece)
+        known = next((gram for gram in grams if gram in self._by_gram), max(grams, key=_weight))
+        self._by_gram.setdefault(known, []).append(piece)
+
+
+def _weight(gram: int) -> int:
+    """How seldom four letters are: digits and dashes are not."""
+    return sum(chr(code).isalpha() for code in gram.to_bytes(_GRAM, sys.byteorder))
 
 
 def _piece(text: bytes) -> _Piece:
@@ -117,21 +126,21 @@ def _has_mark(seldom: bytes, data: bytes) -> bool:
     """Whether there may be one of the secrets that have a mark: it is looked for among what is seldom first."""
     return (
         (b"-----BEGIN" in seldom and b"-----BEGIN" in data)
-        or ((b"xx-" in seldom or b"xxb-" in seldom) and _bot().search(data) is not None)
-        or (b"://" in seldom and b"@" in data and _login().search(data) is not None)
-        or (b"SG" in seldom and b"SG." in data and _mail().search(data) is not None)
-        or (b"yJ" in seldom and b".eyJ" in data and _web().search(data) is not None)
+        or (b"xx-" in seldom and _bot().search(data) is not None)
+        or (b"://" in seldom and b"@" in data and _found(_login(), data, b"://"))
+        or (b"SG" in seldom and _found(_mail(), data, b"SG."))
+        or (seldom.count(b"yJ") > 1 and _found(_web(), data, b"eyJ"))
         or (_cloud().search(seldom) is not None and _cloud().search(data) is not None)
-        or _has_header(data)
+        or (_header_left().search(seldom) is not None and _found(_header(), data.lower(), b"authorization"))
+        # Without regard to case, an i with a dot above and one without are letters of "authorization" too.
+        or (b"\xc4" in data and (b"\xc4\xb0" in data or b"\xc4\xb1" in data))
     )
 
 
-def _has_header(data: bytes) -> bool:
-    lower = data.lower()
-    # Without regard to case, an i with a dot above and one without are letters of "authorization" too.
-    return (b"authorization" in lower and _header().search(lower) is not None) or (
-        b"\xc4" in data and (b"\xc4\xb0" in data or b"\xc4\xb1" in data)
-    )
+def _found(pattern: re.Pattern[bytes], data: bytes, begin: bytes) -> bool:
+    """Whether the pattern, which begins so, is in `data`; to look for its beginning takes a third of the time."""
+    at = data.find(begin)
+    return at >= 0 and pattern.search(data, at) is not None
 
 
 def _has_token(data: bytes) -> bool:
@@ -187,6 +196,12 @@ def _cloud() -> re.Pattern[bytes]:
 def _header() -> re.Pattern[bytes]:
     blanks = rb"(?:\s|[\x80-\xff]|" + _ESCAPED + rb")*"
     return re.compile(rb"authorization" + blanks + rb":" + blanks + rb"[bt]")
+
+
+@cache
+def _header_left() -> re.Pattern[bytes]:
+    """What is left of the header's name up to its colon; the blanks between them may be escapes with digits."""
+    return re.compile(rb"[zZ]A?T?I?O?N?[0-9]*:")
 
 
 @cache
