@@ -17,6 +17,7 @@ from codelet.text import valid_unicode
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _LONG = 256
 """Characters from which on a text is long; for shorter ones the standard encoder is as good."""
+_TEXT_ALONE = frozenset({str})
 _WORD = len("assistant")
 _SHORT_ESCAPES = ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n"), (b"\t", b"\\t"), (b"\r", b"\\r"))
 """The backslash first: the others bring new ones."""
@@ -38,7 +39,12 @@ def _object(value: dict[Any, Any]) -> bytes:
             break
     else:
         return _plain(value)
-    if any(type(key) is not str for key in value):
+    return _members(value)
+
+
+def _members(value: dict[Any, Any]) -> bytes:
+    """An object, each of its values encoded apart."""
+    if not _TEXT_ALONE.issuperset(map(type, value)):
         return _plain(value)
     return b"{%s}" % b",".join([b"%s:%s" % (_word(key), _part(item)) for key, item in value.items()])
 
@@ -49,7 +55,7 @@ def _part(item: Any) -> bytes:
     if type(item) is str:
         return _word(item) if len(item) <= _WORD else _text(item)
     if type(item) is list and any(map(_holds_long_text, item)):
-        return b"[%s]" % b",".join(map(_part, item))
+        return b"[%s]" % b",".join([_members(one) if type(one) is dict else _part(one) for one in item])
     return _object(item) if type(item) is dict else _plain(item)
 
 
