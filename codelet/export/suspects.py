@@ -127,26 +127,43 @@ def _without_common(text: bytes) -> bytes:
 
 
 def _has_mark(seldom: bytes, data: bytes) -> bool:
-    """Whether there may be one of the secrets that have a mark: it is looked for among what is seldom first."""
+    """Whether there may be one of the secrets that have a mark, found by its seldomest letter or what is left of it."""
     return (
         (b"-----BEGIN" in seldom and b"-----BEGIN" in data)
         or (b"xx-" in seldom and _bot().search(data) is not None)
-        or (b"@" in data and _found(_login(), data, b"://"))
-        or (b"SG" in seldom and _found(_mail(), data, b"SG."))
-        or (seldom.count(b"yJ") > 1 and _found(_web(), data, b"eyJ"))
         or (_cloud().search(seldom) is not None and _cloud().search(data) is not None)
-        or _found(_header(), data.lower(), b"authorization")
+        or _matches(_mail(), data, b"G", (b"S",), 1)
+        or _matches(_web(), data, b"J", (b"ey",), 2)
+        or _matches(_header(), data, b"z", (b"i", b"I"), 7)
+        or _matches(_header(), data, b"Z", (b"i", b"I"), 7)
+        or _holds_login(data)
         # Without regard to case, an i with a dot above and one without are letters of "authorization" too.
         or (b"\xc4" in data and (b"\xc4\xb0" in data or b"\xc4\xb1" in data))
     )
 
 
-def _found(pattern: re.Pattern[bytes], data: bytes, begin: bytes) -> bool:
-    """Whether the pattern, which begins so, is in `data`; to look for its beginning takes a third of the time."""
-    at = data.find(begin)
-    while at >= 0 and pattern.match(data, at) is None:
-        at = data.find(begin, at + 1)
-    return at >= 0
+def _matches(pattern: re.Pattern[bytes], data: bytes, letter: bytes, before: tuple[bytes, ...], back: int) -> bool:
+    """Whether the pattern matches `back` bytes before a letter that comes after one of `before`.
+
+    To go from one seldom letter to the next takes a tenth of the time that a search for two letters takes.
+    """
+    at = data.find(letter)
+    while at >= 0:
+        if data.endswith(before, 0, at) and pattern.match(data, max(at - back, 0)):
+            return True
+        at = data.find(letter, at + 1)
+    return False
+
+
+def _holds_login(data: bytes) -> bool:
+    """Whether a name and a password stand between `://` and an `@`."""
+    start, at = 0, data.find(b"@")
+    while at >= 0:
+        slash = data.rfind(b"/", start, at)
+        if slash >= 2 and data.startswith(b"://", slash - 2) and _login().match(data, slash - 2):
+            return True
+        start, at = at, data.find(b"@", at + 1)
+    return False
 
 
 def _has_token(data: bytes) -> bool:
@@ -197,7 +214,7 @@ def _cloud() -> re.Pattern[bytes]:
 @cache
 def _header() -> re.Pattern[bytes]:
     blanks = rb"(?:\s|[\x80-\xff]|" + _ESCAPED + rb")*"
-    return re.compile(rb"authorization" + blanks + rb":" + blanks + rb"[bt]")
+    return re.compile(rb"(?i:authorization)" + blanks + rb":" + blanks + rb"[bBtT]")
 
 
 @cache
