@@ -17,6 +17,7 @@ from codelet.text import valid_unicode
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _LONG = 256
 """Characters from which on a text is long; for shorter ones the standard encoder is as good."""
+_EMPTY: dict[type, bytes] = {dict: b"{}", list: b"[]", tuple: b"[]"}
 _TEXT_ALONE = frozenset({str})
 _WORD = len("assistant")
 _SHORT_ESCAPES = ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n"), (b"\t", b"\\t"), (b"\r", b"\\r"))
@@ -27,7 +28,7 @@ _OTHER_CONTROLS = bytes(sorted(set(range(32)) - set(b"\n\t\r")))
 def encoded(value: Any) -> bytes:
     """The value as UTF-8 JSON without blanks; lone surrogates become U+FFFD. Raises ExportError for what is no JSON."""
     try:
-        return _object(value) if type(value) is dict else _plain(value)
+        return _part(value)
     except (ValueError, RecursionError) as error:
         raise ExportError(f"the session holds a value that JSON cannot: {error}") from None
 
@@ -52,6 +53,8 @@ def _members(value: dict[Any, Any]) -> bytes:
 def _part(item: Any) -> bytes:
     if item is None:
         return b"null"
+    if not item and type(item) in _EMPTY:
+        return _EMPTY[type(item)]
     if type(item) is str:
         return _word(item) if len(item) <= _WORD else _text(item)
     if type(item) is list and any(map(_holds_long_text, item)):

@@ -46,12 +46,22 @@ class _Piece(Record):
         return self.left in seldom and self.text in data
 
 
+class _Around(Record):
+    """What else is met where a piece stands: the neighbours of its number, and those two letters on and before."""
+
+    left: bytes
+    beside: frozenset[int]
+
+    def is_met(self, met: set[int], seldom: bytes) -> bool:
+        return self.beside <= met and self.left in seldom
+
+
 class Suspects:
     """The quick look for a set of secrets: `pieces` are, for each spelling of each, its shortest pieces that count."""
 
     def __init__(self, pieces: Iterable[Sequence[str]] = ()) -> None:
         self._always = False
-        self._by_gram: dict[int, dict[bytes, list[_Piece]]] = {}
+        self._by_gram: dict[int, dict[_Around, list[_Piece]]] = {}
         self._by_core: dict[_Piece, list[_Piece]] = {}
         taken: set[bytes] = set()
         for spelling in pieces:
@@ -65,7 +75,8 @@ class Suspects:
                 if text not in taken:
                     taken.add(text)
                     self._take(_piece(text), cores)
-        self._grams = frozenset(self._by_gram)
+        arounds = (around for arounds in self._by_gram.values() for around in arounds)
+        self._grams = frozenset(self._by_gram).union(*(around.beside for around in arounds))
 
     def __call__(self, data: bytes) -> bool:
         """Whether UTF-8 JSON (any number of messages) is worth an exact search."""
@@ -75,12 +86,14 @@ class Suspects:
         return self._holds_piece(seldom, data) or _has_mark(seldom, data) or _has_token(data)
 
     def _holds_piece(self, seldom: bytes, data: bytes) -> bool:
+        met: set[int] = set()
         for start in (0, _GRAM // 2):
             end = len(seldom) - (len(seldom) - start) % _GRAM
-            for gram in self._grams.intersection(memoryview(seldom)[start : max(start, end)].cast("I")):
-                for around, pieces in self._by_gram[gram].items():
-                    if around in seldom and any(piece.stands_in(seldom, data) for piece in pieces):
-                        return True
+            met |= self._grams.intersection(memoryview(seldom)[start : max(start, end)].cast("I"))
+        for gram in met & self._by_gram.keys():
+            for around, pieces in self._by_gram[gram].items():
+                if around.is_met(met, seldom) and any(piece.stands_in(seldom, data) for piece in pieces):
+                    return True
         return any(
             core.stands_in(seldom, data) and any(piece.text in data for piece in pieces)
             for core, pieces in self._by_core.items()
@@ -108,8 +121,10 @@ class Suspects:
         places = range(first, len(left) - _GRAM + 1, 2)
         grams = {int.from_bytes(left[at : at + _GRAM], sys.byteorder): at for at in places}
         gram = next((gram for gram in grams if gram in self._by_gram), max(grams, key=_weight))
+        at = grams[gram]
         # Digits alone are met often; with their neighbours, which the next pieces share, seldom.
-        around = left[max(grams[gram] - 1, 0) : grams[gram] + _GRAM + 1]
+        beside = frozenset(gram for gram, place in grams.items() if abs(place - at) == _GRAM // 2)
+        around = _Around(left[max(at - 1, 0) : at + _GRAM + 1], beside)
         self._by_gram.setdefault(gram, {}).setdefault(around, []).append(piece)
 
 
