@@ -27,6 +27,9 @@ _CORE = 8
 
 _WORDS = rb"[A-Za-z0-9_\x80-\xff-]"
 _IN_A_WORD = bytes(ord("a") if re.match(_WORDS, bytes([code])) else ord(" ") for code in range(256))
+_DIGITS = b"0123456789abcdef"
+"""Pieces of these alone are looked for apart: there are texts full of numbers, and few long runs of these letters."""
+_IN_A_NUMBER = bytes(ord("a") if code in _DIGITS else ord(" ") for code in range(256))
 _SHORTEST_TOKEN = 23
 """Bytes of the shortest token that is a run of letters, digits, `_`, `-` and what is not ASCII, and has no mark."""
 _ESCAPED = rb"(?:\\[bfnrt]|\\u00[0-9a-f]{2})"
@@ -62,6 +65,7 @@ class Suspects:
     def __init__(self, pieces: Iterable[Sequence[str]] = ()) -> None:
         self._always = False
         self._by_gram: dict[int, dict[_Around, list[_Piece]]] = {}
+        self._digits: dict[int, dict[_Around, list[_Piece]]] = {}
         self._by_core: dict[_Piece, list[_Piece]] = {}
         taken: set[bytes] = set()
         for spelling in pieces:
@@ -75,8 +79,8 @@ class Suspects:
                 if text not in taken:
                     taken.add(text)
                     self._take(_piece(text), cores)
-        arounds = (around for arounds in self._by_gram.values() for around in arounds)
-        self._grams = frozenset(self._by_gram).union(*(around.beside for around in arounds))
+        arounds = [around for known in (self._by_gram, self._digits) for some in known.values() for around in some]
+        self._grams = frozenset(self._by_gram.keys() | self._digits.keys()).union(*(one.beside for one in arounds))
 
     def __call__(self, data: bytes) -> bool:
         """Whether UTF-8 JSON (any number of messages) is worth an exact search."""
@@ -90,6 +94,8 @@ class Suspects:
         for start in (0, _GRAM // 2):
             end = len(seldom) - (len(seldom) - start) % _GRAM
             met |= self._grams.intersection(memoryview(seldom)[start : max(start, end)].cast("I"))
+        if not met.isdisjoint(self._digits) and self._holds_digits(met, data):
+            return True
         for gram in met & self._by_gram.keys():
             for around, pieces in self._by_gram[gram].items():
                 if around.is_met(met, seldom) and any(piece.stands_in(seldom, data) for piece in pieces):
@@ -98,6 +104,20 @@ class Suspects:
             core.stands_in(seldom, data) and any(piece.text in data for piece in pieces)
             for core, pieces in self._by_core.items()
         )
+
+    def _holds_digits(self, met: set[int], data: bytes) -> bool:
+        """Whether a piece of hexadecimal digits stands in the long runs of them."""
+        sought = [
+            piece
+            for gram in met & self._digits.keys()
+            for around, pieces in self._digits[gram].items()
+            if around.beside <= met
+            for piece in pieces
+        ]
+        if not sought:
+            return False
+        runs = b"\n".join(_runs(data, _IN_A_NUMBER, min(len(piece.text) for piece in sought)))
+        return any(piece.text in runs for piece in sought)
 
     def _take(self, piece: _Piece, cores: list[_Piece]) -> None:
         """See to it that the piece is found: at even and odd places of a text, or by a part of it that others share."""
@@ -120,12 +140,12 @@ class Suspects:
         left = piece.left
         places = range(first, len(left) - _GRAM + 1, 2)
         grams = {int.from_bytes(left[at : at + _GRAM], sys.byteorder): at for at in places}
-        gram = next((gram for gram in grams if gram in self._by_gram), max(grams, key=_weight))
+        known = self._by_gram if piece.text.translate(None, _DIGITS) else self._digits
+        gram = next((gram for gram in grams if gram in known), max(grams, key=_weight))
         at = grams[gram]
-        # Digits alone are met often; with their neighbours, which the next pieces share, seldom.
         beside = frozenset(gram for gram, place in grams.items() if abs(place - at) == _GRAM // 2)
         around = _Around(left[max(at - 1, 0) : at + _GRAM + 1], beside)
-        self._by_gram.setdefault(gram, {}).setdefault(around, []).append(piece)
+        known.setdefault(gram, {}).setdefault(around, []).append(piece)
 
 
 def _weight(gram: int) -> int:
@@ -183,16 +203,22 @@ def _holds_login(data: bytes) -> bool:
 
 def _has_token(data: bytes) -> bool:
     """Whether a long run of word characters begins as a token does."""
-    marked = data.translate(_IN_A_WORD)
-    find, shortest = marked.find, b"a" * _SHORTEST_TOKEN
+    runs = _runs(data, _IN_A_WORD, _SHORTEST_TOKEN)
+    return bool(runs) and _tokens().search(b"\n" + b"\n".join(runs)) is not None
+
+
+def _runs(data: bytes, classes: bytes, least: int) -> set[bytes]:
+    """The runs of at least so many bytes that `classes` makes an `a`, all others a blank."""
+    marked = data.translate(classes)
+    find, shortest = marked.find, b"a" * least
     runs = set()
     at = find(shortest)
     while at >= 0:
-        end = find(b" ", at + _SHORTEST_TOKEN)
+        end = find(b" ", at + least)
         end = len(marked) if end < 0 else end
         runs.add(data[at:end])
         at = find(shortest, end)
-    return bool(runs) and _tokens().search(b"\n" + b"\n".join(runs)) is not None
+    return runs
 
 
 @cache
