@@ -1,7 +1,8 @@
 """JSON on one line as bytes, as `json.dumps` writes it but in half the time where texts are long.
 
-The encoder of the standard library that keeps what is not ASCII is its slow one. A text that is ASCII alone is given to
-the fast one; in others the few characters that need a backslash are found and replaced much sooner as bytes.
+The encoder of the standard library looks at each character of a text; most of an export is long texts with few
+characters that need a backslash, and those are found and replaced much sooner as bytes. Short texts of ASCII alone are
+given to the encoder for ASCII, the faster of its two.
 """
 
 from __future__ import annotations
@@ -80,10 +81,9 @@ def _plain(value: Any) -> bytes:
 
 
 def _text(text: str) -> bytes:
-    if text.isascii() and "\x7f" not in text:  # which the fast one would escape
-        return encode_basestring_ascii(text).encode()
     if len(text) < _LONG:
-        return _plain(text)
+        plain = text.isascii() and "\x7f" not in text  # which the one for ASCII would escape
+        return encode_basestring_ascii(text).encode() if plain else _plain(text)
     data = _bytes(text)
     if len(data.translate(None, _OTHER_CONTROLS)) != len(data):
         return _plain(text)
