@@ -140,8 +140,8 @@ class CallRunner:
         """Whether no call could be run: unknown tools, malformed arguments."""
         return bool(self._pending) and all(item.unusable for item in self._pending)
 
-    def settle(self) -> events.Interrupted:
-        """Answer what an interrupt left unanswered; gives the receipt."""
+    def settle(self, why: str = prompt.BY_USER) -> events.Interrupted:
+        """Answer what an interrupt left unanswered, and say `why` it did; gives the receipt."""
         done, half, waiting = [], [], []
         for item in self._pending:
             if item.result is not None:
@@ -151,10 +151,10 @@ class CallRunner:
                 self._record_end(item, "interrupted")
                 recent = self._toolbox.masker.mask(item.recent)
                 output = prompt.PARTIAL_OUTPUT.format(output=recent) if recent else ""
-                self._answer(item.id, prompt.INTERRUPTED_RUNNING + output)
+                self._answer(item.id, prompt.STOPPED_RUNNING.format(why=why) + output)
             else:
                 waiting.append(item.id)
-                self._answer(item.id, prompt.INTERRUPTED_WAITING)
+                self._answer(item.id, prompt.STOPPED_WAITING.format(why=why))
         return events.Interrupted(tuple(done), tuple(half), tuple(waiting))
 
     def _batches(self) -> list[list[_Pending]]:

@@ -106,11 +106,12 @@ def _run(arguments: list[str]) -> int:
         return _doctor(settings, as_json=options.json)
     if _interactive(options):
         return _repl(settings, lambda: _settings(options, trust=True))
+    from codelet.frontends.arguments import FROM_PIPE
     from codelet.frontends.one_shot import run_one_shot
 
     return run_one_shot(
         settings,
-        options.prompt,
+        None if options.prompt == FROM_PIPE else options.prompt,
         output_format=options.output_format or "text",
         quiet=options.quiet,
     )

@@ -115,9 +115,10 @@ class Compaction(Event):
     """Old messages are being, or were, replaced by less; sizes are estimates in tokens of the whole list.
 
     `starting` is the warning before, `done` the receipt, `stopped` says in `note` why nothing was done, `undone`
-    that the last one was taken back, `reduced` that a text was cut on its way into the list, as `note` says. `lost` are
-    names, paths, numbers and rules that are nowhere in the list any more; `pays_after` is the number of requests after
-    which rewriting a warm cache is paid back.
+    that the last one, or the last drop, was taken back, `reduced` that a text was cut on its way into the list, as
+    `note` says. `tier` is 1 where old messages were only reduced in place, `reduced` of them, 2 or 3 where turns were
+    summarised. `lost` are names, paths, numbers and rules that are nowhere in the list any more; `pays_after` is the
+    number of requests after which rewriting a warm cache is paid back.
     """
 
     type: ClassVar[str] = "compaction"
@@ -129,6 +130,7 @@ class Compaction(Event):
     kept_turns: int = 0
     anchors: tuple[str, ...] = ()
     segments: int = 0
+    reduced: int = 0
     lost: tuple[str, ...] = ()
     pays_after: int = 0
     note: str = ""

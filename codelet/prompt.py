@@ -21,13 +21,17 @@ REMINDER_OPEN = "<system-reminder>"
 REMINDER_CLOSE = "</system-reminder>"
 
 INTERRUPTED = "interrupted before it finished"
-INTERRUPTED_RUNNING = (
-    "interrupted by the user while it ran: it may have taken effect in part; look before you repeat it"
-)
+STOPPED_RUNNING = "interrupted {why} while it ran: it may have taken effect in part; look before you repeat it"
+STOPPED_WAITING = "interrupted {why} before it started: nothing was done"
+BY_USER = "by the user"
+BECAUSE = "because {reason}"
+INTERRUPTED_RUNNING = STOPPED_RUNNING.format(why=BY_USER)
+INTERRUPTED_WAITING = STOPPED_WAITING.format(why=BY_USER)
 PARTIAL_OUTPUT = "\nIts output so far:\n{output}"
-INTERRUPTED_WAITING = "interrupted by the user before it started: nothing was done"
 INTERRUPTED_TEXT = "[interrupted by the user]"
 CUT_TEXT = "[the answer was cut here: {reason}]"
+NO_ANSWER = "[the turn was stopped here]"
+NO_PROMPT = "[no message from the user here]"
 
 INSTRUCTIONS = "Project instructions, to be followed where they apply; the user's words come first.\n\n{body}"
 

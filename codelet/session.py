@@ -38,7 +38,7 @@ from codelet.tokens.usage import Usage
 from codelet.tokens.windows import ModelFacts, model_facts
 from codelet.tools import all_tools
 from codelet.tools.tool import Tool, ToolContext
-from codelet.turn import Limits, Turn, limited_in_time, run_turn
+from codelet.turn import Limits, Turn, limited_in_time
 
 
 class Session:
@@ -79,7 +79,7 @@ class Session:
         self._toolbox = equip(chosen, context, policy or Policy(workspace), ask, self.safeguards)
         self._sources = Sources(workspace, bare=bare)
         self._sizes = ContextLimits(window, budget)
-        self.gauge = Gauge(self._sizes.of(self.facts), self._fixed_size())
+        self.gauge = Gauge(self._sizes.of(self.facts), self._fixed_size(), model=provider.model)
         self.compactor = Compactor(self.messages, self.gauge, compaction or CompactionOptions(), self._rewritten)
         if self.compactor.options.narrative:
             from codelet.context.narrator import Narrator
@@ -192,7 +192,7 @@ class Session:
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
         self.provider = provider
-        self.gauge.switch(self._sizes.within(self.facts))
+        self.gauge.switch(self._sizes.within(self.facts), provider.model)
         self.cache.switched()
 
     def context(self) -> list[ContextRow]:
@@ -218,7 +218,7 @@ class Session:
         )
         try:
             yield events.TurnStart(self.turns, self.provider.model)
-            running = limited_in_time(run_turn(turn), self.limits.timeout)
+            running = limited_in_time(turn, self.limits.timeout)
             async with aclosing(masked(running, self._toolbox.masker)) as turn_events:
                 async for event in turn_events:
                     yield event

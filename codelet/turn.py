@@ -57,7 +57,8 @@ class Turn:
     `prepare` gathers the reminders; `before_step` compacts where that is due (or, given True, because the provider
     said that the prompt is too long) and renews the volatile reminders; `spend` takes a step's usage and the index
     behind its answer; `exceeded` says which limit of the session is passed, `max_output` what a request may still ask
-    for; `may_compact` whether an overflow may be answered by a compaction. `receipt` says what an early end left.
+    for; `may_compact` whether an overflow may be answered by a compaction. `timer` is the time limit's, if any;
+    `out_of_time` is what it says when it has passed. `receipt` says what an early end left.
     """
 
     messages: list[Message]
@@ -79,6 +80,8 @@ class Turn:
     unusable_steps: int = 0
     overflow: Literal["no", "now", "handled"] = "no"
     open: bool = True
+    timer: asyncio.Timeout | None = None
+    out_of_time: str = ""
     receipt: events.Interrupted | None = None
 
     def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
@@ -86,15 +89,21 @@ class Turn:
         self.open = False
         return events.TurnEnd(reason, self.steps, self.usage, error)
 
-    def settle(self, note: str) -> events.Interrupted:
-        """Leave a valid list that says what happened: partial text kept, open calls answered."""
+    def settle(self, reason: str | None = None) -> events.Interrupted:
+        """Leave a valid list that says what happened: partial text kept, open calls answered.
+
+        `reason` is the limit or the failure that ended the turn; without one the user did, or the time limit.
+        """
+        if reason is None and self.timer is not None and self.timer.expired():
+            reason = self.out_of_time
+        note = prompt.INTERRUPTED_TEXT if reason is None else prompt.CUT_TEXT.format(reason=reason)
         self.receipt = events.Interrupted((), (), ())
         if self.reply is not None:
             if self.reply.text.strip():
                 zones.insert(self.messages, [assistant(f"{self.reply.text}\n\n{note}")])
             self.reply = None
         if self.calls is not None:
-            self.receipt = self.calls.settle()
+            self.receipt = self.calls.settle(prompt.BY_USER if reason is None else prompt.BECAUSE.format(reason=reason))
             self.calls = None
         self.open = False
         return self.receipt
@@ -115,51 +124,49 @@ async def run_turn(turn: Turn) -> AsyncGenerator[events.Event, None]:
                     yield event
         yield turn.end("done")
     except asyncio.CancelledError:
-        yield turn.settle(prompt.INTERRUPTED_TEXT)
+        yield turn.settle()
         yield turn.end("interrupted")
         raise
     except ProviderError as error:
-        turn.settle(prompt.CUT_TEXT.format(reason=error))
+        turn.settle(str(error))
         yield turn.end("failed", str(error))
         raise
     except LimitReached as error:
-        turn.settle(prompt.CUT_TEXT.format(reason=error))
+        turn.settle(str(error))
         yield turn.end("limit", str(error))
         raise
     except GeneratorExit:
-        turn.settle(prompt.INTERRUPTED_TEXT)
+        turn.settle()
         raise
 
 
-async def limited_in_time(
-    turn: AsyncGenerator[events.Event, None], seconds: float | None
-) -> AsyncGenerator[events.Event, None]:
+async def limited_in_time(turn: Turn, seconds: float | None) -> AsyncGenerator[events.Event, None]:
     """The turn's events under a time limit, which ends it as LimitReached instead of an interrupt."""
     if seconds is None:
-        async with aclosing(turn):
-            async for event in turn:
+        async with aclosing(run_turn(turn)) as running:
+            async for event in running:
                 yield event
         return
     deadline = asyncio.get_running_loop().time() + seconds
-    message = f"the time limit of {seconds:g} s is reached (--timeout)"
-    async with aclosing(turn):
+    turn.out_of_time = f"the time limit of {seconds:g} s is reached (--timeout)"
+    async with aclosing(run_turn(turn)) as running:
         expired = False
         while not expired:
             try:
-                async with asyncio.timeout_at(deadline) as limit:
-                    event = await anext(turn)
+                async with asyncio.timeout_at(deadline) as turn.timer:
+                    event = await anext(running)
             except StopAsyncIteration:
                 return
             except TimeoutError:
-                raise LimitReached(message) from None
-            expired = limit.expired()
+                raise LimitReached(turn.out_of_time) from None
+            expired = turn.timer.expired()
             if not expired:
                 yield event
-        async for event in turn:  # what the turn says of its own cancellation is said of the limit instead
+        async for event in running:  # what the turn says of its own cancellation is said of the limit instead
             if isinstance(event, events.TurnEnd):
-                yield events.TurnEnd("limit", event.steps, event.usage, message)
+                yield events.TurnEnd("limit", event.steps, event.usage, turn.out_of_time)
                 break
-        raise LimitReached(message)
+        raise LimitReached(turn.out_of_time)
 
 
 async def _run_step(turn: Turn) -> AsyncGenerator[events.Event, None]:

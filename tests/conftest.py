@@ -29,7 +29,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def no_zombies() -> None:
     """Reap what an earlier test left: whoever runs a command adopts the orphans of every program killed later."""
     for entry in Path("/proc/self/task").glob("*/children"):
-        for pid in entry.read_text().split():
+        pids: list[str] = []
+        with suppress(OSError):  # the thread may have ended
+            pids = entry.read_text().split()
+        for pid in pids:
             with suppress(OSError):
                 if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
                     os.waitpid(int(pid), os.WNOHANG)

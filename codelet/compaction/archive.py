@@ -20,10 +20,13 @@ LONGEST_PATTERN = 200
 _MOST_HITS = 40
 _SCANNED = 4 * 1024 * 1024
 _LONGEST_LINE = 400
+_HEAD = 200
 # A Python string takes up to four bytes a character, and an entry some for itself.
 _BYTES_PER_CHARACTER = 4
 _ENTRY_BYTES = 512
 _OWN_ID = re.compile(r"r[0-9]{1,9}")
+_NAMED_HINT = "recall id=r"
+_NAMED = re.compile(r"recall id=(r[0-9]{1,9})\b")
 # A repeated group can take exponential time, many repetitions in a row polynomial time of a high degree.
 _SLOW = re.compile(r"\)\s*[*+{]|\\\d|(?:[*+}].*){4}", re.DOTALL)
 
@@ -51,13 +54,38 @@ class Archive:
     def __len__(self) -> int:
         return len(self._entries)
 
+    @property
+    def next_number(self) -> int:
+        """The number in the next id: messages that are put in get ids in order, also what does not fit."""
+        return self._next
+
     def put(self, turn: int, message: Mapping[str, Any]) -> str | None:
         """Take a message in; its id, or None where it alone is larger than the cap."""
         key = f"r{self._next}"
-        if not self._store(key, turn, message):
-            return None
         self._next += 1
-        return key
+        return key if self._store(key, turn, message) else None
+
+    def original(self, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The message that a reduced one was made from, if it names it and it is still here.
+
+        A text can claim any id, so the call that both answer, or the calls that both make, must be the same.
+        """
+        return next((entry.message for entry in self._named(message) if _same_call(entry.message, message)), None)
+
+    def take_out(self, message: Mapping[str, Any]) -> list[Archived]:
+        """Remove what a message was made from, reduced later or cut on its entry; what was removed, for `restore`."""
+        found = [e for e in self._named(message) if _same_call(e.message, message) or _same_head(e.message, message)]
+        for entry in found:
+            del self._entries[entry.id]
+            self.bytes -= entry.bytes
+        return found
+
+    def _named(self, message: Mapping[str, Any]) -> list[Archived]:
+        """The entries that a message names, itself left out."""
+        told = text_of(message) + "".join(map(call_arguments, calls_of(message)))
+        keys = dict.fromkeys(_NAMED.findall(told)) if _NAMED_HINT in told else ()
+        found = (self._entries[key] for key in keys if key in self._entries)
+        return [entry for entry in found if entry.message is not message]
 
     def _store(self, key: str, turn: int, message: Mapping[str, Any]) -> bool:
         size = _BYTES_PER_CHARACTER * characters(message) + _ENTRY_BYTES
@@ -91,6 +119,23 @@ class Archive:
         self._entries.clear()
         self.bytes = 0
 
+    def lines_with(self, words: Iterable[str]) -> list[tuple[str, int, str]]:
+        """For each word, or sentence of one line, the newest line that holds it: role, turn and line, oldest first.
+
+        Words that are in no message are left out; a line that holds several stands once.
+        """
+        open_words = list(dict.fromkeys(words))
+        found: list[tuple[str, int, str]] = []
+        for entry in reversed(self._entries.values()):
+            if not open_words:
+                break
+            text = "\n".join(_lines(entry))
+            lines = {word: line for word in open_words if (line := _line_with(text, word)) is not None}
+            role = str(entry.message.get("role"))
+            found.extend((role, entry.turn, line) for line in reversed(dict.fromkeys(lines.values())))
+            open_words = [word for word in open_words if word not in lines]
+        return found[::-1]
+
     def by_id(self, key: str) -> str:
         """The text of one message, bounded; says so where there is none."""
         entry = self._entries.get(key.strip())
@@ -120,6 +165,35 @@ class Archive:
                     if len(hits) == _MOST_HITS:
                         return _bounded("\n".join([*hits, f"[… more than {_MOST_HITS} lines match]"]))
         return _bounded("\n".join(hits)) if hits else f"Nothing in the archive matches {pattern[:LONGEST_PATTERN]!r}."
+
+
+def _line_with(text: str, word: str) -> str | None:
+    """The first line of a text that holds a word or a sentence as a whole; a long one is cut around it."""
+    sentence = " " in word
+    if word.partition(" ")[0] not in text:
+        return None
+    whole = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+    for raw in text.split("\n"):
+        line = " ".join(raw.split()) if sentence else raw.strip()
+        if word in line and (place := whole.search(line)) is not None:
+            start = max(0, place.start() - _LONGEST_LINE // 2)
+            return line if len(line) <= _LONGEST_LINE else line[start : start + _LONGEST_LINE]
+    return None
+
+
+def _same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    if one.get("role") != other.get("role"):
+        return False
+    if one.get("role") == "tool":
+        return bool(one.get("tool_call_id")) and one.get("tool_call_id") == other.get("tool_call_id")
+    ids = [call["id"] for call in calls_of(one)]
+    return bool(ids) and ids == [call["id"] for call in calls_of(other)]
+
+
+def _same_head(whole: Mapping[str, Any], cut: Mapping[str, Any]) -> bool:
+    """Whether a text without a call is what another one of its role begins with."""
+    head = text_of(cut)[:_HEAD]
+    return whole.get("role") == cut.get("role") and "tool_call_id" not in whole and text_of(whole)[:_HEAD] == head
 
 
 def _matcher(pattern: str) -> re.Pattern[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 from codelet.compaction.gather import Gatherer
-from codelet.compaction.segments import Entry, Segment, opening, render
+from codelet.compaction.segments import REQUESTS, Entry, Segment, guarded, heading, opening, render
 
 
 @dataclass
@@ -57,6 +59,63 @@ def _joined(entries: Sequence[Entry]) -> list[Entry]:
     return joined
 
 
+@dataclass
+class Lengths:
+    """How long the segments of some blocks are in characters with so many lines, told without writing them.
+
+    `bare[b]` is the length of block b's segment without lines, `first[b]` of what stands at its head in any case;
+    `costs` are (block, source, characters) of each chosen line, without the heading of its source.
+    """
+
+    blocks: Sequence[Block]
+    gatherer: Gatherer
+    bare: list[int] = field(default_factory=list)
+    first: list[int] = field(default_factory=list)
+    costs: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def of(self, used: int) -> list[int]:
+        """The lengths of the segments that there are with the first `used` lines."""
+        lines = [0] * len(self.blocks)
+        opened: list[dict[int, None]] = [{} for _ in self.blocks]
+        for block, source, cost in self.costs[:used]:
+            lines[block] += cost
+            opened[block][source] = None
+        found = []
+        for number, sources in enumerate(opened):
+            if sources or self.bare[number]:
+                headings = self._headings(number, sources)
+                found.append(max(self.bare[number], self.first[number]) + lines[number] + headings)
+        return found
+
+    def _headings(self, number: int, opened: Iterable[int]) -> int:
+        """Characters of the headings of some sources: neighbours of one turn and label share one."""
+        sources = self.gatherer.sources
+        placed: list[tuple[tuple[int, int], str]] = [(place, "") for place, _ in self.blocks[number].said]
+        placed += [(sources[n].place, heading(sources[n].turn, sources[n].label)) for n in opened]
+        placed.sort(key=itemgetter(0))
+        texts = [text for _, text in placed]
+        return sum(len(text) + 1 for last, text in pairwise(["", *texts]) if text and text != last)
+
+
+def lengths(blocks: Sequence[Block], gatherer: Gatherer, chosen: Sequence[int], *, note: bool) -> Lengths | None:
+    """The lengths for some chosen lines; None where an entry would look different with other lines beside it."""
+    sources, candidates = gatherer.sources, gatherer.candidates
+    labels = {sources[number].label for number in {candidates.source[index] for index in chosen}}
+    labels.update(REQUESTS for block in blocks for _, entry in block.said if entry.label == REQUESTS)
+    if any(Entry(0, label).is_words for label in labels):
+        return None
+    found = Lengths(blocks, gatherer)
+    for number, block in enumerate(blocks):
+        bare = message_of(block, gatherer, [], note=note and number == 0)
+        found.bare.append(len(bare["content"]) if bare is not None else 0)
+        found.first.append(len(render(Segment(block.first, block.last), note=note and number == 0)))
+    for part, index in zip(_owners(blocks, gatherer, chosen), chosen, strict=True):
+        own = candidates.source[index]
+        cost = 0 if index == sources[own].head else len(guarded(candidates.text[index])) + 1
+        found.costs.append((part, own, cost))
+    return found
+
+
 def split(blocks: Sequence[Block], gatherer: Gatherer, chosen: Sequence[int]) -> list[list[int]]:
     """The chosen lines of each block, in the order in which they were chosen.
 
@@ -64,15 +123,20 @@ def split(blocks: Sequence[Block], gatherer: Gatherer, chosen: Sequence[int]) ->
     """
     if not blocks:
         return []
+    parts: list[list[int]] = [[] for _ in blocks]
+    for number, index in zip(_owners(blocks, gatherer, chosen), chosen, strict=True):
+        parts[number].append(index)
+    return parts
+
+
+def _owners(blocks: Sequence[Block], gatherer: Gatherer, chosen: Sequence[int]) -> list[int]:
+    """For each chosen line the number of its block."""
     owner: dict[int, int] = {}
     for number, block in enumerate(blocks):
         for place in range(block.start, block.stop):
             owner[place] = number
-    parts: list[list[int]] = [[] for _ in blocks]
     nearest = 0
     for place in range(max(owner, default=-1) + 1):
         nearest = owner.setdefault(place, nearest)
-    for index in chosen:
-        place = gatherer.sources[gatherer.candidates.source[index]].place[0]
-        parts[owner.get(place, len(blocks) - 1)].append(index)
-    return parts
+    sources, source_of, last = gatherer.sources, gatherer.candidates.source, len(blocks) - 1
+    return [owner.get(sources[source_of[index]].place[0], last) for index in chosen]

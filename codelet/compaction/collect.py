@@ -47,6 +47,7 @@ def collect(subject: Subject, plan: Plan) -> Collected:
         block.stop = index + 1
         block.last = max(block.last, reading.turn, block.first)
         _take(found, index, reading, sources, block)
+    found.gatherer.read()
     return found
 
 
@@ -126,6 +127,7 @@ def add_cut_words(found: Collected, cut: list[tuple[int, str]]) -> None:
         index, number = found.places[position]
         source = found.gatherer.source((index, number), found.said[position].turn, "from user")
         found.gatherer.add(source, text, "user")
+    found.gatherer.read()
 
 
 def factors(found: Collected, scores: Mapping[int, Score], minimum: int) -> None:

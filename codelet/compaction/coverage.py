@@ -70,15 +70,17 @@ class Choice:
         weight = weights.__getitem__
         costs = self._costs
         # A gain and an index in one number, as numbers compare faster than pairs; of equal gains the newer line first.
-        base = len(names) + 1
-        heap = [-(sum(map(weight, names[i])) * factor[i] // costs[i] * base + i) for i in among if names[i]]
+        shift = len(names).bit_length()
+        mask = (1 << shift) - 1
+        heap = [-((sum(map(weight, names[i])) * factor[i] // costs[i] << shift) + i) for i in among if names[i]]
         heapq.heapify(heap)
         begun, limit = len(self.chosen), self.spent + budget - SMALLEST_ROOM
         while heap and self.spent < limit:
-            old, i = divmod(-heap[0], base)
+            best = -heap[0]
+            old, i = best >> shift, best & mask
             gain = sum(map(weight, names[i])) * factor[i] // costs[i]
             if 100 * gain < STALE_PERCENT * old and gain > 0:
-                heapq.heapreplace(heap, -(gain * base + i))
+                heapq.heapreplace(heap, -((gain << shift) + i))
                 continue
             heapq.heappop(heap)
             if gain > 0 and i not in self._taken:
@@ -97,8 +99,9 @@ class Choice:
         text = self.candidates.text
         alone = self._alone_in(lines, is_name)
         offers: dict[int, int] = {}
+        nothing = alone.keys().isdisjoint
         for i, words in enumerate(self.candidates.names):
-            if alone.keys().isdisjoint(words) or i in self._taken or self.candidates.source[i] not in self._opened:
+            if nothing(words) or i in self._taken or self.candidates.source[i] not in self._opened:
                 continue
             named = [word for word in words if is_name[word]]
             for name in named if len(named) > 1 and i not in self._alone else ():

@@ -46,7 +46,7 @@ def compact(
     measure = estimate or estimate_message
     normal = normalise(messages, in_flight=in_flight)
     sizes = [measure(message) for message in normal.messages]
-    before = sum(sizes) if len(normal.messages) == len(messages) else _size(messages, measure)
+    before = sum(sizes) if len(normal.messages) == len(messages) else _size(messages, measure, normal, sizes)
     if sum(sizes) <= target:
         return Compacted(list(normal.messages), _mended(normal, target, before, sum(sizes)))
     subject = Subject(normal.messages, read(normal.messages), sizes, measure)
@@ -88,8 +88,11 @@ def _filled(
     return second if better else first
 
 
-def _size(messages: Sequence[AnyMessage], measure: Estimate) -> int:
-    return sum(measure(message) for message in messages if isinstance(message, dict))
+def _size(messages: Sequence[AnyMessage], measure: Estimate, normal: Normalised, sizes: Sequence[int]) -> int:
+    """The size of the list as it was given; what normalising left as it is has been measured already."""
+    known = {id(message): size for message, size in zip(normal.messages, sizes, strict=True)}
+    own = [message for message in messages if isinstance(message, dict)]
+    return sum([known[id(message)] if id(message) in known else measure(message) for message in own])
 
 
 def _mended(normal: Normalised, target: int, before: int, after: int) -> Report:

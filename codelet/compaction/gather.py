@@ -1,13 +1,17 @@
 """Gather candidate lines from what is about to be replaced, and weigh the names in them.
 
-One pass: each distinct line is read once, each occurrence adds to the weights of its names by who said it and how
-recently. Lines in a file that was read five times are one candidate, placed where they stood last.
+Each distinct line is read once; each occurrence adds to the weights of its names by who said it and how recently. Lines
+in a file that was read five times are one candidate, placed where they stood last. Lines are collected first and then
+read together: that is several times faster than one by one.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import compress, count
+from operator import not_
 
 from codelet.compaction.coverage import Candidates, log2_milli
 from codelet.compaction.identifiers import Lexicon
@@ -21,6 +25,8 @@ SHORTEST_LINE = 4
 _PIECE = 240
 # A failed build prints hundreds of errors; the first few stand for it.
 FACTS_OF_ONE = 3
+# So much use counts as one.
+_LEVEL = 500
 
 
 @dataclass(frozen=True)
@@ -45,17 +51,17 @@ class Gatherer:
         self.candidates = Candidates()
         self.sources: list[Source] = []
         self.headers: list[int] = []
-        self.used: list[int] = []
         self.facts: list[int] = []
         self.files: dict[str, int] = {}
         self._seen: dict[str, int] = {}
         self._length = max(1, length)
-        self._moved = 0
-        self._marks: dict[int, int] = {}
-        for word in sorted(ERROR_WORDS):
-            self._marks.update(dict.fromkeys(self.lexicon[word], 1))
-        for word in sorted(RULE_WORDS - ERROR_WORDS):
-            self._marks.update(dict.fromkeys(self.lexicon[word], 2))
+        self._lines = 0
+        self._unread: list[str] = []
+        # How much each candidate was said, and from that each name.
+        self._said: list[int] = []
+        self._used: list[int] | None = None
+        self._marks = dict.fromkeys(self.lexicon.read(" ".join(ERROR_WORDS)), 1)
+        self._marks.update(dict.fromkeys(self.lexicon.read(" ".join(RULE_WORDS - ERROR_WORDS)), 2))
 
     def recency(self, place: int) -> int:
         """100 for the oldest message to 1000 for the newest."""
@@ -70,7 +76,9 @@ class Gatherer:
         head = -1
         if as_line:
             head = len(self.candidates.text)
-            self._append(text, self.lexicon.line(label), number)
+            self._append([text], [label], number, 1000, [self._lines])
+            self._said.append(0)
+            self._lines += 1
             if "/" in label and label.count(" ") == 1:
                 self.files[label.split(" ")[1]] = head
         self.sources.append(Source(place, turn, label, head, tells))
@@ -81,53 +89,62 @@ class Gatherer:
         """Count the names in a source's heading, where the heading is a candidate."""
         head = self.sources[source].head
         if head >= 0:
-            weight = self.recency(self.sources[source].place[0]) * SPEAKER_WEIGHT[speaker]
-            self._grow()
-            for name in self.candidates.names[head]:
-                self.used[name] += weight
+            self._said[head] += self.recency(self.sources[source].place[0]) * SPEAKER_WEIGHT[speaker]
+            self._used = None
 
-    def _grow(self) -> None:
-        missing = len(self.lexicon.shape) - len(self.used)
-        if missing > 0:
-            self.used.extend([0] * missing)
-
-    def _append(self, text: str, names: tuple[int, ...], source: int) -> None:
+    def _append(self, texts: list[str], words: list[str], source: int, factor: int, positions: list[int]) -> None:
+        """New candidates, all from one source; `words` are the texts that their names are read from."""
         candidates = self.candidates
-        candidates.text.append(text)
-        candidates.names.append(names)
-        candidates.factor.append(1000)
-        candidates.source.append(source)
-        candidates.position.append(len(candidates.position) + self._moved)
+        candidates.text += texts
+        candidates.factor += [factor] * len(texts)
+        candidates.source += [source] * len(texts)
+        candidates.position += positions
+        self._unread += words
 
     def add(self, source: int, text: str, speaker: str, factor: int = 1000) -> None:
         """Make candidates of the lines of a text. `factor` in per mille is the source's own worth."""
         weight = self.recency(self.sources[source].place[0]) * SPEAKER_WEIGHT[speaker]
-        seen, candidates, used = self._seen, self.candidates, self.used
-        all_names, places, factors = candidates.names, candidates.source, candidates.factor
-        positions, shape = candidates.position, self.lexicon.shape
-        names_of = self.lexicon.line
-        for raw in text.split("\n"):
-            line = raw.strip()
-            if len(line) < SHORTEST_LINE:
-                continue
-            if len(line) > LONGEST_LINE:
-                self.add(source, "\n".join(pieces(line)), speaker, factor)
-                continue
-            index = seen.get(line)
-            if index is None:
-                names = names_of(line)
-                index = seen[line] = len(all_names)
-                self._append(line, names, source)
-                if len(shape) > len(used):
-                    used.extend([0] * (len(shape) - len(used)))
-            else:
-                names = all_names[index]
-                places[index] = source
-                positions[index] = len(positions) + self._moved
-                self._moved += 1
-            factors[index] = factor
-            for name in names:
-                used[name] += weight
+        lines = [line for line in map(str.strip, text.split("\n")) if len(line) >= SHORTEST_LINE]
+        if len(text) > LONGEST_LINE and max(map(len, lines), default=0) > LONGEST_LINE:
+            lines = [part for line in lines for part in _parts(line)]
+        last = dict(zip(lines, count(self._lines)))
+        self._lines += len(lines)
+        seen = self._seen
+        fresh = [line for line in last if line not in seen]
+        if len(fresh) < len(last):
+            candidates = self.candidates
+            for line, position in last.items():
+                index = seen.get(line)
+                if index is not None:
+                    candidates.source[index] = source
+                    candidates.position[index] = position
+                    candidates.factor[index] = factor
+                    self._said[index] += weight
+        first = len(self.candidates.text)
+        seen.update(zip(fresh, count(first)))
+        self._append(fresh, fresh, source, factor, [last[line] for line in fresh])
+        self._said += [weight] * len(fresh)
+        if len(last) < len(lines):
+            for line, times in Counter(lines).items():
+                if times > 1:
+                    self._said[seen[line]] += weight * (times - 1)
+        self._used = None
+
+    def read(self) -> None:
+        """Read the lines that were added since the last time: the names in them."""
+        self.candidates.names += self.lexicon.lines(self._unread)
+        self._unread.clear()
+
+    @property
+    def used(self) -> list[int]:
+        """For each word how much it was used, by all who used it."""
+        if self._used is None:
+            self._used = [0] * len(self.lexicon.words)
+            used = self._used
+            for names, weight in zip(self.candidates.names, self._said, strict=True):
+                for name in names:
+                    used[name] += weight
+        return self._used
 
     def mark(self) -> None:
         """Find the lines that report an error or state a rule: their factor grows.
@@ -135,18 +152,15 @@ class Gatherer:
         Error reports and measurements in the assistant's text become facts.
         """
         marks, candidates = self._marks, self.candidates
-        for number, word in enumerate(self.lexicon.words):
-            if word.endswith(("Error", "Exception")):
-                marks[number] = 1
+        marks.update(dict.fromkeys(self.lexicon.ending("Error"), 1))
+        marks.update(dict.fromkeys(self.lexicon.ending("Exception"), 1))
         factors, texts = candidates.factor, candidates.text
         told = [0] * len(self.sources)
         prose = {number for number, source in enumerate(self.sources) if not source.label}
         self.facts.extend(i for i, number in enumerate(candidates.source) if number in prose and measures(texts[i]))
-        unmarked = marks.keys().isdisjoint
-        for index, names in enumerate(candidates.names):
-            if unmarked(names):
-                continue
-            kinds = {marks[name] for name in names if name in marks}
+        unmarked = map(marks.keys().isdisjoint, candidates.names)
+        for index in compress(count(), map(not_, unmarked)):
+            kinds = {marks[name] for name in candidates.names[index] if name in marks}
             if 1 in kinds and is_error_line(texts[index]):
                 factors[index] = factors[index] * 16 // 10
                 source = candidates.source[index]
@@ -158,10 +172,19 @@ class Gatherer:
 
     def weights(self) -> list[int]:
         """The weight of every name: its shape times the logarithm of how much it was used."""
-        self._grow()
-        logs = {amount: log2_milli(2 + amount // 500) for amount in set(self.used) if amount}
-        logs[0] = 0
-        return [shape * logs[amount] // 10 for shape, amount in zip(self.lexicon.shape, self.used, strict=True)]
+        used = self.used
+        logs = {level: log2_milli(2 + level) for level in {amount // _LEVEL for amount in used}}
+        return [
+            shape * logs[amount // _LEVEL] // 10 if amount else 0
+            for shape, amount in zip(self.lexicon.shape, used, strict=True)
+        ]
+
+
+def _parts(line: str) -> Iterable[str]:
+    """A line as it becomes candidates: itself, or its pieces where it is too long."""
+    if len(line) <= LONGEST_LINE:
+        return (line,)
+    return [piece for piece in map(str.strip, pieces(line)) if len(piece) >= SHORTEST_LINE]
 
 
 def pieces(line: str) -> Iterable[str]:

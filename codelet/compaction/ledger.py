@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 from codelet.compaction.anchors import Anchor, Run
 from codelet.compaction.reading import Reading
-from codelet.compaction.signals import is_error_line
 
 _ITEM = re.compile(r"(\S[^\n]{0,300}?) \(t(\d{1,7})\)(?:, |$)")
 _TAGGED = re.compile(r"t(\d{1,7}) (.*)\Z", re.DOTALL)
@@ -116,11 +114,7 @@ def open_errors(
             continue
         if reading.answers is not None and reading.answers.kind == "read":
             continue
-        if not is_error_line(reading.text):
-            continue
-        lines = map(str.strip, reading.text.split("\n"))
-        errors = (line for line in lines if 8 <= len(line) <= 400 and is_error_line(line))
-        for line in islice(errors, 2):
+        for line in reading.errors:
             found.pop(line[:_ERROR_LENGTH], None)
             found[line[:_ERROR_LENGTH]] = reading.turn
     for run in runs:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress, count, groupby
 
-from codelet.compaction.identifiers import NAME_WEIGHT, Lexicon
+from codelet.compaction.identifiers import NAME_WEIGHT, STEP, Lexicon
 from codelet.compaction.signals import states_rule
 from codelet.compaction.words import sentences
 
@@ -34,12 +35,12 @@ def check(
     `used[i]` is how much word i was used in what went, `present` the words in what stays, `said` the user's texts
     that went, `after` the user's words that stay.
     """
-    gone = [i for i, amount in enumerate(used) if amount and i not in present]
-    gone.sort(key=used.__getitem__, reverse=True)
+    shape = lexicon.shape
+    gone = [i for i in compress(count(), used) if i not in present]
     found: dict[str, list[str]] = {"paths": [], "numbers": [], "names": []}
     open_kinds = len(found)
-    for i in gone:
-        kind = _kind(lexicon.words[i], lexicon.shape[i])
+    for i in _most_used_first(gone, used, lexicon):
+        kind = _kind(lexicon.words[i], shape[i])
         if kind and len(found[kind]) < most:
             found[kind].append(lexicon.words[i])
             open_kinds -= len(found[kind]) == most
@@ -52,8 +53,8 @@ def check(
         for sentence in sentences(text[:20_000])
         if states_rule(sentence) and " ".join(sentence.split()) not in flat
     ]
-    before = sum([shape >= NAME_WEIGHT for shape, amount in zip(lexicon.shape, used, strict=False) if amount])
-    names_gone = sum([lexicon.shape[i] >= NAME_WEIGHT for i in gone])
+    before = sum([weight >= NAME_WEIGHT for weight in compress(shape, used)])
+    names_gone = sum([shape[i] >= NAME_WEIGHT for i in gone])
     return Loss(
         tuple(rules[:most]),
         tuple(found["paths"]),
@@ -62,6 +63,21 @@ def check(
         names_gone,
         before,
     )
+
+
+def _most_used_first(words: Sequence[int], used: Sequence[int], lexicon: Lexicon) -> Iterator[int]:
+    """Words by how much they were used; equal ones in the order in which they first occurred."""
+    places: dict[int, int] = {}
+
+    def place(word: int) -> int:
+        return places.get(word, word * STEP)
+
+    for _, group in groupby(sorted(words, key=used.__getitem__, reverse=True), used.__getitem__):
+        equal = list(group)
+        if len(equal) > 1:
+            places = places or lexicon.places()
+            equal.sort(key=place)
+        yield from equal
 
 
 def _kind(word: str, shape: int) -> str:

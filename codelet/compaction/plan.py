@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from codelet.compaction.anchors import Anchor, Run, find, runs
 from codelet.compaction.content import Estimate
 from codelet.compaction.errors import IrreducibleContext
 from codelet.compaction.reading import Reading
@@ -25,6 +27,8 @@ TIGHT = 400
 SHORT_TALK = 100
 # Earlier segments up to this share of the target stay as they are; else their lines compete anew.
 EARLIER_PERCENT = 15
+# The current prompt is the last to be cut: up to this share of the room it stays whole.
+PROMPT_PERCENT = 50
 
 
 @dataclass
@@ -56,6 +60,16 @@ class Subject:
     readings: list[Reading]
     sizes: list[int]
     measure: Estimate
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """Its test runs, builds and commits: found once, for every attempt at a summary."""
+        return runs(self.readings)
+
+    @cached_property
+    def anchors(self) -> list[Anchor]:
+        """Its anchors."""
+        return find(self.readings, self.runs)
 
 
 def make(subject: Subject, target: int, settings: Settings, pinned: Collection[int], dropped: Collection[int]) -> Plan:
@@ -100,32 +114,42 @@ def _keep_earlier_segments(subject: Subject, plan: Plan, target: int) -> None:
 
 
 def _keep_newest(subject: Subject, plan: Plan, spans: Sequence[Span], settings: Settings) -> None:
-    """Keep the newest turns whole if half of the room takes them, else their newest units and the prompt."""
+    """Keep the newest turns whole, or the newest of them, if they fit; else its newest units and the prompt."""
     spans = [span for span in spans if span.start not in plan.kept]
     if not spans:
         return
-    turns = sorted({subject.readings[span.start].turn for span in spans})
-    newest = set(turns[-settings.keep_last :])
-    wanted = [span for span in spans if subject.readings[span.start].turn in newest]
-    size = sum(_weight(subject, span) for span in wanted)
     tight = plan.talk = _only_talk(subject, plan)
     limit = plan.available * settings.tail_percent // 100
-    if not tight and size * 100 <= plan.available * settings.newest_percent:
-        for span in wanted:
-            plan.keep(subject.messages, span, "newest turns")
-        _extend(subject, plan, [span for span in spans if span not in wanted], limit - size, cut=settings.fill)
-        return
     plan.tier = 3
+    for turns, tier in () if tight else ((settings.keep_last, 2), (1, 3)):
+        wanted, rest = _split_at(subject, spans, turns)
+        size = sum(_weight(subject, span) for span in wanted)
+        if size * 100 <= plan.available * settings.newest_percent:
+            for span in wanted:
+                plan.keep(subject.messages, span, "newest turns")
+            plan.tier = tier
+            _extend(subject, plan, rest, limit - size, cut=settings.fill)
+            return
     if tight and _answered(subject, spans):
         return  # nothing is asked at the moment: the last prompt competes with the others
     last_user = next((s for s in reversed(spans) if subject.readings[s.start].kind == "user"), None)
-    limit -= _keep_prompt(subject, plan, last_user, limit)
+    spent = _keep_prompt(subject, plan, last_user, max(limit, plan.available * PROMPT_PERCENT // 100))
+    limit = max(limit - spent, (plan.available - spent) * settings.tail_percent // 100)
     if tight and not subject.readings[spans[-1].start].deeds:
         return
     last = spans[-1]
     if last.start not in plan.kept and _weight(subject, last) > limit:
         limit -= _keep_reduced(subject, plan, last, limit)
     _extend(subject, plan, [span for span in spans if span.start not in plan.kept], limit, cut=settings.fill)
+
+
+def _split_at(subject: Subject, spans: Sequence[Span], count: int) -> tuple[list[Span], list[Span]]:
+    """The spans of so many newest turns, and those before them."""
+    newest = set(sorted({subject.readings[span.start].turn for span in spans})[-count:])
+    return (
+        [span for span in spans if subject.readings[span.start].turn in newest],
+        [span for span in spans if subject.readings[span.start].turn not in newest],
+    )
 
 
 def _only_talk(subject: Subject, plan: Plan) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
 
 from codelet.compaction.calls import Deed, read_call
 from codelet.compaction.content import AnyMessage, calls_of, reminder_type
 from codelet.compaction.segments import Segment, is_segment, parse
+from codelet.compaction.signals import is_error_line
 from codelet.tokens.estimate import text_of
 
 
@@ -22,6 +25,14 @@ class Reading:
     answers: Deed | None = None
     segment: Segment | None = None
     reminder: str | None = None
+
+    @cached_property
+    def errors(self) -> tuple[str, ...]:
+        """The first two lines that report an error; looked for once, as several parts ask."""
+        if not is_error_line(self.text):
+            return ()
+        lines = map(str.strip, self.text.split("\n"))
+        return tuple(islice((line for line in lines if 8 <= len(line) <= 400 and is_error_line(line)), 2))
 
 
 def read(messages: Sequence[AnyMessage]) -> list[Reading]:

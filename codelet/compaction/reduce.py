@@ -7,7 +7,7 @@ Used on entry (tier 0: a result over its cap), on old results (tier 1) and on th
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ _ERROR_LENGTH = 300
 _SEARCHED = 500_000
 _REST = 250
 _LONG_ARGUMENTS = 600
+_WHOLE_WRITES = ("write", "create")
 
 
 def cut(text: str, cap: int, recall_id: str = "") -> str:
@@ -54,7 +55,9 @@ def _error_lines(text: str, room: int) -> list[str]:
     found: list[str] = []
     if len(text) > 2 * _SEARCHED:
         text = text[:_SEARCHED] + "\n" + text[len(text) - _SEARCHED :]
-    for line in text.split("\n"):
+    # One search of the whole text is far cheaper than one of each line, and most texts report no error.
+    lines = text.split("\n") if is_error_line(text) else []
+    for line in lines:
         if len(line) <= _ERROR_LENGTH and is_error_line(line) and line not in found:
             room -= len(line) + 1
             if room < 0 or len(found) == _ERROR_LINES:
@@ -83,79 +86,111 @@ def shortened(message: AnyMessage, tokens: int, measure: Estimate) -> dict[str, 
 
 @dataclass(frozen=True)
 class Reduced:
-    """A list with old results reduced: the same messages but for those at `changed`; `saved` in tokens."""
+    """A list with old results reduced: the same messages but for those at `changed`; `saved` in tokens.
+
+    `how[i]` says what was done to the message at `changed[i]`: `cut`, `superseded` or `arguments`.
+    """
 
     messages: list[dict[str, Any]]
     changed: tuple[int, ...]
     saved: int
+    how: tuple[str, ...] = ()
 
 
 def old_results(
-    messages: Sequence[dict[str, Any]], measure: Estimate, *, keep_last: int = 10, least: int, enough: int | None = None
+    messages: Sequence[dict[str, Any]],
+    measure: Estimate,
+    *,
+    keep_last: int = 10,
+    least: int,
+    enough: int | None = None,
+    spared: Collection[int] = (),
+    first_id: int | None = None,
 ) -> Reduced:
     """Tier 1: reduce results outside the last `keep_last`, oldest first, until `enough` tokens are saved.
 
     Nothing happens unless the batch saves at least `least`: each edit of an old message costs the provider's cache.
-    A read of a file that was read or written again later becomes one line; arguments of old writes become path and
-    sizes.
+    A read whose lines were read again later, or whose file was written anew, becomes one line; arguments of old writes
+    become path and sizes; of other results head and tail stay. Messages at `spared` are left alone. With `first_id`
+    what is reduced names the archive's ids, counted on from that one, under which its originals can be recalled.
     """
     results = [i for i, message in enumerate(messages) if message.get("role") == "tool"]
     old = results[: max(0, len(results) - keep_last)]
     border = old[-1] + 1 if old else 0
-    deeds = _deeds(messages)
-    last_touch: dict[str, int] = {}
-    for index, deed in deeds.items():
-        if deed.subject and deed.kind in ("read", "write"):
-            last_touch[deed.subject] = index
+    superseded = _superseded(messages)
     new = list(messages)
     saved = 0
     changed: list[int] = []
+    how: list[str] = []
     for index in range(border):
         if enough is not None and saved >= enough:
             break
-        candidate = _reduced_message(messages[index], index, deeds, last_touch)
+        if index in spared:
+            continue
+        key = f"r{first_id + len(changed)}" if first_id is not None else ""
+        candidate = _reduced_message(messages[index], superseded.get(index), key)
         gain = measure(messages[index]) - measure(candidate) if candidate is not None else 0
         if candidate is not None and gain > 0:
             new[index] = candidate
             saved += gain
             changed.append(index)
+            how.append(_kind(messages[index], index in superseded))
     if saved < least:
         return Reduced(list(messages), (), 0)
-    return Reduced(new, tuple(changed), saved)
+    return Reduced(new, tuple(changed), saved, tuple(how))
 
 
-def _deeds(messages: Sequence[dict[str, Any]]) -> dict[int, Deed]:
-    """For each result's index the call that it answers."""
-    found: dict[int, Deed] = {}
-    made: dict[str, Deed] = {}
+def _kind(message: AnyMessage, superseded: bool) -> str:
+    if message.get("role") != "tool":
+        return "arguments"
+    return "superseded" if superseded else "cut"
+
+
+def _superseded(messages: Sequence[dict[str, Any]]) -> dict[int, str]:
+    """The results of reads that say nothing which a later message does not say: their index and their file.
+
+    That is: the same lines or the whole file were read again, or the file was written anew. An edit is no such thing:
+    what it did not touch stands in the old read only.
+    """
+    reads: list[tuple[int, Deed, str]] = []
+    latest: dict[tuple[str, str], int] = {}
+    made: dict[str, tuple[Deed, str]] = {}
     for index, message in enumerate(messages):
         for call in calls_of(message):
             deed = read_call(call)
-            made[deed.call_id] = deed
-        if message.get("role") == "tool":
-            answered = made.get(str(message.get("tool_call_id")))
-            if answered is not None:
-                found[index] = answered
-    return found
+            made[deed.call_id] = deed, call_arguments(call)
+            if deed.kind == "write" and deed.name.lower().startswith(_WHOLE_WRITES):
+                latest[deed.subject, ""] = index
+        answered = made.get(str(message.get("tool_call_id"))) if message.get("role") == "tool" else None
+        if answered is not None and answered[0].kind == "read" and answered[0].subject:
+            deed, arguments = answered
+            reads.append((index, deed, arguments))
+            latest[deed.subject, arguments] = index
+            if not deed.values:
+                latest[deed.subject, ""] = index
+    return {
+        index: deed.subject
+        for index, deed, arguments in reads
+        if max(latest[deed.subject, arguments], latest.get((deed.subject, ""), 0)) > index
+    }
 
 
-def _reduced_message(
-    message: dict[str, Any], index: int, deeds: dict[int, Deed], last_touch: dict[str, int]
-) -> dict[str, Any] | None:
+def _reduced_message(message: dict[str, Any], superseded: str | None, key: str) -> dict[str, Any] | None:
+    hint = f"; recall id={key}" if key else ""
     if message.get("role") == "tool":
         text = text_of(message)
-        deed = deeds.get(index)
-        if deed is not None and deed.kind == "read" and last_touch.get(deed.subject, index) > index:
-            note = f"[file {deed.subject}, {text.count(chr(10)) + 1} lines; read or changed again later]"
+        if superseded is not None:
+            note = f"[file {superseded}, {text.count(chr(10)) + 1} lines; read again or written later{hint}]"
             return {**message, "content": note} if len(note) < len(text) else None
-        return {**message, "content": cut(text, 2 * _REST + 100)} if len(text) > 3 * _REST else None
+        return {**message, "content": cut(text, 2 * _REST + 100, key)} if len(text) > 3 * _REST else None
     calls = calls_of(message)
     if not any(len(call_arguments(call)) > _LONG_ARGUMENTS for call in calls):
         return None
-    return {**message, "tool_calls": [_reduced_call(call) for call in calls]}
+    reduced = [_reduced_call(call, hint) for call in calls]
+    return {**message, "tool_calls": reduced} if reduced != calls else None
 
 
-def _reduced_call(call: dict[str, Any]) -> dict[str, Any]:
+def _reduced_call(call: dict[str, Any], hint: str) -> dict[str, Any]:
     """A write's call with its long arguments as sizes; still a JSON object."""
     deed = read_call(call)
     raw = call_arguments(call)
@@ -168,6 +203,6 @@ def _reduced_call(call: dict[str, Any]) -> dict[str, Any]:
     short: dict[str, Any] = {}
     for key, value in parsed.items() if isinstance(parsed, dict) else ():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        short[key] = value if len(text) <= _REST else f"[{len(text)} characters]"
+        short[key] = value if len(text) <= _REST else f"[{len(text)} characters{hint}]"
     function = {**call["function"], "arguments": json.dumps(short, ensure_ascii=False)}
     return {**call, "function": function}

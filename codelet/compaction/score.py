@@ -15,6 +15,8 @@ from codelet.compaction.identifiers import NUMBER_WEIGHT, Lexicon
 from codelet.compaction.reading import Reading
 
 ANCHOR_CAP, RECENCY_CAP, RELEVANCE_CAP, FILES_CAP, REFERENCE_CAP, FEEDBACK_CAP = 40, 20, 20, 15, 10, 5
+# The turns that count as the newest, and how much of the prompt is read.
+_RECENT, _READ = 3, 20_000
 _STEP = re.compile(r"\b(?:step|turn|point|item)\s+#?(\d{1,4})\b", re.IGNORECASE)
 _EARLIER = re.compile(
     r"\b(?:earlier|previous|above|before|original|first|initial|that)\s+(error|plan|test|file|change|fix|approach|bug|"
@@ -50,17 +52,19 @@ def scores(
     open_errors: Sequence[int] = (),
     feedback: Mapping[int, int] | None = None,
 ) -> dict[int, Score]:
-    """The score of every turn in the list. `names[turn]` are the numbers of the words in it.
+    """The score of every turn in the list. `names[turn]` are the numbers of the words in it, or those of them
+    that are among the `telling` ones.
 
     `feedback[turn]` is what the user said of it (more than 0: keep, less: let go). It never lowers a turn that
     holds an anchor or an open error.
     """
-    order = sorted({r.turn for r in readings if r.kind not in ("system", "reminder")})
-    last_user = next((r for r in reversed(readings) if r.kind == "user"), None)
-    prompt = last_user.text if last_user else ""
-    asked = {n for n in lexicon.read(prompt[:20_000]) if lexicon.shape[n] >= NUMBER_WEIGHT}
-    recent_turns = set(order[-3:])
-    recent: set[int] = {n for t in recent_turns for n in names.get(t, ()) if lexicon.shape[n] >= NUMBER_WEIGHT}
+    order = _order(readings)
+    prompt = _prompt(readings)
+    words = lexicon.read(prompt[:_READ])
+    shape = lexicon.shape
+    asked = {n for n in words if shape[n] >= NUMBER_WEIGHT}
+    recent_turns = set(order[-_RECENT:])
+    recent: set[int] = {n for t in recent_turns for n in names.get(t, ()) if shape[n] >= NUMBER_WEIGHT}
     files = _files(readings)
     recent_files = {path for t in recent_turns for path in files.get(t, ())}
     pointed = _pointed_at(prompt, readings, order, set(open_errors), anchors)
@@ -86,6 +90,25 @@ def scores(
     return result
 
 
+def telling(readings: Sequence[Reading], names: Mapping[int, set[int]], lexicon: Lexicon) -> set[int]:
+    """The words that can bear on a score: those of the current prompt, and those of the newest turns in `names`."""
+    recent = [names[turn] for turn in newest(readings) if turn in names]
+    return lexicon.read(_prompt(readings)[:_READ]).union(*recent)
+
+
+def newest(readings: Sequence[Reading]) -> list[int]:
+    """The turns that count as the newest."""
+    return _order(readings)[-_RECENT:]
+
+
+def _order(readings: Sequence[Reading]) -> list[int]:
+    return sorted({r.turn for r in readings if r.kind not in ("system", "reminder")})
+
+
+def _prompt(readings: Sequence[Reading]) -> str:
+    return next((r.text for r in reversed(readings) if r.kind == "user"), "")
+
+
 def _files(readings: Sequence[Reading]) -> dict[int, set[str]]:
     found: dict[int, set[str]] = {}
     for reading in readings:
@@ -100,8 +123,8 @@ def _pointed_at(
 ) -> set[int]:
     """Turns that the prompt's words point to: by number, or as "the earlier error", "the first plan"."""
     known = set(order)
-    found = {int(number) for number in _STEP.findall(prompt[:20_000])} & known
-    kinds = {word.lower() for word in _EARLIER.findall(prompt[:20_000])}
+    found = {int(number) for number in _STEP.findall(prompt[:_READ])} & known
+    kinds = {word.lower() for word in _EARLIER.findall(prompt[:_READ])}
     if kinds & {"error", "bug", "failure", "test"}:
         found |= set(sorted(failed & known)[-2:])
     if kinds & {"decision", "idea", "approach", "plan"}:

@@ -66,6 +66,8 @@ _PASSED = re.compile(
     r"|all (?:tests|checks) passed|0 (?:failed|errors|failures)|BUILD SUCCESS\w*|Success: no issues)",
     re.IGNORECASE,
 )
+# Each phrase that tells of success has one of these.
+_PASSED_HINTS = ("pass", "success", "test", "0 failed", "0 errors", "0 failures")
 
 
 def is_error_line(line: str) -> bool:
@@ -127,9 +129,12 @@ def outcome(command: str, output: str) -> bool | None:
     codes = _EXIT_CODE.findall(tail)
     if codes:
         return int(codes[-1]) == 0
-    if _COUNTED_BAD.search(tail):
+    # Most outputs hold none of the words; to look for those is far cheaper than to search for the phrases. Outside
+    # of ASCII there are letters that equal others but for their case, so all of that is searched.
+    low = tail.lower() if tail.isascii() else None
+    if (low is None or " fail" in low or " error" in low) and _COUNTED_BAD.search(tail):
         return False
-    if _PASSED.search(tail):
+    if (low is None or any(map(low.__contains__, _PASSED_HINTS))) and _PASSED.search(tail):
         return True
     if any(is_error_line(line) for line in tail.split("\n")[-200:]):
         return False

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
-from codelet.compaction import anchors as anchor_rules
 from codelet.compaction.anchors import Anchor, Run
-from codelet.compaction.assemble import Block, message_of, split
+from codelet.compaction.assemble import Block, lengths, message_of, split
 from codelet.compaction.collect import Collected, add_cut_words, collect, factors
 from codelet.compaction.coverage import REPEAT_PERCENT, Choice, cover
 from codelet.compaction.errors import IrreducibleContext
 from codelet.compaction.identifiers import NUMBER_WEIGHT
 from codelet.compaction.ledger import Ledger, open_errors
 from codelet.compaction.plan import Plan, Subject
-from codelet.compaction.score import Score, scores
+from codelet.compaction.score import Score, newest, scores, telling
 from codelet.compaction.settings import Settings
 from codelet.compaction.superseded import mark
 from codelet.compaction.words import Represented, Said, represent
-from codelet.tokens.estimate import characters, estimate_message, text_of
+from codelet.tokens.estimate import characters, estimate_length, estimate_message, text_of
 
 NOTE_FROM = 6_000
 LEDGER_FROM = 2_000
 SMALL_ROOM = 4_000
 SHOWN_PERCENT = 15
+# What the user's words may take: at their least, and where a list is little else.
+LEAST_PERCENT = 60
+TALK_PERCENT = 80
 FACTS_PERCENT = 15
 FILES_PERCENT = 5
 COMPANY_PERCENT = 2
@@ -55,8 +58,7 @@ def summarise(subject: Subject, plan: Plan, settings: Settings, target: int, nar
     """The list for a plan, at most `target` tokens. Raises IrreducibleContext where even bare segments are too much."""
     found = collect(subject, plan)
     gatherer = found.gatherer
-    runs = anchor_rules.runs(subject.readings)
-    anchors = anchor_rules.find(subject.readings, runs)
+    runs, anchors = subject.runs, subject.anchors
     present, names = _names(subject, plan, found)
     errors = open_errors([r for i, r in enumerate(subject.readings) if i not in plan.kept], runs)
     rated = scores(subject.readings, names, gatherer.lexicon, anchors, [turn for turn, _ in errors], settings.feedback)
@@ -110,7 +112,7 @@ def _chosen(found: Collected, shown: set[int], budget: int) -> list[int]:
 
 
 def _names(subject: Subject, plan: Plan, found: Collected) -> tuple[set[int], dict[int, set[int]]]:
-    """The words in what is kept, and the words of each turn."""
+    """The words in what is kept, and the words of each turn that bear on its score."""
     gatherer = found.gatherer
     names: dict[int, set[int]] = {}
     present: set[int] = set()
@@ -128,8 +130,12 @@ def _names(subject: Subject, plan: Plan, found: Collected) -> tuple[set[int], di
     by_turn: dict[int, list[tuple[int, ...]]] = {}
     for source, found_names in zip(gatherer.candidates.source, gatherer.candidates.names, strict=True):
         by_turn.setdefault(turns[source], []).append(found_names)
+    for turn in newest(subject.readings):
+        names.setdefault(turn, set()).update(*by_turn.pop(turn, ()))
+    # Of the older turns only those words are told that can bear on a score: to tell all takes several times longer.
+    told = telling(subject.readings, names, gatherer.lexicon)
     for turn, lines in by_turn.items():
-        names.setdefault(turn, set()).update(*lines)
+        names.setdefault(turn, set()).update(told.intersection(chain.from_iterable(lines)))
     return present, names
 
 
@@ -157,10 +163,9 @@ def _words(
 ) -> Represented:
     """The user's words, placed in their blocks; less of them where the bare segments would not fit."""
     fixed = sum(subject.measure(message) for message in plan.kept.values())
+    verbatim, least = (TALK_PERCENT, 100) if plan.talk else (settings.user_percent, LEAST_PERCENT)
     while True:
-        words = represent(
-            said, room * settings.user_percent // 100, room if plan.talk and room <= SMALL_ROOM else room * 6 // 10
-        )
+        words = represent(said, room * verbatim // 100, room * least // 100)
         _place_words(found, words)
         made = _segments(found, [], note=False)
         over = fixed + sum(subject.measure(message) for message in made if message is not None) - target
@@ -207,13 +212,13 @@ def _fit(
 ) -> tuple[list[dict[str, Any]], int, int, int]:
     """The list with as many of the chosen lines, best first, as the target takes: messages, size, segments, lines."""
     fixed = sum(subject.measure(message) for message in plan.kept.values())
+    size_of = _sizes(subject, found, chosen, fixed, note=note)
     low, high, used = 0, len(chosen), len(chosen)
-    best: tuple[list[dict[str, Any] | None], int, int] | None = None
+    best: tuple[int, int] | None = None
     for _ in range(_ROUNDS):
-        made = _segments(found, chosen[:used], note=note)
-        size = fixed + sum(subject.measure(message) for message in made if message is not None)
+        size = size_of(used)
         if size <= target:
-            best, low = (made, size, used), used
+            best, low = (size, used), used
             if high == used or 200 * size >= 199 * target:
                 break
         else:
@@ -229,12 +234,13 @@ def _fit(
         used = guess if low < guess <= high else (low + high + 1) // 2
     if best is None:
         made = _segments(found, [], note=False)
-        size = fixed + sum(subject.measure(message) for message in made if message is not None)
+        size, used = fixed + sum(subject.measure(message) for message in made if message is not None), 0
         if size > target:
             bare = size - fixed
             raise IrreducibleContext(target, {"kept messages": fixed, "segments": bare})
-        best = (made, size, 0)
-    made, size, used = best
+    else:
+        size, used = best
+        made = _segments(found, chosen[:used], note=note)
     messages: list[dict[str, Any]] = []
     starts = {block.start: segment for block, segment in zip(found.blocks, made, strict=True)}
     for index in range(len(subject.messages)):
@@ -244,6 +250,19 @@ def _fit(
         if index in plan.kept:
             messages.append(plan.kept[index])
     return messages, size, sum(1 for segment in made if segment is not None), used
+
+
+def _sizes(subject: Subject, found: Collected, chosen: list[int], fixed: int, *, note: bool) -> Callable[[int], int]:
+    """How large the list is with so many of the chosen lines. The default estimate needs no text for that."""
+    known = lengths(found.blocks, found.gatherer, chosen, note=note) if subject.measure is estimate_message else None
+
+    def size_of(used: int) -> int:
+        if known is not None:
+            return fixed + sum(map(estimate_length, known.of(used)))
+        made = _segments(found, chosen[:used], note=note)
+        return fixed + sum(subject.measure(message) for message in made if message is not None)
+
+    return size_of
 
 
 def _segments(found: Collected, chosen: Sequence[int], *, note: bool) -> list[dict[str, Any] | None]:

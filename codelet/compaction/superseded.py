@@ -2,7 +2,8 @@
 
 Two statements speak of the same subject when they share most of their telling words once values are masked, or some of
 them where the later one says that it changes something. Different names in both mean two subjects, not one. Requests
-that go through a row ("look at item 4", "look at item 5", "look at item 6") replace nothing.
+that go through a row ("look at item 4", "look at item 5", "look at item 6") replace nothing, and nobody corrects the
+same value many times without saying so.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
 from codelet.compaction.vocabulary import COMMON_WORDS
 from codelet.compaction.words import Said, sentences
@@ -36,6 +38,8 @@ _STATES = re.compile(
 _WORD = re.compile(r"[A-Za-z_][\w-]{2,}")
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][\w-]+|\b\w+[_./]\w[\w./]*|\b[a-z]+[A-Z]\w*")
 _LATEST = 12
+# So many times a value may be set anew without a word that says so.
+_CORRECTIONS = 4
 
 
 def mark(said: Sequence[Said], later: Sequence[Said] = ()) -> list[Said]:
@@ -43,7 +47,7 @@ def mark(said: Sequence[Said], later: Sequence[Said] = ()) -> list[Said]:
     index: dict[str, list[int]] = {}
     stated: list[tuple[int, frozenset[str], frozenset[str], frozenset[str]]] = []
     replaced: dict[int, set[int]] = {}
-    requests: list[tuple[int, int]] = []
+    silent: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
     owned: dict[int, set[int]] = {}
     everything = [*said, *later]
     for place, one in enumerate(everything):
@@ -59,16 +63,16 @@ def mark(said: Sequence[Said], later: Sequence[Said] = ()) -> list[Said]:
                 owner, old_values, old_names, old_keys = stated[other]
                 if owner == place or not _replaces(changes, values, names, keys, old_values, old_names, old_keys):
                     continue
-                if changes or _STATES.search(sentence):
+                if changes:
                     replaced.setdefault(owner, set()).add(other)
                 else:
-                    requests.append((other, len(stated)))
+                    silent[_STATES.search(sentence) is not None].append((other, len(stated)))
             number = len(stated)
             stated.append((place, values, names, keys))
             owned.setdefault(place, set()).add(number)
             for key in keys:
                 index.setdefault(key, []).append(number)
-    for other in _single(requests):
+    for other in [*_not_in_rows(silent[True], _CORRECTIONS), *_not_in_rows(silent[False], 1)]:
         replaced.setdefault(stated[other][0], set()).add(other)
     return [
         Said(one.turn, one.text, one.superseded or (place in replaced and replaced[place] == owned[place]))
@@ -76,11 +80,10 @@ def mark(said: Sequence[Said], later: Sequence[Said] = ()) -> list[Said]:
     ]
 
 
-def _single(requests: Sequence[tuple[int, int]]) -> list[int]:
-    """The older ones of pairs of requests, but for those of rows: of three or more that are alike."""
-    older = Counter(other for other, _ in requests)
-    newer = Counter(number for _, number in requests)
-    return [other for other, number in requests if older[other] == 1 and newer[number] == 1]
+def _not_in_rows(pairs: Sequence[tuple[int, int]], most: int) -> list[int]:
+    """The older ones of pairs (older, newer), but where one has more than `most` partners: that is a row."""
+    partners = Counter(chain.from_iterable(pairs))
+    return [other for other, number in pairs if partners[other] <= most and partners[number] <= most]
 
 
 def _stem(word: str) -> str:

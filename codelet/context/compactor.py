@@ -9,23 +9,23 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, cast
 
 from codelet import events
-from codelet.context.entries import compact_old, too_many
+from codelet.context.entries import too_many
 from codelet.context.gauge import Gauge
+from codelet.context.making import Maker
 from codelet.context.options import CompactionOptions
 from codelet.context.pins import Pins, unit_at
 from codelet.context.receipt import Reason, pays_after, receipt
 from codelet.context.shares import Share, category_sizes, shares_of
-from codelet.context.targets import conversation_targets, parts
+from codelet.context.targets import parts
 from codelet.errors import UsageError
 from codelet.messages import Message
 from codelet.record import Record
-from codelet.tokens.budget import worked
+from codelet.tokens.budget import BudgetExceeded, worked
 
 if TYPE_CHECKING:
     from codelet.compaction import Compacted, Report
-    from codelet.compaction.archive import Archive
+    from codelet.compaction.archive import Archive, Archived
     from codelet.compaction.commit import Snapshot
-    from codelet.compaction.content import Estimate
     from codelet.context.narrator import Narrator
 
 _UNDO_STEPS = 5
@@ -33,10 +33,12 @@ _FRUITLESS = 2
 
 
 class _Undo(Record):
-    """The conversation before a rewrite, and what it became."""
+    """The conversation before a rewrite, what it became, what the rewrite was, and what left the archive with it."""
 
     before: list[Message]
     after: list[Message]
+    what: str = "compaction"
+    taken: tuple[Archived, ...] = ()
 
 
 class Compactor:
@@ -55,8 +57,10 @@ class Compactor:
         self._archive: Archive | None = None
         self._messages = messages
         self._gauge = gauge
+        gauge.at = options.at
         self._rewritten = rewritten
         self._pins = Pins()
+        self.maker = Maker(gauge, options, self._pins, lambda: self._archive)
         self._undo: deque[_Undo] = deque(maxlen=_UNDO_STEPS)
         self._fruitless = 0
 
@@ -91,14 +95,11 @@ class Compactor:
         pays = 0 if self._gauge.cold else pays_after(before, min(before, self._gauge.budget.target))
         yield events.Compaction("starting", reason, before, before, pays_after=pays)
         snapshot = Snapshot.of(self._messages)
-        ask = self.narrator is not None and reason != "overflow"  # the model cannot read what is too long for it
-        narrative = await self.narrator.lines(self._messages, instruction) if ask and self.narrator else ()
         listed = list(snapshot.messages)
         try:
-            if reason == "entries":
-                made = await asyncio.to_thread(self._compact_entries, listed)
-            else:
-                made = await asyncio.to_thread(self._compact, listed, reason == "overflow", instruction, narrative)
+            made = await asyncio.to_thread(self.maker.make, listed, reason, instruction)
+            if made.report.tier >= 2 and (narrative := await self._narrative(reason, instruction)):
+                made = await asyncio.to_thread(self.maker.summarised, listed, instruction, narrative)
         except IrreducibleContext as error:
             self._fruitless = _FRUITLESS
             yield events.Compaction("stopped", reason, before, before, note=str(error))
@@ -118,6 +119,12 @@ class Compactor:
         if self._fruitless >= _FRUITLESS:
             yield events.Compaction("stopped", reason, after, after, note=self._what_stays())
 
+    async def _narrative(self, reason: Reason, instruction: str) -> tuple[str, ...]:
+        """What the model says of the list for a summary of it; it cannot read what is too long for it."""
+        if self.narrator is None or reason in ("overflow", "entries"):
+            return ()
+        return await self.narrator.lines(self._messages, instruction)
+
     @property
     def archive(self) -> Archive:
         """What compaction took out of the list."""
@@ -134,7 +141,7 @@ class Compactor:
 
     def preview(self, instruction: str = "") -> Report:
         """What a compaction would do now. Raises IrreducibleContext."""
-        return self._compact(list(self._messages), False, instruction).report
+        return self.maker.make(list(self._messages), "asked", instruction).report
 
     def undo(self) -> events.Compaction | None:
         """Put back what the last compaction or drop took out; what came since stays. None if that cannot be done."""
@@ -144,9 +151,12 @@ class Compactor:
             if len(body) >= len(last.after) and all(map(is_, last.after, body)):
                 before = self._gauge.size(self._messages)
                 self._messages[:] = [*head, *last.before, *body[len(last.after) :], *tail]
+                self._pins.prune(self._messages)
+                for entry in last.taken:
+                    self.archive.restore(entry.id, entry.turn, entry.message)
                 self._gauge.forget()
-                self._rewritten("a compaction was taken back")
-                return events.Compaction("undone", "asked", before, self._gauge.size(self._messages))
+                self._rewritten(f"a {last.what} was taken back")
+                return events.Compaction("undone", "asked", before, self._gauge.size(self._messages), note=last.what)
         return None
 
     def pin(self, number: int) -> None:
@@ -155,14 +165,36 @@ class Compactor:
         Raises UsageError for a number that is none, and where the pinned messages would take more than the share of
         the context.
         """
-        unit = [self._messages[place] for place in unit_at(self._messages, number)]
+        self._pin([self._messages[place] for place in unit_at(self._messages, number)])
+
+    def _pin(self, unit: list[Message]) -> None:
         kept = [message for message in self._messages if message in self._pins and message not in unit]
         size = sum(map(self._gauge.estimate, [*kept, *unit]))
-        shares = shares_of(self._gauge.budget.limit, self.options.shares)
-        if not shares.fits("context", size):
-            room = shares.share("context")
-            raise UsageError(f"pinned messages would take {size:,} tokens; kept context may take {room:,}")
+        try:
+            shares_of(self._gauge.budget.limit, self.options.shares).allocate("context", size)
+        except BudgetExceeded:
+            room = self.share_of("context")
+            raise UsageError(f"pinned messages would take {size:,} tokens; kept context may take {room:,}") from None
         self._pins.add(unit)
+
+    def pin_lost(self) -> int:
+        """Put back the lines that held what the last compaction lost, and pin them; their size in tokens.
+
+        Raises UsageError where nothing was lost or can be had back, and where it passes the share of the context.
+        """
+        from codelet.context.lost import put_back
+
+        head, body, tail = parts(self._messages)
+        made = put_back(body, self.report, self.archive) if self.report is not None else None
+        if made is None:
+            raise UsageError("the last compaction lost nothing that can be put back")
+        new, message = made
+        self._pin([message])
+        self._messages[:] = [*head, *new, *tail]
+        self._undo.append(_Undo(body, new, "pin"))
+        self._gauge.forget()
+        self._rewritten("what was lost was put back")
+        return self._gauge.estimate(message)
 
     def unpin(self, number: int) -> None:
         """Let go of a pin."""
@@ -171,13 +203,15 @@ class Compactor:
     def drop(self, number: int) -> list[int]:
         """Take a message out, a call with its results; gives the numbers that went. `undo` puts them back.
 
-        They do not go into the archive: what the user dropped the model is not to find again.
+        They do not go into the archive, and what was in there of them goes: what the user dropped the model is not to
+        find again.
         """
         unit = unit_at(self._messages, number)
         self.unpin(number)
         before = parts(self._messages)[1]
+        taken = [e for place in unit for e in self.archive.take_out(self._messages[place])] if self.archived else ()
         del self._messages[unit[0] : unit[-1] + 1]
-        self._undo.append(_Undo(before, parts(self._messages)[1]))
+        self._undo.append(_Undo(before, parts(self._messages)[1], "drop", tuple(taken)))
         self._gauge.forget()
         self._rewritten("a message was dropped")
         return unit
@@ -219,37 +253,6 @@ class Compactor:
         used = category_sizes(self._messages, self._gauge.estimate, self._gauge.fixed_size)
         return [Share(name, size, self.share_of(name)) for name, size in used.items()]
 
-    def _compact(
-        self, snapshot: list[Message], overflow: bool, instruction: str = "", narrative: tuple[str, ...] = ()
-    ) -> Compacted:
-        """Compact the conversation in `snapshot`, to the first target that can be met. Raises IrreducibleContext."""
-        from codelet.compaction import IrreducibleContext
-        from codelet.context.smaller import Wish, smaller
-
-        _, body, _ = parts(snapshot)
-        wish = Wish(
-            pinned=tuple(place for place, message in enumerate(body) if message in self._pins),
-            keep_last=self.options.keep_last,
-            minimum_score=self.options.minimum_score,
-            history=self.share_of("history"),
-            instruction=instruction,
-            narrative=narrative,
-        )
-        targets = conversation_targets(snapshot, self._gauge, at=self.options.at, overflow=overflow)
-        for target in targets:
-            try:
-                return smaller(body, target, self._gauge.estimate, wish)
-            except IrreducibleContext:
-                if target == targets[-1]:
-                    raise
-        used = category_sizes(snapshot, self._gauge.estimate, self._gauge.fixed_size)
-        raise IrreducibleContext(self._gauge.budget.limit, {"system prompt, tools and reminders": used["core"]})
-
-    def _compact_entries(self, snapshot: list[Message]) -> Compacted:
-        _, body, _ = parts(snapshot)
-        pinned = [place for place, message in enumerate(body) if message in self._pins]
-        return compact_old(body, self.options.keep_last, cast("Estimate", self._gauge.estimate), pinned)
-
     def _commit(self, snapshot: Snapshot, made: Compacted) -> str | None:
         """Swap the result in; gives in words why not, where that is not right."""
         from codelet.compaction.commit import commit
@@ -268,18 +271,19 @@ class Compactor:
         self._gauge.forget()
         self.report = made.report
         self.count += 1
-        self._rewritten("the list was compacted")
+        reduced = made.report.tier == 1
+        self._rewritten("a reduction made old results shorter" if reduced else "the list was compacted")
         return None
 
     def _keep(self, body: list[Message], removed: tuple[int, ...]) -> None:
-        """Put what went into the archive, segments left out: their lines came from what is there already."""
+        """Put what went into the archive, without what came from there: segments and what was reduced before."""
         from codelet.compaction.reading import read
 
         readings = read(body)
         self.archive.put_all(
             (readings[place].turn, body[place])
             for place in removed
-            if place < len(body) and readings[place].kind != "segment"
+            if place < len(body) and readings[place].kind != "segment" and self.archive.original(body[place]) is None
         )
 
     def _what_stays(self) -> str:

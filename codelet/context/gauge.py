@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from codelet.messages import Message
 from codelet.reminders import zones
 from codelet.tokens.budget import Budget, effective_tokens
+from codelet.tokens.counter import ExactCounter
 from codelet.tokens.estimate import Estimator, estimate_message
 from codelet.tokens.usage import Usage
 
@@ -20,10 +21,16 @@ class Gauge:
 
     What is new is estimated, the rest is what the provider reported; each report calibrates the estimate. A message
     is counted once, when it is settled: a measurement costs what the new messages cost, whatever the list's length.
+    Near a limit, where the estimate's error could decide, what is new is counted exactly, if the tokeniser of `model`
+    is on this machine and loaded. `at` is the per cent of the budget at which the user compacts, if that was set.
     """
 
-    def __init__(self, budget: Budget, fixed: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, budget: Budget, fixed: int, clock: Callable[[], float] = time.monotonic, *, model: str = ""
+    ) -> None:
         self.budget = budget
+        self.at: int | None = None
+        self.exact = ExactCounter(model)
         self.fixed = fixed
         self._clock = clock
         self._estimator = Estimator()
@@ -31,6 +38,8 @@ class Gauge:
         self._reported_at = 0.0
         self._settled = 0
         self._since = 0
+        self._counted_to = 0
+        self._counted = 0
 
     @property
     def cold(self) -> bool:
@@ -50,9 +59,32 @@ class Gauge:
         """P: real tokens of the next request."""
         end = len(messages) - zones.tail_length(messages)
         new = self._since + _plain(messages, self._settled, end)
-        if self._last is not None:  # the last tail is part of what was reported
-            return self._last.total + self._estimator.scaled(new)
-        return self._estimator.scaled(self.fixed + new + _plain(messages, end, len(messages)))
+        # The last tail is part of what was reported.
+        beside = 0 if self._last is not None else self.fixed + _plain(messages, end, len(messages))
+        known = self._last.total if self._last is not None else 0
+        estimated = known + self._estimator.scaled(beside + new)
+        if not self.exact.able or not self._near_limit(estimated):
+            return estimated
+        counted = self._count(messages, end)
+        return estimated if counted is None else known + self._estimator.scaled(beside) + counted
+
+    def _near_limit(self, size: int) -> bool:
+        """Whether a size is within a tenth of one at which a compaction is due, or beyond it but not by far."""
+        budget = self.budget
+        wanted = [budget.hard_trigger, budget.cost_trigger + 9 * self.cached // 10]
+        wanted += [self.at * budget.limit // 100] if self.at is not None else []
+        return 9 * min(wanted) <= 10 * size <= 12 * budget.hard_trigger
+
+    def _count(self, messages: Sequence[Message], end: int) -> int | None:
+        """What came since the last report, counted exactly; None while that is not known."""
+        settled = self.exact.total(messages[self._counted_to : self._settled])
+        new = self.exact.total(messages[self._settled : end])
+        if settled is None or new is None:
+            return None
+        if self._counted_to < self._settled:
+            self._counted_to, self._counted = self._settled, self._counted + settled
+            self.exact.forget()
+        return self._counted + new
 
     @property
     def cached(self) -> int:
@@ -81,14 +113,19 @@ class Gauge:
         self._estimator.calibrate(plain, usage.total - known)
         self._last, self._reported_at = usage, self._clock()
         self._settled, self._since = answered, 0
+        self._counted_to, self._counted = answered, 0
+        self.exact.forget()
 
     def forget(self) -> None:
         """The list was rewritten: only estimates are left, and the cache is cold."""
         self._last, self._settled, self._since = None, 0, 0
+        self._counted_to, self._counted = 0, 0
+        self.exact.forget()
 
-    def switch(self, budget: Budget) -> None:
+    def switch(self, budget: Budget, model: str = "") -> None:
         """Another model reads the list: another budget, and another tokeniser."""
         self.budget = budget
+        self.exact = ExactCounter(model)
         self._estimator = Estimator()
         self.forget()
 

@@ -25,6 +25,7 @@ def receipt(reason: Reason, before: int, after: int, report: Report, *, warm: bo
         kept_turns=kept,
         anchors=tuple(f"{anchor.kind}: {anchor.text}" for anchor in report.anchors),
         segments=report.segments,
+        reduced=len(report.removed) if report.tier == 1 else 0,
         lost=(*loss.rules, *loss.paths, *loss.names, *loss.numbers),
         pays_after=pays_after(before, after) if warm else 0,
         note="; ".join(report.warnings),

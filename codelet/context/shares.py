@@ -1,20 +1,21 @@
 """The shares: what each category of the context uses of the budget, and how much it may.
 
-core: system prompt, tools, reminders. context: earlier turns that stand word for word, pinned messages among them.
-history: segments. working: the current turn. Each limit bites somewhere: history where a compaction writes segments,
+core: system prompt, tools, reminders. context: what stands word for word of earlier turns: whole messages, the pinned
+ones among them, and the lines that segments quote. history: what segments say beside that, the user's requests and the
+ledger. working: the current turn. Each limit bites somewhere: history and context where a compaction writes segments,
 context where a message is pinned, working where a result enters the list. Core cannot be made smaller here: what it
 takes beyond its share is missing to the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from codelet import prompt
 from codelet.messages import Message
 from codelet.record import Record
 from codelet.reminders import zones
-from codelet.tokens.budget import CATEGORIES, Shares
+from codelet.tokens.budget import CATEGORIES, BudgetExceeded, Shares
 
 
 class Share(Record):
@@ -36,13 +37,27 @@ def category_sizes(messages: Sequence[Message], measure: Callable[[Message], int
     used["core"] = fixed
     current = current_turn(messages)
     for place, message in enumerate(messages):
+        size = measure(message)
         if zones.kind_of(message) is not None:
-            used["core"] += measure(message)
+            used["core"] += size
         elif is_segment(message):
-            used["history"] += measure(message)
+            quoted = size * _quoted(message) // max(1, len(message["content"] or ""))
+            used["context"] += quoted
+            used["history"] += size - quoted
         else:
-            used["working" if place >= current else "context"] += measure(message)
+            used["working" if place >= current else "context"] += size
     return used
+
+
+def beyond(shares: Shares, used: Mapping[str, int]) -> dict[str, int]:
+    """By how many tokens categories pass their shares; empty where every allocation is granted."""
+    over = {}
+    for category, tokens in used.items():
+        try:
+            shares.allocate(category, tokens)
+        except BudgetExceeded:
+            over[category] = tokens - shares.left(category)
+    return over
 
 
 def is_segment(message: Message) -> bool:
@@ -57,3 +72,11 @@ def current_turn(messages: Sequence[Message]) -> int:
         if message["role"] == "user" and zones.kind_of(message) is None and not is_segment(message):
             return place
     return len(messages)
+
+
+def _quoted(segment: Message) -> int:
+    """Characters of the lines that a segment quotes from what tools and the model said."""
+    from codelet.compaction.segments import parse
+
+    entries = parse(segment["content"] or "").entries
+    return sum(len(line) + 1 for e in entries if not e.is_words for line in e.lines)

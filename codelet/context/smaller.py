@@ -1,4 +1,4 @@
-"""One compaction of a conversation as the session wants it: pins, an instruction, and a limit for the segments."""
+"""One compaction of a conversation as the session wants it: pins, an instruction, and shares that it keeps."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from typing import cast
 
 from codelet.compaction import Compacted, IrreducibleContext, Settings, compact
 from codelet.compaction.content import Estimate
-from codelet.context.shares import is_segment
+from codelet.context.shares import beyond, category_sizes, shares_of
 from codelet.messages import Message, user
 from codelet.record import Record
+from codelet.tokens.budget import CATEGORIES
 
-_PASSES = 3
+_PASSES = 8
+_LIMITED = ("context", "history")
 
 
 class Wish(Record):
-    """What a compaction is to respect. `pinned` are indices, `history` is the most that segments may have in tokens.
+    """What a compaction is to respect. `pinned` are indices; `limit` is the budget that `shares`, in per cent, split.
 
     `instruction` is what the user wants kept: it counts as the newest prompt while turns are scored.
     """
 
+    limit: int
+    shares: tuple[int, ...] = tuple(CATEGORIES.values())
     pinned: tuple[int, ...] = ()
     keep_last: int = 3
     minimum_score: int = 0
-    history: int | None = None
     instruction: str = ""
     narrative: tuple[str, ...] = ()
 
@@ -32,28 +35,44 @@ class Wish(Record):
 def smaller(body: list[Message], target: int, measure: Callable[[Message], int], wish: Wish) -> Compacted:
     """Compact a conversation to at most `target` tokens. Raises IrreducibleContext.
 
-    Segments that take more than their share are written again, smaller; what is kept beside them stays as it is.
+    Where a category passes its share, segments are written again for as much less; what is kept beside them stays as
+    it is. A warning names what is too large even so, as pinned messages may be.
     """
-    made = _once(body, target, measure, wish, Settings())
+    settings = Settings()
+    made = _once(body, target, measure, wish, settings)
     aim = target
-    for _ in range(_PASSES):
-        over = _history(made, measure) - wish.history if wish.history is not None else 0
-        if over <= 0 or made.report.tier < 2:
+    for number in range(_PASSES):
+        over = _over(made, measure, wish)
+        if not over or made.report.tier < 2:
             break
-        aim = min(aim, made.report.after) - over
+        aim = min(aim, made.report.after) - sum(over.values())
+        if "history" in over and number > 1:  # the user's words are at their least for this size
+            aim = aim * (number + 4) // (number + 6)
         if aim <= 0:
             break
-        whole = Settings()
         settings = replace(
-            whole,  # of the smaller target a larger part: the newest turns are kept as before
-            newest_percent=min(90, whole.newest_percent * target // aim),
-            tail_percent=min(90, whole.tail_percent * target // aim),
+            settings,  # of the smaller target a larger part: the newest turns are kept as before
+            newest_percent=min(90, Settings().newest_percent * target // aim),
+            tail_percent=min(90, Settings().tail_percent * target // aim),
+            user_percent=settings.user_percent * 2 // 3 if "history" in over else settings.user_percent,
         )
         try:
             made = _once(body, aim, measure, wish, settings)
         except IrreducibleContext:
             break
-    return made
+    return _warned(made, measure, wish)
+
+
+def _over(made: Compacted, measure: Callable[[Message], int], wish: Wish) -> dict[str, int]:
+    """By how many tokens a result passes the shares of what compaction can make smaller."""
+    sizes = category_sizes(cast("list[Message]", made.messages), measure, 0)
+    return beyond(shares_of(wish.limit, wish.shares), {name: sizes[name] for name in _LIMITED})
+
+
+def _warned(made: Compacted, measure: Callable[[Message], int], wish: Wish) -> Compacted:
+    over = _over(made, measure, wish) if made.report.tier >= 2 else {}
+    notes = tuple(f"The share of {name} is passed by {tokens:,} tokens." for name, tokens in over.items())
+    return made._replace(report=replace(made.report, warnings=(*made.report.warnings, *notes))) if notes else made
 
 
 def _once(
@@ -82,8 +101,3 @@ def _without_last(made: Compacted, length: int, measure: Callable[[Message], int
         user_messages=max(0, made.report.user_messages - 1),
     )
     return Compacted(made.messages[:-1], report)
-
-
-def _history(made: Compacted, measure: Callable[[Message], int]) -> int:
-    """What the segments of a result take, in tokens."""
-    return sum(measure(message) for message in cast("list[Message]", made.messages) if is_segment(message))

@@ -7,12 +7,23 @@ from collections.abc import Sequence
 from codelet.context.gauge import Gauge
 from codelet.messages import Message
 from codelet.reminders import zones
+from codelet.tokens.budget import Budget
 
 
 def parts(messages: Sequence[Message]) -> tuple[list[Message], list[Message], list[Message]]:
     """The head's reminders, the conversation, the tail's reminders."""
     first, last = zones.head_length(messages), len(messages) - zones.tail_length(messages)
     return list(messages[:first]), list(messages[first:last]), list(messages[last:])
+
+
+def reduced_size(budget: Budget, at: int | None, *, asked: bool) -> int:
+    """The size of the whole list, in tokens, at which reducing old results is enough and no summary is made.
+
+    0.6 H, or two thirds of where the user compacts; a user who asks for it wants the size that a summary has.
+    """
+    if asked:
+        return budget.target
+    return budget.enough if at is None else min(budget.enough, 2 * at * budget.limit // 300)
 
 
 def conversation_targets(

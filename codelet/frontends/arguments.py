@@ -17,6 +17,9 @@ exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomp
 6 a tool needed permission and nobody could be asked, 70 a bug, 130/143/129 stopped by a signal"""
 
 
+COMMANDS = ("demo", "doctor", "policy", "audit", "sessions")
+FROM_PIPE = "-"
+"""What `--prompt` is where the prompt is what comes through the pipe."""
 MODES = ("read-only", "ask", "auto-edit", "auto")
 
 
@@ -46,8 +49,18 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**(ours | options))
 
     def error(self, message: str) -> NoReturn:
-        say(f"codelet: {message}; see codelet --help")
+        say(f"codelet: {_helpful(message)}; see codelet --help")
         sys.exit(EXIT_USAGE)
+
+
+def _helpful(message: str) -> str:
+    """The message of argparse, with what to do where people coming from other programs go wrong."""
+    if message.startswith("argument COMMAND: invalid choice: "):
+        named, _, choices = message.removeprefix("argument COMMAND: invalid choice: ").partition(" (choose from ")
+        return f"there is no command {named} (only {choices.removesuffix(')')}); a prompt is given with -p"
+    if message.startswith("unrecognized arguments: ") and any(name in sys.argv for name in COMMANDS):
+        return f"{message}; options that are not the command's own stand before it"
+    return message
 
 
 def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
@@ -59,7 +72,13 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     parser.add_argument("-V", "--version", action="store_true", help="print the version and exit")
-    parser.add_argument("-p", "--prompt", metavar="PROMPT", help="answer one prompt and exit; a pipe is added to it")
+    parser.add_argument(
+        *("-p", "--prompt"),
+        nargs="?",
+        const=FROM_PIPE,
+        metavar="PROMPT",
+        help="answer one prompt and exit; a pipe is added to it, or is the prompt",
+    )
     _add_output(parser.add_argument_group("one shot"))
     _add_model(parser.add_argument_group("model"))
     _add_prompt(parser.add_argument_group("prompt and tools"))

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from codelet import events
+from codelet.errors import EXIT_LIMIT
 from codelet.frontends.outcome import Outcome
 from codelet.record import Record
 
@@ -43,7 +44,8 @@ class StreamJsonOutput:
 
     def finish(self, outcome: Outcome) -> None:
         """Write the closing line."""
-        end = self._end or events.TurnEnd("failed", 0, outcome.usage, outcome.error)
+        reason: events.EndReason = "limit" if outcome.exit_status == EXIT_LIMIT else "failed"
+        end = self._end or events.TurnEnd(reason, 0, outcome.usage, outcome.error)
         _write_line({"type": end.type, **_fields(end), **summary(outcome)})
 
 

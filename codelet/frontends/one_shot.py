@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import sys
+import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,6 +20,7 @@ from codelet.errors import (
     EXIT_REFUSED,
     EXIT_TERMINATE,
     CodeletError,
+    LimitReached,
     UsageError,
 )
 from codelet.frontends.outcome import Outcome
@@ -59,15 +61,32 @@ def run_one_shot(settings: Settings, text: str | None, *, output_format: str, qu
     if sys.stdout is None:
         say("codelet: stdout is closed: there is nowhere to write the answer")
         return EXIT_INCOMPLETE
-    piped = read_stdin()
+    output = _output(output_format, quiet=quiet)
+    begun = time.monotonic()
+    try:
+        piped = read_stdin(settings.timeout)
+    except LimitReached as reached:
+        return _unanswered(output, reached)
+    if settings.timeout is not None and (taken := round(time.monotonic() - begun, 1)):
+        settings = settings.replace(timeout=max(0.1, settings.timeout - taken))
     question = _question(text, piped)
     notes = [*(piped.notes if piped else ())]
     if valid_unicode(question) != question:
         notes.append("the prompt is not all UTF-8 text: what is not is replaced")
     for note in notes if not quiet else ():
         say(f"codelet: {note}")
-    run = _Run(settings, question, _output(output_format, quiet=quiet))
+    run = _Run(settings, question, output)
     return asyncio.run(run.run())
+
+
+def _unanswered(output: Output, reached: LimitReached) -> int:
+    """The exit status where a limit was reached before anything was asked."""
+    status = reached.exit_status
+    try:
+        output.finish(Outcome("", True, status, str(reached), Usage(), None, ()))
+    except OSError as unwritten:
+        return _status_unwritten(unwritten, status)
+    return status
 
 
 class _UnwritableError(Exception):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import select
 import sys
+import time
 
+from codelet.errors import LimitReached
 from codelet.frontends.stderr import say
 from codelet.record import Record
 from codelet.text import valid_unicode
@@ -25,22 +27,24 @@ class Piped(Record):
     notes: tuple[str, ...] = ()
 
 
-def read_stdin() -> Piped | None:
-    """Everything on stdin if it is no terminal: at most 224 KiB, head and tail of more, to fit into a prompt."""
+def read_stdin(limit: float | None = None) -> Piped | None:
+    """Everything on stdin if it is no terminal: at most 224 KiB, head and tail of more, to fit into a prompt.
+
+    Raises LimitReached where it has not ended after `limit` seconds: some pipes never do (`yes |`, `</dev/zero`).
+    """
     try:
         descriptor = sys.stdin.fileno()
         if sys.stdin.isatty():
             return None
-        return _decoded(*_read_bounded(descriptor))
+        return _decoded(*_read_bounded(descriptor, limit))
     except (AttributeError, ValueError, OSError):
         return None  # closed, or not readable: there is no pipe
 
 
-def _read_bounded(descriptor: int) -> tuple[bytes, bytes, int]:
+def _read_bounded(descriptor: int, limit: float | None) -> tuple[bytes, bytes, int]:
     head, tail, total = bytearray(), bytearray(), 0
-    if not select.select([descriptor], [], [], _PATIENCE)[0]:
-        say(_WAITING)
-    while data := os.read(descriptor, _CHUNK):
+    waiting = _Waiting(limit)
+    while data := waiting.read(descriptor):
         total += len(data)
         taken = min(len(data), _HEAD - len(head))
         head += data[:taken]
@@ -49,6 +53,28 @@ def _read_bounded(descriptor: int) -> tuple[bytes, bytes, int]:
             del tail[:-_TAIL]
     dropped = max(0, len(tail) - _TAIL)
     return bytes(head), bytes(tail[dropped:]), total
+
+
+class _Waiting:
+    """Reads piece by piece; says once that it takes long, and stops at the limit."""
+
+    def __init__(self, limit: float | None) -> None:
+        self._limit = limit
+        self._begun = time.monotonic()
+        self._patience: float | None = _PATIENCE
+
+    def read(self, descriptor: int) -> bytes:
+        """The next piece; empty at the end. Raises LimitReached."""
+        while True:
+            waited = time.monotonic() - self._begun
+            if self._limit is not None and waited >= self._limit:
+                raise LimitReached(f"the pipe on stdin has not ended within the limit of {self._limit:g} s (--timeout)")
+            if self._patience is not None and waited >= self._patience:
+                self._patience = None
+                say(_WAITING)
+            moments = [moment for moment in (self._limit, self._patience) if moment is not None]
+            if select.select([descriptor], [], [], min(moments) - waited if moments else None)[0]:
+                return os.read(descriptor, _CHUNK)
 
 
 def _decoded(head: bytes, tail: bytes, total: int) -> Piped:

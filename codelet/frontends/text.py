@@ -39,7 +39,8 @@ class TextOutput:
             case events.ToolResult() if event.status != "done":
                 self._progress(f"  {event.text}" if event.status == "refused" else f"  {event.status}: {event.text}")
             case events.Compaction(phase="done"):
-                self._progress(f"context compacted: {event.before:,} to {event.after:,} tokens")
+                reduced = f", {event.reduced} old messages reduced" if event.reduced else ""
+                self._progress(f"context compacted: {event.before:,} to {event.after:,} tokens{reduced}")
             case events.Compaction(phase="reduced"):
                 self._progress(event.note)
             case events.Compaction(phase="stopped"):

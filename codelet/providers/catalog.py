@@ -16,7 +16,7 @@ Wire = Literal["openai", "anthropic"]
 class Vendor(Record):
     """A service or local server: its address, the variables that hold its key or move its address.
 
-    `local` servers need no key. The last four are quirks: whether a user message may follow a tool's,
+    `local` servers need no key. The last four are quirks: whether user and assistant must take turns,
     whether usage must be asked for, the name of the output limit, and how long a call's id must be.
     """
 
@@ -28,7 +28,7 @@ class Vendor(Record):
     wire: Wire = "openai"
     default_model: str | None = None
     local: bool = False
-    user_after_tool: bool = True
+    alternating: bool = False
     usage_option: bool = True
     max_output_option: str = "max_tokens"
     call_id_length: int | None = None
@@ -75,6 +75,7 @@ VENDORS = (
         ("DEEPSEEK_API_KEY",),
         ("DEEPSEEK_API_BASE",),
         default_model="deepseek/deepseek-v4-pro",
+        alternating=True,  # its reasoning counts from one user message to the next: a reminder would end a turn
     ),
     Vendor("xai", "xAI", "https://api.x.ai/v1", ("XAI_API_KEY",), default_model="xai/grok-4.7"),
     Vendor(
@@ -84,7 +85,7 @@ VENDORS = (
         ("MISTRAL_API_KEY",),
         ("MISTRAL_API_BASE",),
         default_model="mistral/devstral-latest",
-        user_after_tool=False,
+        alternating=True,
         usage_option=False,
         call_id_length=9,
     ),
@@ -119,6 +120,7 @@ VENDORS = (
 _ALIASES = {"ollama_chat": "ollama", "llamacpp": "llamafile", "vllm": "hosted_vllm"}
 _BARE_NAMES = (("claude", "anthropic"), ("gpt-", "openai"), ("chatgpt-", "openai"))
 _BY_PREFIX = {vendor.prefix: vendor for vendor in VENDORS}
+_HOSTED = frozenset(urlsplit(vendor.base).hostname for vendor in VENDORS if not vendor.local)
 _CUSTOM = Vendor("", "the endpoint", "", ("OPENAI_API_KEY",), local=True)
 
 
@@ -135,14 +137,20 @@ class Endpoint(Record):
         return self.vendor.name if self.base == self.vendor.base else self.base
 
     @property
+    def check(self) -> str:
+        """What to look at where it cannot be reached."""
+        own = self.vendor.local and self.base == self.vendor.base
+        return f"whether {self.vendor.name} runs, and --api-base" if own else "the network and --api-base"
+
+    @property
     def key_name(self) -> str:
         """The variable to set, as an error message names it."""
         return self.vendor.key_names[0] if self.vendor.key_names else "CODELET_API_KEY"
 
     @property
-    def user_after_tool(self) -> bool:
-        """Whether a user message may follow a tool's."""
-        return self.vendor.user_after_tool
+    def alternating(self) -> bool:
+        """Whether user and assistant must take turns; see `alternates`."""
+        return _alternating(self.vendor, self.base)
 
     @property
     def usage_option(self) -> bool:
@@ -177,6 +185,26 @@ def vendor_of(model: str) -> Vendor | None:
     if lowered[:1] == "o" and lowered[1:2].isdigit():
         return _BY_PREFIX["openai"]
     return None
+
+
+def alternates(model: str, api_base: str | None) -> bool:
+    """Whether user and assistant must take turns in what is sent to the model, through whichever wire.
+
+    Local and unknown servers apply the model's own chat template, and nobody can see from here how strict it is.
+    """
+    vendor = vendor_of(model) or (_CUSTOM if api_base else None)
+    if vendor is None:
+        return model.startswith("codestral/")
+    return _alternating(vendor, api_base or vendor.base)
+
+
+def _alternating(vendor: Vendor, base: str) -> bool:
+    if vendor.alternating or vendor.wire != "openai":
+        return vendor.alternating
+    try:
+        return urlsplit(base).hostname not in _HOSTED
+    except ValueError:
+        return False  # the wire says what is wrong with the address
 
 
 def endpoint_for(

@@ -47,3 +47,8 @@ class PrefixCache:
             self._fragments.append(fragment)
             self._states.append(state)
         return list(self._fragments)
+
+    @property
+    def state(self) -> str:
+        """The state behind the last message."""
+        return self._states[-1] if self._states else ""

@@ -26,28 +26,59 @@ _OVERFLOW = (
     "token limit",
 )
 
+# Words by which servers and chat templates say that user and assistant must take turns; the status is 400 or 500.
+_ALTERNATION = (
+    "must alternate",
+    "roles should alternate",
+    "unexpected role 'user'",
+    "roles in a row",
+    "consecutive user messages",
+)
+
+# Words by which servers say that the model, or they for it, take no tools; the status is 400 or 404.
+_NO_TOOLS = ("not support tools", "support tool use", "not support function calling", "tool-call-parser")
+
 # A 429 that no waiting will cure.
 _EXHAUSTED = ("insufficient_quota", "billing", "credit balance", "exceeded your current quota")
 
 
 def failure(
-    status: int, headers: dict[str, str], body: str, *, place: str, key_name: str, key: str | None = None
+    status: int,
+    headers: dict[str, str],
+    body: str,
+    *,
+    place: str,
+    key_name: str,
+    key: str | None = None,
+    other_base: str | None = None,
 ) -> ProviderError:
     """The error for an answer with that status. `key_name` is the variable that holds the key.
 
-    Some servers repeat the key in their message: it is taken out.
+    Some servers repeat the key in their message: it is taken out. `other_base` is the address that may have been
+    meant where nothing is found at this one.
     """
     detail = error_detail(body.replace(key, "[key]") if key else body)
     lowered = detail.lower() + body[:2_000].lower()
     overflow = status == 413 or (status in (400, 422) and any(words in lowered for words in _OVERFLOW))
     exhausted = any(words in lowered for words in _EXHAUSTED)
+    headline = _headline(status, overflow=overflow, place=place, key_name=key_name)
+    if status in (400, 404) and any(words in lowered for words in _NO_TOOLS):
+        headline = f"the model takes no tools here ({status}); name another with --model, or talk without: --tools ''"
+    elif status == 404 and other_base:
+        headline += f" (is it {other_base}?)"
     return ProviderError(
-        f"{_headline(status, overflow=overflow, place=place, key_name=key_name)}: {detail or 'no details'}",
+        f"{headline}: {detail or 'no details'}",
         status=status,
-        retryable=status in _RETRYABLE and not exhausted,
+        retryable=status in _RETRYABLE and not exhausted and not any(words in lowered for words in _ALTERNATION),
         retry_after=retry_after(headers),
         overflow=overflow,
     )
+
+
+def wants_alternation(error: ProviderError) -> bool:
+    """Whether the error says that user and assistant must take turns in the messages."""
+    lowered = str(error).lower()
+    return any(words in lowered for words in _ALTERNATION)
 
 
 def _headline(status: int, *, overflow: bool, place: str, key_name: str) -> str:

@@ -69,9 +69,13 @@ class Response:
 
 
 class HttpClient:
-    """Posts to one base address and keeps its connection open between requests."""
+    """Posts to one base address and keeps its connection open between requests.
 
-    def __init__(self, base: str, deadlines: Deadlines) -> None:
+    `check` is what a user is told to look at where it cannot be reached.
+    """
+
+    def __init__(self, base: str, deadlines: Deadlines, check: str = "the network and --api-base") -> None:
+        self._check = check
         self._url = checked_url(base)
         self._deadlines = deadlines
         self._idle: Connection | None = None
@@ -209,7 +213,7 @@ class HttpClient:
         except OSError as error:
             known = error.errno is not None and error.errno > 0
             reason = os.strerror(error.errno or 0) if known else error.strerror or str(error) or type(error).__name__
-            check = "the network and the proxy variables" if proxy else "the network and --api-base"
+            check = "the network and the proxy variables" if proxy else self._check
             raise ProviderError(f"cannot reach {self._way(proxy)}: {reason}; check {check}", retryable=True) from None
         return connection
 

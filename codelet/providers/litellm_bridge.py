@@ -18,7 +18,8 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.providers.base import Chunk, ProviderOptions, Request
-from codelet.providers.catalog import vendor_of
+from codelet.providers.catalog import alternates, vendor_of
+from codelet.providers.failure import wants_alternation
 from codelet.providers.litellm_decode import Decoder, StreamEnd, Tap
 from codelet.providers.litellm_errors import translated
 from codelet.providers.litellm_request import Requests, is_claude
@@ -84,11 +85,11 @@ class LiteLLMProvider:
         self.origin = f"litellm:{options.api_base or prefix}"
         self._key_name = vendor.key_names[0] if vendor and vendor.key_names else "the provider's key"
         self._options = options
-        self._requests = Requests(model, self.origin)
+        self._requests = Requests(model, self.origin, alternating=alternates(model, options.api_base))
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`. Closing it closes the connection too."""
-        return with_retries(lambda: self._attempt(request), self._options.retries)
+        return with_retries(lambda: self._attempt(request), self._options.retries, self._adapted)
 
     async def warm(self) -> None:
         """Start importing litellm."""
@@ -102,6 +103,12 @@ class LiteLLMProvider:
         await litellm.close_litellm_async_clients()
         litellm.in_memory_llm_clients_cache.flush_cache()
         vars(litellm).pop("module_level_aclient", None)  # made anew by the next request
+
+    def _adapted(self, error: ProviderError) -> bool:
+        if self._requests.alternating or not wants_alternation(error):
+            return False
+        self._requests.alternating = True
+        return True
 
     async def _attempt(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """One attempt, in a task of its own: cancelling it is what closes the connection in all cases.
@@ -133,8 +140,8 @@ class LiteLLMProvider:
         try:
             async with asyncio.timeout(limit) as timeout:
                 stream = await litellm.acompletion(**self._arguments(litellm, request))
+                Tap.into(stream)
                 async for chunk in stream:
-                    Tap.into(stream)  # not before: some open their own stream only when they are first read
                     limit = deadlines.between_chunks
                     timeout.reschedule(now() + limit)
                     for piece in decoder.chunks(chunk):

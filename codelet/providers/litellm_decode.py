@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from codelet.errors import ProviderError
@@ -24,6 +24,7 @@ _FINISH: dict[str, FinishReason] = {
     "content_filter": "refused",
     "refusal": "refused",
 }
+_NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
 
 
 class StreamEnd(BaseException):
@@ -36,12 +37,18 @@ class Tap:
     After the end litellm would put the answer together again, count tokens that were not reported, work out
     costs and, for Ollama, send a request that holds up the event loop. StreamEnd arrives here before that. For
     the same reason only usage passes after the finish marker: anything else there makes litellm see the end.
+
+    `whole` says whether the provider's own finish marker came, where litellm makes one up, else it is None: its
+    adapter for Gemini says "stop" with each piece, so the objects that the server sent are looked at before.
     """
 
-    def __init__(self, outer: Any) -> None:
+    def __init__(self, outer: Any, own: Any) -> None:
+        self.whole: bool | None = None
         self._outer = outer
-        self._own = outer.completion_stream
-        self._iterator = aiter(self._own)
+        self._own = own
+        if callable(parse := getattr(own, "chunk_parser", None)):
+            own.chunk_parser = self._looking(parse)
+        self._iterator = aiter(own)
 
     def __aiter__(self) -> Tap:
         return self
@@ -58,12 +65,28 @@ class Tap:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._own, name)
 
+    def _looking(self, parse: Callable[..., Any]) -> Callable[..., Any]:
+        def looked_at(chunk: Any) -> Any:
+            if isinstance(chunk, dict) and ("candidates" in chunk or "promptFeedback" in chunk):
+                blocked = (chunk.get("promptFeedback") or {}).get("blockReason")
+                reasons = [candidate.get("finishReason") for candidate in chunk.get("candidates") or ()]
+                self.whole = self.whole or bool(blocked) or any(reason not in _NO_REASON for reason in reasons)
+            return parse(chunk)
+
+        return looked_at
+
     @classmethod
     def into(cls, stream: Any) -> None:
         """Put a tap into litellm's stream, unless it has one or reads from something that is not asynchronous."""
         own = stream.completion_stream
-        if not isinstance(own, cls) and hasattr(own, "__aiter__"):
-            stream.completion_stream = cls(stream)
+        if own is None and (opened := stream.make_call) is not None:  # it opens its own stream when it is first read
+
+            async def tapped(**options: Any) -> Any:
+                return cls(stream, await opened(**options))
+
+            stream.make_call = tapped
+        elif not isinstance(own, cls) and hasattr(own, "__aiter__"):
+            stream.completion_stream = cls(stream, own)
 
 
 def _usage_in(chunk: Any) -> bool:
@@ -94,14 +117,14 @@ class Decoder:
     def end(self, stream: Any) -> Iterator[Chunk]:
         """Usage and finish marker; raises ProviderError where the marker is missing.
 
-        Both are taken from what litellm received: it makes them up where the server did not send them. (Gemini's
-        adapter says "stop" with each piece; there a cut shows only in the HTTP underneath.)
+        Both are taken from what litellm received: it makes them up where the server did not send them.
         """
         reported = [usage for chunk in stream.chunks if (usage := getattr(chunk, "usage", None)) is not None]
         if reported and (usage := self._usage(reported[-1])).total:
             yield UsageChunk(usage)
         reason = stream.received_finish_reason or stream.intermittent_finish_reason
-        if not reason:
+        whole = getattr(stream.completion_stream, "whole", None)
+        if whole is False or not (reason or whole):
             raise ProviderError("the answer was cut: the stream ended without its finish marker")
         yield FinishChunk(_FINISH.get(reason, "stop"))
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from codelet.messages import Message, ToolCall
+from codelet.providers.alternation import alternating
 from codelet.providers.base import Request
 
 _MARK = {"cache_control": {"type": "ephemeral"}}
 _CLAUDE_MAX_OUTPUT = 8_192
-
-# Back ends that refuse a user message right after a tool's.
-_NO_USER_AFTER_TOOL = ("mistral/", "codestral/")
 
 
 def is_claude(model: str) -> bool:
@@ -25,9 +22,11 @@ class Requests:
     """Makes the arguments of one `acompletion` call after another for one model.
 
     Remembers where the last cache mark stood, so that a step with many results still finds its prefix.
+    `alternating` says that user and assistant must take turns.
     """
 
-    def __init__(self, model: str, origin: str) -> None:
+    def __init__(self, model: str, origin: str, *, alternating: bool = False) -> None:
+        self.alternating = alternating
         self._model = model
         self._origin = origin
         self._last_mark = -1
@@ -37,12 +36,12 @@ class Requests:
 
         `marks` sets Anthropic's cache marks.
         """
-        messages = self._joined_tail(request) if self._model.startswith(_NO_USER_AFTER_TOOL) else request.messages
+        messages = alternating(request.messages) if self.alternating else request.messages
         wire = [self._wire(message) for message in messages]
         head: list[dict[str, Any]] = []
         if request.system:
             head.append({"role": "system", "content": request.system})
-        if marks:
+        if marks and not self.alternating:  # joined, the volatile reminders are no messages of their own
             self._mark(head, wire, len(request.messages) - request.tail)
         arguments: dict[str, Any] = {"messages": head + wire}
         if request.tools:
@@ -67,16 +66,6 @@ class Requests:
         elif "reasoning_content" in message:
             wire["reasoning_content"] = message["reasoning_content"]
         return wire
-
-    def _joined_tail(self, request: Request) -> Sequence[Message]:
-        """The list with the volatile reminders inside the last tool result, where they follow one."""
-        stable = len(request.messages) - request.tail
-        last = request.messages[stable - 1] if stable else None
-        if not request.tail or last is None or last["role"] != "tool":
-            return request.messages
-        texts = [last["content"], *(message["content"] for message in request.messages[stable:])]
-        joined: Message = {**last, "content": "\n\n".join(text for text in texts if text)}
-        return [*request.messages[: stable - 1], joined]
 
     def _mark(self, head: list[dict[str, Any]], wire: list[dict[str, Any]], stable: int) -> None:
         """Set the cache marks: after tools and system, before the tail, and where the last one stood."""

@@ -27,13 +27,22 @@ class NativeProvider(ABC):
         self.origin = origin
         self._endpoint = endpoint
         self._options = options
-        self._http = HttpClient(endpoint.base, options.deadlines)
+        self._http = HttpClient(endpoint.base, options.deadlines, endpoint.check)
         self._cache = PrefixCache(self._encode)
+        self._other_base: str | None = None
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`."""
         body = self.body(request)
-        return with_retries(lambda: self._attempt(body), self._options.retries)
+
+        def adapted(error: ProviderError) -> bool:
+            nonlocal body
+            if not self._adapted(error):
+                return False
+            body = self.body(request)
+            return True
+
+        return with_retries(lambda: self._attempt(body), self._options.retries, adapted)
 
     async def warm(self) -> None:
         """Start opening the connection."""
@@ -63,6 +72,10 @@ class NativeProvider(ABC):
     def _chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
         """The chunks of an answer's events, ended by the finish marker."""
 
+    def _adapted(self, error: ProviderError) -> bool:
+        """Whether the wire sends requests in another form from now on, for what the error says of this one."""
+        return False
+
     async def _attempt(self, body: bytes) -> AsyncGenerator[Chunk, None]:
         async with self._http.post(self._path(), self._headers(), body) as response:
             if response.status != 200:
@@ -73,6 +86,7 @@ class NativeProvider(ABC):
                     place=self._endpoint.name,
                     key_name=self._endpoint.key_name,
                     key=self._endpoint.key,
+                    other_base=self._other_base,
                 )
             if "text/html" in response.headers.get("content-type", ""):
                 raise ProviderError(f"{self._http.place} answered with a web page; check --api-base")

@@ -6,11 +6,12 @@ vLLM (`reasoning_content`) and OpenRouter (`reasoning`, `reasoning_details`) sen
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.messages import Message
+from codelet.providers.alternation import SEPARATOR, place_of, stand_in
 from codelet.providers.base import (
     Chunk,
     FinishChunk,
@@ -24,8 +25,8 @@ from codelet.providers.base import (
 )
 from codelet.providers.catalog import Endpoint
 from codelet.providers.decoding import count_of, decoded, text_of
-from codelet.providers.encoding import to_json
-from codelet.providers.failure import error_detail
+from codelet.providers.encoding import PrefixCache, to_json
+from codelet.providers.failure import error_detail, wants_alternation
 from codelet.providers.native import NativeProvider
 from codelet.providers.sse import DONE
 from codelet.tokens.usage import Usage
@@ -41,6 +42,10 @@ _FINISH: dict[str, FinishReason] = {
     "content_filter": "refused",
 }
 _BROKEN_OFF = ("error", "abort", "insufficient_system_resource")
+_OPEN, _CLOSING = (
+    ("user", "tool"),
+    b'"}',
+)  # where roles alternate, these messages stay open: a text may be joined to them
 
 
 class OpenAIChatProvider(NativeProvider):
@@ -48,10 +53,12 @@ class OpenAIChatProvider(NativeProvider):
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
         super().__init__(model, endpoint, options, origin=f"openai:{endpoint.base}")
+        self._alternating = endpoint.alternating
+        if endpoint.base.count("/") == 2:  # no path: most servers have theirs at /v1, and people forget it
+            self._other_base = f"{endpoint.base}/v1"
 
     def body(self, request: Request) -> bytes:
         """The request's body: what never changes comes first, then the messages, then the options."""
-        messages = self._messages(request)
         head = b'{"model":' + to_json(self._endpoint.model_name(self.model))
         if request.tools:
             head += b',"tools":' + to_json(list(request.tools))
@@ -61,21 +68,31 @@ class OpenAIChatProvider(NativeProvider):
             options["stream_options"] = {"include_usage": True}
         if request.max_output is not None:
             options[self._endpoint.max_output_option] = request.max_output
-        fragments = self._cache.fragments(messages)
-        closing = b"]," + to_json(options)[1:]
+        fragments = self._cache.fragments(request.messages)
+        closing = self._closing(self._cache.state) + b"]," + to_json(options)[1:]
         return b"".join([head, b',"messages":[', system, *fragments, closing])
 
-    def _messages(self, request: Request) -> Sequence[Message]:
-        """The list as this server accepts it: some forbid a user message after a tool's."""
-        stable = len(request.messages) - request.tail
-        last = request.messages[stable - 1] if stable else None
-        if self._endpoint.user_after_tool or not request.tail or last is None or last["role"] != "tool":
-            return request.messages
-        texts = [last["content"], *(message["content"] for message in request.messages[stable:])]
-        joined: Message = {**last, "content": "\n\n".join(text for text in texts if text)}
-        return [*request.messages[: stable - 1], joined]
+    def _encode(self, message: Message, before: str) -> tuple[bytes, str]:
+        """A message's bytes after one of the role `before`; where roles alternate, with what closes that one."""
+        role = message["role"]
+        if not self._alternating:
+            return b"," + to_json(self._wire(message)), role
+        place = place_of(message, before)
+        if place == "joined":
+            return to_json(f"{SEPARATOR}{message['content']}")[1:-1], before
+        missing = stand_in(place)
+        start = b"" if missing is None else b"," + to_json(self._wire(missing))
+        wire = self._wire(message)
+        if role in _OPEN:
+            wire["content"] = wire.pop("content") or ""  # it comes last, so that more can be joined to it
+        fragment = self._closing(before) + start + b"," + to_json(wire)
+        return (fragment.removesuffix(_CLOSING) if role in _OPEN else fragment), role
 
-    def _encode(self, message: Message, state: str) -> tuple[bytes, str]:
+    def _closing(self, role: str) -> bytes:
+        """What closes a message of that role, the last one so far."""
+        return _CLOSING if self._alternating and role in _OPEN else b""
+
+    def _wire(self, message: Message) -> dict[str, Any]:
         wire: dict[str, Any] = {"role": message["role"], "content": message["content"]}
         if "tool_calls" in message:
             wire["tool_calls"] = [{**call, "id": self._call_id(call["id"])} for call in message["tool_calls"]]
@@ -86,7 +103,14 @@ class OpenAIChatProvider(NativeProvider):
                 wire["reasoning_details"] = message["reasoning_details"]
             elif "reasoning_content" in message:
                 wire["reasoning_content"] = message["reasoning_content"]
-        return b"," + to_json(wire), ""
+        return wire
+
+    def _adapted(self, error: ProviderError) -> bool:
+        if self._alternating or not wants_alternation(error):
+            return False
+        self._alternating = True
+        self._cache = PrefixCache(self._encode)
+        return True
 
     def _call_id(self, call_id: str) -> str:
         """The id as this server takes it: one that came from elsewhere may be too long for it."""

@@ -14,16 +14,22 @@ _ATTEMPTS_WITHOUT_ANSWER = 2
 
 
 async def with_retries(
-    attempt: Callable[[], AsyncGenerator[Chunk, None]], retries: Retries
+    attempt: Callable[[], AsyncGenerator[Chunk, None]],
+    retries: Retries,
+    adapted: Callable[[ProviderError], bool] = lambda _: False,
 ) -> AsyncGenerator[Chunk, None]:
     """The chunks of the first attempt that gives any; each wait is announced by a RetryChunk.
+
+    `adapted` is told of a failure before the first chunk: where it gives True, the next attempt is sent at once in
+    the form that the server wants, and is no repetition.
 
     An attempt that fails after its first chunk, usage apart, is not repeated: it has been shown already. Waits
     grow twofold with jitter, are never shorter than the server asks for, and end when their sum would pass
     `retries.total_wait`.
     """
     waited = 0.0
-    for number in range(1, retries.attempts + 1):
+    number = 1
+    while True:
         begun = False
         try:
             async with aclosing(attempt()) as chunks:
@@ -32,19 +38,28 @@ async def with_retries(
                     yield chunk
             return
         except ProviderError as error:
-            wait = _wait_before(number + 1, retries, error.retry_after)
-            attempts = retries.attempts if error.status else min(retries.attempts, _ATTEMPTS_WITHOUT_ANSWER)
-            if begun or not error.retryable or number >= attempts:
-                raise
-            if waited + wait > retries.total_wait:
-                raise ProviderError(
-                    f"{error}; waiting {wait:.0f} s more would pass the limit of {retries.total_wait:.0f} s",
-                    status=error.status,
-                ) from None
             reason = str(error)
-        yield RetryChunk(number + 1, attempts, wait, reason)
+            other_form = not begun and adapted(error)
+            if not other_form:
+                wait, attempts = _wait_before(number + 1, retries, error.retry_after), _attempts(error, retries)
+                if begun or not error.retryable or number >= attempts:
+                    raise
+                if waited + wait > retries.total_wait:
+                    raise ProviderError(
+                        f"{error}; waiting {wait:.0f} s more would pass the limit of {retries.total_wait:.0f} s",
+                        status=error.status,
+                    ) from None
+        if other_form:
+            yield RetryChunk(number, retries.attempts, 0.0, reason)
+            continue
+        number += 1
+        yield RetryChunk(number, attempts, wait, reason)
         await asyncio.sleep(wait)
         waited += wait
+
+
+def _attempts(error: ProviderError, retries: Retries) -> int:
+    return retries.attempts if error.status else min(retries.attempts, _ATTEMPTS_WITHOUT_ANSWER)
 
 
 def _wait_before(number: int, retries: Retries, asked: float | None) -> float:

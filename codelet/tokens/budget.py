@@ -119,9 +119,14 @@ def prompt_tokens(last: Usage | None, since: int) -> int:
     return since if last is None else last.total_input + last.output + since
 
 
+def saves_enough(before: int, after: int) -> bool:
+    """Whether a rewrite is worth it: at least 15 % saved."""
+    return 100 * (before - after) >= 15 * before
+
+
 def worked(before: int, after: int, budget: Budget) -> bool:
     """Whether a compaction had effect: at most 0.6 H and at least 15 % saved."""
-    return after <= budget.enough and 100 * (before - after) >= 15 * before
+    return after <= budget.enough and saves_enough(before, after)
 
 
 CATEGORIES: Mapping[str, int] = {"core": 5, "context": 30, "history": 15, "working": 50}

@@ -11,6 +11,8 @@ from typing import Any
 
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_MESSAGE = 4
+# `json.dumps` with options makes an encoder anew each time.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 LEAST_FACTOR = 700
 LARGEST_FACTOR = 2_000
 _LEAST_SAMPLE = 200
@@ -41,7 +43,7 @@ def characters(message: Mapping[str, Any]) -> int:
     size = len(content) if isinstance(content, str) else len(text_of(message))
     calls = message.get("tool_calls")
     if calls:
-        size += len(json.dumps(calls, ensure_ascii=False, default=str))
+        size += len(_ENCODER.encode(calls))
     call_id = message.get("tool_call_id")
     return size + len(call_id) if isinstance(call_id, str) else size
 
@@ -53,7 +55,12 @@ def estimate_text(text: str) -> int:
 
 def estimate_message(message: Mapping[str, Any]) -> int:
     """About how many tokens a message of any shape has: a quarter of its characters, rounded up, and four more."""
-    return -(-characters(message) // _CHARACTERS_PER_TOKEN) + _TOKENS_PER_MESSAGE
+    return estimate_length(characters(message))
+
+
+def estimate_length(length: int) -> int:
+    """The same for a message of so many characters."""
+    return -(-length // _CHARACTERS_PER_TOKEN) + _TOKENS_PER_MESSAGE
 
 
 class Estimator:

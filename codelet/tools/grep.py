@@ -31,5 +31,7 @@ async def grep(
 
     check_pattern(pattern)
     most, lines = min(max(limit, 1), _MOST_HITS), min(max(around, 0), _MOST_AROUND)
-    query = Query(root_of(context, path), glob or None, pattern, ignore_case, lines, most=most, left_out=secret)
+    query = Query(
+        root_of(context, path), glob or None, pattern, ignore_case, lines, most=most, shown=most, left_out=secret
+    )
     return ToolOutput(lines_found(context, await search(query), most, lines))

@@ -10,7 +10,7 @@ from codelet.tools.tool import ToolContext
 
 _MOST_CHARACTERS = 30_000
 _LINE_CHARACTERS = 300
-_MOST_FILES = 200
+MOST_FILES = 200
 
 
 def lines_found(context: ToolContext, result: Result, most: int, around: int) -> str:
@@ -51,7 +51,7 @@ def _line(context: ToolContext, hit: Hit) -> str:
 
 def files_found(context: ToolContext, result: Result) -> str:
     """The paths, one a line, and how many were left out."""
-    lines = [files.shown(context, Path(hit.path)) for hit in result.hits[:_MOST_FILES]]
+    lines = [files.shown(context, Path(hit.path)) for hit in result.hits[:MOST_FILES]]
     left = len(result.hits) - len(lines)
     notes = []
     if left:

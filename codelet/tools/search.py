@@ -19,6 +19,7 @@ from codelet.errors import ToolError
 from codelet.process import StartError, capture, find_program
 from codelet.record import Record
 from codelet.tools import encoding, files, globs
+from codelet.tools.confirm import confirmed
 from codelet.tools.tool import ToolContext
 
 _MOST_BYTES = 4 << 20
@@ -29,18 +30,27 @@ _COMMON = (
     *("--glob=!.git", "--glob=!.hg", "--glob=!.jj", "--glob=!.svn"),
 )
 _LINES = (
-    *("--line-number", "--with-filename", "--no-heading", "--crlf", "--engine=auto", "--max-columns-preview"),
+    *(
+        "--line-number",
+        "--byte-offset",
+        "--with-filename",
+        "--no-heading",
+        "--crlf",
+        "--engine=auto",
+        "--max-columns-preview",
+    ),
     f"--max-columns={_LINE_COLUMNS}",
 )
 _NO_REGEX = re.compile(rb"regex parse error|regex could not be compiled|error compiling pattern")
-_HIT = re.compile(rb"([^\0]+)\0(\d+)([:-])(.*)", re.DOTALL)
+_HIT = re.compile(rb"([^\0]+)\0(\d+)([:-])(\d+)[:-](.*)", re.DOTALL)
 
 
 class Query(Record):
     """What to search: a resolved file or folder, a glob of paths in it, and for lines an expression.
 
     `pattern` None asks for the files themselves. `most` is how many hits the caller can use, `seconds` how long
-    the search may take. What `left_out` holds true of, given the path from the root, is no hit.
+    the search may take. What `left_out` holds true of, given the path from the root, is no hit. `shown` is how many
+    hits are shown at most; the rest is for counting only.
     """
 
     root: Path
@@ -50,17 +60,22 @@ class Query(Record):
     around: int = 0
     literal: bool = False
     most: int = 1000
+    shown: int = 1000
     seconds: float = 20.0
     left_out: Callable[[str], object] | None = None
 
 
 class Hit(NamedTuple):
-    """A matching line, or with `match` False one of context; for a search of files, a file with line 0."""
+    """A matching line, or with `match` False one of context; for a search of files, a file with line 0.
+
+    `offset` is where the line begins in the file, in bytes behind its byte order mark.
+    """
 
     path: str
     line: int = 0
     match: bool = True
     text: bytes = b""
+    offset: int = 0
 
 
 class Result(Record):
@@ -106,8 +121,9 @@ async def search(query: Query) -> Result:
 
 
 async def ripgrep(query: Query, program: str) -> Result:
-    """Search with ripgrep."""
-    return await _search(query, lambda asked: _ripgrep_argv(asked, program))
+    """Search with ripgrep; what is to be shown of its hits is confirmed."""
+    found = await _search(query, lambda asked: _ripgrep_argv(asked, program))
+    return found.replace(hits=list(confirmed(found.hits, query.shown)))
 
 
 async def builtin(query: Query) -> Result:
@@ -185,4 +201,4 @@ def _hits(output: bytes, query: Query, left_out: set[str]) -> Iterator[Hit]:
     for line in output.split(b"\n")[:-1]:
         found = _HIT.fullmatch(line)
         if found and is_wanted(path := os.fsdecode(found[1])):
-            yield Hit(path, int(found[2]), found[3] == b":", found[4].removesuffix(b"\r"))
+            yield Hit(path, int(found[2]), found[3] == b":", found[5].removesuffix(b"\r"), int(found[4]))

@@ -1,20 +1,26 @@
 """The built-in search, run as a program of its own so that it can be stopped at any moment.
 
 An expression that backtracks without end cannot be interrupted inside a process, nor can a walk through a
-huge tree. The one argument is a JSON object; the output is that of ripgrep with `--null`: with a pattern
-`path NUL line : text` (`-` for a line of context), without one `path NUL` for each file.
+huge tree. The one argument is a JSON object; the output is that of ripgrep with `--null` and `--byte-offset`,
+which is 0 here: with a pattern `path NUL line : 0 : text` (`-` for a line of context), without one `path NUL` for each
+file. Every folder and file is opened from the folder that holds it, so no link is followed, whenever it was put there.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import re
+import resource
+import stat
 import sys
 from collections import deque
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -22,35 +28,85 @@ if TYPE_CHECKING:
 _REPOSITORIES = (".git", ".hg", ".jj", ".svn")
 _SAMPLE = 1 << 16
 _LONGEST_LINE = 1 << 20
+_MOST_OPEN = 8192
 _MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
+
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY  # a pipe in a file's place is not waited for
 
 Rules = list[tuple[str, "GitIgnoreSpec"]]
 """Ignore rules with the folder that their patterns are relative to, outermost first."""
 
 
-def walk(root: str) -> Iterator[str]:
-    """All regular files below `root` that no .gitignore excludes, each folder in the order of its names."""
-    waiting: list[tuple[str, Rules] | str] = [(root, _rules_above(root))]
+class Place(NamedTuple):
+    """A file below the root: its path for people, and the open folder and the name by which it is opened."""
+
+    path: str
+    folder: int | None
+    name: str
+
+
+class _Listed(NamedTuple):
+    """A folder that is open: its path, descriptor and rules, and the entries still to come, last first."""
+
+    path: str
+    descriptor: int
+    rules: Rules
+    entries: list[tuple[str, bool]]
+
+
+def opened(path: str, flags: int, folder: int | None = None) -> int:
+    """A descriptor of what stands at `path`, absolute or below an open folder; links are followed nowhere.
+
+    Raises OSError. So a folder that is swapped for a link while the search runs leads to nothing.
+    """
+    *parts, name = path.split("/")
+    flags |= os.O_NOFOLLOW | os.O_CLOEXEC
+    if parts[:1] == [""]:
+        folder = None
+        parts[0] = "/"
+    own: list[int] = []
+    try:
+        for part in filter(None, parts):
+            own.append(os.open(part, _FOLDER | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=own[-1] if own else folder))
+        return os.open(name or ".", flags, dir_fd=own[-1] if own else folder)
+    finally:
+        for descriptor in own:
+            os.close(descriptor)
+
+
+def walk(root: str, top: int) -> Iterator[Place]:
+    """All regular files below the open folder `root` that no .gitignore excludes, in the order of their names.
+
+    Each folder is opened from the one that holds it. A place can be opened until the next one is asked for.
+    """
+    waiting = [_listed(root, top, _rules_above(root))]
     while waiting:
-        item = waiting.pop()
-        if isinstance(item, str):
-            yield item
+        folder = waiting[-1]
+        if not folder.entries:
+            os.close(folder.descriptor)
+            waiting.pop()
             continue
-        folder, rules = item
-        rules = _rules_with(folder, rules)
-        try:
-            with os.scandir(folder) as scan:
-                entries = sorted(scan, key=lambda entry: os.fsencode(entry.name), reverse=True)
-        except OSError:
+        name, is_folder = folder.entries.pop()
+        path = f"{folder.path.rstrip('/')}/{name}"
+        if not is_folder:
+            yield Place(path, folder.descriptor, name)
             continue
-        for entry in entries:
+        with contextlib.suppress(OSError):
+            waiting.append(_listed(path, opened(name, os.O_RDONLY | os.O_DIRECTORY, folder.descriptor), folder.rules))
+
+
+def _listed(path: str, descriptor: int, above: Rules) -> _Listed:
+    rules = _rules_with(path, descriptor, above)
+    entries = []
+    with contextlib.suppress(OSError), os.scandir(descriptor) as scan:
+        for entry in sorted(scan, key=lambda entry: os.fsencode(entry.name), reverse=True):
             is_folder = entry.is_dir(follow_symlinks=False)
-            if entry.name in _REPOSITORIES or _ignored(entry.path, is_folder, rules):
+            if entry.name in _REPOSITORIES or _ignored(f"{path.rstrip('/')}/{entry.name}", is_folder, rules):
                 continue
-            if is_folder:
-                waiting.append((entry.path, rules))
-            elif entry.is_file(follow_symlinks=False):
-                waiting.append(entry.path)
+            if is_folder or entry.is_file(follow_symlinks=False):
+                entries.append((entry.name, is_folder))
+    return _Listed(path, descriptor, rules, entries)
 
 
 def _rules_above(root: str) -> Rules:
@@ -59,29 +115,43 @@ def _rules_above(root: str) -> Rules:
     folder = root
     while not os.path.lexists(f"{folder}/.git") and folder != str(Path(folder).parent):
         folder = str(Path(folder).parent)
-        rules = _own_rules(folder) + rules
+        with contextlib.suppress(OSError):
+            descriptor = opened(folder, os.O_RDONLY | os.O_DIRECTORY)
+            rules = _own_rules(folder, descriptor) + rules
+            os.close(descriptor)
     return [] if _ignored(root, True, rules) else rules
 
 
-def _rules_with(folder: str, rules: Rules) -> Rules:
+def _rules_with(path: str, descriptor: int, rules: Rules) -> Rules:
     """A repository inside another follows its own rules alone."""
-    own = _own_rules(folder)
-    return own if os.path.lexists(f"{folder}/.git") else rules + own
+    own = _own_rules(path, descriptor)
+    try:
+        os.stat(".git", dir_fd=descriptor, follow_symlinks=False)
+    except OSError:
+        return rules + own
+    return own
 
 
-def _own_rules(folder: str) -> Rules:
+def _own_rules(path: str, descriptor: int) -> Rules:
     from pathspec import GitIgnoreSpec
 
     rules: Rules = []
     for name in (".git/info/exclude", ".gitignore"):
-        try:
-            text = Path(folder, name).read_text(encoding="utf-8", errors="surrogateescape")
-        except OSError:
-            continue
-        # `b/**` is all that is inside b, not b itself: so that b's own .gitignore is read.
-        lines = [f"{line}/*" if line.endswith("/**") else line for line in text.splitlines()]
-        rules.append((folder, GitIgnoreSpec.from_lines(lines)))
+        with contextlib.suppress(OSError), _regular(name, descriptor) as file:
+            text = file.read().decode("utf-8", "surrogateescape")
+            # `b/**` is all that is inside b, not b itself: so that b's own .gitignore is read.
+            lines = [f"{line}/*" if line.endswith("/**") else line for line in text.splitlines()]
+            rules.append((path, GitIgnoreSpec.from_lines(lines)))
     return rules
+
+
+def _regular(path: str, folder: int | None) -> BufferedReader:
+    """A regular file, open to read. Raises OSError for anything else."""
+    descriptor = opened(path, _FILE, folder)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "no regular file")
+    return os.fdopen(descriptor, "rb")
 
 
 def _ignored(path: str, is_folder: bool, rules: Rules) -> bool:
@@ -93,32 +163,32 @@ def _ignored(path: str, is_folder: bool, rules: Rules) -> bool:
     return False
 
 
-def search(path: str, pattern: re.Pattern[str], around: int, output: BinaryIO) -> int:
+def search(place: Place, pattern: re.Pattern[str], around: int, output: BinaryIO) -> int:
     """Write the matching lines of one file with `around` lines of context; how many matched."""
-    name = os.fsencode(path) + b"\0"
+    name = os.fsencode(place.path) + b"\0"
     before: deque[tuple[int, str]] = deque(maxlen=around)
     after = found = 0
-    for number, line in _lines(path):
+    for number, line in _lines(place):
         if pattern.search(line):
             output.writelines(
-                name + b"%d-%b\n" % (earlier, text.encode("utf-8", "surrogateescape")) for earlier, text in before
+                name + b"%d-0-%b\n" % (earlier, text.encode("utf-8", "surrogateescape")) for earlier, text in before
             )
             before.clear()
             found += 1
             after = around
-            output.write(name + b"%d:%b\n" % (number, line.encode("utf-8", "surrogateescape")))
+            output.write(name + b"%d:0:%b\n" % (number, line.encode("utf-8", "surrogateescape")))
         elif after:
             after -= 1
-            output.write(name + b"%d-%b\n" % (number, line.encode("utf-8", "surrogateescape")))
+            output.write(name + b"%d-0-%b\n" % (number, line.encode("utf-8", "surrogateescape")))
         else:
             before.append((number, line))
     return found
 
 
-def _lines(path: str) -> Iterator[tuple[int, str]]:
+def _lines(place: Place) -> Iterator[tuple[int, str]]:
     """The numbered lines of a text file; none of a binary one. Of a very long line only the first MiB."""
     try:
-        with Path(path).open("rb") as file:
+        with _regular(place.name, place.folder) as file:
             sample = file.peek(_SAMPLE)
             mark, codec = next((pair for pair in _MARKS if sample.startswith(pair[0])), (b"", "utf-8"))
             if codec != "utf-8":
@@ -141,6 +211,9 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
 
 def main(request: dict[str, Any]) -> None:
     """Do what the request asks for; stop after its number of hits."""
+    with contextlib.suppress(ValueError, OSError):  # a folder stays open while what is in it is searched
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_MOST_OPEN if most < 0 else min(most, _MOST_OPEN), most))
     output = sys.stdout.buffer
     root, left = request["root"], request["most"]
     include = re.compile(request["include"]) if request["include"] else None
@@ -148,15 +221,19 @@ def main(request: dict[str, Any]) -> None:
     if request["pattern"] is not None:
         text = re.escape(request["pattern"]) if request["literal"] else request["pattern"]
         pattern = re.compile(text, re.IGNORECASE if request["ignore_case"] else 0)
-    paths = [root] if Path(root).is_file() else walk(root)
-    for path in paths:
-        if include and path != root and not include.match(path[len(root.rstrip("/")) + 1 :]):
+    try:
+        top = opened(root, _FILE)
+    except OSError:
+        return
+    whole = stat.S_ISDIR(os.fstat(top).st_mode)
+    for place in walk(root, top) if whole else [Place(root, None, root)]:
+        if include and whole and not include.match(place.path[len(root.rstrip("/")) + 1 :]):
             continue
         if pattern is None:
-            output.write(os.fsencode(path) + b"\0")
+            output.write(os.fsencode(place.path) + b"\0")
             left -= 1
         else:
-            left -= search(path, pattern, request["around"], output)
+            left -= search(place, pattern, request["around"], output)
         if left < 0:
             break
     output.flush()

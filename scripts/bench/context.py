@@ -3,7 +3,8 @@
 Use: python scripts/bench/context.py --data DIR [--history REPOSITORY] [--only recall,needles,speed,kit,cost]
      [--cuts N] [--out FILE.json]
 Reads pi, SWE-agent and LangChain transcripts and Chat Completions lists. Baselines that need a package (langchain,
-compaction-conformance-kit) are skipped with a message where it is absent.
+compaction-conformance-kit) are skipped with a message where it is absent. Exit status 1: a compaction of about 150,000
+tokens took longer than is promised.
 """
 
 from __future__ import annotations
@@ -189,9 +190,10 @@ def main() -> int:
     if not transcripts:
         print("no transcript found: name some with --data or --history", file=sys.stderr)
         return 2
-    policies = dict(baselines.PLAIN)
+    policies = {name: baselines.with_system(policy) for name, policy in baselines.PLAIN.items()}
+    policies["codelet"] = baselines.codelet
     try:
-        policies.update(langchain_baselines.policies())
+        policies |= {n: baselines.with_system(policy) for n, policy in langchain_baselines.policies().items()}
     except ImportError as error:
         print(f"LangChain's baselines are left out: {error} (pip install langchain)", file=sys.stderr)
     longest = max(transcripts, key=lambda t: baselines.size(t.messages)).messages
@@ -212,7 +214,13 @@ def main() -> int:
         show(name, everything[name])
     if args.out:
         args.out.write_text(json.dumps(everything, indent=1), encoding="utf-8")
-    return 0
+    slow = speed.too_slow(everything.get("speed", []))
+    for row in slow:
+        promised = f"{speed.PROMISED} x json.dumps"
+        print(
+            f"too slow: {row['list']}, {row['tokens']} tokens: {row['ratio']} x, promised {promised}", file=sys.stderr
+        )
+    return 1 if slow else 0
 
 
 if __name__ == "__main__":

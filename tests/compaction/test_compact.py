@@ -190,6 +190,16 @@ def test_an_estimate_of_ones_own_is_kept_to():
     assert 4_500 <= used <= 5_000
 
 
+@pytest.mark.parametrize("share", [3, 8, 20])
+def test_the_size_is_told_right_with_several_segments(share):
+    messages = coding_session(40)
+    target = size(messages) // share
+    made = compact(messages, target, pinned=[21, 60, 90] if share < 20 else [60])
+    assert made.report.segments > 1
+    assert made.report.after == size(made.messages)
+    assert 98 * target <= 100 * made.report.after <= 100 * target
+
+
 @pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize("target", [2_000, 8_000, 16_000, 24_000])
 def test_what_lines_do_not_need_goes_to_the_newest_results(target, asked):
@@ -219,3 +229,27 @@ def test_neighbouring_lines_of_one_kind_share_a_heading():
     shown = text_of(compact(messages, size(messages) * 6 // 10).messages)
     assert sum(f"handle_{part}_" in shown for part in range(4)) > 1
     assert shown.split("\n").count("[t1 read src/things.py]") == 1
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_pasted_prompt_stays_whole_while_half_of_the_room_takes_it(steps):
+    pasted = "Why does this fail?\n" + "\n".join(f"frame {n} in handler_{n * 7}(argument_{n})" for n in range(200))
+    messages = [*coding_session(30), user(pasted)]
+    for number in range(steps):
+        messages += [
+            calling((f"last{number}", "read", {"path": "src/last.py"})),
+            result(f"last{number}", "x = 1\n" * 40),
+        ]
+    made = compact(messages, size([user(pasted)]) * 5 // 2)
+    assert user(pasted) in made.messages
+    assert not steps or made.messages[-1] == messages[-1]
+    assert pairing_faults(made.messages) == []
+
+
+def test_the_newest_turn_stays_whole_where_the_newest_three_do_not_fit():
+    messages = coding_session(40)
+    start = max(i for i, m in enumerate(messages) if m["role"] == "user")
+    turn = messages[start:]
+    made = compact(messages, size(turn) * 4)
+    assert made.report.tier == 3
+    assert made.messages[-len(turn) :] == turn

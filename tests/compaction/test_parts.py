@@ -10,8 +10,10 @@ import pytest
 from codelet.compaction.anchors import find, runs
 from codelet.compaction.archive import LONGEST_ANSWER, Archive
 from codelet.compaction.coverage import Candidates, Choice, log2_milli
+from codelet.compaction.identifiers import STEP, Lexicon
 from codelet.compaction.reading import read
 from codelet.compaction.reduce import cut, old_results, on_entry
+from codelet.compaction.score import newest, scores, telling
 from codelet.compaction.segments import Entry, Segment, parse, render
 from codelet.compaction.turns import safe_cuts, turns
 from codelet.tokens.estimate import estimate_message
@@ -88,7 +90,7 @@ def test_reduction_makes_old_reads_one_line_and_keeps_calls_and_the_last_ten_res
     assert pairing_faults(reduced.messages) == []
     last = [i for i, m in enumerate(messages) if m["role"] == "tool"][-10:]
     assert not set(last) & set(reduced.changed)
-    assert "read or changed again later" in str(reduced.messages)
+    assert "read again or written later" in str(reduced.messages)
     assert old_results(messages, estimate_message, least=10**9).messages == messages
 
 
@@ -145,6 +147,64 @@ def test_the_integer_logarithm_grows_with_its_argument():
     values = [log2_milli(n) for n in range(1, 5_000)]
     assert values == sorted(values)
     assert log2_milli(1024) == 10_000
+
+
+LINES = [
+    "self.parse_header(src/alpha_one.py, 4321)",
+    "",
+    "ab + cd = e",
+    "alpha_one beta_two alpha_one",
+    "grüße an src/größe_neu.py …",
+    "x" * 250 + " gamma_three",
+    "--dry-run ./bin/tool_four.",
+]
+
+
+def test_lines_read_together_have_the_words_of_each():
+    lexicon = Lexicon()
+    found = lexicon.lines(LINES)
+    assert [{lexicon.words[n] for n in own} for own in found] == [
+        {"self.parse_header", "self", "parse_header", "src/alpha_one.py", "alpha_one", "4321"},
+        set(),
+        set(),
+        {"alpha_one", "beta_two"},
+        {"grüße", "src/größe_neu.py", "größe_neu"},
+        {"gamma_three"},
+        {"dry-run", "/bin/tool_four", "tool_four"},
+    ]
+    assert [len(own) for own in found] == [len(set(own)) for own in found]
+    assert [lexicon.read(line) for line in LINES] == [set(own) for own in found]
+    fresh = Lexicon()
+    ascii_only = [{fresh.words[n] for n in own} for own in fresh.lines(LINES[:4])]
+    assert ascii_only == [{lexicon.words[n] for n in own} for own in found[:4]]
+
+
+def test_a_name_seen_first_inside_a_word_comes_right_after_it():
+    lexicon = Lexicon()
+    (own,) = lexicon.lines(["src/alpha_one/beta_two.py gamma_three beta_two"])
+    places = lexicon.places()
+    ordered = sorted(own, key=lambda n: places.get(n, n * STEP))
+    words = ["src/alpha_one/beta_two.py", "alpha_one", "beta_two", "gamma_three"]
+    assert [lexicon.words[n] for n in ordered] == words
+
+
+def test_words_are_found_by_their_ends():
+    lexicon = Lexicon()
+    lexicon.lines(["ValueError: KeyErrors and Error from OSError", "ErrorPage"])
+    assert {lexicon.words[n] for n in lexicon.ending("Error")} == {"ValueError", "Error", "OSError"}
+
+
+def test_the_telling_words_are_all_that_a_score_needs():
+    messages = coding_session(12)
+    readings, lexicon = read(messages), Lexicon()
+    names: dict[int, set[int]] = {}
+    for reading in readings:
+        names.setdefault(reading.turn, set()).update(lexicon.read(reading.text))
+    told = telling(readings, names, lexicon)
+    fewer = {turn: own if turn in newest(readings) else own & told for turn, own in names.items()}
+    assert sum(map(len, fewer.values())) < sum(map(len, names.values()))
+    assert scores(readings, fewer, lexicon, []) == scores(readings, names, lexicon, [])
+    assert any(score.relevance for score in scores(readings, fewer, lexicon, []).values())
 
 
 def test_a_name_gets_company_where_that_costs_little():

@@ -105,8 +105,24 @@ def test_hundreds_of_short_requests_each_leave_a_line(length):
         assert any({str(number), f"module_{number % 37}"} <= line for line in words), number
 
 
+@pytest.mark.parametrize(("target", "mode"), [(5_000, "stubs"), (15_000, "stubs"), (40_000, "head")])
+def test_a_list_of_little_else_than_requests_gives_them_all_the_room(target, mode):
+    messages: list[Message] = []
+    for number in range(1_500):
+        text = f"Please make the colour of button {number} match theme_{number % 9} and keep margin {number * 3}px."
+        messages += [user(text), says(f"Done: button {number} now uses theme_{number % 9}.")]
+    made = compact(messages, target)
+    assert 0.95 * target <= size(made.messages) <= target
+    assert made.report.user_mode == mode
+    assert not made.report.warnings
+    shown = set(" ".join(str(message["content"]) for message in made.messages).replace(".", " ").split())
+    assert all({str(number), f"{number * 3}px"} & shown for number in range(1_500))
+
+
 def test_what_was_said_again_with_another_value_replaces_what_was_said_before():
     values = [f"The gateway listens on port {port}." for port in (8_101, 8_202, 8_303)]
     remarks = [f"Please look at item {number} of the list." for number in range(3)]
     found = mark([Said(turn, text) for turn, text in enumerate([*values, *remarks])])
     assert [one.superseded for one in found] == [True, True, False, False, False, False]
+    row = [f"Please make button {number} blue and keep a margin of {number + 3}px." for number in range(8)]
+    assert not any(one.superseded for one in mark([Said(turn, text) for turn, text in enumerate(row)]))

@@ -175,3 +175,20 @@ async def fill(session: Session, provider: ScriptedProvider, turns: int, lines: 
             session, f"prompt {number}: change src/part{number}/mod.py, never touch port {9000 + number}"
         )
     return seen
+
+
+async def cancelled_compaction(session: Session) -> None:
+    """Compact, and cancel that a moment after it began."""
+
+    async def run() -> None:
+        async with aclosing(session.compact()) as stream:
+            async for event in stream:
+                assert event.phase == "starting"
+                asyncio.get_running_loop().call_later(0.005, task.cancel)
+
+    task = asyncio.create_task(run())
+    try:
+        await task
+    except asyncio.CancelledError:
+        return
+    raise AssertionError("the compaction ended before it was cancelled")

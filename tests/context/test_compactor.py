@@ -17,6 +17,7 @@ from tests.context.conftest import Open
 from tests.context.scripted import (
     Answer,
     ScriptedProvider,
+    cancelled_compaction,
     compactions,
     fill,
     text,
@@ -225,8 +226,8 @@ async def test_an_instruction_steers_and_never_enters_the_list(open_session: Ope
         provider.answers.append(Answer("looking", [("look", {"lines": 90, "about": f"part{number}"})]))
         await turn(session, f"prompt {number}")
     wish = "keep value_part2_41 and src/part2/mod_5.py"
-    with_wish = session.compactor._compact(list(session.messages), False, wish)
-    plain = session.compactor._compact(list(session.messages), False)
+    with_wish = session.compactor.maker.summarised(list(session.messages), wish)
+    plain = session.compactor.maker.summarised(list(session.messages))
     assert wish not in str(with_wish.messages)
     assert with_wish.report.turns[2].score.relevance > plain.report.turns[2].score.relevance
     assert with_wish.report.turns[2].score.relevance > with_wish.report.turns[3].score.relevance
@@ -258,15 +259,67 @@ async def test_two_compactions_without_effect_stop_and_say_what_stays(open_sessi
     assert seen[-1].reason == "done"
 
 
-async def test_segments_stay_within_the_share_of_history(open_session: Open):
-    for percent, least in ((15, 300), (5, 50)):
-        shares = (5, 30, percent, 65 - percent)
-        session, provider = open_session(window=32_000, compaction=CompactionOptions(shares=shares))
-        await fill(session, provider, 24, lines=40)
-        await compacted(session)
-        sizes = {share.name: share for share in session.compactor.shares()}
-        assert least <= sizes["history"].used <= sizes["history"].limit == 24_000 * percent // 100
-        assert sum(share.used for share in sizes.values()) == pytest.approx(session.size, abs=len(session.messages))
+@pytest.mark.parametrize("shares", [(5, 30, 15, 50), (5, 30, 4, 61), (5, 12, 15, 68), (5, 8, 3, 84)])
+async def test_a_compaction_keeps_the_shares_of_history_and_kept_context(open_session: Open, shares: tuple[int, ...]):
+    session, provider = open_session(window=32_000, compaction=CompactionOptions(shares=shares))
+    for number in range(24):
+        provider.answers.extend([Answer("looking", [("look", {"lines": 40, "about": f"part{number}"})]), Answer()])
+        await turn(
+            session, f"prompt {number}: " + f"never touch src/part{number}/mod.py and port {9000 + number}. " * 6
+        )
+    await compacted(session, "mind the ports")
+    sizes = {share.name: share for share in session.compactor.shares()}
+    for name, percent in zip(("context", "history"), shares[1:3], strict=True):
+        assert 0 < sizes[name].used <= sizes[name].limit == 24_000 * percent // 100, name
+    assert sum(share.used for share in sizes.values()) == pytest.approx(session.size, abs=len(session.messages))
+    report = session.compactor.report
+    assert report is not None and report.user_messages > 10
+    if shares == (5, 30, 15, 50):
+        assert report.after >= 0.95 * report.target, "the target is used"
+
+
+async def test_what_pins_take_beyond_a_share_is_said(open_session: Open):
+    session, provider = open_session(window=32_000)
+    await fill(session, provider, 12, lines=60)
+    for number, message in enumerate(session.messages):
+        if message["role"] == "tool" and number < 20:
+            session.compactor.pin(number)
+    session.compactor.options = session.compactor.maker._options = CompactionOptions(shares=(5, 5, 15, 75))
+    [*_, done] = compactions(await compacted(session, "mind the ports"))
+    assert done.phase == "done" and "The share of context is passed by" in done.note
+
+
+async def test_what_a_compaction_lost_can_be_put_back_and_pinned(open_session: Open):
+    session, provider = open_session(window=24_000)
+    with pytest.raises(UsageError, match="lost nothing"):
+        session.compactor.pin_lost()
+    provider.answers.append(Answer("x", [("look", {"lines": 60, "about": "first"})]))
+    await turn(session, "never use the old_port\n  of src/first/mod_0.py")
+    await fill(session, provider, 30, lines=90)
+    [_, done] = compactions(await compacted(session, "mind the ports"))
+    report = session.compactor.report
+    assert done.lost and report is not None
+    before = list(session.messages)
+    size = session.compactor.pin_lost()
+    [added] = [message for message in session.messages if not any(message is old for old in before)]
+    assert session.compactor.is_pinned(added) and size == session.gauge.estimate(added)
+    names = [name for name in done.lost if " " not in name]
+    assert all(name in added["content"] for name in names), "each with the line that held it"
+    assert "compute_" in added["content"]
+    turns = [row.turn for row in session.context()]
+    after = len(session.messages) - len(before)
+    assert (after, turns[-1]) == (1, 31), "those behind it keep their numbers"
+    await fill(session, provider, 10, lines=90)
+    assert any(message is added for message in session.messages), "it outlives further compactions"
+    session, provider = open_session(window=24_000)
+    await fill(session, provider, 12, lines=90)
+    await compacted(session, "mind the ports")
+    before = list(session.messages)
+    session.compactor.pin_lost()
+    event = session.compactor.undo()
+    assert event is not None and event.note == "pin" and not session.compactor.pins
+    assert session.messages == before
+    assert (await turn(session, "go on"))[-1].reason == "done"
 
 
 async def test_a_cancelled_compaction_leaves_the_list_and_no_task(open_session: Open):
@@ -274,15 +327,7 @@ async def test_a_cancelled_compaction_leaves_the_list_and_no_task(open_session: 
     await fill(session, provider, 4, lines=1_000)
     before = list(session.messages)
 
-    async def run() -> None:
-        async with aclosing(session.compact()) as stream:
-            async for event in stream:
-                assert event.phase == "starting"
-                asyncio.get_running_loop().call_later(0.005, task.cancel)
-
-    task = asyncio.create_task(run())
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    await cancelled_compaction(session)
     assert session.messages == before
     assert asyncio.all_tasks() == {asyncio.current_task()}
     assert compactions(await compacted(session), "done")

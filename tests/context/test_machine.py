@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from codelet import events
 from codelet.errors import CodeletError, UsageError
@@ -30,7 +30,7 @@ CALLS = st.lists(
 )
 STEPS = st.lists(CALLS, max_size=3)
 CANCEL = st.one_of(st.none(), st.integers(1, 14))
-WINDOWS = st.sampled_from([6_000, 12_000, 40_000])
+WINDOWS = st.sampled_from([6_000, 12_000, 40_000, 60_000])
 KINDS = st.sampled_from([*zones.HEAD, *zones.TAIL])
 REWRITES = ("done", "undone", "reduced")
 
@@ -94,6 +94,10 @@ class Machine(RuleBasedStateMachine):
                 assert now.size <= self.session.gauge.budget.hard
         self.checked = len(self.provider.sent)
 
+    @initialize(window=WINDOWS)
+    def begin(self, window: int) -> None:
+        self.switch(window)
+
     @rule(words=st.integers(1, 400), steps=STEPS, cancel_at=CANCEL)
     def prompt(self, words: int, steps, cancel_at: int | None) -> None:
         self.provider.answers.clear()
@@ -120,6 +124,18 @@ class Machine(RuleBasedStateMachine):
         self.provider.window = max(2_500, self.session.size * 9 // 10)
         self.prompt(20, steps, None)
         self.provider.window = 10**9
+
+    @rule()
+    def look_at_much(self) -> None:
+        """Turns with several results each, enough of them to be worth a reduction some turns later."""
+        for _ in range(4):
+            self.prompt(1, [[("look", {"lines": 60})] * 5], None)
+
+    @rule()
+    def pin_what_was_lost(self) -> None:
+        with suppress(UsageError):
+            self.session.compactor.pin_lost()
+            self.reported = True
 
     @rule()
     def uncompact(self) -> None:

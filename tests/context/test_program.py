@@ -196,6 +196,43 @@ def test_the_repl_overflows_previews_compacts_and_takes_back(start: Start, repo:
     terminal.wait_for("Still here.")
 
 
+def test_the_repl_reduces_old_results_first_and_says_so(start: Start, repo: Path):
+    big_file(repo, 3_000)
+    steps = []
+    for number in range(19):
+        pieces = [("read", {"path": "big.py", "offset": 1 + 70 * (2 * number + half), "limit": 70}) for half in (0, 1)]
+        steps += [without_usage(step(f"Reading {number}.", *pieces)), without_usage(step(f"Done {number}."))]
+    terminal = start(*steps, columns=80, rows=60, arguments=("--window", "64000"))
+    terminal.wait_for("% of ")
+    for number in range(19):
+        terminal.line(f"prompt {number}, never touch port 7433")
+        terminal.wait_for(f"Done {number}.")
+        terminal.wait_for("2 steps")
+        terminal.settle(0.1)
+    assert terminal.scrollback.count("· compacting ") == 1
+    assert "old messages reduced, no turn" in terminal.scrollback
+    terminal.line("/why")
+    shown = terminal.wait_for("no turn is summarised")
+    assert "cut to head and tail" in shown and "newest turns" in shown
+    terminal.settle(0.1)
+    terminal.line("/why 1")
+    terminal.wait_for("turn 1 reduced, ")
+    terminal.settle(0.1)
+    terminal.line("/why 77")
+    terminal.wait_for("had no turn 77")
+    terminal.line("/pin lost")
+    terminal.wait_for("what was lost stands in the list again")
+    terminal.line("/uncompact")
+    terminal.wait_for("pin taken back: ")
+    terminal.line("/uncompact")
+    terminal.wait_for("compaction taken back: ")
+    terminal.settle(0.1)
+    terminal.line("/drop 3")
+    terminal.wait_for("gone")
+    terminal.line("/uncompact")
+    terminal.wait_for("drop taken back: ")
+
+
 def test_escape_stops_a_compaction_and_leaves_the_list(start: Start, repo: Path):
     for number in range(9):
         lines = (f"value_{number}_{n} = compute_{n % 17}(src/mod_{n % 9}.py, {n * 7919})\n" for n in range(30_000))

@@ -16,6 +16,7 @@ from codelet.policy.verdict import Answer, Question
 from codelet.tools import all_tools
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
 from tests.core.conftest import MakeSession, of_type, turn, turn_until_error
+from tests.support.bodies import messages_of
 from tests.support.script import Call, Reply
 from tests.support.server import ModelServer
 
@@ -131,7 +132,7 @@ async def test_what_goes_wrong_goes_back_to_the_model(
     assert says in failed.text
     assert len(failed.text) < 500
     assert beside.status == "done"
-    sent = [message for message in model_server.requests[1].json["messages"] if message["role"] == "tool"]
+    sent = [message for message in messages_of(model_server.requests[1]) if message["role"] == "tool"]
     assert [message["content"] for message in sent] == [failed.text, "saw beside"]
     for message in model_server.requests[1].json["messages"]:
         for sent_call in message.get("tool_calls", ()):

@@ -29,8 +29,8 @@ class Codelet:
     def model(self) -> list[str]:
         return ["--model", "openai/scripted", "--api-base", self.server.openai]
 
-    def __call__(self, *arguments: str, env: dict[str, str] | None = None) -> Finished:
-        return run(*self.model, *arguments, cwd=self.cwd, home=self.home, env=KEY | (env or {}))
+    def __call__(self, *arguments: str, env: dict[str, str] | None = None, stdin: bytes = b"") -> Finished:
+        return run(*self.model, *arguments, cwd=self.cwd, home=self.home, env=KEY | (env or {}), stdin=stdin)
 
     def shell(self, line: str, *arguments: str, env: dict[str, str] | None = None) -> Finished:
         words = (line, "bash", *CODELET, *self.model, *arguments)
@@ -250,3 +250,18 @@ def test_a_signal_while_the_pipe_is_waited_for(codelet: Codelet):
     _, err = child.communicate(timeout=10)
     assert child.returncode == 130
     assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize("flags", [("-p",), ("-p", "-"), ("-p", "--quiet"), ("--prompt",)])
+def test_a_prompt_flag_without_a_prompt_means_the_pipe(codelet: Codelet, flags: tuple[str, ...]):
+    done = codelet(*flags, stdin=b"what is in the pipe?")
+    assert (done.exit, done.out) == (0, "the answer\n"), done.err
+    assert "what is in the pipe?" in codelet.server.requests[-1].body.decode()
+    assert "nothing to answer" in one_line(codelet(*flags, stdin=b""), 2)
+
+
+def test_what_comes_from_other_programs_is_told_the_way(codelet: Codelet):
+    said = one_line(codelet("fix the bug"), 2)
+    assert "no command 'fix the bug'" in said
+    assert "-p" in said
+    assert "stand before it" in one_line(codelet("doctor", "--model", "m"), 2)

@@ -68,6 +68,21 @@ def test_each_vendors_words_for_a_prompt_that_is_too_long(vendor: str):
     assert "does not fit the model's window" in str(error)
 
 
+NO_TOOLS = {
+    "Ollama": (400, '{"error": {"message": "registry.example/library/small does not support tools", "code": null}}'),
+    "OpenRouter": (404, '{"error": {"message": "No endpoints found that support tool use.", "code": 404}}'),
+    "vLLM": (400, '{"message": "auto tool choice requires --enable-auto-tool-choice and --tool-call-parser"}'),
+}
+
+
+@pytest.mark.parametrize("vendor", NO_TOOLS)
+def test_a_model_without_tools_is_told_what_to_do(vendor: str):
+    error = made(*NO_TOOLS[vendor])
+    assert "takes no tools" in str(error)
+    assert "--tools ''" in str(error)
+    assert not error.retryable
+
+
 def test_other_bad_requests_are_no_overflow():
     assert not made(400, '{"error": {"message": "max_tokens is too large: 100000"}}').overflow
     assert not made(429, '{"error": {"message": "too many tokens per minute"}}').overflow

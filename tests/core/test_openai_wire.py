@@ -28,13 +28,15 @@ from codelet.providers.openai_chat import OpenAIChatProvider
 from codelet.tokens.usage import Usage
 from tests.core.raw import RawServer, event_stream, saying
 from tests.providers.chunks import TOOLS
+from tests.support.templates import TEMPLATES
 
 TAIL = [user(reminder("gitStatus", "clean")), user(reminder("tokenStatus", "1 %"))]
+HEAD = [user(reminder("environment", "here")), user(reminder("claudeMd", "rules"))]
 CALL = tool_call("call_abc", "read", '{"path": "größe"}')
 TURN: list[Message] = [user("look"), assistant(None, [CALL]), tool_result("call_abc", "text")]
 
 
-def provider(model: str = "openai/gpt-x", base: str = "http://127.0.0.1:9/v1") -> OpenAIChatProvider:
+def provider(model: str = "openai/gpt-x", base: str = "https://api.openai.com/v1") -> OpenAIChatProvider:
     made = open_provider(model, ProviderOptions(base, "key", Deadlines(2, 5, 5), Retries(1)))
     assert isinstance(made, OpenAIChatProvider)
     return made
@@ -103,9 +105,65 @@ def test_mistral_gets_no_user_message_after_a_tools():
     assert sent[-1]["content"] == "\n\n".join(["text", *(message["content"] or "" for message in TAIL)])
     assert TURN[-1]["content"] == "text", "the list itself is left alone"
     sent = body(wire, [*TURN, assistant("ok"), user("on"), *TAIL], tail=2)["messages"]
-    assert [message["role"] for message in sent][-4:] == ["assistant", "user", "user", "user"]
+    assert [message["role"] for message in sent][-2:] == ["assistant", "user"]
+    assert sent[-1]["content"] == "\n\n".join(["on", *(message["content"] or "" for message in TAIL)])
     assert sent[3]["content"] == "text"
     assert "stream_options" not in body(wire, messages, tail=2)
+
+
+LOCAL = "http://127.0.0.1:9/v1"
+
+
+@pytest.mark.parametrize(
+    ("model", "base", "turns"),
+    [
+        ("my-model", LOCAL, True),
+        ("openai/gpt-x", LOCAL, True),
+        ("hosted_vllm/gemma", None, True),
+        ("ollama/qwen", None, True),
+        ("my-model", "https://models.example.org/v1", True),
+        ("mistral/devstral", None, True),
+        ("deepseek/deepseek-v4", None, True),
+        ("openai/gpt-x", "https://api.openai.com/v1", False),
+        ("groq/gpt-oss", "https://api.groq.com/openai/v1", False),
+        ("my-model", "https://openrouter.ai/api/v1", False),
+    ],
+)
+def test_who_gets_user_and_assistant_in_turn(model: str, base: str | None, turns: bool):
+    made = open_provider(model, ProviderOptions(base, "key"))
+    assert isinstance(made, OpenAIChatProvider)
+    assert (len(body(made, [user("one"), user("two")])["messages"]) == 2) is turns
+
+
+def test_a_strict_template_finds_user_and_assistant_in_turn():
+    stopped = [*TURN, user("go on"), assistant("a"), assistant("b"), user("c"), *TAIL]
+    for messages in ([*HEAD, *TURN, *TAIL], [*HEAD, *stopped], [assistant("x"), *stopped], [*HEAD, *TAIL]):
+        sent = body(provider(base=LOCAL), messages)["messages"]
+        assert [complaint for template in TEMPLATES if (complaint := template(sent))] == []
+        whole = "\n\n".join(message["content"] or "" for message in sent)
+        assert [text for message in messages if (text := message["content"] or "") not in whole] == []
+    sent = body(provider(base=LOCAL), [*HEAD, *TURN, *TAIL])["messages"]
+    assert [message["role"] for message in sent] == ["system", "user", "assistant", "tool"]
+    assert sent[1]["content"] == f"{HEAD[0]['content']}\n\n{HEAD[1]['content']}\n\nlook"
+
+
+def test_joined_texts_leave_what_was_sent_a_prefix():
+    wire = provider(base=LOCAL)
+    messages: list[Message] = [*HEAD]
+    before = b""
+    for more in ([user("look")], TURN[1:], [assistant("seen"), user('a {" b')], [user("again")], [assistant("ok")]):
+        messages += more
+        sent = wire.body(Request("s", [*messages, *TAIL], tail=2))
+        assert sent.startswith(before)
+        assert sent == provider(base=LOCAL).body(Request("s", [*messages, *TAIL])), "as without the past"
+        json.loads(sent)
+        before = sent[: sent.index(b"<system-reminder>\\n<!-- type:gitStatus")].removesuffix(b"\\n\\n")
+        before = before.removesuffix(b'"},{"role":"user","content":"')
+    del messages[3:]
+    messages += [user("other")]
+    assert wire.body(Request("s", messages)) == provider(base=LOCAL).body(Request("s", messages)), (
+        "after going back too"
+    )
 
 
 def test_mistral_gets_call_ids_of_nine_letters_and_digits():
@@ -136,7 +194,7 @@ def test_reasoning_goes_back_only_to_where_it_came_from():
     assert one == {"role": "assistant", "content": "x", "reasoning_content": "hm"}
     assert two == {"role": "assistant", "content": "x", "reasoning_details": details["reasoning_details"]}
     assert three == {"role": "assistant", "content": "x"}
-    elsewhere = provider(base="http://127.0.0.1:10/v1")
+    elsewhere = provider(base="https://api.groq.com/openai/v1")
     assert body(elsewhere, [thought])["messages"][1] == {"role": "assistant", "content": "x"}
 
 

@@ -18,6 +18,7 @@ from codelet.tokens.estimate import estimate_text
 from codelet.turn import Limits
 from tests.core.conftest import MakeSession, of_type, provider_of, turn, turn_until_error
 from tests.support import repo as repositories
+from tests.support.bodies import messages_of
 from tests.support.script import Call, HttpError, Reply, Stop, Tokens
 from tests.support.server import ModelServer
 
@@ -109,7 +110,7 @@ async def test_reminder_tags_from_elsewhere_are_defused(
     session = make_session()
     seen = await turn(session, tag)
     await turn(session, tag)
-    last = model_server.requests[-1].json["messages"]
+    last = messages_of(model_server.requests[-1])
     opened = [message for message in last[1:] if "<system-reminder" in (message["content"] or "").lower()]
     assert len(opened) == len(TYPES)
     for message in opened:
@@ -206,7 +207,7 @@ async def test_resume_after_a_cancel_in_a_tool_tells_what_was_done(
     await until(session, events.ToolProgress)
     assert session.interruption == events.Interrupted(("r",), ("b",), ("w",))
     await turn(session, None)
-    sent = model_server.requests[1].json["messages"]
+    sent = messages_of(model_server.requests[1])
     results = {message["tool_call_id"]: message["content"] for message in sent if message["role"] == "tool"}
     assert "hello" in results["r"]
     assert results["b"].startswith(prompt.INTERRUPTED_RUNNING)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.program import ROOT, Finished, environment, run
+from tests.support.program import CODELET, ROOT, Finished, environment, run
 from tests.support.server import ModelServer
 from tests.support.terminal import Terminal
 
@@ -234,3 +234,10 @@ def test_a_branch_cannot_write_on_the_terminal(repo: Path, home: Path, tmp_path:
     strange.mkdir()
     done = run("doctor", cwd=strange, home=home, env={"CODELET_MODEL": "\x1b[31mred"})
     assert b"\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("command", ["doctor", "demo", "--help"])
+def test_a_reader_that_leaves_early_is_no_failure(repo: Path, home: Path, command: str) -> None:
+    words = ('"$@" | true; exit ${PIPESTATUS[0]}', "bash", *CODELET, command)
+    done = run(*words, command=("bash", "-c"), cwd=repo, home=home)
+    assert (done.exit, done.err) == (0, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -218,6 +219,24 @@ def test_a_directory_that_vanishes_during_the_turn(codelet: Codelet, tmp_path: P
     done = codelet("-p", "go", cwd=folder)
     assert (done.exit, done.out) == (0, "gone\n"), done.err
     assert "Traceback" not in done.err
+
+
+def test_an_address_without_its_path_is_told_where_it_may_be(codelet: Codelet):
+    codelet.server.script = lambda request: HttpError(404, "Not Found")
+    for base, hint in ((codelet.server.base, f"{codelet.server.base}/v1?"), (codelet.server.openai, None)):
+        done = codelet("-p", "go", "--api-base", base)
+        line = assert_one_line(done, 3)
+        assert "check --model and --api-base" in line
+        assert "/v1?" not in line if hint is None else hint in line
+
+
+def test_a_local_server_that_does_not_run_is_named(tmp_path: Path, home: Path):
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", 8080)) == 0:
+            pytest.skip("something listens on llama.cpp's port here")
+    done = run("-p", "go", "--model", "llamafile/x", cwd=tmp_path, home=home, timeout=30)
+    assert done.exit == 3
+    assert "whether llama.cpp runs" in done.err
 
 
 def test_an_unknown_model(codelet: Codelet):

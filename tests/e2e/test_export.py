@@ -20,6 +20,7 @@ from codelet.export.encode import to_json
 from codelet.settings import load_settings
 from tests.e2e.conftest import KEYS, Codelet
 from tests.export import material
+from tests.support.bodies import messages_of
 from tests.support.program import CODELET, start, stop
 from tests.support.script import Call, HttpError, Reply, Stop, Tokens
 from tests.support.server import Recorded
@@ -30,7 +31,7 @@ SMALL_FILES = ("bash", "-c", 'ulimit -f 8; export PYTHONDONTWRITEBYTECODE=1; exe
 
 def said(request: Recorded) -> list[tuple[str, str]]:
     """The conversation in a request, without reminders and system prompt: role and text."""
-    entries = [(message["role"], str(message.get("content"))) for message in request.json["messages"]]
+    entries = [(message["role"], str(message.get("content"))) for message in messages_of(request)]
     return [(role, text) for role, text in entries if role != "system" and "<system-reminder>" not in text]
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.e2e.conftest import Codelet
 from tests.support import repo as repositories
 from tests.support.bodies import field, stable_prefix, system_bytes
+from tests.support.program import run
 from tests.support.script import Call, Reply, Tokens
 from tests.support.server import Recorded
 
@@ -56,6 +57,20 @@ def test_two_hundred_steps_extend_one_prefix(codelet_on_each_wire: Codelet):
         assert text.count("type:environment -->") == 1
 
 
+def test_a_hosted_server_gets_reminders_as_messages_and_one_prefix(codelet: Codelet):
+    """The model server stands in for the vendor as the proxy on the way to it."""
+    codelet.server.script = lambda request: long_turn(request) if request.number < 12 else Reply("Done.")
+    arguments = ["--model", "groq/scripted", "--api-base", "http://api.groq.com/openai/v1", "-p", "go"]
+    settings = {"HTTP_PROXY": codelet.server.base, "NO_PROXY": None, "GROQ_API_KEY": "test-key"}
+    done = run(*arguments, cwd=codelet.cwd, home=codelet.home, env=settings)
+    assert done.exit == 0, done.err
+    requests = codelet.server.requests
+    assert len(requests) == 13
+    assert [message["role"] for message in requests[1].json["messages"][-3:]] == ["tool", "user", "user"]
+    assert_prefixes(requests)
+    assert len({request.connection for request in requests}) == 1
+
+
 def test_anthropic_gets_a_cache_mark_before_the_volatile_reminders(codelet: Codelet):
     codelet.wire = "anthropic"
     codelet.server.script = lambda request: long_turn(request) if request.number < 3 else Reply("Done.")
@@ -94,3 +109,39 @@ def test_a_later_turn_extends_the_prefix_too(codelet_on_each_wire: Codelet, repl
             codelet.server.wait_for(last).done.wait(10)
         terminal.settle()
     assert_prefixes(codelet.server.requests)
+
+
+def test_a_reduction_changes_the_prefix_once_and_all_that_went_can_be_recalled(codelet_on_each_wire: Codelet):
+    codelet = codelet_on_each_wire
+    lines = (f"value_{n} = compute_{n % 17}(src/mod_{n % 9}.py, key_{n})\n" for n in range(4_000))
+    (codelet.cwd / "long.py").write_text("".join(lines))
+
+    def script(request: Recorded) -> Reply:
+        usage = Tokens(len(request.body) // 4, cache_read=0, output=20)
+        number = request.number // 2
+        if request.number % 2:
+            return Reply(f"Read {number}.", usage=usage)
+        places = (1 + 70 * (2 * number + half) for half in (0, 1))
+        calls = [
+            Call(f"c{request.number}{place}", "read", {"path": "long.py", "offset": place, "limit": 70})
+            for place in places
+        ]
+        return Reply("Reading.", calls=calls, usage=usage)
+
+    codelet.server.script = script
+    with codelet.terminal("--window", "64000") as terminal:
+        for number in range(25):
+            terminal.settle()
+            terminal.line(f"prompt {number}")
+            codelet.server.wait_for(2 * number + 2).done.wait(10)
+        terminal.settle()
+        assert "old messages reduced" in terminal.scrollback
+    broken = [
+        after
+        for before, after in pairwise(codelet.server.requests)
+        if not stable_prefix(after).startswith(stable_prefix(before))
+    ]
+    assert len(broken) == 1
+    named = [request for request in codelet.server.requests if b"recall id=r" in request.body]
+    assert named[0] is broken[0] and named[-1] is codelet.server.requests[-1]
+    assert all(f"prompt {number}" in broken[0].body.decode() for number in range(10))

@@ -65,6 +65,45 @@ def test_a_signal_while_the_model_speaks(codelet: Codelet, number: int, after: i
     assert request.gone.wait(3)
 
 
+@pytest.mark.parametrize("feeder", ["exec sleep 60", "exec yes", "exec cat /dev/zero"])
+@pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
+def test_a_pipe_that_never_ends_is_left_at_the_time_limit(codelet: Codelet, feeder: str, output_format: str):
+    with subprocess.Popen(["sh", "-c", feeder], stdout=subprocess.PIPE) as fed:
+        started = time.monotonic()
+        arguments = ["-p", "what is it?", "--timeout", "1", "--output-format", output_format]
+        done = codelet(*arguments, stdin=fed.stdout, measure=True, timeout=30)
+        fed.kill()
+    assert time.monotonic() - started < 10
+    assert done.exit == 4
+    assert codelet.server.requests == []
+    assert done.peak_kib < 60_000
+    if output_format == "text":
+        assert (done.out, done.err.count("\n")) == ("", 1)
+        assert "--timeout" in done.err
+        return
+    said = json.loads(done.out)
+    assert (said["partial"], said["exit"], said["result"]) == (True, 4, "")
+    assert "--timeout" in said["error"]
+    assert said.get("reason", "limit") == "limit"
+
+
+def test_what_the_pipe_takes_counts_against_the_time_limit(codelet: Codelet):
+    codelet.server.script = [Reply("never seen", fault=Stop("stall", after=0))]
+    with subprocess.Popen(["sh", "-c", "sleep 2; echo news"], stdout=subprocess.PIPE) as fed:
+        started = time.monotonic()
+        done = codelet("-p", "what is it?", "--timeout", "4", stdin=fed.stdout, timeout=30)
+    assert done.exit == 4, done.err
+    assert 3.5 < time.monotonic() - started < 5.9
+
+
+def test_a_pipe_that_stalls_after_its_beginning_is_named_too(codelet: Codelet):
+    codelet.server.script = [Reply("seen")]
+    with subprocess.Popen(["sh", "-c", "echo begun; sleep 3"], stdout=subprocess.PIPE) as fed:
+        done = codelet("-p", "what is it?", stdin=fed.stdout, timeout=30)
+    assert (done.exit, done.out) == (0, "seen\n")
+    assert "waiting for the pipe on stdin" in done.err
+
+
 def test_a_silent_pipe_is_named_and_then_read_to_its_end(codelet: Codelet):
     codelet.server.script = [Reply("seen")]
     command = [*CODELET, *codelet.arguments, "-p", "what is it?"]

@@ -17,6 +17,7 @@ from codelet.providers.litellm_bridge import LiteLLMProvider
 from tests.providers.chunks import TOOLS, collect, collect_until_error, joined, options, request
 from tests.support.script import Body, Call, HttpError, Reply, Stop, Tokens
 from tests.support.server import ModelServer
+from tests.support.templates import mistral, strict
 
 OPENAI = "openai/scripted"
 ANTHROPIC = "anthropic/claude-sonnet-4-5"
@@ -368,3 +369,20 @@ async def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch):
         with pytest.raises(ProviderError, match=f"no key for .* set {name}") as caught:
             await collect(LiteLLMProvider(model, ProviderOptions()))
         assert not caught.value.retryable
+
+
+async def test_a_refusal_for_roles_out_of_turn_is_answered_in_turn(
+    model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+):
+    """The model server stands in for the vendor as the proxy on the way to it."""
+    monkeypatch.setenv("HTTP_PROXY", model_server.base)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    model_server.script = strict(lambda _: Reply("hello"), mistral, status=500)
+    asked = LiteLLMProvider("groq/strict", options("http://api.groq.com/openai/v1"))
+    messages = [user("<system-reminder>here</system-reminder>"), *conversation("other"), user("more")]
+    for sent in (2, 3):
+        chunks = await collect(asked, request(*messages, tools=TOOLS))
+        assert joined(chunks)["text"] == "hello"
+        assert len(model_server.requests) == sent, "one refusal, and it is remembered"
+    assert isinstance(chunks[0], TextChunk)
+    assert mistral(model_server.requests[0].json["messages"])

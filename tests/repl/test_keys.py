@@ -86,6 +86,8 @@ def test_long_pastes_collapse_and_come_back_whole() -> None:
     marker = pastes.collapse(long)
     assert marker == "[pasted #1, 42 lines]"
     assert pastes.collapse("short\r\npaste") == "short\npaste"
-    assert pastes.collapse("x" * 5000) == "[pasted #2, 5,000 characters]"
+    ended = "".join(f"line {n}\n" for n in range(42))
+    assert pastes.collapse(ended) == "[pasted #2, 42 lines]", "no line after the last"
+    assert pastes.collapse("x" * 5000) == "[pasted #3, 5,000 characters]"
     assert pastes.expand(f"see {marker}: why?") == "see " + long.replace("\r\n", "\n") + ": why?"
     assert pastes.expand("[pasted #9, 3 lines]") == "[pasted #9, 3 lines]"

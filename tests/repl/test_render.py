@@ -325,7 +325,7 @@ def test_a_compaction_leaves_a_receipt() -> None:
         "· compacting 120k tokens: the window is nearly full; esc stops it",
         "· compacted: 120k → 32k tokens · 3 turns kept · pays back after 5 requests",
         "  kept: error fixed: x",
-        "  not in the list any more: src/a.py",
+        "  not in the list any more: src/a.py; /pin lost puts them back",
         "  /uncompact takes it back, /why says what became of each turn",
         "✗ not compacted: nothing can shrink",
     ]
@@ -334,3 +334,27 @@ def test_a_compaction_leaves_a_receipt() -> None:
 def test_a_poor_cache_is_explained() -> None:
     out = plain(events.UsageReport(Usage(10, 0, 0, 1), 11, 100, "the cache gave 0 of about 9,000 tokens: it expired"))
     assert out == "· the cache gave 0 of about 9,000 tokens: it expired\n"
+
+
+def test_the_receipt_of_a_reduction_and_of_what_was_taken_back() -> None:
+    anchors = tuple(f"decision: number {n}" for n in range(7))
+    out = plain(
+        events.Compaction("done", "hard", 46_400, 27_400, 1, 9, anchors, reduced=13, lost=("src/a.py",)),
+        events.Compaction("done", "hard", 46_400, 27_400, 2, 9, anchors, 1),
+        events.Compaction("undone", "asked", 27_400, 46_400, note="compaction"),
+        events.Compaction("undone", "asked", 27_400, 27_500, note="drop"),
+    )
+    assert out.rstrip().split("\n") == [
+        "· compacted: 46.4k → 27.4k tokens · 13 old messages reduced, no turn",
+        "  summarised",
+        "  not in the list any more: src/a.py; /pin lost puts them back",
+        "  /uncompact takes it back, /why says what became of each turn",
+        "· compacted: 46.4k → 27.4k tokens · 9 turns kept · 1 segment",
+        "  kept: decision: number 4",
+        "  kept: decision: number 5",
+        "  kept: decision: number 6",
+        "  kept: 4 earlier anchors",
+        "  /uncompact takes it back, /why says what became of each turn",
+        "· compaction taken back: 27.4k → 46.4k tokens",
+        "· drop taken back: 27.4k → 27.5k tokens",
+    ]

@@ -139,6 +139,7 @@ def test_commands(start: Start, repo: Path) -> None:
     ask("/model", "recorded, by recording")
     ask("/model replay:/nowhere.json", "no such recording")
     ask("/contxt", "did you mean /context?")
+    ask("/undo", "did you mean /rewind?")
     ask("continue", "nothing to continue")
     (repo / "new.txt").write_text("x\n")
     ask("/diff", "new.txt")
@@ -242,6 +243,21 @@ def test_escape_gives_queued_text_back(start: Start) -> None:
     assert "Second answer." not in after
 
 
+def test_a_paste_that_comes_line_by_line_fills_no_screen(start: Start) -> None:
+    terminal = start(SLOW, rows=20)
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("come")
+    terminal.type("".join(f"pasted line {number}\r" for number in range(200)))
+    terminal.wait_for("queued: 197 more")
+    terminal.wait_for("queued: pasted line 199")
+    assert terminal.scrollback.count("queued: ") == 4
+    terminal.key("esc")
+    terminal.wait_for("stopped")
+    terminal.wait_for("pasted line 199")
+    assert "queued" not in terminal.settle()
+
+
 def test_many_lines_and_long_pastes(start: Start) -> None:
     terminal = start(step("One."), step("Two."), rows=50)
     terminal.wait_for(STATUS)
@@ -294,7 +310,7 @@ def test_a_command_of_the_user_goes_along(start: Start, repo: Path) -> None:
 def test_escape_stops_a_command_of_the_user(start: Start) -> None:
     terminal = start(step("I saw it."), columns=160)
     terminal.wait_for(STATUS)
-    terminal.line("!echo begun; sleep 614")
+    terminal.line("!echo be''gun; sleep 614")  # so that its echo is not taken for its output
     terminal.wait_for("begun")
     terminal.key("esc")
     terminal.wait_for("1 output to send")
@@ -303,7 +319,7 @@ def test_escape_stops_a_command_of_the_user(start: Start) -> None:
     terminal.wait_for("I saw it.")
     terminal.wait_for(STATUS)
     terminal.line("/context")
-    terminal.wait_for("$ echo begun; sleep 614 begun [stopped by the user] well?")
+    terminal.wait_for("$ echo be''gun; sleep 614 begun [stopped by the user] well?")
 
 
 def test_completion(start: Start, repo: Path) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import io
 import itertools
 import os
+import re
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +16,11 @@ import pytest
 from codelet.errors import ToolError
 from codelet.policy import Policy
 from codelet.policy.opener import open_file, open_folder, status_of
+from codelet.process import find_program
+from codelet.tools import search_child
 from codelet.tools.files import open_regular
 from codelet.tools.replace import replace
+from codelet.tools.search import Query, builtin, ripgrep
 from tests.safety.conftest import call, toolbox
 
 TRIES = 1_000
@@ -79,6 +85,57 @@ async def test_a_thousand_swaps_never_lead_out(tmp_path: Path, target: str) -> N
     assert [path.name for path in away.iterdir()] == ["app.py"]
     assert swapper.swaps > 100
     assert enough(good), good
+
+
+@pytest.fixture(params=["folder", "file"])
+def swapped(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A workspace in which a folder, or a file, is a link to the outside every other moment."""
+    workspace = tmp_path / "workspace"
+    (workspace / "src").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    for number in range(20):
+        (workspace / "src" / f"app{number}.py").write_text("value: inside\n")
+        (tmp_path / "outside" / f"app{number}.py").write_text("value: secret\n")
+        (tmp_path / "outside" / f"hidden{number}.py").write_text("value: secret\n")
+    if request.param == "folder":
+        swapper = Swapper(workspace / "src", tmp_path / "outside")
+    else:
+        swapper = Swapper(workspace / "src" / "app7.py", tmp_path / "outside" / "app7.py")
+    swapper.start()
+    yield workspace
+    swapper.stopped.set()
+    swapper.join()
+    assert swapper.swaps > 100
+
+
+def test_the_built_in_walk_never_follows_a_swapped_link(swapped: Path) -> None:
+    pattern = re.compile("value")
+    seen = 0
+    for number in itertools.count():
+        if number >= TRIES and (number >= 20 * TRIES or seen > 50):
+            break
+        output = io.BytesIO()
+        top = search_child.opened(str(swapped), os.O_RDONLY | os.O_DIRECTORY)
+        for place in search_child.walk(str(swapped), top):
+            assert "hidden" not in place.path
+            search_child.search(place, pattern, 0, output)
+        assert b"secret" not in output.getvalue()
+        seen += b"app7.py" in output.getvalue()
+    assert seen > 50
+
+
+@pytest.mark.parametrize("engine", ["ripgrep", "builtin"])
+async def test_no_search_shows_what_stands_behind_a_swapped_link(swapped: Path, engine: str) -> None:
+    program = find_program("rg")
+    if engine == "ripgrep" and program is None:
+        pytest.skip("needs the program rg")
+    seen = 0
+    for _ in range(400 if engine == "ripgrep" else 20):
+        for query in (Query(swapped, pattern="value"), Query(swapped, glob="*.py")):
+            found = await (ripgrep(query, str(program)) if engine == "ripgrep" else builtin(query))
+            assert [hit for hit in found.hits if b"secret" in hit.text or "hidden" in hit.path] == []
+            seen += any("app7.py" in hit.path for hit in found.hits)
+    assert seen
 
 
 def test_what_became_a_link_is_not_followed(tmp_path: Path) -> None:

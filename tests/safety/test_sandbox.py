@@ -15,6 +15,7 @@ from codelet.sandbox import Confinement, Sandbox, find_confinement
 from tests.e2e.conftest import Codelet
 from tests.repl.conftest import Start, step
 from tests.safety.conftest import call, toolbox
+from tests.support.bodies import messages_of
 from tests.support.program import processes_with
 from tests.support.script import Call, Reply
 from tests.support.server import ModelServer, Recorded
@@ -59,7 +60,7 @@ def once(first: Reply) -> Callable[[Recorded], Reply]:
 
 
 def results(server: ModelServer) -> list[str]:
-    return [m["content"] for m in server.requests[-1].json["messages"] if m["role"] == "tool"]
+    return [m["content"] for m in messages_of(server.requests[-1]) if m["role"] == "tool"]
 
 
 def way_works(way: str) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 from tests.support.server import Recorded
 
 _TAIL = re.compile(rb"<system-reminder>\\n<!-- type:(?:gitStatus|tokenStatus|plan|facts|tasks) -->")
 _MARK = re.compile(rb',\s*"cache_control":\s*\{[^{}]*\}|"cache_control":\s*\{[^{}]*\},\s*')
+_REMINDER = re.compile(r"(?s)(<system-reminder>\n<!-- type:\w+ -->\n.*?\n</system-reminder>)")
+_JOINT = b"\\n\\n"
 _OPENINGS = (b'{"role":"user","content":[', b'{"role": "user", "content": [')
 
 
@@ -22,6 +25,8 @@ def stable_prefix(recorded: Recorded) -> bytes:
     raw = without_marks(recorded.body)
     found = [match.start() for match in _TAIL.finditer(raw)]
     if found:
+        if raw[: found[0]].endswith(_JOINT):  # joined to the message before
+            return raw[: found[0]].removesuffix(_JOINT)
         start = raw.rfind(b"{", 0, found[0])
         prefix = raw[:start].rstrip(b", ")
         for opening in _OPENINGS:  # a message opened for the reminders alone
@@ -29,6 +34,24 @@ def stable_prefix(recorded: Recorded) -> bytes:
         return prefix.rstrip(b", ")
     start, end = _span(raw, "messages")
     return raw[: start + len(raw[start:end].rstrip(b"] \n"))]
+
+
+def messages_of(recorded: Recorded) -> list[dict[str, Any]]:
+    """The messages of a Chat Completions body, with the reminders that were joined to others taken apart again."""
+    apart: list[dict[str, Any]] = []
+    for message in recorded.json["messages"]:
+        if message["role"] not in ("user", "tool"):
+            apart.append(message)
+            continue
+        texts = _REMINDER.split(message["content"])
+        for number, text in enumerate(texts):
+            if number % 2:
+                apart.append({"role": "user", "content": text})
+                continue
+            own = text[2 * (number > 0) :] if number == len(texts) - 1 else text[2 * (number > 0) : -2]
+            if own or len(texts) == 1:
+                apart.append({**message, "content": own})
+    return apart
 
 
 def field(recorded: Recorded, name: str) -> bytes:

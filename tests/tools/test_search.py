@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import resource
 import subprocess
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -285,6 +286,29 @@ async def test_folders_that_are_closed(unprivileged: ToolContext, engine: Engine
     (unprivileged.workspace / "closed").chmod(0)
     assert await grep(engine, unprivileged, "needle") == "open/a.txt:1:needle"
     (unprivileged.workspace / "closed").chmod(0o700)
+
+
+@pytest.fixture
+def deep(workspace: Path) -> Iterator[Path]:
+    """A file below more folders than a process may usually have open."""
+    folder = os.open(workspace, os.O_RDONLY)
+    for _ in range(1_400):
+        os.mkdir("d", dir_fd=folder)
+        below = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(os.open("deep.txt", os.O_WRONLY | os.O_CREAT, dir_fd=folder))
+    os.close(folder)
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1_024, usual[1]))
+    yield workspace
+    resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+    subprocess.run(["rm", "-rf", workspace / "d"], check=True)  # Python's own way recurses too deep
+
+
+async def test_a_very_deep_folder(deep: Path, engine: Engine) -> None:
+    found = await engine(Query(deep, glob="*.txt"))
+    assert [hit.path for hit in found.hits] == [f"{deep}{'/d' * 1_400}/deep.txt"]
 
 
 async def test_results_are_bounded(workspace: Path, context: ToolContext, engine: Engine) -> None:

@@ -113,11 +113,10 @@ async def _tick(renderer: Renderer) -> None:
 
 
 def _renderer() -> Renderer:
-    from rich.console import Console
-
+    from codelet.frontends.render.console import OutputConsole
     from codelet.frontends.render.renderer import Renderer
 
-    console = Console(markup=False, highlight=False, emoji=False, color_system="auto")
+    console = OutputConsole()
     return Renderer(console, hint="ctrl-c stops")
 
 

@@ -69,9 +69,9 @@ def _print_json(findings: Sequence[Finding], status: int) -> None:
 
 
 def _print_lines(findings: Sequence[Finding]) -> None:
-    from rich.console import Console
+    from codelet.frontends.render.console import OutputConsole
 
-    console = Console(markup=False, highlight=False, emoji=False, color_system="auto")
+    console = OutputConsole()
     for finding in findings:
         for row in _rows(finding, max(console.width, 40)):
             console.print(row, soft_wrap=True)

@@ -49,7 +49,7 @@ _REASONS = {
     "overflow": "the provider said that the prompt is too long",
 }
 _LOST_NAMED = 8
-_ANCHORS_NAMED = 5
+_ANCHORS_NAMED = 3
 
 
 def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
@@ -65,28 +65,33 @@ def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
         case "reduced":
             return wrap(Text(f"{signs.note} {clean(event.note)}", QUIET), width)
         case "undone":
-            return [cut(Text(f"{signs.note} compaction taken back: {sizes}", QUIET), width)]
+            return [cut(Text(f"{signs.note} {clean(event.note) or 'compaction'} taken back: {sizes}", QUIET), width)]
     return _receipt(event, sizes, width, signs)
 
 
 def _receipt(event: Compaction, sizes: str, width: int, signs: Signs) -> list[Text]:
-    parts = [f"{signs.note} compacted: {sizes}", f"{plural(event.kept_turns, 'turn')} kept"]
+    kept = f"{plural(event.kept_turns, 'turn')} kept"
+    reduced = plural(event.reduced, "old message")
+    parts = [f"{signs.note} compacted: {sizes}", f"{reduced} reduced, no turn summarised" if event.reduced else kept]
     parts += [plural(event.segments, "segment")] if event.segments else []
     parts += [f"pays back after {plural(event.pays_after, 'request')}"] if event.pays_after else []
-    rows = wrap(Text(f" {signs.dot} ".join(parts), QUIET), width)
-    details = [Text(f"kept: {one_line(anchor, width - 10)}", QUIET) for anchor in event.anchors[:_ANCHORS_NAMED]]
-    if (more := len(event.anchors) - _ANCHORS_NAMED) > 0:
-        details.append(Text(f"kept: {more} more anchors", QUIET))
+    first, *details = wrap(Text(f" {signs.dot} ".join(parts), QUIET), width - MARGIN)
+    anchors = () if event.reduced else event.anchors  # a reduction takes none of them away
+    details += [Text(f"kept: {one_line(anchor, width - 10)}", QUIET) for anchor in anchors[-_ANCHORS_NAMED:]]
+    if (more := len(anchors) - _ANCHORS_NAMED) > 0:
+        details.append(Text(f"kept: {plural(more, 'earlier anchor')}", QUIET))
     if event.lost:
         more = len(event.lost) - _LOST_NAMED
         named = ", ".join(one_line(word, 60) for word in event.lost[:_LOST_NAMED])
         told = f"{named}, and {more} more" if more > 0 else named
-        details.append(Text.assemble(("not in the list any more: ", WARN), (told, QUIET)))
+        details.append(
+            Text.assemble(("not in the list any more: ", WARN), (f"{told}; /pin lost puts them back", QUIET))
+        )
     if event.note:
         details.append(Text(clean(event.note), WARN))
     details.append(Text("/uncompact takes it back, /why says what became of each turn", QUIET))
     indent = " " * MARGIN
-    return rows + [Text.assemble(indent, row) for text in details for row in wrap(text, width - MARGIN)]
+    return [first, *(Text.assemble(indent, row) for text in details for row in wrap(text, width - MARGIN))]
 
 
 def interruption_rows(event: Interrupted, titles: Mapping[str, str], width: int, signs: Signs) -> list[Text]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from codelet.frontends.repl.repl import Repl
 
 _ROWS = 40
+_WIDE = 110
 _MAP_CELLS = 60
 _ROLE_STYLES = {"system": "magenta", "user": "green", "assistant": "cyan", "tool": "yellow"}
 _MARKS = {"system": "s", "user": "u", "assistant": "a", "tool": "t"}
@@ -35,7 +36,7 @@ async def show(repl: Repl, argument: str) -> None:
     listed = [row for row in rows if row.number >= 0]
     shown = listed if argument == "all" else listed[-_ROWS:]
     left_out = len(listed) - len(shown)
-    note = [text((f"  {repl.signs.more} {left_out} older messages: /context all", QUIET))] if left_out else []
+    note = [text((f"  {repl.signs.more} {plural(left_out, 'older message')}: /context all", QUIET))] if left_out else []
     latest = max((row.turn for row in rows), default=0)
     lines = [_row(repl, row, latest) for row in (*fixed, *shown)]
     repl.say(*lines[: len(fixed)], *note, *lines[len(fixed) :], *_window_map(repl, rows), *_limits(repl))
@@ -98,23 +99,40 @@ def _limits(repl: Repl) -> list[Text]:
         parts.append(f"compacted at {tokens(budget.hard_trigger)}, or {tokens(budget.cost_trigger)} effective")
     else:
         parts.append("never compacted by itself")
-    used = [f"{part.name} {tokens(part.used)} of {tokens(part.limit)}" for part in session.compactor.shares()]
-    return [repl.cut(text(f"  {dot.join(parts)}")), repl.cut(text((f"  {dot.join(used)}", QUIET)))]
+    used = text()
+    over = False
+    for number, part in enumerate(session.compactor.shares()):
+        used.append(dot if number else "", QUIET)
+        used.append(
+            f"{part.name} {tokens(part.used)} of {tokens(part.limit)}", WARN if part.used > part.limit else QUIET
+        )
+        over = over or (part.used > part.limit and part.name in ("context", "history"))
+    if over:
+        used.append(f"{dot}a compaction brings it back to its share", QUIET)
+    return [*_indented(repl, text(dot.join(parts))), *_indented(repl, used)]
+
+
+def _indented(repl: Repl, line: Text) -> list[Text]:
+    """Rows of a line, moved in."""
+    from codelet.frontends.render.wrap import wrap
+
+    return [text("  ").append_text(row) for row in wrap(line, repl.width - 2)]
 
 
 async def _exact(repl: Repl) -> Text | None:
     """What a real tokeniser counts, where one is on this machine; the provider's own may differ."""
-    from codelet.tokens.exact import ExactUnavailable, count, encoding_name
+    from codelet.tokens.counter import exact_size, has_own_encoding
+    from codelet.tokens.exact import ExactUnavailable, encoding_name
 
     session = repl.session
-    name = encoding_name(session.provider.model)
-    schemas = [tool.schema() for tool in session.tools]
-    whole = json.dumps([session.system_prompt, schemas, session.messages], ensure_ascii=False)
+    model = session.provider.model
+    beside = [session.system_prompt, json.dumps([tool.schema() for tool in session.tools], ensure_ascii=False)]
     try:
-        counted = await asyncio.to_thread(count, whole, name)
+        counted = await asyncio.to_thread(exact_size, list(session.messages), beside, model)
     except ExactUnavailable:
         return None
-    return repl.cut(text((f"  {tokens(counted)} tokens as {name} counts the whole request", QUIET)))
+    own = "" if has_own_encoding(model) else "; the model's own tokeniser is another"
+    return repl.cut(text((f"  {tokens(counted)} as {encoding_name(model)} counts them{own}", QUIET)))
 
 
 async def compact(repl: Repl, argument: str) -> None:
@@ -152,24 +170,36 @@ async def why(repl: Repl, argument: str) -> None:
     report = repl.session.compactor.report
     if report is None:
         repl.note("nothing was compacted yet; /compact --preview shows what would be")
+    elif not argument:
+        _show_report(repl, report, "was")
+    elif (fate := next((fate for fate in report.turns if str(fate.turn) == argument), None)) is not None:
+        sizes = f"{tokens(fate.before)} to {tokens(fate.after)} tokens"
+        told = text((f"turn {fate.turn} {fate.fate}", ACCENT), f", {sizes}: {clean(fate.why)}")
+        score = text((f"score {_parts(fate.score)}", QUIET))
+        repl.say(*_indented(repl, told), *_indented(repl, score), *_summary(repl, report, "was"))
     else:
-        _show_report(repl, report, "was", only=int(argument) if argument.isdecimal() else None)
+        repl.fail(f"the last compaction had no turn {clean(argument)}; /why lists what it had")
 
 
-def _show_report(repl: Repl, report: Report, verb: str, only: int | None = None) -> None:
+def _show_report(repl: Repl, report: Report, verb: str) -> None:
+    details = repl.width >= _WIDE
     rows = []
     for fate in report.turns:
-        if only is not None and fate.turn != only:
-            continue
+        score = _parts(fate.score) if details else str(fate.score.total)
         line = text((f"{fate.turn:>5}  ", QUIET), (f"{fate.fate:<10} ", WARN if fate.fate == "dropped" else ACCENT))
         line.append(f"{tokens(fate.before):>6} to {tokens(fate.after):<6} ")
-        line.append(clean(fate.why), QUIET)
-        line.append(f"  score {_parts(fate.score)}", QUIET)
+        line.append(f"score {score}  {clean(fate.why)}", QUIET)
         rows.append(repl.cut(line))
+    repl.say(*rows, *_summary(repl, report, verb))
+
+
+def _summary(repl: Repl, report: Report, verb: str) -> list[Text]:
+    """The sizes before and after, what was done in general, and the warnings."""
     sizes = f"{tokens(report.before)} to {tokens(report.after)} tokens, {report.saved_percent}% less"
-    rows.append(text(f"  the conversation {verb} compacted from {sizes}"))
+    how = "; old messages are reduced, no turn is summarised" if report.tier == 1 else ""
+    rows = _indented(repl, text(f"the conversation {verb} compacted from {sizes}{how}"))
     rows.extend(repl.cut(text((f"  {repl.signs.failed} ", WARN), clean(warning))) for warning in report.warnings)
-    repl.say(*rows)
+    return rows
 
 
 def _parts(score: Score) -> str:
@@ -180,7 +210,15 @@ def _parts(score: Score) -> str:
 
 
 async def pin(repl: Repl, argument: str) -> None:
-    """Keep a message word for word through compactions."""
+    """Keep a message word for word through compactions; or put back, and keep, what the last one lost."""
+    if argument == "lost":
+        try:
+            size = repl.session.compactor.pin_lost()
+        except UsageError as error:
+            repl.fail(str(error))
+        else:
+            repl.note(f"what was lost stands in the list again, pinned: {tokens(size)} tokens; /uncompact takes it out")
+        return
     if _held(repl, argument, repl.session.compactor.pin):
         repl.note(f"message {argument} stays word for word")
 

@@ -45,7 +45,7 @@ COMMANDS = (
         "[WISH|--preview]",
     ),
     Command("uncompact", "take the last compaction back", context.uncompact),
-    Command("pin", "keep a message word for word, by its number in /context", context.pin, "N"),
+    Command("pin", "keep a message word for word, by its number in /context, or what was lost", context.pin, "N|lost"),
     Command("unpin", "let go of a pin", context.unpin, "N"),
     Command("drop", "take a message out, a call with its results", context.drop, "N"),
     Command("why", "what the last compaction did with each turn, and why", context.why, "[TURN]"),
@@ -68,6 +68,27 @@ COMMANDS = (
         "exit", "leave; nothing is kept that was not asked for", command_session.leave, words=("quit", "q"), bare=True
     ),
 )
+
+
+# What these are called elsewhere, where the names alone would lead astray.
+_ELSEWHERE = {
+    "undo": "rewind",
+    "back": "rewind",
+    "retry": "redo",
+    "cost": "usage",
+    "tokens": "usage",
+    "stats": "usage",
+    "status": "context",
+    "save": "export",
+    "share": "export",
+    "load": "import",
+    "resume": "import",
+    "approvals": "permissions",
+    "config": "mode",
+    "models": "model",
+    "summarize": "compact",
+    "compress": "compact",
+}
 
 
 def find_command(text: str) -> tuple[Command, str] | None:
@@ -93,7 +114,7 @@ def find_command(text: str) -> tuple[Command, str] | None:
 
 def _unknown(name: str) -> str:
     names = [name for command in COMMANDS for name in (command.name, *command.words)]
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = [_ELSEWHERE[name]] if name in _ELSEWHERE else difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     close = close or [known for known in names if known.startswith(name)][:1]
     hint = f"did you mean /{close[0]}?" if close else "/help lists them"
     return f"there is no command /{name}; {hint}"

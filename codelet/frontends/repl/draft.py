@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
+# More would fill the screen, as when a terminal pastes line by line.
+_MOST_QUEUED = 3
+
+
 class Draft:
     """Nothing typed is ever lost: it is in `text` or in `queued` until somebody takes it."""
 
@@ -56,7 +60,10 @@ class Draft:
         """How it looks below a running turn; nothing where nothing was typed."""
         from rich.text import Text
 
-        rows = [Text(f"  queued: {one_line(line, width - 12)}", QUIET) for line in self.queued]
+        newest = self.queued[-_MOST_QUEUED:]
+        rows = [Text(f"  queued: {one_line(line, width - 12)}", QUIET) for line in newest]
+        if earlier := len(self.queued) - len(newest):
+            rows.insert(0, Text(f"  queued: {earlier:,} more; esc stops the turn and gives all of it back", QUIET))
         if self.leaving:
             rows.append(Text("  leaving when this turn ends; esc stops it and stays", QUIET))
         if self.text:

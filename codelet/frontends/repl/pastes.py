@@ -18,7 +18,7 @@ class Pastes:
     def collapse(self, text: str) -> str:
         """The text with one kind of line end, or, if it is long, a marker for it."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        lines = text.count("\n") + 1
+        lines = text.rstrip("\n").count("\n") + 1
         if lines <= _LONG_LINES and len(text) <= _LONG_CHARACTERS:
             return text
         self._texts.append(text)

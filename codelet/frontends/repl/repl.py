@@ -71,12 +71,10 @@ class Repl:
     @cached_property
     def renderer(self) -> Renderer:
         """Made when it is first needed: rich is not, for the first prompt."""
-        from rich.console import Console
-
+        from codelet.frontends.render.console import OutputConsole
         from codelet.frontends.render.renderer import Renderer
 
-        # "auto" finds out whether there are colours at all; only the palette's sixteen are used.
-        console = Console(markup=False, highlight=False, emoji=False, color_system="auto")
+        console = OutputConsole()
         return Renderer(console, hint="esc stops")
 
     @cached_property

@@ -39,6 +39,7 @@ class TurnView:
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
         self._typed_at = float("-inf")
+        self._redraw: asyncio.Handle | None = None
         self.approver = Approver(renderer, keyboard, self.stop, lambda: self._typed_at)
 
     async def run(self, turn: AsyncGenerator[Event, None]) -> Outcome:
@@ -61,6 +62,9 @@ class TurnView:
                 return "failed"
             finally:
                 self._task = None
+                if self._redraw is not None:
+                    self._redraw.cancel()
+                    self._redraw = None
                 ticker.cancel()
                 await asyncio.gather(ticker, return_exceptions=True)
                 self._renderer.stop()
@@ -95,9 +99,11 @@ class TurnView:
             case _:
                 self._typed_at = time.monotonic() if key.meaning != "enter" else float("-inf")
                 self._draft.take(key)
-                self._show_draft()
+                if self._redraw is None:  # once for all keys that came together
+                    self._redraw = asyncio.get_running_loop().call_soon(self._show_draft)
 
     def _show_draft(self) -> None:
+        self._redraw = None
         renderer = self._renderer
         renderer.footer = self._draft.rows(renderer.width, renderer.signs)
         renderer.cursor = bool(self._draft.text)

@@ -2,7 +2,8 @@
 
 LangChain's three run for real where its package is installed; their summaries come from an extractive stand-in, because
 the ruler calls no model, and the names say so. pi's and codex's shapes and the seed's algorithm are rebuilt from their
-descriptions, and the names say that too. All are given the same default estimate.
+descriptions, and the names say that too. All are given the same default estimate, and all keep what a list begins with
+of system messages: each of those agents holds its system prompt outside the list that it compacts.
 """
 
 from __future__ import annotations
@@ -33,6 +34,17 @@ def codelet(messages: list[Message], target: int) -> list[Message]:
         return compact(messages, target).messages
     except IrreducibleContext:
         return []
+
+
+def with_system(policy: Policy) -> Policy:
+    """The policy for what follows the leading system messages, which stay; they count against the target."""
+
+    def kept(messages: list[Message], target: int) -> list[Message]:
+        first = next((i for i, m in enumerate(messages) if m["role"] != "system"), len(messages))
+        system, rest = messages[:first], messages[first:]
+        return [*system, *policy(rest, max(1, target - size(system)))]
+
+    return kept
 
 
 def window(messages: list[Message], target: int) -> list[Message]:

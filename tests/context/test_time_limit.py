@@ -1,0 +1,80 @@
+"""What a time limit leaves in the list says that it was the limit, not the user."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from codelet import events, prompt
+from codelet.errors import LimitReached
+from codelet.messages import unpaired
+from codelet.session import Session
+from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
+from codelet.turn import Limits
+from tests.context.conftest import Open
+from tests.context.scripted import Answer, turn, turn_until_error
+
+REASON = "the time limit of 0.3 s is reached (--timeout)"
+
+
+async def endless(context: ToolContext, progress: Progress) -> ToolOutput:
+    """Never end."""
+    progress("begun")
+    await asyncio.Event().wait()
+    return ToolOutput("")
+
+
+def results(session: Session) -> list[str]:
+    return [str(message["content"]) for message in session.messages if message["role"] == "tool"]
+
+
+async def test_calls_that_a_time_limit_stopped_name_it(open_session: Open):
+    session, provider = open_session(limits=Limits(timeout=0.3))
+    session._toolbox.add(tool(endless, "execute"))
+    calls = [("look", {"lines": 1}), ("endless", {}), ("broken", {})]
+    provider.answers.extend([Answer("Let me.", calls), Answer("on")])
+    seen, error = await turn_until_error(session, "go")
+    assert isinstance(error, LimitReached) and str(error) == REASON
+    assert (seen[-1].reason, seen[-1].error) == ("limit", REASON)
+    assert unpaired(session.messages) == []
+    done, running, waiting = results(session)
+    assert done.startswith("value_a_0")
+    assert running.startswith(f"interrupted because {REASON} while it ran: it may have taken effect")
+    assert "begun" in running
+    assert waiting == f"interrupted because {REASON} before it started: nothing was done"
+    assert session.interruption == events.Interrupted(("call1",), ("call2",), ("call3",))
+    session.limits = Limits()
+    await turn(session, None)
+    assert "by the user" not in str(provider.sent[-1].stable)
+
+
+async def test_text_that_a_time_limit_cut_names_it_and_is_written_anew(open_session: Open):
+    session, provider = open_session(limits=Limits(timeout=0.3))
+    provider.answers.extend([Answer("half an answer", hangs=True), Answer("the whole")])
+    _, error = await turn_until_error(session, "go")
+    assert isinstance(error, LimitReached)
+    assert session.messages[-1]["content"] == f"half an answer\n\n[the answer was cut here: {REASON}]"
+    await turn(session, None)
+    assert [m["content"] for m in session.messages if m["role"] == "assistant"] == ["the whole"]
+
+
+@pytest.mark.parametrize("timeout", [None, 30.0])
+async def test_what_the_user_stops_still_names_the_user(open_session: Open, timeout: float | None):
+    session, provider = open_session(limits=Limits(timeout=timeout))
+    session._toolbox.add(tool(endless, "execute"))
+    provider.answers.append(Answer("Let me.", [("endless", {}), ("broken", {})]))
+
+    async def run() -> None:
+        async with aclosing(session.send("go")) as stream:
+            async for event in stream:
+                if isinstance(event, events.ToolProgress):
+                    asyncio.get_running_loop().call_soon(task.cancel)
+
+    task = asyncio.create_task(run())
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    running, waiting = results(session)
+    assert running.startswith(prompt.INTERRUPTED_RUNNING) and waiting == prompt.INTERRUPTED_WAITING
+    assert "by the user" in running and "by the user" in waiting

@@ -1,0 +1,81 @@
+"""Gemini through litellm, whose adapter says "stop" with each piece: a cut answer must not pass for a whole one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from codelet.providers.base import FinishChunk
+from codelet.providers.litellm_bridge import LiteLLMProvider
+from tests.providers.chunks import collect, collect_until_error, joined, options
+from tests.support.script import Body
+from tests.support.server import ModelServer
+
+
+@pytest.fixture(autouse=True)
+async def closed() -> AsyncIterator[None]:
+    """Each test has its own event loop; litellm's connections must not outlive it."""
+    yield
+    await LiteLLMProvider("openai/x", options("http://127.0.0.1:1/v1")).close()
+
+
+def provider(server: ModelServer) -> LiteLLMProvider:
+    return LiteLLMProvider("gemini/gemini-flash", options(f"{server.base}/v1beta/models/gemini-flash"))
+
+
+def piece(*parts: dict[str, Any], reason: str | None = None, tokens: int = 5) -> dict[str, Any]:
+    """One object of `streamGenerateContent`: usage stands in each, the finish reason in the last."""
+    candidate: dict[str, Any] = {"content": {"role": "model", "parts": list(parts)}, "index": 0}
+    if reason is not None:
+        candidate["finishReason"] = reason
+    usage = {"promptTokenCount": 100, "candidatesTokenCount": tokens, "totalTokenCount": 100 + tokens}
+    return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "gemini-flash", "responseId": "r"}
+
+
+def answer(*pieces: dict[str, Any]) -> Body:
+    data = "".join(f"data: {json.dumps(entry)}\r\n\r\n" for entry in pieces)
+    return Body(data.encode(), content_type="text/event-stream")
+
+
+USAGE = {"usageMetadata": {"promptTokenCount": 100, "candidatesTokenCount": 5, "totalTokenCount": 105}}
+CALL = {"functionCall": {"name": "read", "args": {"x": "1"}}}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text", "finish"),
+    [
+        ([piece({"text": "hel"}), piece({"text": "lo"}, reason="STOP")], "hello", "stop"),
+        ([piece({"text": "hello"}, reason="STOP")], "hello", "stop"),
+        ([piece({"text": "hello"}), piece({"text": ""}, reason="STOP")], "hello", "stop"),
+        ([piece({"text": "hello"}), piece({"text": ""}, reason="MAX_TOKENS")], "hello", "length"),
+        ([piece({"text": "on it"}), piece(CALL, reason="STOP")], "on it", "tool_calls"),
+        ([piece({"text": "hello"}, reason="STOP"), USAGE], "hello", "stop"),
+        ([piece({"text": "hello"}, reason="STOP"), piece()], "hello", "stop"),
+    ],
+)
+async def test_a_whole_answer(model_server: ModelServer, pieces: list[dict[str, Any]], text: str, finish: str):
+    model_server.script = [answer(*pieces)]
+    chunks = await collect(provider(model_server))
+    assert joined(chunks)["text"] == text
+    assert chunks[-1] == FinishChunk(finish)
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [piece({"text": "hel"})],
+        [piece({"text": "hel"}), piece({"text": "lo"})],
+        [piece({"text": "hel"}), piece({"text": "lo"}, reason="FINISH_REASON_UNSPECIFIED")],
+        [piece({"text": "on it"}), piece(CALL)],
+    ],
+)
+async def test_an_answer_that_ends_before_its_finish_reason_is_cut(
+    model_server: ModelServer, pieces: list[dict[str, Any]]
+):
+    model_server.script = [answer(*pieces)]
+    chunks, error = await collect_until_error(provider(model_server))
+    assert "the answer was cut" in str(error)
+    assert joined(chunks)["text"] in ("hel", "hello", "on it"), "what came is kept"
