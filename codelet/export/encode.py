@@ -18,6 +18,9 @@ from codelet.record import Record
 _BY_LINE = frozenset({"messages", "archive", "timeline", "recent_history", "segments"})
 _AT_ONCE = 128 * 1024
 """Bytes of new lines that are looked at together for secrets."""
+_A_BREATH = 16 * 1024
+_A_LOOK_ROUND = 256
+"""Bytes of new lines, and lines, after which it is time to see whether a pause is due."""
 
 
 class _Kept(Record):
@@ -82,7 +85,7 @@ class Encoder:
         lines = old.lines[:keep]
         breath = Breath()
         new: list[int] = []
-        size = 0
+        size = breathed = 0
         for index, item in enumerate(items[keep:], keep):
             line = known.get(id(item))
             if line is None:
@@ -90,10 +93,12 @@ class Encoder:
                 new.append(index)
                 size += len(line)
             lines.append(line)
+            if size - breathed > _A_BREATH or not index % _A_LOOK_ROUND:
+                breath.take()
+                breathed = size
             if size > _AT_ONCE:
                 self._cover(items, lines, new, breath)
-                new, size = [], 0
-            breath.take()
+                new, size, breathed = [], 0, 0
         self._cover(items, lines, new, breath)
         self._kept[field] = _Kept(items, lines)
         return lines

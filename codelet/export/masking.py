@@ -30,7 +30,7 @@ _SIGNED = ("thinking_blocks", "reasoning_details")
 PIECE = 16 * 1024
 """Characters that are masked in one go, a few milliseconds' work during which no other thread runs."""
 
-_BREATH_SECONDS = 0.0005
+_BREATH_SECONDS = 0.0002
 _BREATH_AFTER_SECONDS = 0.004
 
 

@@ -1,11 +1,12 @@
 """What saving and loading a session costs, against json.dumps and json.loads of the same data.
 
-Use: python -m scripts.bench.save [--runs N] [--folder DIR]
+Use: python -m scripts.bench.save [--runs N] [--folder DIR] [--data DIR]
 
-For each size: the first save (everything is encoded and masked), the next one (one message more), a load with all its
-checks. Masking looks for keys of the environment too: one is put there, as everybody has one. What a disk takes for the
-same bytes and two fsync is measured and told apart. Then events every few milliseconds, as a turn that streams gives
-them, while a session of 50 MB is saved after every step: by how much the latest came late.
+The data are made up, in two sizes; with --data also real: the transcripts in that folder, or the one file, as one
+session. For each of them: the first save (everything is encoded and masked), the next one (one message more), a load
+with all its checks. Masking looks for keys of the environment too: one is put there, as everybody has one. What a disk
+takes for the same bytes and two fsync is measured and told apart. Then events every few milliseconds, as a turn that
+streams gives them, while a session of 50 MB is saved after every step: by how much the latest came late.
 
 The exit status is 0 if every save takes at most 4 times json.dumps beside the disk's time, every load 4 times
 json.loads, and no event comes more than 20 ms late.
@@ -23,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 from codelet.export.decode import from_json
 from codelet.export.encode import Encoder
@@ -31,7 +33,8 @@ from codelet.export.live import default_mask
 from codelet.export.saver import Saver
 from codelet.export.snapshot import Snapshot
 from codelet.export.store import Lease, Target
-from codelet.messages import assistant
+from codelet.messages import Message, assistant
+from scripts.bench.context.readers import read_all
 from tests.export import material
 
 SIZES = {"100 KB": (40, 3_500), "50 MB": (10_000, 6_900)}
@@ -68,16 +71,23 @@ def write_plainly(path: Path, data: bytes) -> None:
     os.close(folder)
 
 
-def compare(size: str, folder: Path, runs: int) -> bool:
-    """Print the times of one size; whether all that has a budget is within it."""
-    snapshot = material.long(*SIZES[size])
+def real(data: Path) -> Snapshot:
+    """The transcripts in a folder, or the one file, one after the other as one session."""
+    messages = [cast("Message", message) for transcript in read_all(data) for message in transcript.messages]
+    if not messages:
+        raise SystemExit(f"{data}: no transcript there")
+    return Snapshot(1.0, len(messages), tuple(messages), session_id="real")
+
+
+def compare(name: str, snapshot: Snapshot, folder: Path, runs: int) -> bool:
+    """Print the times of one session; whether all that has a budget is within it."""
     store = FileStore(folder)
     lease = store.lock("x.json")
     data = b"".join(Encoder(None).parts(snapshot))
     document = json.loads(data)
     dumps = times(lambda: json.dumps(document), runs)
     loads = times(lambda: json.loads(data), runs)
-    print(f"{size}: {len(snapshot.messages)} messages, {len(data):,} bytes")
+    print(f"{name}: {len(snapshot.messages)} messages, {len(data):,} bytes")
     print(f"  {'json.dumps':<34}{dumps:9.1f} ms")
     warm = {mask: Encoder(mask) for mask in (None, default_mask(raw=False))}
     rows: list[tuple[str, Callable[[], object]]] = []
@@ -90,11 +100,11 @@ def compare(size: str, folder: Path, runs: int) -> bool:
     disk = times(lambda: write_plainly(folder / "plain", data), runs)
     print(f"  {'the same bytes, written plainly':<34}{disk:9.1f} ms")
     within = True
-    for name, work in rows:
+    for row, work in rows:
         took = times(work, runs)
         own = max(took - disk, 0.0)
         within &= own <= BUDGET * dumps
-        print(f"  {name:<34}{took:9.1f} ms  {took / dumps:5.1f} x  {own / dumps:5.1f} x without the disk's time")
+        print(f"  {row:<34}{took:9.1f} ms  {took / dumps:5.1f} x  {own / dumps:5.1f} x without the disk's time")
     print(f"  {'json.loads':<34}{loads:9.1f} ms")
     took = times(lambda: from_json(data), runs)
     print(f"  {'load, checked':<34}{took:9.1f} ms  {took / loads:5.1f} x")
@@ -141,11 +151,14 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--folder", type=Path, help="where to save (a new temporary folder)")
+    parser.add_argument("--data", type=Path, help="a folder of transcripts, or one, to be measured as well")
     options = parser.parse_args()
     os.environ["ANTHROPIC_API_KEY"] = KEY
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
-        within = [compare(size, folder, options.runs) for size in SIZES]
+        within = [compare(size, material.long(*SIZES[size]), folder, options.runs) for size in SIZES]
+        if options.data is not None:
+            within.append(compare("real", real(options.data), folder, options.runs))
         print("events of a turn, session of 50 MB")
         latest = asyncio.run(stream(folder, options.seconds))
     return 0 if all(within) and latest <= LATEST_MS else 1
