@@ -108,16 +108,18 @@ def _fill(texts: Sequence[str], telling: Sequence[Telling], ranks: Sequence[int]
     shown = [""] * len(texts)
     left = room
     for cap, least in _STEPS:
-        drafts = [one.abridged(cap) if cap else text for one, text in zip(telling, texts, strict=True)]
+        wanting = [i for i, rank in enumerate(ranks) if rank >= least and shown[i] != texts[i]]
+        drafts = {i: telling[i].abridged(cap) if cap else texts[i] for i in wanting}
 
-        def order(i: int, drafts: Sequence[str] = drafts) -> tuple[int, int, int]:
+        def order(i: int, drafts: Mapping[int, str] = drafts) -> tuple[int, int, int]:
             rank = min(ranks[i], _LAID_DOWN)
             return -rank, len(drafts[i]) if rank == _LAID_DOWN else -telling[i].count, -i
 
-        for index in sorted((i for i, rank in enumerate(ranks) if rank >= least), key=order):
+        for index in sorted(wanting, key=order):
             if left < SHORTEST:
                 break
-            version = telling[index].abridged(_fitting(cap, left)) if cap else texts[index]
+            fitting = _fitting(cap, left)
+            version = drafts[index] if fitting == cap else telling[index].abridged(fitting)
             more = len(version) - len(shown[index]) + (not shown[index])
             if 0 < more <= left:
                 shown[index] = version
@@ -126,7 +128,7 @@ def _fill(texts: Sequence[str], telling: Sequence[Telling], ranks: Sequence[int]
 
 
 def _fitting(cap: int, left: int) -> int:
-    """The cap, or a little less where just that is left: a shorter line is better than none."""
+    """The cap, or a little less where just that is left: a shorter line is better than none. 0 is no cap."""
     return left - 1 if 2 * cap // 3 <= left - 1 < cap else cap
 
 
