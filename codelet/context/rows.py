@@ -45,6 +45,16 @@ def context_rows(
     return rows
 
 
+def floor_of(rows: Sequence[ContextRow]) -> dict[str, int]:
+    """What no compaction makes smaller, in tokens by part; parts that are not there are left out."""
+    floor = {
+        "system prompt and tools": sum(row.tokens for row in rows if row.number < 0),
+        "reminders": sum(row.tokens for row in rows if row.source.startswith("reminder")),
+        "pinned": sum(row.tokens for row in rows if row.pinned),
+    }
+    return {part: tokens for part, tokens in floor.items() if tokens}
+
+
 def _turns(messages: Sequence[Message]) -> tuple[list[int], dict[int, str]]:
     """The turn of each message, and the kinds of anchors by turn."""
     from codelet.compaction import anchors

@@ -32,7 +32,8 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     lines = [line.split() for line in listing.split("\n") if line[:5].strip().isdigit() and "reminder" not in line]
     numbers = {words[2]: words[0] for words in lines}
     ask(f"/pin {numbers['user']}", "stays word for word")
-    assert "pinned" in ask("/context", "pinned")
+    assert "floor" in listing and ", reminders " in listing and ", pinned " not in listing
+    assert ", pinned " in ask("/context", "pinned")
     ask(f"/unpin {numbers['user']}", "no longer pinned")
     ask("/pin x", "name a message by its number")
     ask("/pin 0", "is the reminder")

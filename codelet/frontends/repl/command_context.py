@@ -39,7 +39,7 @@ async def show(repl: Repl, argument: str) -> None:
     note = [text((f"  {repl.signs.more} {plural(left_out, 'older message')}: /context all", QUIET))] if left_out else []
     latest = max((row.turn for row in rows), default=0)
     lines = [_row(repl, row, latest) for row in (*fixed, *shown)]
-    repl.say(*lines[: len(fixed)], *note, *lines[len(fixed) :], *_window_map(repl, rows), *_limits(repl))
+    repl.say(*lines[: len(fixed)], *note, *lines[len(fixed) :], *_window_map(repl, rows), *_limits(repl, rows))
     if (exact := await _exact(repl)) is not None:
         repl.say(exact)
 
@@ -86,8 +86,10 @@ def _window_map(repl: Repl, rows: Sequence[ContextRow]) -> list[Text]:
     return [text(""), bar, repl.cut(text((f"  {legend}", QUIET)))]
 
 
-def _limits(repl: Repl) -> list[Text]:
-    """The next request's size, real and effective, and the sizes at which it is compacted."""
+def _limits(repl: Repl, rows: Sequence[ContextRow]) -> list[Text]:
+    """The next request's size, real and effective, the sizes at which it is compacted, and what cannot shrink."""
+    from codelet.context.rows import floor_of
+
     session = repl.session
     size, budget = session.size, session.gauge.budget
     effective = session.gauge.effective(session.messages)
@@ -99,6 +101,9 @@ def _limits(repl: Repl) -> list[Text]:
         parts.append(f"compacted at {tokens(budget.hard_trigger)}, or {tokens(budget.cost_trigger)} effective")
     else:
         parts.append("never compacted by itself")
+    floor = floor_of(rows)
+    items = ", ".join(f"{part} {tokens(count)}" for part, count in floor.items())
+    parts.append(f"floor {tokens(sum(floor.values()))}: {items}")
     used = text()
     over = False
     for number, part in enumerate(session.compactor.shares()):
