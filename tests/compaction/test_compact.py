@@ -253,3 +253,14 @@ def test_the_newest_turn_stays_whole_where_the_newest_three_do_not_fit():
     made = compact(messages, size(turn) * 4)
     assert made.report.tier == 3
     assert made.messages[-len(turn) :] == turn
+
+
+def test_more_names_stand_in_company_than_the_choice_by_gain_alone_gives():
+    """Without the exchange of lines at the end 14 of the 120 names stand beside another, with it 19."""
+    lines = []
+    for n in range(120):
+        lines += [f"render_widget_{n},", f"value = render_widget_{n}(load_gadget_{n}, fallback_{n % 7})"]
+    messages = [user("Look at it."), calling(("c0", "read", {"path": "src/things.py"})), result("c0", "\n".join(lines))]
+    messages += [says("Read it."), *coding_session(3)[1:]]
+    shown = text_of(compact(messages, 2_500).messages)
+    assert sum(f"render_widget_{n}(load_gadget_{n}," in shown for n in range(120)) > 16
