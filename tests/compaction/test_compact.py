@@ -264,3 +264,25 @@ def test_more_names_stand_in_company_than_the_choice_by_gain_alone_gives():
     messages += [says("Read it."), *coding_session(3)[1:]]
     shown = text_of(compact(messages, 2_500).messages)
     assert sum(f"render_widget_{n}(load_gadget_{n}," in shown for n in range(120)) > 16
+
+
+@pytest.mark.parametrize("target", [2_000, 2_500])
+def test_measured_numbers_and_paths_outlive_five_rounds_in_a_small_window(target):
+    host = coding_session(60)
+    starts = [index for index, message in enumerate(host) if message["role"] == "user"]
+    parts = [host[start:stop] for start, stop in zip(starts[::10], [*starts[10::10], len(host)], strict=True)]
+    planted = []
+    for n in range(3):
+        planted += [says(f"Measured: flush_queue_{n} takes {7100 + 37 * n} ms with a batch of {n + 11}.")]
+        planted += [
+            calling((f"p{n}", "read", {"path": f"services/ledger{n}/rates_{n}.toml"})),
+            result(f"p{n}", "[rates]"),
+        ]
+    middle = next(index for index, message in enumerate(parts[0]) if message is host[starts[5]]) + 1
+    messages = [*parts[0][:middle], *planted, *parts[0][middle:]]
+    for part in parts[1:]:
+        messages = [*compact(messages, target).messages, *part]
+    text = text_of(compact(messages, target).messages)
+    for n in range(3):
+        assert f"{7100 + 37 * n} ms" in text
+        assert f"services/ledger{n}/rates_{n}.toml" in text
