@@ -25,6 +25,7 @@ from codelet.record import Record
 from codelet.reply import parsed_arguments
 from codelet.sandbox import Sandbox
 from codelet.tools.tool import Tool, ToolContext, ToolOutput, check_arguments
+from codelet.tools.touched import Touched
 
 if TYPE_CHECKING:
     from codelet.policy.audit import AuditLog
@@ -55,7 +56,8 @@ class Safeguards(Record):
 
 @dataclass(eq=False, repr=False)
 class Toolbox:
-    """What calls are run with. `approvals` decides on each; `masker` keeps secrets out of what they answer.
+    """What calls are run with. `approvals` decides on each; `masker` keeps secrets out of what they answer;
+    `touched` are the folders that they worked in.
 
     `admit` gives a result's text as it may enter the list, which one of any size may not.
     """
@@ -64,6 +66,7 @@ class Toolbox:
     context: ToolContext
     approvals: Approvals
     masker: Masker
+    touched: Touched
     sandbox: Sandbox | None = None
     admit: Callable[[str], str] = str
 
@@ -93,7 +96,8 @@ def equip(
     masker = safeguards.masker or own_masker()
     approvals = Approvals(policy, masker, ask, safeguards.ask_timeout, safeguards.audit)
     guarded = replace(context, prepare_command=policy.prepare)
-    return Toolbox({tool.name: tool for tool in tools}, guarded, approvals, masker, safeguards.sandbox)
+    touched = Touched(context.workspace)
+    return Toolbox({tool.name: tool for tool in tools}, guarded, approvals, masker, touched, safeguards.sandbox)
 
 
 @dataclass(eq=False, repr=False)
@@ -102,6 +106,7 @@ class _Pending:
     state: State = "waiting"
     started: float = 0.0
     unusable: bool = False
+    changes: bool = False
     recent: str = ""
     result: events.ToolResult | None = None
 
@@ -134,6 +139,11 @@ class CallRunner:
             async with aclosing(self._run_batch(batch)) as batch_events:
                 async for event in batch_events:
                     yield event
+
+    @property
+    def changed(self) -> bool:
+        """Whether a call ran that is not known to only read."""
+        return any(item.changes for item in self._pending)
 
     @property
     def all_unusable(self) -> bool:
@@ -218,6 +228,8 @@ class CallRunner:
                 self._finish(item, "refused", admission.refusal)
                 return
             item.state, item.started = "running", time.monotonic()
+            item.changes = admission.verdict.tier != "read"
+            self._toolbox.touched.note(arguments, admission.verdict.place)
             context = replace(context, place=admission.verdict.place)
             output: ToolOutput = await tool.run(context, progress, **arguments)
             if context.wrap_command is not None:

@@ -82,7 +82,9 @@ class ToolResult(Event):
 class UsageReport(Event):
     """What the step used, as the provider reported it; `context` is the list's size in tokens after it.
 
-    `cache_note` says in a sentence that the cache gave less than the unchanged prefix should, and why.
+    `budget` is the size that the list may reach, which is what a share of it is measured against; `window` is what
+    the model can take. `cache_note` says in a sentence that the cache gave less than the unchanged prefix should, and
+    why; `usage_note`, once a session, that the report cannot be right.
     """
 
     type: ClassVar[str] = "usage"
@@ -90,6 +92,8 @@ class UsageReport(Event):
     context: int
     window: int
     cache_note: str | None = None
+    budget: int = 0
+    usage_note: str | None = None
 
 
 class Retry(Event):

@@ -33,6 +33,13 @@ CUT_TEXT = "[the answer was cut here: {reason}]"
 NO_ANSWER = "[the turn was stopped here]"
 NO_PROMPT = "[no message from the user here]"
 
+MORE_INSTRUCTIONS = "Instructions of folders that you began to work in this turn; for files there.\n\n{body}"
+CODED = "[letters that nobody sees are written here as codes, such as \\u202e]"
+TURN_START = "the start of this turn"
+EARLIER_STEP = "an earlier step of this turn"
+AS_OF = "As of {when}:\n{text}"
+AS_OF_CHANGED = "As of {when}; files may have changed since, and git has not answered yet:\n{text}"
+
 INSTRUCTIONS = "Project instructions, to be followed where they apply; the user's words come first.\n\n{body}"
 
 REFUSED_BY_POLICY = "refused: {reason}"
@@ -58,11 +65,44 @@ def reminder(kind: str, text: str) -> str:
     return f"{REMINDER_OPEN}\n<!-- type:{kind} -->\n{escape(text)}\n{REMINDER_CLOSE}"
 
 
+_OTHER_ANGLES = re.compile("[\uff1c\ufe64]")
+_MAY_BE_TAG = re.compile("[<\uff1c\ufe64](?=[\\s/]*[^\\s/a-rt-zA-RT-Z0-9<>=])")
+_TAG = "system-reminder"
+_UNSEEN = "\u115f\u1160\u17b4\u17b5\u3164\uffa0"
+"""Letters and marks that show nothing though their category says otherwise."""
+
+
 def escape(text: str) -> str:
-    """Text from elsewhere with literal reminder tags defused: only codelet writes reminders."""
-    if "system-reminder" not in text.lower():
+    """Text from elsewhere with reminder tags defused: only codelet writes reminders.
+
+    A tag counts as one however it is written: with blanks or letters that nobody sees inside, in full-width letters.
+    """
+    if "<" not in text and (text.isascii() or not _OTHER_ANGLES.search(text)):
         return text
-    return re.sub(r"<(\s*/?\s*system-reminder)", r"&lt;\1", text, flags=re.IGNORECASE)
+    return _MAY_BE_TAG.sub(lambda found: "&lt;" if _is_tag(text, found.end()) else found.group(), text)
+
+
+def _is_tag(text: str, place: int) -> bool:
+    """Whether what follows an angle bracket is a reminder's name, whatever way it is written."""
+    import unicodedata
+
+    wanted = 0
+    for index in range(place, len(text)):
+        character = text[index]
+        plain = character.lower() if character.isascii() else unicodedata.normalize("NFKC", character).casefold()
+        category = unicodedata.category(character)
+        if wanted == 0 and (plain.isspace() or plain == "/"):
+            continue
+        if category in ("Cf", "Cc", "Cn", "Mn") or character in _UNSEEN:
+            continue
+        if category == "Pd" or plain == "\u2212":
+            plain = "-"
+        if not _TAG.startswith(plain, wanted):
+            return False
+        wanted += len(plain)
+        if wanted == len(_TAG):
+            return True
+    return False
 
 
 def is_segment(text: object) -> bool:

@@ -21,6 +21,7 @@ from codelet.context import (
     Entry,
     Gauge,
     ReminderLedger,
+    Renewal,
     context_rows,
     without_partial,
 )
@@ -60,6 +61,7 @@ class Session:
         compaction: CompactionOptions | None = None,
         environment: Mapping[str, str] | None = None,
         safeguards: Safeguards | None = None,
+        placement: zones.Placement = "tail",
     ) -> None:
         self.messages: list[Message] = []
         self.provider = provider
@@ -77,7 +79,6 @@ class Session:
         context = ToolContext(workspace, dict(environment) if environment is not None else None)
         self.safeguards = safeguards or Safeguards()
         self._toolbox = equip(chosen, context, policy or Policy(workspace), ask, self.safeguards)
-        self._sources = Sources(workspace, bare=bare)
         self._sizes = ContextLimits(window, budget)
         self.gauge = Gauge(self._sizes.of(self.facts), self._fixed_size(), model=provider.model)
         self.compactor = Compactor(self.messages, self.gauge, compaction or CompactionOptions(), self._rewritten)
@@ -89,7 +90,19 @@ class Session:
         self._toolbox.admit = self._entry.result
         self.cache = CacheWatch()
         self.reminders = ReminderLedger()
+        self.touched = self._toolbox.touched
+        self._renewal = Renewal(
+            self.messages,
+            Sources(workspace, bare=bare),
+            self.reminders,
+            self.touched,
+            placement=placement,
+            mask=self._toolbox.masker.mask,
+            measure=lambda: (self.size, self.budget),
+            head_changed=self._head_changed,
+        )
         self._call_ids: set[str] = set()
+        self._doubted = False
         self.checkpoints = Checkpoints()
 
     @property
@@ -130,6 +143,14 @@ class Session:
     def window(self) -> int:
         """The model's window in tokens, or what the user set."""
         return self.gauge.budget.window
+
+    @property
+    def budget(self) -> int:
+        """What the list may reach, in tokens: the window less the room for an answer, or less where the user said so.
+
+        How full the context is, is measured against this everywhere: compaction begins a little below it.
+        """
+        return self.gauge.budget.limit
 
     @property
     def size(self) -> int:
@@ -178,6 +199,7 @@ class Session:
         self.messages.clear()
         self.checkpoints.clear()
         self._toolbox.context.seen.clear()
+        self.touched.clear()
         self.interruption = None
         self._rewritten("the conversation was cleared")
         self.compactor.forget()
@@ -210,6 +232,7 @@ class Session:
             limits=self.limits,
             prepare=self._renew_for_turn,
             before_step=self._before_step,
+            changed=self._renewal.changed,
             spend=self._spend,
             exceeded=lambda: self.limits.passed(self.spent, self.spent_cost),
             max_output=self._max_output,
@@ -224,6 +247,7 @@ class Session:
                     yield event
         finally:
             self.interruption = turn.receipt
+            await self._renewal.stop()
 
     async def compact(self, instruction: str = "") -> AsyncGenerator[events.Event, None]:
         """Compact now, whether it is due or not; between turns only. `instruction` says what matters."""
@@ -233,11 +257,7 @@ class Session:
 
     async def _renew_for_turn(self) -> list[events.Event]:
         await self.provider.warm()
-        head, tail = await self._sources.gather(self._toolbox.context.seen)
-        changed = self._renew(head, zones.HEAD)
-        if changed:
-            self.gauge.forget()  # everything behind the head stands elsewhere now
-        return changed + self._renew(tail, zones.TAIL)
+        return await self._renewal.for_turn()
 
     async def _before_step(self, overflow: bool) -> AsyncGenerator[events.Event, None]:
         while self._entry.reduced:
@@ -253,25 +273,24 @@ class Session:
 
             offer_recall(self._toolbox, self.compactor.archive)
             self.gauge.fixed = self._fixed_size()
-        if not self._sources.bare:
-            text = self._sources.token_status(self.size, self.window)
-            for event in self._renew({"tokenStatus": text}, zones.TAIL):
-                yield event
+        for event in await self._renewal.for_step():
+            yield event
         self.reminders.count(self.messages)
-
-    def _renew(self, texts: Mapping[str, str | None], zone: tuple[str, ...]) -> list[events.Event]:
-        """Bring a zone up to date, without what the user switched off."""
-        mask = self._toolbox.masker.mask
-        wanted = {kind: mask(text) if text and kind not in self.reminders.off else None for kind, text in texts.items()}
-        return zones.renew(self.messages, wanted, zone)
 
     def _spend(self, usage: Usage, answered: int) -> events.UsageReport:
         self._count(usage)
-        self.gauge.measured(usage, self.messages, answered)
+        doubt = self.gauge.measured(usage, self.messages, answered)
         tail = len(self.messages) - zones.tail_length(self.messages)
         volatile = sum(map(self.gauge.estimate, self.messages[tail:]))
         note = self.cache.observe(self.messages[: answered - 1], usage, volatile)
-        return events.UsageReport(usage, self.size, self.window, note)
+        return events.UsageReport(usage, self.size, self.window, note, self.budget, self._told_once(doubt))
+
+    def _told_once(self, doubt: str | None) -> str | None:
+        """A sentence on a report that cannot be right, the first time: it would be the same at each step."""
+        if doubt is None or self._doubted:
+            return None
+        self._doubted = True
+        return f"{doubt}: the size of the list is estimated instead; usage and cost are as reported"
 
     def _count(self, usage: Usage) -> None:
         """Add to what the session has used and cost."""
@@ -285,6 +304,12 @@ class Session:
         """The list is another one now: what was measured of it is void, and the next request finds no cache."""
         self.gauge.forget()
         self.cache.explain_next(why)
+
+    def _head_changed(self, why: str) -> None:
+        """Everything behind the head stands elsewhere now; `why` explains it where the reminder's name does not."""
+        self.gauge.forget()
+        if why:
+            self.cache.explain_next(why)
 
     def _fixed_size(self) -> int:
         return estimate_text(self.system_prompt) + estimate_text(str(self._toolbox.schemas))

@@ -15,6 +15,7 @@ from codelet.errors import UsageError
 from codelet.policy.verdict import Mode
 from codelet.providers import Transport
 from codelet.record import Record
+from codelet.reminders.zones import Placement
 from codelet.sandbox import Use
 
 
@@ -42,6 +43,7 @@ class Settings(Record):
     append_system_prompt: str | None = None
     tools: tuple[str, ...] | None = None
     bare: bool = False
+    reminders: Placement = "tail"
     max_turns: int | None = None
     max_tokens: int | None = None
     max_cost: float | None = None
@@ -163,6 +165,7 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "append_system_prompt": _text,
     "tools": _names,
     "bare": _flag,
+    "reminders": _one_of("tail", "prepend"),
     "max_turns": _count,
     "max_tokens": _count,
     "max_cost": _amount,

@@ -55,7 +55,8 @@ class Turn:
     """What one turn works with and what it has come to. `messages` is the session's own list.
 
     `prepare` gathers the reminders; `before_step` compacts where that is due (or, given True, because the provider
-    said that the prompt is too long) and renews the volatile reminders; `spend` takes a step's usage and the index
+    said that the prompt is too long) and renews the volatile reminders; `changed` is told that calls may have changed
+    files, as soon as they have ended; `spend` takes a step's usage and the index
     behind its answer; `exceeded` says which limit of the session is passed, `max_output` what a request may still ask
     for; `may_compact` whether an overflow may be answered by a compaction. `timer` is the time limit's, if any;
     `out_of_time` is what it says when it has passed. `receipt` says what an early end left.
@@ -68,6 +69,7 @@ class Turn:
     limits: Limits
     prepare: Callable[[], Awaitable[list[events.Event]]]
     before_step: Callable[[bool], AsyncGenerator[events.Event, None]]
+    changed: Callable[[], None]
     spend: Callable[[Usage, int], events.UsageReport]
     exceeded: Callable[[], str | None]
     max_output: Callable[[], int | None]
@@ -243,6 +245,8 @@ def _take_in(turn: Turn, reply: Reply) -> int:
 
 def _after_calls(turn: Turn) -> None:
     assert turn.calls is not None
+    if turn.calls.changed:
+        turn.changed()
     turn.unusable_steps = turn.unusable_steps + 1 if turn.calls.all_unusable else 0
     turn.calls = None
     if turn.unusable_steps >= _UNUSABLE_STEPS:

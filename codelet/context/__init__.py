@@ -7,6 +7,7 @@ from codelet.context.entry import Entry
 from codelet.context.gauge import Gauge
 from codelet.context.ledger import ReminderLedger, ReminderRow
 from codelet.context.options import CompactionOptions, Limits
+from codelet.context.renewal import Renewal
 from codelet.context.rows import ContextRow, context_rows
 from codelet.context.shares import Share
 
@@ -21,6 +22,7 @@ __all__ = [
     "Limits",
     "ReminderLedger",
     "ReminderRow",
+    "Renewal",
     "Share",
     "context_rows",
     "is_open",

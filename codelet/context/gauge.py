@@ -15,12 +15,17 @@ from codelet.tokens.usage import Usage
 CACHE_LIFETIME = 300.0
 """Seconds after which a provider's prompt cache counts as gone."""
 
+_LEAST_DOUBTED = 4_000
+"""Tokens below which a report is taken as it is: so short a list fits any window, whoever is right."""
+
 
 class Gauge:
     """Measures one message list. `fixed` is the plain estimate of system prompt and tools in tokens.
 
     What is new is estimated, the rest is what the provider reported; each report calibrates the estimate. A message
     is counted once, when it is settled: a measurement costs what the new messages cost, whatever the list's length.
+    A report under a third of the estimate is not believed: some gateways leave the cached part out, and a list that
+    seems small for ever would never be compacted.
     Near a limit, where the estimate's error could decide, what is new is counted exactly, if the tokeniser of `model`
     is on this machine and loaded. `at` is the per cent of the budget at which the user compacts, if that was set.
     """
@@ -38,6 +43,7 @@ class Gauge:
         self._reported_at = 0.0
         self._settled = 0
         self._since = 0
+        self._whole = 0
         self._counted_to = 0
         self._counted = 0
 
@@ -97,28 +103,37 @@ class Gauge:
 
     def settle(self, messages: Sequence[Message]) -> None:
         """Count what came since, for good: none of it will be replaced before the next rewrite."""
-        end = len(messages) - zones.tail_length(messages)
-        self._since += _plain(messages, self._settled, end)
+        self._settle(messages, len(messages) - zones.tail_length(messages))
+
+    def _settle(self, messages: Sequence[Message], end: int) -> None:
+        new = _plain(messages, self._settled, end)
+        self._since += new
+        self._whole += new
         self._settled = end
 
-    def measured(self, usage: Usage, messages: Sequence[Message], answered: int) -> None:
-        """Take in what a request used: `messages` up to index `answered` are counted by it, its answer included."""
-        plain = self._since + _plain(messages, self._settled, answered)
-        known = 0
-        if self._last is not None:
-            known = self._last.total
-        else:
-            tail = len(messages) - zones.tail_length(messages)
-            plain += self.fixed + _plain(messages, tail, len(messages))
+    def measured(self, usage: Usage, messages: Sequence[Message], answered: int) -> str | None:
+        """Take in what a request used: `messages` up to index `answered` are counted by it, its answer included.
+
+        Gives in words that the report is not believed, where that matters.
+        """
+        self._settle(messages, answered)
+        tail = len(messages) - zones.tail_length(messages)
+        beside = self.fixed + _plain(messages, tail, len(messages))
+        sent = beside + self._whole - _plain(messages, max(0, answered - 1), answered)
+        if usage.total < 1 or (sent >= _LEAST_DOUBTED and 3 * usage.total_input < sent):
+            told = f"the provider counts {usage.total_input:,} tokens where about {sent:,} were sent"
+            return told if sent >= _LEAST_DOUBTED else None
+        known, plain = (self._last.total, self._since) if self._last is not None else (0, self._since + beside)
         self._estimator.calibrate(plain, usage.total - known)
         self._last, self._reported_at = usage, self._clock()
-        self._settled, self._since = answered, 0
+        self._since = 0
         self._counted_to, self._counted = answered, 0
         self.exact.forget()
+        return None
 
     def forget(self) -> None:
         """The list was rewritten: only estimates are left, and the cache is cold."""
-        self._last, self._settled, self._since = None, 0, 0
+        self._last, self._settled, self._since, self._whole = None, 0, 0, 0
         self._counted_to, self._counted = 0, 0
         self.exact.forget()
 

@@ -172,6 +172,11 @@ def _add_prompt(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--append-system-prompt", metavar="TEXT", help="after codelet's own")
     group.add_argument("--tools", metavar="NAMES", help="only these, separated by commas; '' for none")
     group.add_argument("--bare", action="store_const", const=True, help="no reminders, no instruction files")
+    group.add_argument(
+        "--reminders",
+        choices=("tail", "prepend"),
+        help="the changing ones last (tail), or all in front: then no cache outlasts a turn",
+    )
 
 
 def _add_permissions(group: argparse._ArgumentGroup) -> None:

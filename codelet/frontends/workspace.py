@@ -74,6 +74,7 @@ def session_for(settings: Settings, provider: Provider, ask: Ask | None = None) 
         system_prompt=_system_prompt(settings),
         limits=Limits(settings.max_turns, settings.max_tokens, settings.max_cost, settings.timeout),
         bare=settings.bare,
+        placement=settings.reminders,
         window=settings.window,
         budget=settings.budget,
         compaction=CompactionOptions(

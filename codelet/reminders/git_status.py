@@ -1,4 +1,4 @@
-"""gitStatus: branch, distance to the upstream, and what has changed, bounded. Asked once a turn."""
+"""gitStatus: branch, distance to the upstream, and what has changed, bounded."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from codelet.git import run_git
 _SHOWN = 20
 _OUTPUT_LIMIT = 256_000
 _TIMEOUT = 2.0
+STEP_SECONDS = 0.5
+"""How long a request in the middle of a turn waits for git; at the turn's start it is given its whole time."""
 
 
 @dataclass(eq=False, repr=False)

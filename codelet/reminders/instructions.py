@@ -2,7 +2,8 @@
 
 Read are the user's own file, then the files from the repository's root down to the workspace, then those of
 folders below it that the model has worked in. Lines may import others by `@path`, bounded in depth and size
-and only from the tree that the file belongs to: a repository must not pull in files from elsewhere.
+and only from the tree that the file belongs to: a repository must not pull in files from elsewhere, nor any whose
+name says that it holds secrets.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from codelet import prompt
+from codelet.policy.names import secret
+from codelet.text import with_codes
 
 NAMES = ("CLAUDE.md", "AGENTS.md")
 
@@ -25,29 +28,26 @@ _CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
 
 
 class Instructions:
-    """Finds and reads the instruction files of one workspace."""
+    """Finds and reads the instruction files of one workspace. `folders` are those that the model has worked in."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace.resolve()
         self._root = repository_root(self._workspace) or self._workspace
+        self._told: set[Path] = set()
 
-    def text(self, touched: Iterable[Path] = ()) -> str | None:
+    def text(self, folders: Iterable[Path] = ()) -> str | None:
         """The reminder's text, or None where there are no instructions."""
-        parts: list[str] = []
-        left = _TOTAL_LIMIT
-        for path, tree in self._files(touched):
-            body = read_with_imports(path, tree)
-            if not body.strip():
-                continue
-            part = f"# {path}\n\n{body.strip()}"[:left]
-            left -= len(part)
-            parts.append(part)
-            if left <= 0:
-                parts.append("[more instructions were left out: too long]")
-                break
-        return prompt.INSTRUCTIONS.format(body="\n\n".join(parts)) if parts else None
+        files = self._files(folders)
+        self._told = {path for path, _ in files}
+        body = _joined(files)
+        return prompt.INSTRUCTIONS.format(body=body) if body else None
 
-    def _files(self, touched: Iterable[Path]) -> list[tuple[Path, Path]]:
+    def more(self, folders: Iterable[Path]) -> str | None:
+        """What has come up since `text` was made: the files that it did not name; None where there are none."""
+        body = _joined([file for file in self._files(folders) if file[0] not in self._told])
+        return prompt.MORE_INSTRUCTIONS.format(body=body) if body else None
+
+    def _files(self, worked_in: Iterable[Path]) -> list[tuple[Path, Path]]:
         """The instruction files in order, each with the tree that its imports may come from."""
         found: dict[Path, Path] = {}
         for folder in user_folders():
@@ -56,11 +56,34 @@ class Instructions:
                 found[path] = path.parent
                 break
         folders = [self._root, *_below(self._root, self._workspace)]
-        nested = {parent for path in touched for parent in _below(self._workspace, path.parent)}
+        nested = {parent for folder in worked_in for parent in _below(self._workspace, folder)}
         for folder in [*folders, *sorted(nested)]:
             if (path := instruction_file(folder)) is not None:
                 found.setdefault(path, self._root)
         return list(found.items())
+
+
+def _joined(files: Iterable[tuple[Path, Path]]) -> str:
+    """The texts of the files under their names, as much as is let in."""
+    parts: list[str] = []
+    left = _TOTAL_LIMIT
+    for path, tree in files:
+        body = _legible(read_with_imports(path, tree)).strip()
+        if not body:
+            continue
+        part = f"# {path}\n\n{body}"[:left]
+        left -= len(part)
+        parts.append(part)
+        if left <= 0:
+            parts.append("[more instructions were left out: too long]")
+            break
+    return "\n\n".join(parts)
+
+
+def _legible(text: str) -> str:
+    """The text with letters that nobody sees written as their codes: what a person did not see gives no orders."""
+    coded = with_codes(text)
+    return f"{prompt.CODED}\n\n{coded}" if coded != text else text
 
 
 def instruction_file(folder: Path) -> Path | None:
@@ -115,22 +138,28 @@ class _Reader:
         return "".join(parts)
 
     def _allowed(self, path: Path) -> Path | None:
-        """The resolved path if it is a regular file inside the tree and not a hidden one."""
+        """The resolved path if it is a regular file inside the tree, not a hidden one, and not named like a secret.
+
+        Both names count: a link must not lend a secret a harmless one.
+        """
         try:
             target = path.resolve()
         except (OSError, RuntimeError, ValueError):
             return None
         if not target.is_relative_to(self._tree) or not _is_regular(target):
             return None
-        hidden = any(part.startswith(".") for part in target.relative_to(self._tree).parts)
-        return None if hidden else target
+        name = target.relative_to(self._tree)
+        spelled = os.path.relpath(os.path.normpath(path), self._tree)
+        if secret(str(name)) or secret(spelled):
+            return None
+        return None if any(part.startswith(".") for part in name.parts) else target
 
 
 def _head_of(path: Path) -> str:
     """A file's text, or as much of it as is let in."""
     try:
         with path.open("rb") as file:
-            text = file.read(_FILE_LIMIT + 1).decode("utf-8", "replace")
+            text = file.read(_FILE_LIMIT + 1).decode("utf-8-sig", "replace")
     except OSError:
         return ""
     if len(text) <= _FILE_LIMIT:

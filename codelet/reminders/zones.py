@@ -3,18 +3,28 @@
 Head: `environment`, `claudeMd`; put in place anew each turn, but the same message object while the text is
 the same, so that the prefix of the request stays as it is. Tail: `gitStatus`, `tokenStatus`, …; always the
 last messages of the list. Everything else is inserted before the tail.
+
+With `--reminders prepend` all of them stand in front, in the order of PREPENDED; only what comes up in the middle of
+a turn stands in the tail.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 from codelet import events, prompt
 from codelet.messages import Message, user
 from codelet.tokens.estimate import estimate_text
 
+Placement = Literal["tail", "prepend"]
+"""Where the volatile reminders stand: last, or with all others in front."""
+
 HEAD = ("environment", "claudeMd")
-TAIL = ("plan", "facts", "tasks", "gitStatus", "tokenStatus")
+NESTED = ("nestedClaudeMd",)
+TAIL = ("plan", "facts", "tasks", *NESTED, "gitStatus", "tokenStatus")
+PREPENDED = ("claudeMd", "environment", "plan", "facts", "tasks", "gitStatus", "tokenStatus")
+TYPES = (*HEAD, *TAIL)
 
 
 def kind_of(message: Message) -> str | None:
@@ -30,6 +40,15 @@ def tail_length(messages: Sequence[Message]) -> int:
     return count
 
 
+def head_length(messages: Sequence[Message]) -> int:
+    """How many messages at the beginning are reminders, those of the tail left out."""
+    last = len(messages) - tail_length(messages)
+    count = 0
+    while count < last and kind_of(messages[count]) in TYPES:
+        count += 1
+    return count
+
+
 def insert(messages: list[Message], new: Iterable[Message]) -> int:
     """Put messages at the end of the conversation, before the tail; gives the index of the first."""
     place = len(messages) - tail_length(messages)
@@ -41,22 +60,37 @@ def renew(messages: list[Message], texts: Mapping[str, str | None], zone: tuple[
     """Bring one zone up to date in place; gives an event for each change.
 
     `texts` holds the reminders gathered anew: an empty text or None takes a reminder out, a type that is not
-    named stays as it is.
+    named stays as it is. What stands at the other end of the list, as another placement left it, moves.
     """
-    length = tail_length(messages) if zone is TAIL else head_length(messages)
-    span = slice(len(messages) - length, None) if zone is TAIL else slice(0, length)
-    standing = {kind_of(message): message for message in messages[span]}
+    front = slice(0, head_length(messages))
+    back = slice(len(messages) - tail_length(messages), None)
+    own, other = (front, back) if zone in (HEAD, PREPENDED) else (back, front)
+    here, there = _of(zone, messages[own]), _of(zone, messages[other])
     wanted: list[Message] = []
     changes: list[events.Event] = []
     for kind in zone:
-        old = standing.get(kind)
+        old = here.get(kind, there.get(kind))
         message = _renewed(kind, old, texts[kind]) if kind in texts else old
         if message is not None:
             wanted.append(message)
-        if message is not old:
+        if message is not old or kind in there:
             changes.append(_change(kind, old, message))
-    messages[span] = wanted
+    rest = [message for message in messages[own] if kind_of(message) not in zone]
+    kept = [message for message in messages[other] if kind_of(message) not in zone]
+    if own is front:
+        if there:
+            messages[back] = kept
+        messages[front] = [*wanted, *rest]
+    else:
+        messages[back] = [*rest, *wanted]
+        if there:
+            messages[front] = kept
     return changes
+
+
+def _of(zone: tuple[str, ...], messages: Sequence[Message]) -> dict[str, Message]:
+    """The reminders of a zone among these messages, by type."""
+    return {kind: message for message in messages if (kind := kind_of(message)) is not None and kind in zone}
 
 
 def _renewed(kind: str, old: Message | None, text: str | None) -> Message | None:
@@ -70,11 +104,3 @@ def _change(kind: str, old: Message | None, new: Message | None) -> events.Event
     if new is None:
         return events.Reminder(kind, "removed", 0)
     return events.Reminder(kind, "added" if old is None else "replaced", estimate_text(new["content"] or ""))
-
-
-def head_length(messages: Sequence[Message]) -> int:
-    """How many messages at the beginning are stable reminders."""
-    count = 0
-    while count < len(messages) and kind_of(messages[count]) in HEAD:
-        count += 1
-    return count

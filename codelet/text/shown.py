@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from codelet.text.cleaner import CONTROL, INVISIBLE, clean
+from codelet.text.cleaner import CONTROL, INVISIBLE, Cleaner, clean
 
 _LONG_BLANK = 16
 
@@ -34,6 +34,22 @@ def visible(text: str) -> str:
     """
     shown = re.sub(f"[{CONTROL}{INVISIBLE}\ud800-\udfff\xa0]", _code, text)
     return re.sub(rf"[ \t]{{{_LONG_BLANK},}}", lambda blank: f" ⟨{len(blank.group())} blanks⟩ ", shown)
+
+
+class _Coder(Cleaner):
+    """Writes as its code what a cleaner would take out."""
+
+    def _replacement(self, kind: str, token: str, before: str, after: str) -> str:
+        kept = super()._replacement(kind, token, before, after)
+        return kept or re.sub(f"[{CONTROL}{INVISIBLE}\ud800-\udfff]", _code, token)
+
+
+def with_codes(text: str) -> str:
+    """`text` with every letter that `clean` would take out, because nobody sees it, written as its code."""
+    if clean(text) == text:
+        return text
+    coder = _Coder()
+    return coder.feed(text) + coder.flush()
 
 
 def _code(found: re.Match[str]) -> str:

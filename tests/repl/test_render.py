@@ -322,7 +322,7 @@ def test_a_compaction_leaves_a_receipt() -> None:
         events.Compaction("stopped", "hard", 10, 10, note="nothing can shrink"),
     )
     assert out.rstrip().split("\n") == [
-        "· compacting 120k tokens: the window is nearly full; esc stops it",
+        "· compacting 120k tokens: the budget is nearly used; esc stops it",
         "· compacted: 120k → 32k tokens · 3 turns kept · pays back after 5 requests",
         "  kept: error fixed: x",
         "  not in the list any more: src/a.py; /pin lost puts them back",

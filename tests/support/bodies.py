@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.server import Recorded
 
-_TAIL = re.compile(rb"<system-reminder>\\n<!-- type:(?:gitStatus|tokenStatus|plan|facts|tasks) -->")
+_TAIL = re.compile(rb"<system-reminder>\\n<!-- type:(?:gitStatus|tokenStatus|nestedClaudeMd|plan|facts|tasks) -->")
 _MARK = re.compile(rb',\s*"cache_control":\s*\{[^{}]*\}|"cache_control":\s*\{[^{}]*\},\s*')
 _REMINDER = re.compile(r"(?s)(<system-reminder>\n<!-- type:\w+ -->\n.*?\n</system-reminder>)")
 _JOINT = b"\\n\\n"

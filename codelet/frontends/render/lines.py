@@ -41,8 +41,8 @@ def _word(event: Reminder) -> str:
 
 
 _REASONS = {
-    "hard": "the window is nearly full",
-    "cost": "the budget is nearly used",
+    "hard": "the budget is nearly used",
+    "cost": "the budget is nearly used, what is cached counted at a tenth",
     "entries": "the history has too many entries",
     "asked": "as you asked",
     "entry": "a text is too large",
@@ -128,8 +128,8 @@ def end_rows(event: TurnEnd, report: UsageReport | None, seconds: float, width: 
     if usage.total:
         cached = f" ({tokens(usage.cache_read)} cached)" if usage.cache_read else ""
         parts += [f"{tokens(usage.total_input)} in{cached}", f"{tokens(usage.output)} out"]
-    if report is not None and report.window:
-        parts.append(f"context {share(report.context, report.window)}% of {tokens(report.window)}")
+    if report is not None and report.budget:
+        parts.append(f"context {share(report.context, report.budget)}% of {tokens(report.budget)}")
     parts.append(duration(seconds))
     rows.append(cut(Text(f" {signs.dot} ".join(parts), QUIET), width, signs.more))
     return rows

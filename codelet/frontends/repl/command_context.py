@@ -30,7 +30,7 @@ _MARKS = {"system": "s", "user": "u", "assistant": "a", "tool": "t"}
 
 
 async def show(repl: Repl, argument: str) -> None:
-    """Each message with its number, turn, source and tokens; the totals and limits; a map of the window."""
+    """Each message with its number, turn, source and tokens; the totals and limits; a map of the budget."""
     rows = repl.session.context()
     fixed = [row for row in rows if row.number < 0]
     listed = [row for row in rows if row.number >= 0]
@@ -39,7 +39,7 @@ async def show(repl: Repl, argument: str) -> None:
     note = [text((f"  {repl.signs.more} {plural(left_out, 'older message')}: /context all", QUIET))] if left_out else []
     latest = max((row.turn for row in rows), default=0)
     lines = [_row(repl, row, latest) for row in (*fixed, *shown)]
-    repl.say(*lines[: len(fixed)], *note, *lines[len(fixed) :], *_window_map(repl, rows), *_limits(repl, rows))
+    repl.say(*lines[: len(fixed)], *note, *lines[len(fixed) :], *_budget_map(repl, rows), *_limits(repl, rows))
     if (exact := await _exact(repl)) is not None:
         repl.say(exact)
 
@@ -66,17 +66,17 @@ def _gist(repl: Repl, number: int) -> str:
     return one_line(content.partition("-->\n")[2] if content.startswith("<system-reminder>") else content, 200)
 
 
-def _window_map(repl: Repl, rows: Sequence[ContextRow]) -> list[Text]:
-    """A bar of the whole window: each role has its own letter and colour, dots are free."""
+def _budget_map(repl: Repl, rows: Sequence[ContextRow]) -> list[Text]:
+    """A bar of the whole budget: each role has its own letter and colour, dots are free."""
     sums: Counter[str] = Counter()
     for row in rows:
         sums[row.role] += row.tokens
-    window = repl.session.window
+    budget = repl.session.budget
     cells = min(_MAP_CELLS, repl.width - 4)
     bar = text("  ")
     used = 0
     for role, mark in _MARKS.items():
-        wide = round(sums[role] * cells / window) or int(sums[role] > 0)
+        wide = round(sums[role] * cells / budget) or int(sums[role] > 0)
         wide = min(wide, cells - used)
         bar.append(mark * wide, _ROLE_STYLES[role])
         used += wide
@@ -94,7 +94,8 @@ def _limits(repl: Repl, rows: Sequence[ContextRow]) -> list[Text]:
     size, budget = session.size, session.gauge.budget
     effective = session.gauge.effective(session.messages)
     dot = f" {repl.signs.dot} "
-    parts = [f"{tokens(size)} of {tokens(session.window)} tokens, {share(size, session.window)}%"]
+    parts = [f"{tokens(size)} of the budget of {tokens(session.budget)} tokens, {share(size, session.budget)}%"]
+    parts.append(f"window {tokens(session.window)}")
     if effective < size:
         parts.append(f"{tokens(effective)} effective (cached at a tenth)")
     if session.compactor.options.automatic:

@@ -1,4 +1,4 @@
-"""The row below the prompt: model, mode, branch, how full the window is, what it cost."""
+"""The row below the prompt: model, mode, branch, how much of the budget is used, what it cost."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def bar(part: int, whole: int, cells: int, signs: Signs) -> str:
 
 def status_parts(session: Session, branch: str, attached: int, signs: Signs) -> list[str]:
     """The parts of the row, the most important first."""
-    size, window = session.size, session.window
+    size, budget = session.size, session.budget
     mode = f"{session.policy.mode} --yes" if session.policy.yes else session.policy.mode
     parts = [clean(session.provider.model), mode, *_confinement(session)]
-    parts.append(f"{bar(size, window, _BAR, signs)} {share(size, window)}% of {tokens(window)}")
+    parts.append(f"{bar(size, budget, _BAR, signs)} {share(size, budget)}% of {tokens(budget)}")
     if session.usage.total:
         used = f"{tokens(session.usage.total_input)} in {tokens(session.usage.output)} out"
         parts.append(f"{used} {money(session.cost)}" if session.cost else used)
