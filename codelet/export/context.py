@@ -1,4 +1,4 @@
-"""What a session's compactor and checkpoints hold, into a snapshot and back: pins, anchors, archive."""
+"""What a session's compactor and checkpoints hold, into a snapshot and back: pins, anchors, archive, switches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from codelet.export.snapshot import Anchor, ArchiveEntry, Interruption, Snapshot
 from codelet.messages import Message
+from codelet.reminders import zones
 from codelet.session import Session
 
 if TYPE_CHECKING:
@@ -21,7 +22,11 @@ def context_of(
     What `carried`, the snapshot that was resumed, says of a list that is still the same stays as it is. With `archive`,
     which is the caller's to keep from one save to the next, also what compaction took out.
     """
-    parts: dict[str, Any] = {"pins": session.compactor.pins}
+    parts: dict[str, Any] = {
+        "pins": session.compactor.pins,
+        "reminders_off": tuple(kind for kind in zones.TYPES if kind in session.reminders.off),
+        "touched_folders": tuple(session.touched.names),
+    }
     if (report := session.compactor.report) is not None:
         parts["anchors"] = tuple(Anchor(turn=a.turn, kind=a.kind, text=a.text) for a in report.anchors)
     if (interruption := _interruption(session, carried)) is not None:
@@ -32,8 +37,10 @@ def context_of(
 
 
 def restore_context(session: Session, snapshot: Snapshot) -> None:
-    """Bring pins and archive back into a session that has adopted the snapshot's list."""
+    """Bring pins, archive, switches and the folders worked in back into a session that has adopted the list."""
     session.compactor.pins = snapshot.pins
+    session.reminders.off |= {kind for kind in snapshot.reminders_off if kind in zones.TYPES}
+    session.touched.restore(snapshot.touched_folders)
     for entry in snapshot.archive or ():
         session.compactor.archive.restore(entry["id"], entry["turn"], entry["message"])
 

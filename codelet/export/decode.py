@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from codelet.export.errors import ExportError
@@ -11,7 +12,8 @@ from codelet.export.migrate import migrated
 from codelet.export.pairs import paired
 from codelet.export.snapshot import FILE_NAMES, Snapshot
 from codelet.export.validate import check_document
-from codelet.messages import Message
+from codelet.messages import Message, user
+from codelet.prompt import IMPORTED_SYSTEM, escape
 
 MOST_BYTES = 256 * 1024 * 1024
 """The largest document that is read or written."""
@@ -21,8 +23,8 @@ def from_json(data: bytes, name: str = "the export") -> Snapshot:
     """The snapshot in `data`. Raises ExportError, in one line that begins with `name`, for anything else.
 
     Refused: what is not UTF-8 JSON, repeated names, NaN and infinities, lone surrogates, unknown fields and
-    roles, wrong types, sizes beyond the schema's, newer versions. Older versions are migrated, and calls and
-    results that are not paired are mended.
+    roles, wrong types, sizes beyond the schema's, newer versions. Older versions are migrated, calls and
+    results that are not paired are mended, and system messages become text.
     """
     try:
         document = migrated(_parsed(data))
@@ -35,10 +37,24 @@ def from_json(data: bytes, name: str = "the export") -> Snapshot:
         if key in document:
             value = document[key]
             values[field] = tuple(value) if isinstance(value, list) else value
-    given = values["messages"]
+    given = values["messages"] = _without_system(values["messages"])
     values["messages"] = paired(given)
     values["pins"] = _moved(values.get("pins", ()), given, values["messages"])
+    if (stopped := values.get("interruption")) is not None and stopped["messages"] is not None:
+        values["interruption"] = {**stopped, "messages": list(_without_system(stopped["messages"]))}
+    if (archive := values.get("archive")) is not None:
+        values["archive"] = tuple({**entry, "message": _without_system((entry["message"],))[0]} for entry in archive)
     return Snapshot(**values)
+
+
+def _without_system(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages with what a file calls the system's as text of a user, marked: only codelet speaks as the system."""
+    if all(message["role"] != "system" for message in messages):
+        return tuple(messages)
+    return tuple(
+        user(escape(IMPORTED_SYSTEM.format(text=message["content"]))) if message["role"] == "system" else message
+        for message in messages
+    )
 
 
 def _moved(pins: tuple[int, ...], old: tuple[Message, ...], new: tuple[Message, ...]) -> tuple[int, ...]:

@@ -11,6 +11,8 @@ from operator import is_
 from typing import Any
 
 from codelet.export.compact_json import encoded
+from codelet.export.errors import ExportError
+from codelet.export.fit import field_fit, item_fit, most_items
 from codelet.export.masking import Breath, Mask, masked
 from codelet.export.snapshot import FILE_NAMES, Snapshot
 from codelet.record import Record
@@ -33,7 +35,7 @@ class _Kept(Record):
 class Encoder:
     """Encodes snapshots of one session again and again; `mask` takes the secrets out of every text, None leaves them.
 
-    Not for two threads at once.
+    Whatever a part holds, it is written so that `from_json` takes it, see `fit`. Not for two threads at once.
     """
 
     def __init__(self, mask: Mask | None) -> None:
@@ -42,7 +44,10 @@ class Encoder:
         self._short: dict[str, tuple[Any, bytes]] = {}
 
     def parts(self, snapshot: Snapshot) -> list[bytes]:
-        """The document in pieces, to be written in order; one line a field and a message. What is None is left out."""
+        """The document in pieces, to be written in order; one line a field and a message. What is None is left out.
+
+        Raises ExportError where the session is beyond what can be read back.
+        """
         self._encode_short(snapshot)
         parts: list[bytes] = []
         for field, name in FILE_NAMES.items():
@@ -51,7 +56,7 @@ class Encoder:
                 continue
             parts.append(b'%s"%s":' % (b",\n" if parts else b"{", name.encode()))
             if field in _BY_LINE:
-                lines = self._lines(field, value)
+                lines = self._lines(field, name, value)
                 parts.append(b"[")
                 parts.extend(line[1:] for line in lines[:1])  # without the comma
                 parts.extend(lines[1:])
@@ -70,14 +75,18 @@ class Encoder:
             and (field not in self._short or self._short[field][0] is not getattr(snapshot, field))
         ]
         values = [getattr(snapshot, field) for field in changed]
-        plain = [dict(value) if isinstance(value, Mapping) else value for value in values]
+        plain = [_plain(field, value) for field, value in zip(changed, values, strict=True)]
         lines = [encoded(value) for value in plain]
         if self._mask is not None and lines and self._mask.suspects(b"\n".join(lines)):
-            lines = [encoded(masked(value, self._mask.cover)) for value in plain]
+            covered = (masked(value, self._mask.cover) for value in plain)
+            lines = [encoded(_plain(field, value)) for field, value in zip(changed, covered, strict=True)]
         self._short.update(zip(changed, zip(values, lines, strict=True), strict=True))
 
-    def _lines(self, field: str, items: Sequence[Any]) -> list[bytes]:
+    def _lines(self, field: str, name: str, items: Sequence[Any]) -> list[bytes]:
         """Each item's line, with the comma before it; a list that has only grown costs what is new."""
+        if len(items) > most_items(name):
+            raise ExportError(f"the session has {len(items):,} {name}, {most_items(name):,} can be saved: /compact first")
+        fit = item_fit(name)
         old = self._kept.get(field, _Kept((), []))
         same = list(map(is_, old.items, items))
         keep = same.index(False) if False in same else len(same)
@@ -89,7 +98,7 @@ class Encoder:
         for index, item in enumerate(items[keep:], keep):
             line = known.get(id(item))
             if line is None:
-                line = b",\n" + encoded(item)
+                line = b",\n" + encoded(fit(item))
                 new.append(index)
                 size += len(line)
             lines.append(line)
@@ -97,20 +106,29 @@ class Encoder:
                 breath.take()
                 breathed = size
             if size > _AT_ONCE:
-                self._cover(items, lines, new, breath)
+                self._cover(name, items, lines, new, breath)
                 new, size, breathed = [], 0, 0
-        self._cover(items, lines, new, breath)
+        self._cover(name, items, lines, new, breath)
         self._kept[field] = _Kept(items, lines)
         return lines
 
-    def _cover(self, items: Sequence[Any], lines: list[bytes], new: list[int], breath: Breath) -> None:
+    def _cover(self, name: str, items: Sequence[Any], lines: list[bytes], new: list[int], breath: Breath) -> None:
         """Mask the new lines that may hold a secret, which is seldom one of many."""
         if self._mask is None or not new or not self._mask.suspects(b"".join([lines[index] for index in new])):
             return
+        fit = item_fit(name)
         for index in new:
             if self._mask.suspects(lines[index]):
-                lines[index] = b",\n" + encoded(masked(items[index], self._mask.cover))
+                lines[index] = b",\n" + encoded(fit(masked(fit(items[index]), self._mask.cover)))
             breath.take()
+
+
+def _plain(field: str, value: Any) -> Any:
+    """A field's value as JSON has it, and as it can be read back."""
+    if value is None:
+        return None
+    plain = dict(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
+    return field_fit(FILE_NAMES[field])(plain)
 
 
 def to_json(snapshot: Snapshot, *, mask: Mask | None) -> bytes:

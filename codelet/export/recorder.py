@@ -125,6 +125,7 @@ class Recorder:
             "output": usage.output,
             "context": event.context,
             "window": event.window,
+            "budget": event.budget,
         }
 
     def _compaction(self, event: events.Compaction) -> CompactionMark:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from codelet.messages import Message
 from codelet.record import Record
@@ -132,7 +132,7 @@ class Interruption(TypedDict):
 
 
 class StepMark(TypedDict):
-    """One model request on the timeline, in tokens."""
+    """One model request on the timeline, in tokens; `budget` is what `context` is measured against."""
 
     kind: Literal["step"]
     timestamp: float
@@ -143,6 +143,7 @@ class StepMark(TypedDict):
     output: int
     context: int
     window: int
+    budget: NotRequired[int]
 
 
 class CompactionMark(TypedDict):
@@ -199,6 +200,8 @@ class Snapshot(Record):
     timeline: tuple[StepMark | CompactionMark, ...] = ()
     recent_history: tuple[HistoryEntry, ...] = ()
     archive: tuple[ArchiveEntry, ...] | None = None
+    reminders_off: tuple[str, ...] = ()
+    touched_folders: tuple[str, ...] = ()
     version: str = VERSION
 
 

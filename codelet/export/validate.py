@@ -29,7 +29,7 @@ _KEYWORDS = {
 }
 
 
-class _Wrong(Exception):
+class WrongValue(Exception):
     """A value that the schema refuses; the path to it is put together on the way out."""
 
     def __init__(self, reason: str) -> None:
@@ -51,14 +51,19 @@ def check_document(document: object) -> None:
     """Raises ExportError, in one line that names the place, unless `document` follows the schema."""
     try:
         _document_check()(document)
-    except _Wrong as wrong:
+    except WrongValue as wrong:
         place = wrong.path.removeprefix(".") or "the document"
         raise ExportError(f"{place} {wrong.reason}") from None
 
 
 @cache
 def _document_check() -> Check:
-    return _Compiler(schema()).compiled(schema())
+    return compiled(schema())
+
+
+def compiled(part: Mapping[str, Any]) -> Check:
+    """The check of one part of the schema; it raises WrongValue."""
+    return _Compiler(schema()).compiled(part)
 
 
 class _Compiler:
@@ -98,11 +103,11 @@ class _Compiler:
 
         def check(value: Any) -> None:
             if type(value) is not dict:
-                raise _Wrong("must be an object")
+                raise WrongValue("must be an object")
             kind = value.get(tag)
             form = forms.get(kind) if type(kind) is str else None
             if form is None:
-                raise _Wrong(f"must have a {tag} that is one of {names}")
+                raise WrongValue(f"must have a {tag} that is one of {names}")
             form(value)
 
         return check
@@ -120,27 +125,27 @@ class _Compiler:
         properties = {name: self.compiled(sub) for name, sub in part.get("properties", {}).items()}
         required = part.get("required", [])
         more = part.get("additionalProperties", True)
-        other: Check | None = _free if more is True else self.compiled(more) if more else None
+        other: Check | None = check_free if more is True else self.compiled(more) if more else None
         most = part.get("maxProperties", len(properties) if other is None else 100_000)
 
         def check(value: Any) -> None:
             if type(value) is not dict:
-                raise _Wrong("must be an object")
+                raise WrongValue("must be an object")
             for name in required:
                 if name not in value:
-                    raise _Wrong(f"lacks {name!r}")
+                    raise WrongValue(f"lacks {name!r}")
             name = ""
             try:
                 for name, item in value.items():
                     inner = properties.get(name, other)
                     if inner is None:
-                        raise _Wrong("is not a known field")
+                        raise WrongValue("is not a known field")
                     inner(item)
-            except _Wrong as wrong:
+            except WrongValue as wrong:
                 wrong.path = f".{name[:64]}{wrong.path}"
                 raise
             if len(value) > most:
-                raise _Wrong(f"must have at most {most} fields")
+                raise WrongValue(f"must have at most {most} fields")
 
         return check
 
@@ -148,15 +153,15 @@ class _Compiler:
 def _array(item: Check, most: int) -> Check:
     def check(value: Any) -> None:
         if type(value) is not list:
-            raise _Wrong("must be a list")
+            raise WrongValue("must be a list")
         if len(value) > most:
-            raise _Wrong(f"must have at most {most} entries")
+            raise WrongValue(f"must have at most {most} entries")
         passed = 0
         try:
             for one in value:
                 item(one)
                 passed += 1
-        except _Wrong as wrong:
+        except WrongValue as wrong:
             wrong.path = f"[{passed}]{wrong.path}"
             raise
 
@@ -166,9 +171,9 @@ def _array(item: Check, most: int) -> Check:
 def _text(most: int) -> Check:
     def check(value: Any) -> None:
         if type(value) is not str:
-            raise _Wrong("must be a text")
+            raise WrongValue("must be a text")
         if len(value) > most:
-            raise _Wrong(f"must have at most {most} characters")
+            raise WrongValue(f"must have at most {most} characters")
 
     return check
 
@@ -178,9 +183,9 @@ def _number(kinds: tuple[type, ...], least: int, most: int) -> Check:
 
     def check(value: Any) -> None:
         if type(value) not in kinds:
-            raise _Wrong(f"must be {name}")
+            raise WrongValue(f"must be {name}")
         if not least <= value <= most:  # false for NaN too
-            raise _Wrong(f"must be {name} from {least} to {most}")
+            raise WrongValue(f"must be {name} from {least} to {most}")
 
     return check
 
@@ -190,7 +195,7 @@ def _one_of(values: list[str]) -> Check:
 
     def check(value: Any) -> None:
         if type(value) is not str or value not in values:
-            raise _Wrong(f"must be {names}" if len(values) == 1 else f"must be one of {names}")
+            raise WrongValue(f"must be {names}" if len(values) == 1 else f"must be one of {names}")
 
     return check
 
@@ -203,15 +208,15 @@ def _or_none(check: Check) -> Check:
     return either
 
 
-def _free(value: Any, depth: int = 1) -> None:
+def check_free(value: Any, depth: int = 1) -> None:
     """A part whose form is free: bounded in depth and numbers all the same."""
     if depth > MOST_DEPTH:
-        raise _Wrong(f"is nested deeper than {MOST_DEPTH} levels")
+        raise WrongValue(f"is nested deeper than {MOST_DEPTH} levels")
     if type(value) is dict:
         for item in value.values():
-            _free(item, depth + 1)
+            check_free(item, depth + 1)
     elif type(value) is list:
         for item in value:
-            _free(item, depth + 1)
+            check_free(item, depth + 1)
     elif type(value) in (int, float) and not -(2.0**63) <= value <= 2.0**63:
-        raise _Wrong("holds a number that is out of range")
+        raise WrongValue("holds a number that is out of range")

@@ -19,7 +19,7 @@ def whole() -> Snapshot:
     thinking["reasoning_content"] = "hm"
     thinking["origin"] = "anthropic"
     messages: list[Message] = [
-        {"role": "system", "content": "[Memory Summary] Before: the parser was fixed."},
+        user("[Memory Summary] Before: the parser was fixed."),
         user("Run the tests, please — ünïcode 😀"),
         thinking,
         tool_result("call-1", "2 passed in 0.1s"),
@@ -55,12 +55,14 @@ def whole() -> Snapshot:
         system_state={"branch": "main", "nested": {"deep": [1, 2.5, None, True]}},
         timeline=(
             {"kind": "step", "timestamp": 1767225100, "turn": 1, "total_input": 60, "cache_read": 20,
-             "cache_write": 10, "output": 12, "context": 72, "window": 200000},
+             "cache_write": 10, "output": 12, "context": 72, "window": 200000, "budget": 168000},
             {"kind": "compaction", "timestamp": 1767225150, "turn": 2, "before": 180000, "after": 60000,
              "reason": "window"},
         ),
         recent_history=({"timestamp": 1767225100, "role": "user", "content": "Run the tests", "token_count": 12},),
         archive=({"id": "r1", "turn": 0, "message": user("an old request")},),
+        reminders_off=("environment",),
+        touched_folders=("src", "src/parser"),
     )  # fmt: skip
 
 
