@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from hashlib import sha256
 from typing import Any
 
 from codelet.export.errors import ExportError
 from codelet.export.validate import WrongValue, check_free, compiled, schema
 
 _EITHER = "null"
+_ID_LENGTH = 512
 
 
 class _Unfit(Exception):
@@ -85,7 +87,7 @@ def _fit(value: Any, given: Mapping[str, Any]) -> Any:
         case "string":
             if not isinstance(value, str):
                 raise _Unfit
-            return value[: part["maxLength"]]
+            return _text(value, part["maxLength"])
     return _number(value, part, kinds)
 
 
@@ -126,6 +128,16 @@ def _array(value: Any, part: Mapping[str, Any]) -> list[Any]:
     if not isinstance(value, list | tuple):
         raise _Unfit
     return [_fit(item, part["items"]) for item in value[-part["maxItems"] :]]
+
+
+def _text(text: str, most: int) -> str:
+    """The text cut; an id or a name ends in a digest of the whole, as another may begin as it does."""
+    if len(text) <= most:
+        return text
+    if most != _ID_LENGTH:
+        return text[:most]
+    digest = sha256(text.encode("utf-8", "replace")).hexdigest()
+    return f"{text[: most - len(digest) - 1]}~{digest}"
 
 
 def _number(value: Any, part: Mapping[str, Any], kinds: list[str]) -> int | float | None:

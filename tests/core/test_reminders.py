@@ -213,7 +213,6 @@ async def test_a_refused_call_brings_no_instructions_and_a_switch_keeps_them_out
     make_session: MakeSession, model_server: ModelServer, repo: Path
 ):
     repositories.commit(repo, {"sub/CLAUDE.md": "SUB", "sub/x.py": ""})
-    model_server.script = lambda request: Reply("ok", calls=[TOUCH] if request.number % 2 == 0 else ())
     run = Call("t", "bash", {"command": "touch sub/y.py"})
     model_server.script = [Reply(calls=[run]), Reply("done"), Reply(calls=[run]), Reply("done")]
     await turn(make_session(policy=Policy(repo)))
