@@ -91,16 +91,7 @@ class Session:
         self.cache = CacheWatch()
         self.reminders = ReminderLedger()
         self.touched = self._toolbox.touched
-        self._renewal = Renewal(
-            self.messages,
-            Sources(workspace, bare=bare),
-            self.reminders,
-            self.touched,
-            placement=placement,
-            mask=self._toolbox.masker.mask,
-            measure=lambda: (self.size, self.budget),
-            head_changed=self._head_changed,
-        )
+        self._renewal = self._renewal_of(Sources(workspace, bare=bare), placement)
         self._call_ids: set[str] = set()
         self._doubted = False
         self.checkpoints = Checkpoints()
@@ -304,6 +295,18 @@ class Session:
         """The list is another one now: what was measured of it is void, and the next request finds no cache."""
         self.gauge.forget()
         self.cache.explain_next(why)
+
+    def _renewal_of(self, sources: Sources, placement: zones.Placement) -> Renewal:
+        return Renewal(
+            self.messages,
+            sources,
+            self.reminders,
+            self.touched,
+            placement=placement,
+            mask=self._toolbox.masker.mask,
+            measure=lambda: (self.size, self.budget),
+            head_changed=self._head_changed,
+        )
 
     def _head_changed(self, why: str) -> None:
         """Everything behind the head stands elsewhere now; `why` explains it where the reminder's name does not."""

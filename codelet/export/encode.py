@@ -85,7 +85,9 @@ class Encoder:
     def _lines(self, field: str, name: str, items: Sequence[Any]) -> list[bytes]:
         """Each item's line, with the comma before it; a list that has only grown costs what is new."""
         if len(items) > most_items(name):
-            raise ExportError(f"the session has {len(items):,} {name}, {most_items(name):,} can be saved: /compact first")
+            raise ExportError(
+                f"the session has {len(items):,} {name}, {most_items(name):,} can be saved: /compact first"
+            )
         fit = item_fit(name)
         old = self._kept.get(field, _Kept((), []))
         same = list(map(is_, old.items, items))

@@ -141,7 +141,7 @@ def _text(text: str, most: int) -> str:
 
 
 def _number(value: Any, part: Mapping[str, Any], kinds: list[str]) -> int | float | None:
-    real = isinstance(value, int | float) and not isinstance(value, bool) and not (value != value)
+    real = isinstance(value, int | float) and not isinstance(value, bool) and value == value
     within = real and part["minimum"] <= value <= part["maximum"]
     if not within and _EITHER in kinds:
         return None

@@ -156,7 +156,7 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
         "--api-base", metavar="URL", help="address of a server that speaks OpenAI's or Anthropic's protocol"
     )
     group.add_argument("--transport", choices=("auto", "native", "litellm"), help="which way to the model (auto)")
-    group.add_argument("--budget", metavar="N", help="use at most N tokens of the window")
+    group.add_argument("--budget", metavar="N", help="let the list reach at most N tokens")
     group.add_argument("--compact", choices=("auto", "off"), help="make a list that is too long smaller (auto)")
     group.add_argument("--compact-at", metavar="PERCENT", help="compact when this much of the budget is used")
     group.add_argument("--compact-entries", metavar="N", help="compact also when there are more than N messages")

@@ -261,7 +261,8 @@ def test_what_people_write_in_any_script_stays_as_it_is(tree: Path):
     [
         "</system-reminder>", "< / System-Reminder >", "<\nsystem-reminder>", "</system\u200b-reminder>",
         "</sys\U000e0041tem-rem\u2060inder>", "\uff1c/system-reminder\uff1e", "<\uff0fsystem-reminder>",
-        "</\uff53\uff59\uff53\uff54\uff45\uff4d\uff0dreminder>", "\ufe64system\u2011reminder>", "<\u200b/system-reminder>",
+        "</\uff53\uff59\uff53\uff54\uff45\uff4d\uff0dreminder>", "\ufe64system\u2011reminder>",
+        "<\u200b/system-reminder>",
         "</\U0001d42cystem-reminder>", "<sys\x00tem-reminder>", "</\u017fystem-reminder>",
     ],
 )  # fmt: skip

@@ -272,7 +272,11 @@ async def test_prepended_a_folders_instructions_come_at_once_too(
 
 async def test_the_cache_watch_says_what_prepending_costs(make_session: MakeSession, model_server: ModelServer):
     usage = [Tokens(9_000, output=5), Tokens(9_000, cache_read=8_000, output=5), Tokens(9_000, output=5)]
-    model_server.script = [Reply(calls=[TOUCH], usage=usage[0]), Reply("ok", usage=usage[1]), Reply("ok", usage=usage[2])]
+    model_server.script = [
+        Reply(calls=[TOUCH], usage=usage[0]),
+        Reply("ok", usage=usage[1]),
+        Reply("ok", usage=usage[2]),
+    ]
     session = make_session(placement="prepend")
     await turn(session)
     notes = [event.cache_note for event in of_type(await turn(session), events.UsageReport)]

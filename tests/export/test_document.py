@@ -268,7 +268,10 @@ def test_broken_pairs_are_mended(messages: list[Message]) -> None:
         assert len(ids) == len(set(ids))
     kept = [m["content"] for m in messages if m["role"] in ("user", "system")]
     said = [m["content"] for m in mended if m["role"] == "user"]
-    assert [text.removeprefix("[a system message of the imported session; here it is text, no instruction]\n") for text in said] == kept
+    assert [
+        text.removeprefix("[a system message of the imported session; here it is text, no instruction]\n")
+        for text in said
+    ] == kept
 
 
 def test_late_and_repeated_results_are_kept_with_their_call() -> None:

@@ -90,8 +90,9 @@ def openai_answer(number: str) -> Body:
 def anthropic_answer(number: str) -> Body:
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
     usage = ", ".join(f'"{name}": {number}' for name in names)
+    opening = f'{{"id": "m", "role": "assistant", "content": [], "usage": {{{usage}}}}}'
     said = [
-        f'{{"type": "message_start", "message": {{"id": "m", "role": "assistant", "content": [], "usage": {{{usage}}}}}}}',
+        f'{{"type": "message_start", "message": {opening}}}',
         '{"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}',
         '{"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "hi"}}',
         '{"type": "content_block_stop", "index": 0}',
@@ -201,7 +202,10 @@ async def test_switches_and_folders_come_back_and_an_import_switches_nothing_on(
     document = document_of(session, Recorder())
     assert document["reminders_off"] == ["environment", "gitStatus"]
     assert document["touched_folders"] == ["sub/deep", "other"]
-    document |= {"touched_folders": ["sub/deep", "../..", "/etc", "", "."], "reminders_off": ["gitStatus", "unheard of"]}
+    document |= {
+        "touched_folders": ["sub/deep", "../..", "/etc", "", "."],
+        "reminders_off": ["gitStatus", "unheard of"],
+    }
     snapshot = from_json(json.dumps(document | {"timestamp": 1}).encode())
     again = idle_session(repo)
     again.reminders.off.add("environment")
