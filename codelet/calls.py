@@ -218,7 +218,7 @@ class CallRunner:
                 self._finish(item, "refused", admission.refusal)
                 return
             item.state, item.started = "running", time.monotonic()
-            context = replace(context, place=admission.verdict.place)
+            context = replace(context, place=admission.verdict.place, change=admission.change)
             output: ToolOutput = await tool.run(context, progress, **arguments)
             if context.wrap_command is not None:
                 output = self._with_warning(output)
@@ -227,6 +227,8 @@ class CallRunner:
         else:
             self._record_change(item, tool, output)
             self._finish(item, "failed" if output.failed else "done", output.text, output.display)
+            if output.lines is not None and item.result is not None and item.result.text == output.text:
+                self._toolbox.context.saw(output.lines)  # cut or masked, it does not show them
 
     def _checked(self, item: _Pending) -> tuple[Tool, dict[str, Any]]:
         item.unusable = True

@@ -285,6 +285,7 @@ class Session:
         """The list is another one now: what was measured of it is void, and the next request finds no cache."""
         self.gauge.forget()
         self.cache.explain_next(why)
+        self._toolbox.context.forget_content()
 
     def _fixed_size(self) -> int:
         return estimate_text(self.system_prompt) + estimate_text(str(self._toolbox.schemas))

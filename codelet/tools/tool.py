@@ -9,15 +9,23 @@ from __future__ import annotations
 
 import inspect
 import types
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from codelet.errors import ToolError
 from codelet.record import Record
 
+if TYPE_CHECKING:
+    from codelet.tools.change import Change
+    from codelet.tools.seen import ShownLines
+
 Tier = Literal["read", "write", "execute"]
+
+_OUTPUTS_KEPT = 64
+"""Texts of searches and commands that are kept to look names up in."""
 
 _SCALARS: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
@@ -25,12 +33,14 @@ _SCALARS: dict[type, str] = {str: "string", int: "integer", float: "number", boo
 class ToolOutput(Record):
     """What a tool gives back: `text` for the model and, where it should differ, `display` for the user.
 
-    `failed` marks an expected failure that still has output, such as a command with a non-zero exit.
+    `failed` marks an expected failure that still has output, such as a command with a non-zero exit. `lines` are those
+    of a file that `text` shows: they count as shown once the text has reached the model as it is.
     """
 
     text: str
     display: str | None = None
     failed: bool = False
+    lines: ShownLines | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -38,8 +48,10 @@ class ToolContext:
     """What a running tool may use. One per session; `seen` belongs to the file tools.
 
     `seen` maps a resolved path to the fingerprint (size, mtime in ns) it had when the model last read or
-    wrote it. `environment` is what child processes get, None for the process's own without secrets.
-    `place` is where the path of one call leads, as the policy judged it: it is not resolved again.
+    wrote it; `lines` says which of its lines the model was shown or wrote, `outputs` when each of the last searches and
+    commands began, and what they said. `environment` is what child processes get, None for the process's own without secrets.
+    `place` is where the path of one call leads, as the policy judged it: it is not resolved again. `change` is what
+    that call would change, as it was planned and, where that was due, approved.
     `prepare_command` makes a shell command safe to run where that takes a change of its text; `wrap_command` makes
     the words to run of it and its environment, where a sandbox is to be around it.
     """
@@ -47,9 +59,21 @@ class ToolContext:
     workspace: Path
     environment: dict[str, str] | None = None
     seen: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    lines: dict[Path, ShownLines] = field(default_factory=dict)
+    outputs: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=_OUTPUTS_KEPT))
     place: Path | None = None
+    change: Change | None = None
     prepare_command: Callable[[str], str] | None = None
     wrap_command: Callable[[str, Mapping[str, str]], Sequence[str]] | None = None
+
+    def saw(self, lines: ShownLines) -> None:
+        """The model was shown these lines, or wrote them."""
+        self.lines[lines.path] = lines.joined(self.lines.get(lines.path))
+
+    def forget_content(self) -> None:
+        """What was shown may no longer stand in the list: to replace a file the model has to read it again."""
+        self.lines.clear()
+        self.outputs.clear()
 
 
 Progress = Callable[[str], None]
