@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from codelet import prompt
-from codelet.errors import ToolError
 from codelet.masking import without_secrets
 from codelet.policy import Policy
 from codelet.policy.secrets import Masker
@@ -110,7 +109,7 @@ class Approvals:
     def _with_content(self, verdict: Verdict, change: Change) -> Verdict:
         """The verdict, stricter where a file would be replaced of which the model was not shown every line.
 
-        No mode and no rule is a yes to that, as neither can know; `--yes` is. Raises ToolError where nobody can be asked.
+        No mode and no rule is a yes to that; `--yes` is. Raises ToolError where nobody can be asked.
         """
         if not change.unseen or self.policy.yes:
             return verdict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -70,8 +70,8 @@ def _by_parts(command: str, script: Script, rules: Rules) -> Verdict:
     folders = Folders(rules.workspace)
     judged = [_judge_part(part, folders, rules) for part in script.parts]
     open_ones = [one.finding for one in judged if one.finding.reason is not None]
-    pairs = zip(script.parts, judged, strict=True)
-    parts = tuple(_described(part, one.finding) for part, one in pairs if one.finding.reason is not None)
+    pairs = zip(script.parts, (one.finding.reason for one in judged), strict=True)
+    parts = tuple(each for part, reason in pairs if reason is not None for each in _described(part, reason))
     if script.unread:
         return Verdict("ask", "execute", parts[0][1], parts=parts)
     used = next((one.rule for one in judged if one.rule), None)
@@ -145,12 +145,15 @@ def _rule_for_any(script: Script, rules: Sequence[Rule], depth: int = 0) -> Rule
     return None
 
 
-def _described(part: Part, finding: Finding) -> tuple[str, str]:
-    """A part that is not known to read only, as it is written, and the reason."""
+def _described(part: Part, reason: str) -> Iterator[tuple[str, str]]:
+    """A part that is not known to read only, as it is written, and the reason; also the commands that it would start."""
     if isinstance(part, Command):
-        set_first = [f"{name}={value.raw if value else ''}" for name, value in part.assignments]
-        return " ".join([*set_first, *(word.raw for word in part.words)]), str(finding.reason)
-    return (f"> {part.target.raw}" if isinstance(part, Redirect) else ""), str(finding.reason)
+        yield " ".join(word.raw for word in part.words), reason
+        for script in nested_scripts([word.text for word in part.words]):
+            for command in read_script(script).commands:
+                yield " ".join(word.raw for word in command.words), f"run by {part.words[0].text}"
+    else:
+        yield (f"> {part.target.raw}" if isinstance(part, Redirect) else ""), reason
 
 
 def _suggestion(script: Script, findings: Sequence[Finding]) -> str | None:

@@ -15,9 +15,9 @@ from codelet.policy.program_table import PROGRAMS
 
 # Run the project's own tests and checks, whatever their arguments are.
 _RUNNERS = frozenset(
-    ["pytest", "py.test", "mypy", "ruff", "black", "isort", "flake8", "pyright", "basedpyright", "jest", "vitest", "mocha",
-     "tsc", "eslint", "prettier", "rspec", "rubocop", "shellcheck", "golangci-lint", "gofmt", "rustfmt", "clang-format",
-     "markdownlint", "yamllint", "hadolint", "lint-imports"]
+    ["pytest", "py.test", "mypy", "ruff", "black", "isort", "flake8", "pyright", "basedpyright", "jest", "vitest",
+     "mocha", "tsc", "eslint", "prettier", "rspec", "rubocop", "shellcheck", "golangci-lint", "gofmt", "rustfmt",
+     "clang-format", "markdownlint", "yamllint", "hadolint", "lint-imports"]
 )  # fmt: skip
 _PYTHON_MODULES = frozenset(("pytest", "unittest", "mypy", "ruff", "black", "isort", "flake8"))
 _MAKE_NOTHING_ELSE = frozenset(("mkdir", "touch"))
@@ -26,7 +26,20 @@ _MAKE_NOTHING_ELSE = frozenset(("mkdir", "touch"))
 # a command line in an option, as `git rebase --exec`, `git push --receive-pack` or `cargo test --config`.
 _SUBCOMMANDS: dict[str, frozenset[str]] = {
     "git": frozenset(
-        ["add", "branch", "checkout", "cherry-pick", "commit", "merge", "mv", "restore", "revert", "stash", "switch", "tag"]
+        [
+            "add",
+            "branch",
+            "checkout",
+            "cherry-pick",
+            "commit",
+            "merge",
+            "mv",
+            "restore",
+            "revert",
+            "stash",
+            "switch",
+            "tag",
+        ]
     ),
     "npm": frozenset(("test",)),
     "pnpm": frozenset(("test",)),

@@ -16,7 +16,7 @@ class Replacement(TypedDict):
 
 
 async def edit(context: ToolContext, progress: Progress, *, path: str, edits: list[Replacement]) -> ToolOutput:
-    """Replace exact text in a file that you have read, or that grep or a command showed you and that has not changed since.
+    """Replace exact text in a file that you have read, or that grep or a command showed and that is unchanged since.
 
     Each `old` must occur once, unless `all`. They apply in order; if one fails, none is made.
     """

@@ -124,7 +124,7 @@ def _may_edit(context: ToolContext, path: Path, name: str, current: files.Finger
     """Whether the file was read as it stands. Raises ToolError where it was not even shown in part.
 
     A search or a command may have shown what is to be replaced. That `old` occurs exactly once is then proof enough
-    that the model knows it, if the file has not changed since. Files with the names of secrets have to be read, which asks.
+    that the model knows it, if the file has not changed since. Files with the names of secrets must be read: that asks.
     """
     expected = context.seen.get(path)
     if current == expected:

@@ -48,8 +48,9 @@ class ToolContext:
     """What a running tool may use. One per session; `seen` belongs to the file tools.
 
     `seen` maps a resolved path to the fingerprint (size, mtime in ns) it had when the model last read or
-    wrote it; `lines` says which of its lines the model was shown or wrote, `outputs` when each of the last searches and
-    commands began, and what they said. `environment` is what child processes get, None for the process's own without secrets.
+    wrote it; `lines` says which of its lines the model was shown or wrote, `outputs` when each of the last searches
+    and commands began, and what they said. `environment` is what child processes get, None for the process's own
+    without secrets.
     `place` is where the path of one call leads, as the policy judged it: it is not resolved again. `change` is what
     that call would change, as it was planned and, where that was due, approved.
     `prepare_command` makes a shell command safe to run where that takes a change of its text; `wrap_command` makes
