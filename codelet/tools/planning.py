@@ -80,7 +80,8 @@ def _unseen(known: ShownLines, text: str) -> str:
     """What was shown of the file's text, in words; empty where that is all of it."""
     lines = count_lines(text)
     if known.covers(lines):
-        return ""
+        strays = 0 if known.spans == (EVERY,) else len(re.findall("[\ud800-\udfff]", text))
+        return f"all but {strays:,} bytes that are no text" if strays else ""
     return known.named(lines) if known.spans else f"none of its {lines:,} lines"
 
 
