@@ -130,8 +130,8 @@ class Approver:
         reasons = reason_rows(question, renderer, max(room - 2, 2))
         told = f"{len(body):,} lines, {len(body):,} above this screen: scroll up"
         in_sight = renderer.console.height - below - len(reasons) - len(head_rows(question, renderer, told))
-        above = min(max(len(body) - in_sight, 1), len(body))
-        told = f"{len(body):,} lines, {above:,} above this screen: scroll up"
+        above = min(max(len(body) - in_sight, 0), len(body))
+        told = f"{len(body):,} lines, {above:,} above this screen: scroll up" if above else ""
         return [*head_rows(question, renderer, told), *reasons][: max(room, 3)]
 
     def _choice_rows(self, open_: _Open) -> list[Text]:

@@ -56,7 +56,9 @@ def body_rows(question: Question, renderer: Renderer) -> list[Text]:
     if question.tool == "read":
         return []  # its head says it all
     indent = " " * (MARGIN + 2)
-    whole = visible_command(question.shown) if question.tool == "bash" else visible(_subject(question))
+    whole = (
+        visible_command(question.shown.removesuffix("\n")) if question.tool == "bash" else visible(_subject(question))
+    )
     rows = []
     for line in whole.split("\n"):
         style = {"+": ADDED, "-": REMOVED}.get(line[:1], "") if question.tool in _CHANGES else ""
