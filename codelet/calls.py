@@ -24,7 +24,7 @@ from codelet.policy.verdict import Ask
 from codelet.record import Record
 from codelet.reply import parsed_arguments
 from codelet.sandbox import Sandbox
-from codelet.tools.tool import Tool, ToolContext, ToolOutput, check_arguments
+from codelet.tools.tool import Tool, ToolContext, ToolOutput, check_arguments, with_known_names
 
 if TYPE_CHECKING:
     from codelet.policy.audit import AuditLog
@@ -174,6 +174,9 @@ class CallRunner:
         queue: asyncio.Queue[events.ToolProgress | None] = asyncio.Queue()
         for item in batch:
             arguments = parsed_arguments(item.call)
+            tool = self._toolbox.tools.get(item.name)
+            if tool is not None and isinstance(arguments, dict):
+                arguments = with_known_names(arguments, tool.parameters["properties"])
             shown = arguments if isinstance(arguments, dict) else item.call["function"]["arguments"]
             yield events.ToolCall(item.id, item.name, shown)
         tasks = [asyncio.create_task(self._execute(item, queue)) for item in batch]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
@@ -154,6 +154,34 @@ def _schema_of(hint: Any) -> dict[str, Any]:
     raise TypeError(f"no schema for the argument type {hint!r}")
 
 
+_OTHER_NAMES = {"file_path": "path", "filePath": "path", "cmd": "command"}
+_OTHER_PARTS = {"old_string": "old", "new_string": "new", "replace_all": "all"}
+
+
+def with_known_names(arguments: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """The arguments under the names that the tool has for them: some models send those of tools that they learnt on."""
+    known = set(known)
+    others = {other: name for other, name in _OTHER_NAMES.items() if other not in known and name in known}
+    renamed = {others.get(name, name): value for name, value in arguments.items()}
+    if len(renamed) != len(arguments):
+        return arguments  # both names were given: one too many
+    if "edits" not in known:
+        return renamed
+    if "edits" not in renamed and not renamed.keys().isdisjoint(_OTHER_PARTS):
+        parts = {name: renamed.pop(name) for name in _OTHER_PARTS if name in renamed}
+        renamed["edits"] = [parts]
+    edits = _as_meant(renamed.get("edits"), "array")
+    if isinstance(edits, dict):
+        edits = [edits]
+    if isinstance(edits, list):
+        renamed["edits"] = [_with_known_parts(edit) if isinstance(edit, dict) else edit for edit in edits]
+    return renamed
+
+
+def _with_known_parts(edit: dict[str, Any]) -> dict[str, Any]:
+    return {_OTHER_PARTS.get(name, name): value for name, value in edit.items()}
+
+
 def check_arguments(tool: Tool, arguments: object) -> dict[str, Any]:
     """The arguments as the tool can take them; raises ToolError that tells the model what is wrong.
 
@@ -163,6 +191,7 @@ def check_arguments(tool: Tool, arguments: object) -> dict[str, Any]:
         raise ToolError(f"{tool.name}: the arguments must be a JSON object")
     known = tool.parameters["properties"]
     required = tool.parameters["required"]
+    arguments = with_known_names(arguments, known)
     unknown = [name for name in arguments if name not in known]
     if unknown:
         raise ToolError(f"{tool.name}: unknown argument {unknown[0]!r}; it takes {', '.join(known)}")
