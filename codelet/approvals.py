@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from codelet import prompt
-from codelet.errors import ToolError
 from codelet.masking import without_secrets
 from codelet.policy import Policy
 from codelet.policy.secrets import Masker
@@ -21,6 +20,7 @@ from codelet.record import Record
 
 if TYPE_CHECKING:
     from codelet.policy.audit import AuditLog
+    from codelet.tools.change import Change
     from codelet.tools.tool import ToolContext
 
 _HISTORY = 1_000
@@ -37,16 +37,21 @@ class Decision(Record):
 
 
 class Admission(Record):
-    """The verdict on a call, and what the model is told where the call may not run."""
+    """The verdict on a call, and what the model is told where the call may not run.
+
+    `change` is what a call that changes a file was planned to do: what was approved is what is made.
+    """
 
     verdict: Verdict
     refusal: str | None = None
+    change: Change | None = None
 
 
 class Approvals:
     """Decides on the calls of one session. `ask` is None where nobody can be asked; `timeout` is in seconds.
 
-    `refused` collects the calls that were refused without a person, each in one line; `history` all decisions.
+    `refused` collects the calls that were refused without a person, each in one line; `denied` those of them that no
+    answer could have permitted, with the reason; `history` all decisions.
     """
 
     def __init__(
@@ -63,51 +68,97 @@ class Approvals:
         self.timeout = timeout
         self.audit = audit
         self.refused: list[str] = []
+        self.denied: dict[str, str] = {}
         self.history: deque[Decision] = deque(maxlen=_HISTORY)
         self._asking = asyncio.Lock()
 
     async def admit(self, call_id: str, tool: str, arguments: dict[str, Any], context: ToolContext) -> Admission:
-        """Judge the call and ask where that is due. Questions come one after the other."""
+        """Judge the call and ask where that is due. Questions come one after the other.
+
+        Raises ToolError where a file cannot be changed as the call wants it: nobody is asked about that.
+        """
         verdict = self.policy.judge(tool, arguments)
-        if verdict.action == "ask":
-            async with self._asking:
-                verdict = self.policy.judge(tool, arguments)  # an "always" may have come in meanwhile
-                self._record_verdict(call_id, tool, arguments, verdict)
-                if verdict.action == "ask":
-                    return Admission(verdict, await self._ask(call_id, tool, arguments, verdict, context))
-        else:
-            self._record_verdict(call_id, tool, arguments, verdict)
+        if verdict.action != "ask":
+            return await self._decide(call_id, tool, arguments, verdict, context)
+        async with self._asking:
+            verdict = self.policy.judge(tool, arguments)  # an "always" may have come in meanwhile
+            return await self._decide(call_id, tool, arguments, verdict, context)
+
+    async def _decide(
+        self, call_id: str, tool: str, arguments: dict[str, Any], verdict: Verdict, context: ToolContext
+    ) -> Admission:
         if verdict.action == "deny":
-            self.refused.append(self._described(tool, arguments))
+            self._record_verdict(call_id, tool, arguments, verdict)
+            about = self._described(tool, arguments)
+            self.refused.append(about)
+            self.denied[about] = self.masker.mask(verdict.reason)
             self._remember(tool, arguments, "denied", verdict.reason)
             return Admission(verdict, prompt.REFUSED_BY_POLICY.format(reason=verdict.reason))
-        return Admission(verdict)
+        change = None
+        try:
+            if tool in _PLANNED:
+                change = await asyncio.to_thread(_plan, tool, arguments, replace(context, place=verdict.place))
+                verdict = self._with_content(verdict, change)
+        finally:
+            self._record_verdict(call_id, tool, arguments, verdict)
+        if verdict.action == "allow":
+            return Admission(verdict, change=change)
+        shown = await asyncio.to_thread(change.diff) if change is not None else ""
+        return Admission(verdict, await self._ask(call_id, tool, arguments, verdict, shown), change)
+
+    def _with_content(self, verdict: Verdict, change: Change) -> Verdict:
+        """The verdict, stricter where a file would be replaced of which the model was not shown every line.
+
+        No mode and no rule is a yes to that; `--yes` is. Raises ToolError where nobody can be asked.
+        """
+        if not change.unseen or self.policy.yes:
+            return verdict
+        reason = f"it replaces all of {change.name}; {change.unseen} were shown to the model"
+        if verdict.action == "ask":
+            return verdict.replace(reason=f"{verdict.reason}: {reason}", suggestion=None, lifted_by=None)
+        if self.ask is None:
+            from codelet.tools.planning import known_content
+
+            known_content(change)
+        return Verdict("ask", verdict.tier, reason, place=verdict.place)
 
     async def _ask(
-        self, call_id: str, tool: str, arguments: dict[str, Any], verdict: Verdict, context: ToolContext
+        self, call_id: str, tool: str, arguments: dict[str, Any], verdict: Verdict, change: str
     ) -> str | None:
         """None for a yes, else what the model is told."""
         if self.ask is None:
             self.refused.append(self._described(tool, arguments))
             self._record_answer(call_id, tool, arguments, "nobody to ask", verdict.reason)
             return prompt.REFUSED_UNATTENDED.format(reason=verdict.reason)
-        shown = self.masker.mask(await _shown(tool, arguments, replace(context, place=verdict.place)))
+        mask = self.masker.mask
+        shown = mask(change or _shown(tool, arguments))
         visible = without_secrets(arguments, self.masker)
-        question = Question(call_id, tool, visible, verdict, shown, self.timeout)
+        question = Question(call_id, tool, visible, _masked(verdict, mask), shown, self.timeout)
         answer = await self._answered(self.ask(question))
         if answer is None:
             self._record_answer(call_id, tool, arguments, "no answer", f"within {self.timeout:g} s")
             return prompt.REFUSED_BY_USER.format(reason=f": no answer within {self.timeout:g} s")
-        if answer.allow:
-            always = answer.always and verdict.suggestion is not None
-            if always and verdict.suggestion is not None:
-                self.policy.add_allow(verdict.suggestion)
-            self._record_answer(
-                call_id, tool, arguments, "always" if always else "yes", str(verdict.suggestion) if always else ""
-            )
-            return None
-        self._record_answer(call_id, tool, arguments, "no", answer.reason)
-        return prompt.REFUSED_BY_USER.format(reason=f": {answer.reason}" if answer.reason else "")
+        if not answer.allow:
+            self._record_answer(call_id, tool, arguments, "no", answer.reason)
+            return prompt.REFUSED_BY_USER.format(reason=f": {answer.reason}" if answer.reason else "")
+        made = self._widened(verdict, answer)
+        self._record_answer(call_id, tool, arguments, "always" if made else "yes", made)
+        return None
+
+    def _widened(self, verdict: Verdict, answer: Answer) -> str:
+        """Allow from now on what the person's yes covers beside this call; gives it in words, "" for nothing."""
+        if answer.mode and verdict.lifted_by is not None:
+            self.policy.mode = verdict.lifted_by
+            return f"mode {verdict.lifted_by}"
+        if not answer.always:
+            return ""
+        if verdict.suggestion is not None:
+            self.policy.add_allow(verdict.suggestion)
+            return verdict.suggestion
+        if verdict.exactly is not None:
+            self.policy.allow_exactly(verdict.exactly, verdict.parts)
+            return f"exactly: {verdict.exactly}"
+        return ""
 
     async def _answered(self, answer: Awaitable[Answer]) -> Answer | None:
         """The answer; None where the time for it is over."""
@@ -142,26 +193,28 @@ class Approvals:
         self.history.append(Decision(self._described(tool, arguments), outcome, self.masker.mask(reason)))
 
 
-async def _shown(tool: str, arguments: dict[str, Any], context: ToolContext) -> str:
-    """The whole command or the real change; the path alone where there is none to show."""
+_PLANNED = ("write", "edit")
+
+
+def _plan(tool: str, arguments: dict[str, Any], context: ToolContext) -> Change:
+    from codelet.tools.planning import plan
+
+    return plan(tool, arguments, context)
+
+
+def _shown(tool: str, arguments: dict[str, Any]) -> str:
+    """The whole command; for a change without a difference, and for other calls, what they are about."""
     if tool == "bash":
         return str(arguments.get("command") or "")
-    if tool in ("write", "edit"):
-        try:
-            if diff := await asyncio.to_thread(_diff, tool, arguments, context):
-                return diff
-        except ToolError:
-            return str(arguments["path"])  # the tool itself will say what is wrong
-        return str(arguments["path"])
-    return describe(tool, arguments)
+    return str(arguments["path"]) if tool in _PLANNED else describe(tool, arguments)
 
 
-def _diff(tool: str, arguments: dict[str, Any], context: ToolContext) -> str:
-    from codelet.tools.planning import plan_edit, plan_write
-
-    if tool == "write":
-        return plan_write(context, arguments["path"], arguments["content"]).diff()
-    return plan_edit(context, arguments["path"], arguments["edits"]).diff()
+def _masked(verdict: Verdict, mask: Callable[[str], str]) -> Verdict:
+    """The verdict as a person may see it."""
+    parts = tuple((mask(text), mask(reason)) for text, reason in verdict.parts)
+    suggestion = None if verdict.suggestion is None else mask(verdict.suggestion)
+    exactly = None if verdict.exactly is None else mask(verdict.exactly)
+    return verdict.replace(reason=mask(verdict.reason), suggestion=suggestion, exactly=exactly, parts=parts)
 
 
 def describe(tool: str, arguments: dict[str, Any]) -> str:

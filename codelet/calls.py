@@ -24,7 +24,7 @@ from codelet.policy.verdict import Ask
 from codelet.record import Record
 from codelet.reply import parsed_arguments
 from codelet.sandbox import Sandbox
-from codelet.tools.tool import Tool, ToolContext, ToolOutput, check_arguments
+from codelet.tools.tool import Tool, ToolContext, ToolOutput, check_arguments, with_known_names
 from codelet.tools.touched import Touched
 
 if TYPE_CHECKING:
@@ -184,6 +184,9 @@ class CallRunner:
         queue: asyncio.Queue[events.ToolProgress | None] = asyncio.Queue()
         for item in batch:
             arguments = parsed_arguments(item.call)
+            tool = self._toolbox.tools.get(item.name)
+            if tool is not None and isinstance(arguments, dict):
+                arguments = with_known_names(arguments, tool.parameters["properties"])
             shown = arguments if isinstance(arguments, dict) else item.call["function"]["arguments"]
             yield events.ToolCall(item.id, item.name, shown)
         tasks = [asyncio.create_task(self._execute(item, queue)) for item in batch]
@@ -230,7 +233,7 @@ class CallRunner:
             item.state, item.started = "running", time.monotonic()
             item.changes = admission.verdict.tier != "read"
             self._toolbox.touched.note(arguments, admission.verdict.place)
-            context = replace(context, place=admission.verdict.place)
+            context = replace(context, place=admission.verdict.place, change=admission.change)
             output: ToolOutput = await tool.run(context, progress, **arguments)
             if context.wrap_command is not None:
                 output = self._with_warning(output)
@@ -239,6 +242,8 @@ class CallRunner:
         else:
             self._record_change(item, tool, output)
             self._finish(item, "failed" if output.failed else "done", output.text, output.display)
+            if output.lines is not None and item.result is not None and item.result.text == output.text:
+                self._toolbox.context.saw(output.lines)  # cut or masked, it does not show them
 
     def _checked(self, item: _Pending) -> tuple[Tool, dict[str, Any]]:
         item.unusable = True

@@ -46,6 +46,8 @@ REFUSED_BY_POLICY = "refused: {reason}"
 REFUSED_UNATTENDED = "refused: {reason}, and there is nobody to ask. Go on without it, or say what you would need."
 REFUSED_BY_USER = "refused by the user{reason}. Do not repeat it; ask or go another way."
 
+UNSEEN = "{name} was not replaced: {shown} were shown to you. Read the rest and repeat the call, or use edit."
+
 BAD_ARGUMENTS = "the arguments of {name} are not a JSON object: {problem}. Call it again with valid JSON."
 CUT_ARGUMENTS = "the answer reached its output limit inside this call. Call it again with less at a time."
 UNKNOWN_TOOL = "there is no tool {name!r}; the tools are {names}"

@@ -295,6 +295,7 @@ class Session:
         """The list is another one now: what was measured of it is void, and the next request finds no cache."""
         self.gauge.forget()
         self.cache.explain_next(why)
+        self._toolbox.context.forget_content()
 
     def _renewal_of(self, sources: Sources, placement: zones.Placement) -> Renewal:
         return Renewal(

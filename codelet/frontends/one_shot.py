@@ -261,4 +261,5 @@ class _Run:
             usage=session.spent if session else Usage(),
             cost=session.spent_cost if session else None,
             refused=refused,
+            denied=dict(session.approvals.denied) if session else {},
         )

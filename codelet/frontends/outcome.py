@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from codelet.record import Record
 from codelet.tokens.usage import Usage
 
@@ -9,7 +12,8 @@ from codelet.tokens.usage import Usage
 class Outcome(Record):
     """The answer and how it ended: `partial` if something cut it short, `exit_status` as the process ends.
 
-    `cost` is in US dollars, None where prices are unknown; `refused` are the calls the policy refused.
+    `cost` is in US dollars, None where prices are unknown; `refused` are the calls the policy refused,
+    and `denied` says why of those among them that no flag would have permitted.
     """
 
     result: str
@@ -19,3 +23,4 @@ class Outcome(Record):
     usage: Usage
     cost: float | None
     refused: tuple[str, ...]
+    denied: Mapping[str, str] = MappingProxyType({})

@@ -68,7 +68,8 @@ class TextOutput:
         if outcome.error:
             self._note(outcome.error)
         for call in outcome.refused:
-            self._note(f"refused: {call}; --allow RULE or --yes would permit it")
+            why = outcome.denied.get(call)
+            self._note(f"refused: {call}" + (f": {why}" if why else "; --allow RULE or --yes would permit it"))
 
     def _write(self, text: str) -> None:
         if text:

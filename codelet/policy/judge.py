@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from codelet.policy.paths import Access, PathVerdict, judge_path, relative_name
-from codelet.policy.rules import Rule, parse_rule
-from codelet.policy.verdict import Action, Mode, Tier, Verdict
+from codelet.policy.rules import Rule, escaped, parse_rule
+from codelet.policy.verdict import Action, Mode, Parts, Tier, Verdict
 
 _PATH_TOOLS: dict[str, tuple[Access, Tier]] = {
     "read": ("read", "read"),
@@ -53,16 +53,23 @@ class Policy:
         self.allow = [parse_rule(rule) for rule in allow]
         self.deny = [parse_rule(rule) for rule in deny]
         self.ask = [parse_rule(rule) for rule in ask]
+        self.exact: set[tuple[str, Parts]] = set()
 
     @property
     def rules(self) -> dict[str, list[str]]:
         """The rules in force, as written, by their action."""
         lists = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
-        return {action: [rule.text for rule in rules] for action, rules in lists.items()}
+        rules = {action: [rule.text for rule in rules] for action, rules in lists.items()}
+        rules["allow"] += [f"bash, exactly: {command}" for command, _ in sorted(self.exact)]
+        return rules
 
     def add_allow(self, rule: str) -> None:
         """Allow what the rule covers for the rest of the session; raises UsageError on a bad rule."""
         self.allow.append(parse_rule(rule))
+
+    def allow_exactly(self, command: str, parts: Parts) -> None:
+        """Allow this very command line for the rest of the session, while its parts are judged as they were."""
+        self.exact.add((command, parts))
 
     def judge(self, tool_name: str, arguments: dict[str, Any]) -> Verdict:
         """The verdict on one tool call, before anybody is asked."""
@@ -97,7 +104,7 @@ class Policy:
         if found.action == "ask":
             return Verdict("ask", tier, found.reason, suggestion=suggestion)
         if tier == "write" and self.mode == "ask":
-            return Verdict("ask", tier, f"{tool} changes {name}", suggestion=suggestion)
+            return Verdict("ask", tier, f"{tool} changes {name}", suggestion=suggestion, lifted_by="auto-edit")
         return Verdict("allow", tier, found.reason)
 
     def _judge_command(self, command: str) -> Verdict:
@@ -126,18 +133,18 @@ class Policy:
 
 
 def _first(rules: Sequence[Rule], tool: str, name: str, *, exact: bool = False) -> Rule | None:
-    """The first rule that covers the path; `exact` takes only rules that spell it without wildcards."""
+    """The first rule that covers the path; `exact` takes only rules that spell this very path."""
     for rule in rules:
         if rule.tool != tool or not rule.matches_path(name):
             continue
-        if not exact or (rule.body is not None and not set("*?") & set(rule.body)):
+        if not exact or rule.spells(name):
             return rule
     return None
 
 
 def _path_rule(tool: str, name: str, found: PathVerdict) -> str | None:
     """The rule that "always for this session" makes: the folder, or the very path where that is delicate."""
-    if set("*?") & set(name):
+    if not name.isprintable() or name != name.strip():
         return None
     folder = name.rpartition("/")[0]
-    return f"{tool}({name})" if found.sensitive or not folder else f"{tool}({folder}/**)"
+    return f"{tool}({escaped(name)})" if found.sensitive or not folder else f"{tool}({escaped(folder)}/**)"

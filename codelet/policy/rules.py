@@ -10,6 +10,7 @@ from codelet.errors import UsageError
 from codelet.record import Record
 
 _FORM = re.compile(r"(?P<tool>[a-z][a-z0-9_-]*)(?:\((?P<body>.*)\))?", re.DOTALL)
+_OTHER_NAMES = {"multiedit": "edit", "glob": "find", "ls": "read", "shell": "bash"}
 _SHELL_SIGNS = re.compile(r"[;&|<>`\n]|\$\(")
 
 
@@ -33,12 +34,18 @@ class Rule(Record):
         """Whether the rule covers the path, relative to the workspace (`src/a.py`) or absolute outside it."""
         return self.body is None or _glob(self.body.removeprefix("./")).fullmatch(path) is not None
 
+    def spells(self, path: str) -> bool:
+        """Whether the rule names this very path: no wildcard, and no folder above it."""
+        return self.body is not None and self.body.removeprefix("./") in (path, escaped(path))
+
 
 def parse_rule(text: str) -> Rule:
     """The rule that `text` spells; raises UsageError with the reason where it spells none."""
     found = _FORM.fullmatch(text.strip())
-    if found is None:
-        raise UsageError(f"bad rule {text!r}: write tool(prefix *) or tool(path glob), e.g. 'bash(git log *)'")
+    if found is None or (found["tool"] == "bash" and (found["body"] or "").rstrip().endswith(":*")):
+        meant = _meant(text)
+        how = f"write {meant!r}" if meant else "write tool(prefix *) or tool(path glob), e.g. 'bash(git log *)'"
+        raise UsageError(f"bad rule {text!r}: {how}")
     tool, body = found["tool"], found["body"]
     if body is not None:
         body = body.strip()
@@ -47,6 +54,26 @@ def parse_rule(text: str) -> Rule:
         if tool == "bash":
             _check_prefix(text, body)
     return Rule(text.strip(), tool, body)
+
+
+def _meant(text: str) -> str | None:
+    """The rule as it is spelled here, where it is spelled as other programs do: `Bash(npm test:*)`."""
+    found = re.fullmatch(r"\s*([A-Za-z]+)\s*(?:\((.*)\)\s*)?", text, re.DOTALL)
+    if found is None:
+        return None
+    tool = found[1].lower()
+    tool = _OTHER_NAMES.get(tool, tool)
+    body = re.sub(r":\*\s*$", " *", found[2] or "").strip() if tool == "bash" else (found[2] or "").strip()
+    meant = f"{tool}({body})" if body and body != "*" else tool
+    try:
+        return parse_rule(meant).text if meant != text.strip() else None
+    except UsageError:
+        return None
+
+
+def escaped(path: str) -> str:
+    """A path as a rule spells it: what would be a wildcard stands for itself."""
+    return re.sub(r"[*?\\]", r"\\\g<0>", path)
 
 
 def _check_prefix(text: str, body: str) -> None:
@@ -61,12 +88,18 @@ def _check_prefix(text: str, body: str) -> None:
 
 @cache
 def _glob(pattern: str) -> re.Pattern[str]:
-    """A path glob: `**` any directories, `*` and `?` within one name; a folder covers its content."""
+    """A path glob: `**` any directories, `*` and `?` within one name, a backslash before them takes them as they are.
+
+    A folder covers its content.
+    """
     parts: list[str] = []
     position = 0
     while position < len(pattern):
         rest = pattern[position:]
-        if rest.startswith("**/"):
+        if rest[0] == "\\" and rest[1:2] in ("*", "?", "\\"):
+            parts.append(re.escape(rest[1]))
+            position += 2
+        elif rest.startswith("**/"):
             parts.append("(?:[^/]+/)*")
             position += 3
         elif rest.startswith("**"):

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from codelet.policy.commands import Finding, Folders, judge_command, judge_redirect
 from codelet.policy.critical import find_critical
-from codelet.policy.git_table import GIT
 from codelet.policy.paths import judge_path, relative_name
-from codelet.policy.program_table import PROGRAMS
 from codelet.policy.rules import Rule
 from codelet.policy.shell import read_script
-from codelet.policy.syntax import Obstacle, Part, Redirect, Script
-from codelet.policy.unwrap import SHELLS, WRAPPERS, nested_scripts, unwrapped
-from codelet.policy.verdict import Mode, Tier, Verdict
+from codelet.policy.suggest import rule_for
+from codelet.policy.syntax import Command, Obstacle, Part, Redirect, Script
+from codelet.policy.unwrap import nested_scripts, unwrapped
+from codelet.policy.verdict import Mode, Parts, Tier, Verdict
 
 
 class Rules(Protocol):
@@ -29,6 +27,7 @@ class Rules(Protocol):
     allow: list[Rule]
     deny: list[Rule]
     ask: list[Rule]
+    exact: set[tuple[str, Parts]]
 
 
 @dataclass(frozen=True)
@@ -64,15 +63,17 @@ def _judged(command: str, rules: Rules) -> Verdict:
     bare = next((rule for rule in rules.allow if rule.tool == "bash" and rule.body is None), None)
     if bare and not script.unread:
         return Verdict("allow", "execute", f"the rule {bare.text} allows it", rule=bare.text)
-    return _by_parts(script, rules)
+    return _by_parts(command, script, rules)
 
 
-def _by_parts(script: Script, rules: Rules) -> Verdict:
-    if script.unread:
-        return Verdict("ask", "execute", next(part.reason for part in script.parts if isinstance(part, Obstacle)))
+def _by_parts(command: str, script: Script, rules: Rules) -> Verdict:
     folders = Folders(rules.workspace)
     judged = [_judge_part(part, folders, rules) for part in script.parts]
     open_ones = [one.finding for one in judged if one.finding.reason is not None]
+    pairs = zip(script.parts, (one.finding.reason for one in judged), strict=True)
+    parts = tuple(each for part, reason in pairs if reason is not None for each in _described(part, reason))
+    if script.unread:
+        return Verdict("ask", "execute", parts[0][1], parts=parts)
     used = next((one.rule for one in judged if one.rule), None)
     if not open_ones:
         if all(one.finding.tier == "read" for one in judged):
@@ -82,11 +83,14 @@ def _by_parts(script: Script, rules: Rules) -> Verdict:
     reason = str(open_ones[0].reason)
     if len(open_ones) > 1:
         reason += f" (and {len(open_ones) - 1} more)"
+    if (command, parts) in rules.exact:
+        return Verdict("allow", tier, "exactly this command is allowed for this session")
     if rules.mode == "auto" and rules.sandboxed:
         return Verdict("allow", tier, f"auto, in the sandbox: {reason}")
     if rules.mode == "auto" and not rules.sandboxed:
         reason += "; auto runs it only in a sandbox, and there is none"
-    return Verdict("ask", tier, reason, suggestion=_suggestion(open_ones))
+    suggestion = _suggestion(script, open_ones)
+    return Verdict("ask", tier, reason, suggestion=suggestion, exactly=None if suggestion else command, parts=parts)
 
 
 def _judge_part(part: Part, folders: Folders, rules: Rules) -> _Judged:
@@ -141,28 +145,20 @@ def _rule_for_any(script: Script, rules: Sequence[Rule], depth: int = 0) -> Rule
     return None
 
 
-_TWO_WORDS = frozenset(
-    ["git", "npm", "pnpm", "yarn", "cargo", "go", "docker", "podman", "pip", "uv", "poetry", "make",
-     "just", "bundle", "dotnet", "gradle", "mvn", "kubectl", "terraform", "gh", "conda", "apt", "apt-get",
-     "brew", "systemctl"]
-)  # fmt: skip
-_NO_RULE = SHELLS | WRAPPERS | frozenset(("eval", "source", ".", "python", "python3", "node", "perl", "ruby", "rm"))
+def _described(part: Part, reason: str) -> Iterator[tuple[str, str]]:
+    """A part that is not known to read only, as it is written, with the reason; and the commands that it starts."""
+    if isinstance(part, Command):
+        yield " ".join(word.raw for word in part.words), reason
+        for script in nested_scripts([word.text for word in part.words]):
+            for command in read_script(script).commands:
+                yield " ".join(word.raw for word in command.words), f"run by {part.words[0].text}"
+    else:
+        yield (f"> {part.target.raw}" if isinstance(part, Redirect) else ""), reason
 
 
-def _suggestion(findings: Sequence[Finding]) -> str | None:
-    """The rule that "always for this session" makes: the program, with its subcommand where it has some."""
+def _suggestion(script: Script, findings: Sequence[Finding]) -> str | None:
+    """The rule that "always for this session" makes, where one covers the command and not much more."""
     if len(findings) != 1 or not findings[0].words or findings[0].write_to:
         return None
-    words = findings[0].words
-    name = words[0]
-    if name in PROGRAMS or (name == "git" and words[1:2] and words[1] in GIT):
-        # Known to read in other uses: only this very use becomes a rule, not every file or every option.
-        plain = all(re.fullmatch(r"[\w./:=,+@%^~-]+", word) for word in words)
-        return f"bash({' '.join(words)})" if plain and name != "cd" else None
-    if name in _NO_RULE or any(set(word) & set("*()\n\t ") for word in words[:2]):
-        return None
-    if name in _TWO_WORDS:
-        if len(words) < 2 or words[1].startswith("-"):
-            return None
-        return f"bash({name} {words[1]} *)"
-    return f"bash({name} *)"
+    moved = any(command.words and command.words[0].text in ("cd", "pushd", "popd") for command in script.commands)
+    return rule_for(findings[0].words, moved=moved)

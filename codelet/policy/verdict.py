@@ -12,13 +12,18 @@ Action = Literal["allow", "ask", "deny"]
 Tier = Literal["read", "write", "execute", "critical"]
 Mode = Literal["read-only", "ask", "auto-edit", "auto"]
 
+Parts = tuple[tuple[str, str], ...]
+"""The parts of a command that are not known to read only: each as it is written, "" for what is no command, and why."""
+
 
 class Verdict(Record):
     """The decision on one action, with its reason in words.
 
     `rule` is the rule that decided, if one did; `suggestion` is the rule that "always for this session"
-    would make, or None where there is none to offer. `place` is where the path of a file tool leads: what is
-    opened must be that very place.
+    would make, or None where there is none to offer; then `exactly` is the command line that may be allowed as it
+    stands. `lifted_by` is the mode in which it would not have been asked. `parts` are the parts of a command that are
+    not known to read only, each with its reason. `place` is where the path of a file tool leads: what is opened must
+    be that very place.
     """
 
     action: Action
@@ -27,6 +32,9 @@ class Verdict(Record):
     rule: str | None = None
     suggestion: str | None = None
     place: Path | None = None
+    exactly: str | None = None
+    lifted_by: Mode | None = None
+    parts: Parts = ()
 
 
 class Question(Record):
@@ -44,11 +52,15 @@ class Question(Record):
 
 
 class Answer(Record):
-    """A person's answer. `reason` goes to the model; `always` adds the suggested rule for this session."""
+    """A person's answer. `reason` goes to the model; `always` adds the suggested rule for this session.
+
+    `mode` switches to the mode in which it would not have been asked.
+    """
 
     allow: bool
     reason: str = ""
     always: bool = False
+    mode: bool = False
 
 
 Ask = Callable[[Question], Awaitable[Answer]]

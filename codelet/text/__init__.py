@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from codelet.text.cleaner import Cleaner, clean, valid_unicode
 from codelet.text.lookalikes import confusables
-from codelet.text.shown import escape_markup, has_markup, one_line, visible, with_codes
+from codelet.text.shown import escape_markup, has_markup, one_line, visible, visible_command, with_codes
 
 __all__ = [
     "Cleaner",
@@ -21,5 +21,6 @@ __all__ = [
     "one_line",
     "valid_unicode",
     "visible",
+    "visible_command",
     "with_codes",
 ]

@@ -7,6 +7,17 @@ import re
 from codelet.text.cleaner import CONTROL, INVISIBLE, Cleaner, clean
 
 _LONG_BLANK = 16
+_EMPTY_LINES = 3
+"""So many lines in a row that show nothing are told by their number."""
+
+_MOST_MARKS = 4
+"""Combining marks in a row that a script needs; more would be drawn over other lines, and written for nothing."""
+
+_NO_INK = "\u2800\ufffc\U0001d159\U00013441\U00013442"
+"""Characters that count as signs and show nothing, or may (a regex class body)."""
+
+_HIDDEN = re.compile(f"[{INVISIBLE}{_NO_INK}]")
+_WITHOUT_INK = ("Zs", "Zl", "Zp", "Cc", "Cf", "Cn", "Co", "Cs")
 
 
 def one_line(text: str, width: int) -> str:
@@ -29,10 +40,11 @@ def one_line(text: str, width: int) -> str:
 def visible(text: str) -> str:
     """`text` as an approval shows it: nothing hidden, nothing left out.
 
-    Every character that a terminal would not show is written as its code, and a long run of blanks as its
-    length, so that nothing can be pushed out of sight. Newlines and tabs stay.
+    Every character that a terminal would not show is written as its code, and a long run of such or of blanks as its
+    length, so that nothing can be pushed out of sight; marks that no script puts on one letter are left out, which is
+    said. Newlines and tabs stay.
     """
-    shown = re.sub(f"[{CONTROL}{INVISIBLE}\ud800-\udfff\xa0]", _code, text)
+    shown = re.sub(rf"[{CONTROL}\x80-\U0010ffff]+", lambda found: _with_ink(found.group()), text)
     return re.sub(rf"[ \t]{{{_LONG_BLANK},}}", lambda blank: f" ⟨{len(blank.group())} blanks⟩ ", shown)
 
 
@@ -41,7 +53,7 @@ class _Coder(Cleaner):
 
     def _replacement(self, kind: str, token: str, before: str, after: str) -> str:
         kept = super()._replacement(kind, token, before, after)
-        return kept or re.sub(f"[{CONTROL}{INVISIBLE}\ud800-\udfff]", _code, token)
+        return kept or re.sub(f"[{CONTROL}{INVISIBLE}\ud800-\udfff]", lambda found: _code(found.group()), token)
 
 
 def with_codes(text: str) -> str:
@@ -52,8 +64,51 @@ def with_codes(text: str) -> str:
     return coder.feed(text) + coder.flush()
 
 
-def _code(found: re.Match[str]) -> str:
-    code = ord(found.group())
+def visible_command(text: str) -> str:
+    """A shell command as an approval shows it: as `visible`, and lines in a row that show nothing as their number.
+
+    Lines of blanks, also with a backslash at the end, and of empty comments show nothing.
+    """
+    lines: list[str] = []
+    waiting: list[str] = []
+    for line in [*text.split("\n"), None]:
+        if line is not None and re.fullmatch(r"[ \t]*#*[ \t]*\\?", line):
+            waiting.append(line)
+            continue
+        if len(waiting) < _EMPTY_LINES:
+            lines += map(visible, waiting)
+        else:
+            lines.append(f"⟨{len(waiting)} empty lines⟩")
+        waiting.clear()
+        if line is not None:
+            lines.append(visible(line))
+    return "\n".join(lines)
+
+
+def _with_ink(run: str) -> str:
+    """The characters of a run, those without ink as codes, and no more marks on one letter than a script needs."""
+    import unicodedata
+
+    parts: list[str] = []
+    codes: list[str] = []
+    marks = 0
+    for character in f"{run}\n":
+        category = unicodedata.category(character)
+        if character != "\n" and (category in _WITHOUT_INK or _HIDDEN.match(character)):
+            codes.append(_code(character))
+            continue
+        parts.append("".join(codes) if len(codes) < _LONG_BLANK else f" ⟨{len(codes)} characters like {codes[0]}⟩ ")
+        marks = marks + 1 if category[0] == "M" and not codes else int(category[0] == "M")
+        codes.clear()
+        if marks <= _MOST_MARKS:
+            parts.append(character)
+        elif marks == _MOST_MARKS + 1:
+            parts.append("⟨more marks⟩")
+    return "".join(parts[:-1])
+
+
+def _code(character: str) -> str:
+    code = ord(character)
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from codelet.errors import ToolError
@@ -24,6 +25,7 @@ async def bash(context: ToolContext, progress: Progress, *, command: str, timeou
     from codelet.process import StartError, child_environment, run
 
     seconds = min(max(timeout, 0.1), _LONGEST)
+    began = time.time_ns()
     if not command.strip():
         raise ToolError("the command is empty")
     prepared = context.prepare_command(command) if context.prepare_command else command
@@ -41,6 +43,7 @@ async def bash(context: ToolContext, progress: Progress, *, command: str, timeou
         raise ToolError(str(error)) from error
     failed = done.timed_out or done.exit_code != 0
     text = _text(done, seconds)
+    context.outputs.append((began, f"{command}\n{text}"))
     return ToolOutput(f"{text}\n{SANDBOXED}" if failed and context.wrap_command else text, failed=failed)
 
 

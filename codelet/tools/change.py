@@ -9,6 +9,7 @@ from codelet.tools import encoding
 from codelet.tools.diff import unified
 from codelet.tools.files import Fingerprint
 from codelet.tools.replace import replace
+from codelet.tools.seen import EVERY, ShownLines
 from codelet.tools.tool import ToolContext
 
 MOST_BYTES = 10 << 20
@@ -20,6 +21,8 @@ class Change(Record):
 
     `before` is None where there was no file, or none with text. `summary` is what the model is told.
     `expected` is the fingerprint that the file must have when the change is made, None for a new file.
+    `unseen` says in words what of the file the model was shown, where it would replace more than that.
+    `whole` marks a text that the model wrote from beginning to end.
     """
 
     path: Path
@@ -29,6 +32,8 @@ class Change(Record):
     form: encoding.Format
     expected: Fingerprint | None
     summary: str
+    unseen: str = ""
+    whole: bool = False
 
     def diff(self) -> str:
         """The change as a person should see it."""
@@ -38,7 +43,13 @@ class Change(Record):
     def make(self, context: ToolContext) -> None:
         """Write the file and remember it as seen. Raises ToolError; then the old file is whole."""
         data = encoding.encode(self.after, self.form)
-        context.seen[self.path] = replace(self.path, data, self.name, self.expected)
+        written = replace(self.path, data, self.name, self.expected)
+        known = context.lines.pop(self.path, None)
+        context.seen[self.path] = written
+        if self.whole:
+            context.saw(ShownLines(self.path, written, (EVERY,)))
+        elif known is not None and known.fingerprint == self.expected and self.before is not None:
+            context.saw(known.after(self.before, self.after, written))
 
     def _hides_old(self) -> bool:
         return self.before is None and self.expected is not None

@@ -16,13 +16,13 @@ class Replacement(TypedDict):
 
 
 async def edit(context: ToolContext, progress: Progress, *, path: str, edits: list[Replacement]) -> ToolOutput:
-    """Replace exact text in a file that you have read. Each `old` must occur once, unless `all`.
+    """Replace exact text in a file that you have read, or that grep or a command showed and that is unchanged since.
 
-    They apply in order; if one fails, none is made.
+    Each `old` must occur once, unless `all`. They apply in order; if one fails, none is made.
     """
     from codelet.tools.planning import plan_edit
 
-    change = plan_edit(context, path, edits)
+    change = context.change or plan_edit(context, path, edits)
     diff = change.diff()
     change.make(context)
     return ToolOutput(change.summary, display=diff)

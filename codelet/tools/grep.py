@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from codelet.tools.tool import Progress, ToolContext, ToolOutput
 
 _MOST_HITS = 1000
@@ -34,4 +36,7 @@ async def grep(
     query = Query(
         root_of(context, path), glob or None, pattern, ignore_case, lines, most=most, shown=most, left_out=secret
     )
-    return ToolOutput(lines_found(context, await search(query), most, lines))
+    began = time.time_ns()
+    text = lines_found(context, await search(query), most, lines)
+    context.outputs.append((began, text))
+    return ToolOutput(text)

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import re
+import stat
 from bisect import bisect_left
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
+from codelet import prompt
 from codelet.errors import ToolError
+from codelet.policy.names import secret
 from codelet.policy.opener import status_of
 from codelet.tools import encoding, files
 from codelet.tools.change import MOST_BYTES, Change, with_line_ends_of
 from codelet.tools.edit import Replacement
 from codelet.tools.hints import closest
+from codelet.tools.seen import EVERY, ShownLines, count_lines, named_since
 from codelet.tools.tool import ToolContext
+
+
+def plan(tool: str, arguments: dict[str, Any], context: ToolContext) -> Change:
+    """What a call of `write` or `edit` would change, without doing it. Raises ToolError."""
+    if tool == "write":
+        return plan_write(context, arguments["path"], arguments["content"])
+    return plan_edit(context, arguments["path"], arguments["edits"])
 
 
 def plan_write(context: ToolContext, path: str, content: str) -> Change:
@@ -20,17 +33,22 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
     encoding.must_be_text(content, "the content")
     resolved = files.resolve(context, path)
     name = files.shown(context, resolved)
-    lines = content.count("\n") + (not content.endswith("\n") and bool(content))
+    lines = count_lines(content)
     expected = context.seen.get(resolved)
     try:
         status = status_of(resolved)
     except FileNotFoundError:
         summary = f"created {name}: {lines} lines"
-        return Change(resolved, name, None, content, encoding.Format(), None, summary)
+        return Change(resolved, name, None, content, encoding.Format(), None, summary, whole=True)
     except OSError as error:
         raise files.failure(error, name) from error
+    if stat.S_ISREG(status.st_mode) and not status.st_size:
+        expected = files.fingerprint(status)  # there is nothing to lose
     files.must_be_current(resolved, name, expected)
+    assert expected is not None
     summary = f"replaced {name}: {lines} lines"
+    known = context.lines.get(resolved)
+    known = known if known is not None and known.fingerprint == expected else ShownLines(resolved, expected, ())
     old = None
     if status.st_size <= MOST_BYTES:
         data, current = files.read_whole(resolved, name, MOST_BYTES)
@@ -38,13 +56,37 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
             raise ToolError(f"{name} changed since it was read: read it again, then repeat the call")
         old = encoding.decode(data)
     if old is None:
-        return Change(resolved, name, None, content, encoding.Format(), expected, summary)
+        unseen = "" if known.spans == (EVERY,) else f"nothing of its {status.st_size:,} bytes"
+        summary += _not_shown(unseen)
+        return Change(resolved, name, None, content, encoding.Format(), expected, summary, unseen, whole=True)
     before, form = old
     after = with_line_ends_of(content, before)
     kept = [form.codec] if form.bom or form.codec != "utf-8" else []
     kept += ["CRLF line ends"] if after != content else []
     note = f" ({' and '.join(kept)} kept)" if kept else ""
-    return Change(resolved, name, before, after, form, expected, summary + note)
+    unseen = _unseen(known, before) if after != before else ""
+    summary += note + _not_shown(unseen)
+    return Change(resolved, name, before, after, form, expected, summary, unseen, whole=True)
+
+
+def known_content(change: Change) -> Change:
+    """The change, if it replaces nothing that the model was not shown; raises ToolError else."""
+    if change.unseen:
+        raise ToolError(prompt.UNSEEN.format(name=change.name, shown=change.unseen))
+    return change
+
+
+def _unseen(known: ShownLines, text: str) -> str:
+    """What was shown of the file's text, in words; empty where that is all of it."""
+    lines = count_lines(text)
+    if known.covers(lines):
+        strays = 0 if known.spans == (EVERY,) else len(re.findall("[\ud800-\udfff]", text))
+        return f"all but {strays:,} bytes that are no text" if strays else ""
+    return known.named(lines) if known.spans else f"none of its {lines:,} lines"
+
+
+def _not_shown(unseen: str) -> str:
+    return f" ({unseen} had been shown)" if unseen else ""
 
 
 def plan_edit(context: ToolContext, path: str, edits: Sequence[Replacement]) -> Change:
@@ -53,12 +95,14 @@ def plan_edit(context: ToolContext, path: str, edits: Sequence[Replacement]) -> 
         raise ToolError("edits is empty: give at least one {old, new}")
     resolved = files.resolve(context, path)
     name = files.shown(context, resolved)
+    try:
+        status_of(resolved)
+    except FileNotFoundError as error:
+        raise ToolError(f"{name} does not exist: to create it use write; find looks for files by name") from error
+    except OSError as error:
+        raise files.failure(error, name) from error
     data, current = files.read_whole(resolved, name, MOST_BYTES)
-    expected = context.seen.get(resolved)
-    if expected is None:
-        raise ToolError(f"{name} was not read: read it first, then repeat the call")
-    if current != expected:
-        raise ToolError(f"{name} changed since it was read: read it again, then repeat the call")
+    was_read = _may_edit(context, resolved, name, current)
     decoded = encoding.decode(data)
     if decoded is None:
         raise ToolError(f"{name} is {encoding.kind_of(data)}, not text: use bash")
@@ -67,12 +111,32 @@ def plan_edit(context: ToolContext, path: str, edits: Sequence[Replacement]) -> 
     for number, replacement in enumerate(edits, 1):
         try:
             after, count = _replace(after, replacement)
+            if count > 1 and not was_read:
+                raise ToolError(f"old occurs {count} times, and {name} was not read: read it first")
         except ToolError as error:
             which = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
             raise ToolError(f"{which}{error}; {name} was not changed") from error
         places += count
     summary = f"edited {name}: {places} replacement{'s' if places > 1 else ''}"
     return Change(resolved, name, before, after, form, current, summary)
+
+
+def _may_edit(context: ToolContext, path: Path, name: str, current: files.Fingerprint) -> bool:
+    """Whether the file was read as it stands. Raises ToolError where it was not even shown in part.
+
+    A search or a command may have shown what is to be replaced. That `old` occurs exactly once is then proof enough
+    that the model knows it, if the file has not changed since. Files with the names of secrets must be read: that asks.
+    """
+    expected = context.seen.get(path)
+    if current == expected:
+        return True
+    status = files.must_be_current(path, name, current)
+    changed = max(status.st_mtime_ns, status.st_ctime_ns)
+    if not secret(name) and named_since(context.outputs, name, changed):
+        return False
+    if expected is None:
+        raise ToolError(f"{name} was not read: read it first, then repeat the call")
+    raise ToolError(f"{name} changed since it was read: read it again, then repeat the call")
 
 
 def _replace(text: str, replacement: Replacement) -> tuple[str, int]:

@@ -15,4 +15,4 @@ async def read(
     """
     from codelet.tools.reading import read_path
 
-    return ToolOutput(await read_path(context, path, offset, limit))
+    return await read_path(context, path, offset, limit)

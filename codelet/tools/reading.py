@@ -10,7 +10,8 @@ from typing import BinaryIO
 from codelet.errors import ToolError
 from codelet.tools import encoding, files
 from codelet.tools.lines import Page, read_page
-from codelet.tools.tool import ToolContext
+from codelet.tools.seen import ShownLines, Span
+from codelet.tools.tool import ToolContext, ToolOutput
 
 MOST_LINES = 2000
 _MOST_BYTES = 64_000
@@ -19,26 +20,27 @@ _MARKED_LIMIT = 16 << 20
 _MOST_ENTRIES = 50_000
 
 
-async def read_path(context: ToolContext, path: str, offset: int, limit: int) -> str:
+async def read_path(context: ToolContext, path: str, offset: int, limit: int) -> ToolOutput:
     """The text for the model: at most `limit` lines from line `offset` (from 1). Raises ToolError."""
     resolved = files.resolve(context, path)
     name = files.shown(context, resolved)
     first, count = max(offset, 1), min(max(limit, 1), MOST_LINES)
     if files.is_folder(resolved, name):
-        return _listing(resolved, name, first, count)
+        return ToolOutput(_listing(resolved, name, first, count))
     with files.open_regular(resolved, name) as file:
         try:
             status = os.fstat(file.fileno())
             head = file.read(encoding.SAMPLE)
             if encoding.is_binary(head):
                 kind = encoding.kind_of(head)
-                return f"{name} is {kind}, {status.st_size} bytes; it is not shown as text"
+                return ToolOutput(f"{name} is {kind}, {status.st_size} bytes; it is not shown as text")
             text = _text_file(file, head, name, status.st_size)
             page = await read_page(text, status.st_size, first, count, _LINE_BYTES, _MOST_BYTES)
         except OSError as error:
             raise files.failure(error, name) from error
     context.seen[resolved] = files.fingerprint(status)
-    return _numbered(page, name, first)
+    shown, spans = _numbered(page, name, first)
+    return ToolOutput(shown, lines=ShownLines(resolved, files.fingerprint(status), spans))
 
 
 def _text_file(file: BinaryIO, head: bytes, name: str, size: int) -> BinaryIO:
@@ -54,17 +56,24 @@ def _text_file(file: BinaryIO, head: bytes, name: str, size: int) -> BinaryIO:
     return io.BytesIO(data.decode(marked.codec, "replace").encode("utf-8", "replace"))
 
 
-def _numbered(page: Page, name: str, first: int) -> str:
+def _numbered(page: Page, name: str, first: int) -> tuple[str, tuple[Span, ...]]:
+    """The page's text, and the lines that it shows as they are: none that is cut, or has bytes that are no text."""
     if not page.lines:
         if page.total:
             raise ToolError(f"{name} has only {page.total} lines")
-        return f"({name} is empty)"
-    parts = [f"{number}\t{_line(*line)}" for number, line in enumerate(page.lines, first)]
+        return f"({name} is empty)", ()
+    parts: list[str] = []
+    spans: list[Span] = []
+    for number, (data, cut) in enumerate(page.lines, first):
+        line = _line(data, cut)
+        parts.append(f"{number}\t{line}")
+        if not cut and "\N{REPLACEMENT CHARACTER}" not in line:
+            spans.append((spans.pop()[0] if spans and spans[-1][1] == number - 1 else number, number))
     last = first + len(page.lines) - 1
     if page.more:
         of = f" of {page.total}" if page.total else ""
         parts.append(f"[lines {first}-{last}{of}; go on with offset={last + 1}]")
-    return "\n".join(parts)
+    return "\n".join(parts), tuple(spans)
 
 
 def _line(data: bytes, cut: int) -> str:

@@ -9,15 +9,23 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from codelet.errors import ToolError
 from codelet.record import Record
 
+if TYPE_CHECKING:
+    from codelet.tools.change import Change
+    from codelet.tools.seen import ShownLines
+
 Tier = Literal["read", "write", "execute"]
+
+_OUTPUTS_KEPT = 64
+"""Texts of searches and commands that are kept to look names up in."""
 
 _SCALARS: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
@@ -25,12 +33,14 @@ _SCALARS: dict[type, str] = {str: "string", int: "integer", float: "number", boo
 class ToolOutput(Record):
     """What a tool gives back: `text` for the model and, where it should differ, `display` for the user.
 
-    `failed` marks an expected failure that still has output, such as a command with a non-zero exit.
+    `failed` marks an expected failure that still has output, such as a command with a non-zero exit. `lines` are those
+    of a file that `text` shows: they count as shown once the text has reached the model as it is.
     """
 
     text: str
     display: str | None = None
     failed: bool = False
+    lines: ShownLines | None = None
 
 
 @dataclass(eq=False, repr=False)
@@ -38,8 +48,11 @@ class ToolContext:
     """What a running tool may use. One per session; `seen` belongs to the file tools.
 
     `seen` maps a resolved path to the fingerprint (size, mtime in ns) it had when the model last read or
-    wrote it. `environment` is what child processes get, None for the process's own without secrets.
-    `place` is where the path of one call leads, as the policy judged it: it is not resolved again.
+    wrote it; `lines` says which of its lines the model was shown or wrote, `outputs` when each of the last searches
+    and commands began, and what they said. `environment` is what child processes get, None for the process's own
+    without secrets.
+    `place` is where the path of one call leads, as the policy judged it: it is not resolved again. `change` is what
+    that call would change, as it was planned and, where that was due, approved.
     `prepare_command` makes a shell command safe to run where that takes a change of its text; `wrap_command` makes
     the words to run of it and its environment, where a sandbox is to be around it.
     """
@@ -47,9 +60,21 @@ class ToolContext:
     workspace: Path
     environment: dict[str, str] | None = None
     seen: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    lines: dict[Path, ShownLines] = field(default_factory=dict)
+    outputs: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=_OUTPUTS_KEPT))
     place: Path | None = None
+    change: Change | None = None
     prepare_command: Callable[[str], str] | None = None
     wrap_command: Callable[[str, Mapping[str, str]], Sequence[str]] | None = None
+
+    def saw(self, lines: ShownLines) -> None:
+        """The model was shown these lines, or wrote them."""
+        self.lines[lines.path] = lines.joined(self.lines.get(lines.path))
+
+    def forget_content(self) -> None:
+        """What was shown may no longer stand in the list: to replace a file the model has to read it again."""
+        self.lines.clear()
+        self.outputs.clear()
 
 
 Progress = Callable[[str], None]
@@ -129,6 +154,34 @@ def _schema_of(hint: Any) -> dict[str, Any]:
     raise TypeError(f"no schema for the argument type {hint!r}")
 
 
+_OTHER_NAMES = {"file_path": "path", "filePath": "path", "cmd": "command"}
+_OTHER_PARTS = {"old_string": "old", "new_string": "new", "replace_all": "all"}
+
+
+def with_known_names(arguments: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """The arguments under the names that the tool has for them: some models send those of tools that they learnt on."""
+    known = set(known)
+    others = {other: name for other, name in _OTHER_NAMES.items() if other not in known and name in known}
+    renamed = {others.get(name, name): value for name, value in arguments.items()}
+    if len(renamed) != len(arguments):
+        return arguments  # both names were given: one too many
+    if "edits" not in known:
+        return renamed
+    if "edits" not in renamed and not renamed.keys().isdisjoint(_OTHER_PARTS):
+        parts = {name: renamed.pop(name) for name in _OTHER_PARTS if name in renamed}
+        renamed["edits"] = [parts]
+    edits = _as_meant(renamed.get("edits"), "array")
+    if isinstance(edits, dict):
+        edits = [edits]
+    if isinstance(edits, list):
+        renamed["edits"] = [_with_known_parts(edit) if isinstance(edit, dict) else edit for edit in edits]
+    return renamed
+
+
+def _with_known_parts(edit: dict[str, Any]) -> dict[str, Any]:
+    return {_OTHER_PARTS.get(name, name): value for name, value in edit.items()}
+
+
 def check_arguments(tool: Tool, arguments: object) -> dict[str, Any]:
     """The arguments as the tool can take them; raises ToolError that tells the model what is wrong.
 
@@ -138,6 +191,7 @@ def check_arguments(tool: Tool, arguments: object) -> dict[str, Any]:
         raise ToolError(f"{tool.name}: the arguments must be a JSON object")
     known = tool.parameters["properties"]
     required = tool.parameters["required"]
+    arguments = with_known_names(arguments, known)
     unknown = [name for name in arguments if name not in known]
     if unknown:
         raise ToolError(f"{tool.name}: unknown argument {unknown[0]!r}; it takes {', '.join(known)}")

@@ -6,10 +6,10 @@ from codelet.tools.tool import Progress, ToolContext, ToolOutput
 
 
 async def write(context: ToolContext, progress: Progress, *, path: str, content: str) -> ToolOutput:
-    """Create a file, or replace one that you have read. Makes missing folders."""
-    from codelet.tools.planning import plan_write
+    """Create a file, or replace one of which you have read every line. Makes missing folders."""
+    from codelet.tools.planning import known_content, plan_write
 
-    change = plan_write(context, path, content)
+    change = context.change or known_content(plan_write(context, path, content))
     diff = change.diff()
     change.make(context)
     return ToolOutput(change.summary, display=diff or None)

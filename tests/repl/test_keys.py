@@ -29,7 +29,7 @@ def test_escape_alone_stops(data: str) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        "\x1b[B", "\x1b[C", "\x1bOD", "\x1b[1;5C", "\x1b[1;3A", "\x1b\x1b[A",  # arrows, with Ctrl, with Alt
+        "\x1b[C", "\x1bOD", "\x1b[1;5C", "\x1b[1;3A", "\x1b\x1b[A",  # arrows, with Ctrl, with Alt
         "\x1bb", "\x1bf", "\x1b.", "\x1bOP", "\x1b[15~", "\x1b[3~", "\x1b[H",  # Alt and function keys
         "\x1b[I", "\x1b[O", "\x1b[12;40R", "\x1b[97;5u", "\x1b[<0;10;5M", "\x1b[?1;2c",  # answers, focus, mouse
     ],
@@ -46,6 +46,7 @@ def test_keys_that_mean_something() -> None:
     assert meanings("\x1b\r") == [Key("newline")]
     assert meanings("\x7f") == [Key("backspace")]
     assert meanings("\x1b[A") == [Key("up")]
+    assert meanings("\x1b[B\x1b[Z") == [Key("down"), Key("mode")]
     assert meanings("\x1a") == [Key("suspend")]
     assert meanings("é你") == [Key("text", "é"), Key("text", "你")]
     assert meanings("\x1b[200~a\x1b\r\x03b\x1b[201~") == [Key("paste", "a\x1b\r\x03b")]

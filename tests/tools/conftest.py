@@ -41,6 +41,8 @@ def call(context: ToolContext) -> Call:
         output = await tool.run(context, lambda _: None, **check_arguments(tool, arguments))
         for text in (output.text, output.display or ""):
             text.encode()  # what a provider or a terminal gets must be encodable
+        if output.lines is not None:
+            context.saw(output.lines)
         return output
 
     return do

@@ -98,6 +98,31 @@ async def test_arguments_as_several_models_send_them(file: Put, call: Call) -> N
     assert path.read_bytes() == b"two\n"
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"path": "a.txt", "edits": {"old": "one", "new": "two"}},
+        {"path": "a.txt", "edits": '{"old": "one", "new": "two"}'},
+        {"file_path": "a.txt", "old_string": "one", "new_string": "two"},
+        {"file_path": "a.txt", "old_string": "one", "new_string": "two", "replace_all": True},
+        {"filePath": "a.txt", "edits": [{"old_string": "one", "new_string": "two", "replace_all": False}]},
+    ],
+)
+async def test_the_names_of_other_tools_are_understood(file: Put, call: Call, arguments: dict[str, object]) -> None:
+    path = await file(b"one\n")
+    await call("edit", **arguments)
+    assert path.read_bytes() == b"two\n"
+    assert (await call("read", file_path="a.txt")).text == "1\ttwo"
+    assert (await call("bash", cmd="echo hi")).text == "hi\n[exit code 0]"
+
+
+async def test_names_that_fit_nothing_are_told(file: Put, refused: Refused) -> None:
+    await file(b"one\n")
+    assert "unknown argument 'file_path'" in await refused("read", path="a.txt", file_path="a.txt")
+    assert "unknown argument 'old_string'" in await refused("read", path="a.txt", old_string="x")
+    assert "lacks 'new'" in await refused("edit", path="a.txt", old_string="one")
+
+
 async def test_it_must_have_been_read_and_be_unchanged(workspace: Path, call: Call, refused: Refused) -> None:
     path = workspace / "a.txt"
     path.write_text("one\n")

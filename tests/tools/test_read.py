@@ -64,7 +64,7 @@ async def test_any_range_is_what_splitting_gives(
             with pytest.raises(ToolError, match=f"only {len(lines)} lines"):
                 await read_path(context, "a.txt", offset, limit)
         return
-    shown = await read_path(context, "a.txt", offset, limit)
+    shown = (await read_path(context, "a.txt", offset, limit)).text
     last = offset + len(wanted) - 1
     note = [f"[lines {offset}-{last} of {len(lines)}; go on with offset={last + 1}]"] if last < len(lines) else []
     assert shown == "\n".join(wanted + note)
@@ -114,7 +114,7 @@ import asyncio, sys
 from pathlib import Path
 from codelet.tools.reading import read_path
 from codelet.tools.tool import ToolContext
-text = asyncio.run(read_path(ToolContext(Path(sys.argv[1])), "line.txt", 2, 1))
+text = asyncio.run(read_path(ToolContext(Path(sys.argv[1])), "line.txt", 2, 1)).text
 assert text == "2\\tsecond", text
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """

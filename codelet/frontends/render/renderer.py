@@ -90,6 +90,11 @@ class Renderer:
         return self._live.enabled
 
     @property
+    def is_asking(self) -> bool:
+        """Whether a question is on the screen."""
+        return bool(self._asking)
+
+    @property
     def width(self) -> int:
         """Columns of the console."""
         return max(self.console.width, 20)
@@ -265,6 +270,8 @@ class Renderer:
             tail = [Row(), *tail]
         if self._asking:
             gap = [Row()] if self._block == "text" else []
-            self._live.frame(rows, [*tail, *gap, *self._asking], cursor=self._asking_cursor)
+            below = () if self._asking_cursor else self.footer  # the cursor belongs at the end of the last row
+            cursor = self._asking_cursor or self.cursor
+            self._live.frame(rows, [*tail, *gap, *self._asking, *below], cursor=cursor)
             return
         self._live.frame(rows, [*tail, *self._status.rows(self.width), *self.footer], cursor=self.cursor)

@@ -21,8 +21,9 @@ from prompt_toolkit.output import Output
 FLUSH_SECONDS = 0.03
 
 Meaning = Literal[
-    "text", "paste", "enter", "newline", "escape", "interrupt", "backspace", "word", "line", "up", "suspend", "leave"
-]
+    "text", "paste", "enter", "newline", "escape", "interrupt", "backspace", "word", "line", "up", "down", "mode",
+    "suspend", "leave",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ _MEANINGS: dict[str, Meaning] = {
     Keys.ControlZ: "suspend",
     Keys.ControlD: "leave",
     Keys.Up: "up",
+    Keys.Down: "down",
+    Keys.BackTab: "mode",
 }
 
 

@@ -40,7 +40,7 @@ class TurnView:
         self._stopped = False
         self._typed_at = float("-inf")
         self._redraw: asyncio.Handle | None = None
-        self.approver = Approver(renderer, keyboard, self.stop, lambda: self._typed_at)
+        self.approver = Approver(renderer, keyboard, self.stop, lambda: self._typed_at, draft)
 
     async def run(self, turn: AsyncGenerator[Event, None]) -> Outcome:
         """Show the turn. Raises CancelledError only when the caller itself was cancelled."""
@@ -88,7 +88,8 @@ class TurnView:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_FRAME_SECONDS)
-            self._renderer.tick()
+            if not self._renderer.is_asking:  # a question stands still
+                self._renderer.tick()
 
     def _key(self, key: Key) -> None:
         match key.meaning:
