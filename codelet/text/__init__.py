@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from codelet.text.cleaner import Cleaner, clean, valid_unicode
 from codelet.text.lookalikes import confusables
-from codelet.text.shown import escape_markup, has_markup, one_line, visible
+from codelet.text.shown import escape_markup, first_sentence, has_markup, one_line, visible
 
 __all__ = [
     "Cleaner",
     "clean",
     "confusables",
     "escape_markup",
+    "first_sentence",
     "has_markup",
     "one_line",
     "valid_unicode",

@@ -120,10 +120,8 @@ class Answers:
 
     def _table(self) -> str:
         columns = self.dice.randint(1, 4)
-        bar = "| " if columns == 1 or self.dice.random() < 0.9 else ""
-        lines = [bar + " | ".join(self._cell(2) for _ in range(columns)) + (" |" if bar else "")]
-        lines.append((bar + " | ".join(self.dice.choice(["---", ":-:", "--:"]) for _ in range(columns))).rstrip())
-        lines[-1] += " |" if bar else ""
+        lines = ["| " + " | ".join(self._cell(2) for _ in range(columns)) + " |"]
+        lines.append("| " + " | ".join(self.dice.choice(["---", ":-:", "--:"]) for _ in range(columns)) + " |")
         for _ in range(self.dice.randint(1, 6)):
             cells = columns + (self.dice.randint(0, 2) if self.dice.random() < 0.1 else 0)
             lines.append("| " + " | ".join(self._cell(8) for _ in range(cells)) + " |")

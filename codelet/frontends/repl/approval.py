@@ -80,6 +80,7 @@ class Approver:
         if len(rows) + len(choices) > renderer.console.height - 2 or not renderer.is_live:
             if not self._open.rows:
                 renderer.say(rows)
+                renderer.seen(self._open.question.shown)
             self._open.rows, rows = rows, rows[:1]
         if renderer.is_live:
             renderer.ask([*rows, *choices], cursor=self._open.reason is not None)

@@ -117,7 +117,9 @@ class Repl:
         if command is not None:
             await command[0].run(self, command[1])
             self.kept.save()
-        elif text.startswith("!") and len(text) > 1:
+        elif text == "!":
+            self.fail("write the shell command right after the !")
+        elif text.startswith("!"):
             await self._shell(self.pastes.expand(text[1:].strip()))
         elif text:
             prompt = "\n\n".join([*self.attached, self.pastes.expand(text)])
