@@ -70,9 +70,7 @@ def test_generated_answers() -> None:
 
 
 LETTERS = ["zulxq", "qwzx", "never", "好", "drop the", "é", "👍🏽", "❤️"]
-MARKS = (
-    '* ** _ __ ` `` ~~ ~ [ ]( ] ) ![ < > ! \\ & &#60; # ## | |- -|- --- === - + 1. 12. > ``` ~~~ : = " https:// @ ( ,'
-)
+MARKS = '* ** _ __ ` `` ~~ ~ [ ]( ] ) ![ < > ! \\ & &#60; # ## | |- -|- --- === - + 1. 12. > ``` ~~~ : = " @ ( ,'
 SPACES = [" ", " ", " ", "  ", "\n", "\n", "\n\n", "    ", "\t", "\n  ", "\n    ", "\n> ", "\n- ", "\n| "]
 TEXT = st.lists(st.sampled_from([*LETTERS * 3, *MARKS.split(), *SPACES * 2]), max_size=60).map("".join)
 EXAMPLES = max(150, PARAGRAPHS // 10)

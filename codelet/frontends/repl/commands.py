@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codelet.frontends.repl import command_context as context
 from codelet.frontends.repl import command_export, command_session, command_views
-
 from codelet.text import one_line
+from codelet.text.spelling import nearest
 
 if TYPE_CHECKING:
     from codelet.frontends.repl.repl import Repl
@@ -127,7 +126,6 @@ def find_command(text: str) -> tuple[Command, str] | None:
 
 def _unknown(name: str) -> str:
     names = [name for command in COMMANDS for name in (command.name, *command.words)]
-    close = [_ELSEWHERE[name]] if name in _ELSEWHERE else difflib.get_close_matches(name, names, n=1, cutoff=0.7)
-    close = close or [known for known in names if known.startswith(name)][:1]
-    hint = f"did you mean /{close[0]}?" if close else "/help lists them"
+    close = _ELSEWHERE.get(name) or nearest(name, names) or next((n for n in names if n.startswith(name)), None)
+    hint = f"did you mean /{close}?" if close else "/help lists them"
     return f"there is no command /{name}; {hint}"
