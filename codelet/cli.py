@@ -30,7 +30,7 @@ def main() -> NoReturn:
     gc.disable()  # nothing made while starting is garbage; the front end turns it on again
     outcome = _Outcome(debug="--debug" in arguments)
     with outcome:
-        if arguments in (["--version"], ["-V"]):  # nothing else is imported for it
+        if arguments in (["--version"], ["-V"], ["-v"]):  # nothing else is imported for it
             print(f"codelet {__version__}")
             outcome.status = 0
         else:
@@ -54,7 +54,7 @@ class _Outcome:
                 pass
             case KeyboardInterrupt():
                 self.status = _EXIT_INTERRUPT
-            case SystemExit():  # argparse: --help, or a wrong argument
+            case SystemExit():  # argparse: --help
                 self.status = error.code if isinstance(error.code, int) else 0
             case BrokenPipeError():
                 self.status = 0  # the reader has what it wanted (`codelet … | head -1`)
@@ -79,9 +79,12 @@ def _prepare_streams() -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    from codelet.frontends.arguments import build_parser
+    from codelet.frontends.arguments import parse, print_help
 
-    options = build_parser(arguments).parse_args(arguments)
+    options = parse(arguments)
+    if options.command == "help":
+        print_help(options.about)
+        return 0
     if options.version:
         print(f"codelet {__version__}")
         return 0
@@ -105,7 +108,7 @@ def _run(arguments: list[str]) -> int:
     if options.command == "doctor":
         return _doctor(settings, as_json=options.json)
     if _interactive(options):
-        return _repl(settings, lambda: _settings(options, trust=True))
+        return _repl(settings, lambda: _settings(options, trust=True), options.prompt)
     from codelet.frontends.arguments import FROM_PIPE
     from codelet.frontends.one_shot import run_one_shot
 
@@ -118,7 +121,13 @@ def _run(arguments: list[str]) -> int:
 
 
 def _interactive(options: argparse.Namespace) -> bool:
-    return options.prompt is None and sys.stdin is not None and sys.stdin.isatty()
+    """Whether a person is to go on: a prompt without -p opens the REPL where both sides are a terminal."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return False
+    if options.bare_prompt:
+        one_shot = options.output_format is not None or options.quiet
+        return not one_shot and sys.stdout is not None and sys.stdout.isatty()
+    return options.prompt is None
 
 
 def _settings(options: argparse.Namespace, *, trust: bool = False) -> Settings:
@@ -145,13 +154,13 @@ def _doctor(settings: Settings, *, as_json: bool) -> int:
     return asyncio.run(run_doctor(settings, json=as_json))
 
 
-def _repl(settings: Settings, trusting: Callable[[], Settings]) -> int:
+def _repl(settings: Settings, trusting: Callable[[], Settings], first: str | None) -> int:
     import asyncio
 
     from codelet.frontends.repl import run_repl
     from codelet.frontends.trust import trusted
 
-    return asyncio.run(run_repl(trusted(settings, trusting)))
+    return asyncio.run(run_repl(trusted(settings, trusting), first))
 
 
 def _report(error: BaseException, *, debug: bool) -> int:
@@ -162,6 +171,7 @@ def _report(error: BaseException, *, debug: bool) -> int:
 
     if isinstance(error, CodeletError):
         line, status = str(error), error.exit_status
+        status = _as_json(line, status)
     else:
         hint = "" if debug else "; run it again with --debug"
         line, status = f"a bug in codelet: {type(error).__name__}: {error}{hint}", _EXIT_BUG
@@ -170,6 +180,28 @@ def _report(error: BaseException, *, debug: bool) -> int:
 
             say("".join(traceback.format_exception(error)).rstrip())
     say(f"codelet: {one_line(line, 2_000)}")
+    return status
+
+
+def _as_json(message: str, status: int) -> int:
+    """Tell those who asked for JSON, too, why there is no answer; the exit status."""
+    arguments = sys.argv[1:]
+    if not any(word.startswith("--output-format") for word in arguments):
+        return status
+    from codelet.frontends.arguments import asked_for
+
+    form = asked_for(arguments)
+    if form is None or sys.stdout is None:
+        return status
+    from codelet.frontends.json_stream import write_failure
+    from codelet.policy.secrets import mask
+
+    try:
+        write_failure(form, mask(message), status)
+    except BrokenPipeError:
+        return status
+    except OSError as error:
+        return status or _unwritten(error)
     return status
 
 

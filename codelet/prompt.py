@@ -109,6 +109,13 @@ def _is_tag(text: str, place: int) -> bool:
     return False
 
 
+def reminder_text(text: str) -> str:
+    """What a reminder says, without its tags; any other text as it is."""
+    if reminder_kind(text) is None:
+        return text
+    return text.partition("-->\n")[2].removesuffix(f"\n{REMINDER_CLOSE}")
+
+
 def is_segment(text: object) -> bool:
     """Whether a message's text stands for compacted turns."""
     return isinstance(text, str) and text.startswith("<compacted turns=")

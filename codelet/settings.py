@@ -214,6 +214,10 @@ _PROJECT_FILE_TAKES = frozenset(
 )
 
 
+_NOT_SETTINGS = frozenset({"CODELET_REDIS_PASSWORD", "CODELET_SHARED"})
+"""Variables that are read elsewhere: the password of a Redis database, the data that some tests need."""
+
+
 def load_settings(
     flags: Mapping[str, Any],
     *,
@@ -236,10 +240,27 @@ def load_settings(
         if key in _ENVIRONMENT_REFUSES:
             raise UsageError(f"{name}: this may not come from a variable; give the flag {_flag_name(key)} instead")
         settings = _with(settings, key, environment[name], name)
+    _check_names(environment)
     for key, value in flags.items():
         if value is not None:
             settings = _with(settings, key, value, _flag_name(key))
     return settings.replace(given=frozenset(key for key, value in flags.items() if value is not None))
+
+
+def _check_names(environment: Mapping[str, str]) -> None:
+    """Raise UsageError for a variable that is nearly the name of a setting. Others may be anybody's."""
+    for name in environment:
+        if not name.startswith("CODELET_") or name in _NOT_SETTINGS:
+            continue
+        key = name.removeprefix("CODELET_").lower()
+        if key not in PARSERS and (near := _nearest(key)):
+            raise UsageError(f"{name}: unknown setting; did you mean CODELET_{near.upper()}?")
+
+
+def _nearest(key: str) -> str | None:
+    from codelet.text.spelling import nearest  # for mistakes only
+
+    return nearest(key, PARSERS)
 
 
 def _flag_name(key: str) -> str:
@@ -276,7 +297,8 @@ def _from_file(settings: Settings, path: Path, allowed: frozenset[str]) -> Setti
         raise UsageError(f"{path}: {error}") from None
     for key, value in values.items():
         if key not in PARSERS:
-            raise UsageError(f"{path}: unknown setting {key!r}")
+            near = _nearest(key)
+            raise UsageError(f"{path}: unknown setting {key!r}" + (f"; did you mean {near!r}?" if near else ""))
         if key not in allowed:
             raise UsageError(f"{path}: {key!r} may not be set in this file")
         settings = _with(settings, key, value, f"{path}: {key}")

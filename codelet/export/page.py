@@ -10,11 +10,12 @@ import hashlib
 import time
 from functools import cache
 
+from codelet.compaction.segments import OPENING, is_segment, parse
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.markup import Markup, join, raw_text, tag
 from codelet.export.masking import Mask
-from codelet.export.page_messages import conversation
+from codelet.export.page_messages import conversation, folded
 from codelet.export.page_timeline import timeline
 from codelet.export.snapshot import Snapshot
 from codelet.reminders.zones import kind_of
@@ -53,10 +54,19 @@ def _policy() -> str:
 
 
 def _title(snapshot: Snapshot) -> str:
+    """The user's first words: those that stand first in the list, or those that a summary begins with."""
     for message in snapshot.messages:
         if message["role"] == "user" and kind_of(message) is None and message["content"]:
-            return one_line(message["content"], 120)
+            words = _first_words(message["content"]) if is_segment(message) else message["content"]
+            if words.strip():
+                return one_line(words, 120)
     return "A session without messages" if not snapshot.messages else "A session"
+
+
+def _first_words(segment: str) -> str:
+    """What the user said first of the turns that a segment stands for."""
+    said = (entry.lines for entry in parse(segment).entries if entry.is_words)
+    return next((line for lines in said for line in lines if line.strip()), "")
 
 
 def _facts(snapshot: Snapshot) -> Markup:
@@ -78,7 +88,9 @@ def _known(snapshot: Snapshot) -> Markup:
     """Summary, plan, facts and tasks, where there are any."""
     parts: list[Markup] = []
     for words in dict.fromkeys((snapshot.summary, snapshot.long_term_summary)):
-        if words:
+        if words and words.startswith(OPENING):
+            parts.append(folded("summary of earlier turns", "", tag("div", words, class_="said")))
+        elif words:
             parts += [tag("h2", "Summary"), tag("div", words, class_="said")]
     if (plan := snapshot.plan) is not None:
         steps = [tag("li", f"{step['description']} ({step['status']})") for step in plan["steps"]]

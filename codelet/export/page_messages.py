@@ -38,16 +38,16 @@ def _message(message: Message, results: dict[str, str]) -> Markup:
         return _assistant(message, content, results)
     kind = kind_of(message)
     if kind is not None:
-        return _folded(f"reminder {kind}", "", _pre(content))
+        return folded(f"reminder {kind}", "", _pre(content))
     if message["role"] == "system" or content.startswith(_SUMMARIES):
-        return _folded("summary" if content.startswith(_SUMMARIES) else "system", "", _pre(content))
+        return folded("summary" if content.startswith(_SUMMARIES) else "system", "", _pre(content))
     return tag("article", tag("h3", "You"), tag("div", _cut(content), class_="said"), class_="user")
 
 
 def _assistant(message: Message, content: str, results: dict[str, str]) -> Markup:
     parts: list[Markup] = []
     if reasoning := message.get("reasoning_content"):
-        parts.append(_folded("reasoning", "", _pre(reasoning)))
+        parts.append(folded("reasoning", "", _pre(reasoning)))
     if content:
         parts.append(tag("div", *_prose(_cut(content))))
     parts += [_call(call, results.pop(call["id"], "")) for call in message.get("tool_calls", ())]
@@ -125,7 +125,8 @@ def _diff(text: str, *, body: bool = False) -> Markup:
     return tag("pre", *shown, class_="diff")
 
 
-def _folded(name: str, note: str, *body: Markup) -> Markup:
+def folded(name: str, note: str, *body: Markup) -> Markup:
+    """A part that opens with a click; `note` stands beside its name."""
     return tag("details", tag("summary", tag("b", name), note), *body)
 
 

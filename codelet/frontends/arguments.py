@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-from codelet.errors import EXIT_USAGE
-from codelet.frontends.stderr import say
+from codelet.errors import UsageError
 
 _EPILOG = """\
 exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomplete,
 6 a tool needed permission and nobody could be asked, 70 a bug, 130/143/129 stopped by a signal"""
 
 
-COMMANDS = ("demo", "doctor", "policy", "audit", "sessions")
 FROM_PIPE = "-"
 """What `--prompt` is where the prompt is what comes through the pipe."""
 MODES = ("read-only", "ask", "auto-edit", "auto")
@@ -49,35 +46,70 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**(ours | options))
 
     def error(self, message: str) -> NoReturn:
-        say(f"codelet: {_helpful(message)}; see codelet --help")
-        sys.exit(EXIT_USAGE)
+        raise UsageError(f"{_helpful(message)}; see {self.prog} --help")
 
 
 def _helpful(message: str) -> str:
     """The message of argparse, with what to do where people coming from other programs go wrong."""
-    if message.startswith("argument COMMAND: invalid choice: "):
-        named, _, choices = message.removeprefix("argument COMMAND: invalid choice: ").partition(" (choose from ")
-        return f"there is no command {named} (only {choices.removesuffix(')')}); a prompt is given with -p"
-    if message.startswith("unrecognized arguments: ") and any(name in sys.argv for name in COMMANDS):
-        return f"{message}; options that are not the command's own stand before it"
+    if message.startswith("unrecognized arguments: "):
+        words = message.removeprefix("unrecognized arguments: ")
+        return f"nothing can be made of: {words}; a prompt that begins with a command's name is given with -p"
     return message
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line as a namespace. Raises UsageError that names what is wrong; SystemExit after --help.
+
+    `prompt` is the prompt, however it was given, and `bare_prompt` says that it was given without -p.
+    """
+    from codelet.frontends.words import read_words
+
+    parser = build_parser(arguments)
+    words = read_words(parser, arguments)
+    options = parser.parse_args(words.options)
+    options.bare_prompt = words.prompt is not None
+    if words.prompt is not None:
+        if options.prompt is not None:
+            raise UsageError("two prompts: give one, with -p or without")
+        options.prompt = words.prompt
+    return options
+
+
+def asked_for(arguments: Sequence[str]) -> str | None:
+    """The JSON format that was asked for, if one was, however wrong the rest of the command line is."""
+    from codelet.frontends.words import asked_format
+
+    form = asked_format(build_parser(), arguments)
+    return form if form in ("json", "stream-json") else None
+
+
+def print_help(command: str | None) -> None:
+    """Print the help of the whole program, or of one command. Raises UsageError if there is no such command."""
+    from codelet.frontends.words import commands_of
+
+    parser = build_parser([command] if command else [])
+    known = commands_of(parser)
+    if command and command not in known:
+        raise UsageError(f"there is no command {command!r}, only {', '.join(known)}")
+    (known[command] if command else parser).print_help()
 
 
 def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     """The parser of the whole command line; `arguments` tell which command's own parsers are worth making."""
     parser = _Parser(
         prog="codelet",
-        usage="codelet [options] [-p PROMPT]\n       codelet COMMAND [options]",
+        usage="codelet [options] [PROMPT]\n       codelet [options] -p PROMPT\n       codelet COMMAND [options]",
         description="Pair with a model on the code in this folder. Nothing is kept on disk unless you ask.",
         epilog=_EPILOG,
     )
-    parser.add_argument("-V", "--version", action="store_true", help="print the version and exit")
+    parser.add_argument("-v", "-V", "--version", action="store_true", help="print the version and exit")
     parser.add_argument(
         *("-p", "--prompt"),
         nargs="?",
         const=FROM_PIPE,
         metavar="PROMPT",
-        help="answer one prompt and exit; a pipe is added to it, or is the prompt",
+        help="answer one prompt and exit; a pipe is added to it, or is the prompt. Without -p, a PROMPT opens the"
+        " session with it where stdin and stdout are a terminal, and is answered likewise elsewhere",
     )
     _add_output(parser.add_argument_group("one shot"))
     _add_model(parser.add_argument_group("model"))
@@ -100,6 +132,8 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
 
 
 def _add_commands(commands: argparse._SubParsersAction[_Parser]) -> None:
+    about = commands.add_parser("help", help="this page, or that of one command")
+    about.add_argument("about", nargs="?", metavar="COMMAND")
     demo = commands.add_parser("demo", help="watch a recorded model fix a small project, without any key")
     demo.add_argument("--keep", action="store_true", help="keep the demo's folder")
     doctor = commands.add_parser("doctor", help="show what codelet finds on this machine")

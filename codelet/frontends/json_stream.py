@@ -10,6 +10,7 @@ from codelet import events
 from codelet.errors import EXIT_LIMIT
 from codelet.frontends.outcome import Outcome
 from codelet.record import Record
+from codelet.tokens.usage import Usage
 
 FORMAT_VERSION = 1
 
@@ -47,6 +48,13 @@ class StreamJsonOutput:
         reason: events.EndReason = "limit" if outcome.exit_status == EXIT_LIMIT else "failed"
         end = self._end or events.TurnEnd(reason, 0, outcome.usage, outcome.error)
         _write_line({"type": end.type, **_fields(end), **summary(outcome)})
+
+
+def write_failure(form: str, message: str, status: int) -> None:
+    """Write what a run comes to that could not even start: nothing was used, so nothing is known of usage and cost."""
+    outcome = Outcome(result="", partial=True, exit_status=status, error=message, usage=Usage(), cost=None, refused=())
+    kind: dict[str, Any] = {"type": events.TurnEnd.type} if form == "stream-json" else {}
+    _write_line({**kind, **summary(outcome), "usage": None, "cost": None})
 
 
 def summary(outcome: Outcome) -> dict[str, Any]:

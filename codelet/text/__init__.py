@@ -10,13 +10,22 @@ from __future__ import annotations
 
 from codelet.text.cleaner import Cleaner, clean, valid_unicode
 from codelet.text.lookalikes import confusables
-from codelet.text.shown import escape_markup, has_markup, one_line, visible, visible_command, with_codes
+from codelet.text.shown import (
+    escape_markup,
+    first_sentence,
+    has_markup,
+    one_line,
+    visible,
+    visible_command,
+    with_codes,
+)
 
 __all__ = [
     "Cleaner",
     "clean",
     "confusables",
     "escape_markup",
+    "first_sentence",
     "has_markup",
     "one_line",
     "valid_unicode",

@@ -37,6 +37,11 @@ def one_line(text: str, width: int) -> str:
     return words
 
 
+def first_sentence(text: str) -> str:
+    """The first sentence without its full stop; that of an abbreviation (e.g., i.e.) ends none."""
+    return re.split(r"(?<!\be\.g)(?<!\bi\.e)\.(?:\s|\Z)", text, maxsplit=1)[0]
+
+
 def visible(text: str) -> str:
     """`text` as an approval shows it: nothing hidden, nothing left out.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -260,8 +262,107 @@ def test_a_prompt_flag_without_a_prompt_means_the_pipe(codelet: Codelet, flags: 
     assert "nothing to answer" in one_line(codelet(*flags, stdin=b""), 2)
 
 
-def test_what_comes_from_other_programs_is_told_the_way(codelet: Codelet):
-    said = one_line(codelet("fix the bug"), 2)
-    assert "no command 'fix the bug'" in said
-    assert "-p" in said
-    assert "stand before it" in one_line(codelet("doctor", "--model", "m"), 2)
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--modle", "x", "-p", "hi"), "unknown option --modle; did you mean --model?"),
+        (("--modle=x", "-p", "hi"), "unknown option --modle; did you mean --model?"),
+        (("-p", "--modle", "x"), "unknown option --modle; did you mean --model?"),
+        (("-p", "hi", "--max-truns", "3"), "unknown option --max-truns; did you mean --max-turns?"),
+        (("--image", "f.png", "-p", "hi"), "unknown option --image; see codelet --help"),
+        (("--yolo", "-p", "hi"), "unknown option --yolo; see codelet --help"),
+        (("-qz", "-p", "hi"), "unknown option -z; see codelet --help"),
+        (("doctor", "--jsno"), "unknown option --jsno; did you mean --json?"),
+        (("doctor", "--modle", "x"), "unknown option --modle; did you mean --model? It stands before doctor"),
+        (("doctor", "--model", "m"), "--model is no option of doctor: options of the whole program stand before it"),
+        (("policy", "check", "--mdoe", "ask", "ls"), "unknown option --mdoe; did you mean --mode?"),
+        (("sessions", "list", "--nothing"), "unknown option --nothing; codelet sessions list --help"),
+        (("dmeo",), "there is no command 'dmeo'; did you mean demo?"),
+        (("demo", "the", "feature"), "a prompt that begins with a command's name is given with -p"),
+        (("help", "dmeo"), "there is no command 'dmeo'"),
+        (("fix", "-p", "the test"), "two prompts"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_is_wrong_is_named(codelet: Codelet, arguments: tuple[str, ...], says: str):
+    assert says in one_line(codelet(*arguments), 2)
+    assert codelet.server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "prompt"),
+    [
+        (("fix the test",), "fix the test"),
+        (("fix", "the", "test"), "fix the test"),
+        (("frobnicate",), "frobnicate"),
+        (("demo of a feature",), "demo of a feature"),
+        (("-p", "demo"), "demo"),
+        (("-p", "dmeo"), "dmeo"),
+        (("-p=--weird",), "--weird"),
+        (("-p", "--weird as it is"), "--weird as it is"),
+        (("- a list, not an option",), "- a list, not an option"),
+        (("fix", "-q", "it"), "fix it"),
+        (("-qp", "fix it"), "fix it"),
+        (("--", "--weird", "doctor"), "--weird doctor"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_prompt_in_a_pipe_is_one_shot(codelet: Codelet, arguments: tuple[str, ...], prompt: str):
+    done = codelet(*arguments)
+    assert (done.exit, done.out, done.err) == (0, "the answer\n", "")
+    assert sent(codelet) == [prompt]
+    codelet(*arguments, stdin=b"what came in the pipe")
+    (asked,) = sent(codelet)
+    assert asked.startswith(f"{prompt}\n\n")
+    assert "what came in the pipe" in asked
+
+
+def sent(codelet: Codelet) -> list[str]:
+    """The user's words in the last request, reminders left out."""
+    messages = codelet.server.requests[-1].json["messages"]
+    said = [message["content"] for message in messages if message["role"] == "user"]
+    plain = (re.sub(r"(?s)<system-reminder>.*?</system-reminder>", "", words).strip() for words in said)
+    return [words for words in plain if words]
+
+
+@pytest.mark.parametrize("form", ["json", "stream-json"])
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--modle", "x", "-p", "hi"), "unknown option --modle"),
+        (("-p", "hi", "--max-turns", "none"), "--max-turns: must be a positive whole number"),
+        (("-p", "hi", "--mode", "wild"), "invalid choice"),
+        (("-p", ""), "the prompt is empty"),
+        (("-p", "hi", "--tools", "read,telepathy"), "telepathy"),
+    ],
+)
+def test_a_usage_error_is_json_where_json_was_asked_for(
+    codelet: Codelet, arguments: tuple[str, ...], says: str, form: str
+):
+    for asked in (("--output-format", form), (f"--output-format={form}",)):
+        done = codelet(*arguments, *asked)
+        told = json.loads(done.out)
+        assert says in one_line(done, 2)
+        assert says in told["error"]
+        assert (told["exit"], told["result"], told["usage"], told["cost"]) == (2, "", None, None)
+        assert told["partial"] is True
+        assert ("type" in told) == (form == "stream-json")
+    assert codelet(*arguments).out == ""
+    assert codelet(*arguments, "--output-format", "text").out == ""
+
+
+def test_help_and_version(codelet: Codelet):
+    whole = codelet("help")
+    assert (whole.exit, whole.out) == (0, codelet("--help").out)
+    assert "codelet [options] [PROMPT]" in whole.out
+    assert codelet("help", "doctor").out == codelet("doctor", "--help").out
+    assert "prune" in codelet("help", "sessions").out
+    for flag in ("-v", "-V", "--version"):
+        assert run(flag, cwd=codelet.cwd, home=codelet.home).out.startswith("codelet 0.")
+
+
+def test_a_variable_that_is_nearly_a_setting_is_told(codelet: Codelet):
+    said = one_line(codelet("-p", "go", env={"CODELET_MODLE": "x"}), 2)
+    assert said == "codelet: CODELET_MODLE: unknown setting; did you mean CODELET_MODEL?"
+    foreign = {"CODELET_SHARED": "x", "CODELET_COLOUR": "x", "CODELET_REDIS_PASSWORD": "x", "CODELET_": "x"}
+    assert codelet("-p", "go", env=foreign).exit == 0

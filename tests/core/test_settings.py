@@ -127,6 +127,16 @@ def test_wrong_values_name_the_place(places, text: str, says: str):
     assert "\n" not in str(caught.value)
 
 
+def test_a_name_that_is_nearly_a_setting_is_told(places):
+    write_user(places, 'modle = "x"\n')
+    with pytest.raises(UsageError, match="unknown setting 'modle'; did you mean 'model'"):
+        load(places)
+    write_user(places, "")
+    with pytest.raises(UsageError, match="CODELET_MAX_TURN: unknown setting; did you mean CODELET_MAX_TURNS"):
+        load((places[0], places[1], places[2] | {"CODELET_MAX_TURN": ""}))
+    assert load((places[0], places[1], places[2] | {"CODELET_SHARED": "x", "CODELET_THEME": "x"})) == load(places)
+
+
 def test_a_file_that_is_no_text_is_named(places):
     write(places[1].parent, {places[1].name: b"\xff\xfe"})
     with pytest.raises(UsageError, match=r"config\.toml: "):

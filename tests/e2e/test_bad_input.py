@@ -55,7 +55,6 @@ def test_wrong_flags(codelet: Codelet, arguments: list[str]):
 
 def test_no_prompt_and_nothing_on_stdin(codelet: Codelet):
     assert "prompt" in assert_one_line(codelet(), 2)
-    assert "frobnicate" in assert_one_line(codelet("frobnicate"), 2)
     assert codelet.server.requests == []
 
 

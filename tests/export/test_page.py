@@ -15,6 +15,7 @@ from typing import Any
 import html5lib
 import pytest
 
+from codelet.compaction.segments import Entry, Segment, render
 from codelet.export.markup import raw_text, tag
 from codelet.export.masking import Mask
 from codelet.export.page import page
@@ -65,6 +66,20 @@ def test_the_page_is_valid_and_tells_everything() -> None:
 @pytest.mark.parametrize("snapshot", [Snapshot(0.0, 0, ()), Snapshot(1e12, 0, (assistant(None), user("")))])
 def test_a_session_without_anything_is_a_page_too(snapshot: Snapshot) -> None:
     parsed(page(snapshot, mask=None))
+
+
+def test_a_compacted_session_is_named_by_the_users_first_words() -> None:
+    segment = Segment(
+        1, 2, [("changed", "src/a.py")], [Entry(1, "user", ["Fix the tokenizer, please."]), Entry(1, "", ["I looked."])]
+    )
+    text = render(segment, note=True)
+    html = page(Snapshot(0.0, 0, (user(text), user("And the docs.")), summary=text), mask=None)
+    document = parsed(html)
+    assert document.find(".//title").text == document.find(".//h1").text == "Fix the tokenizer, please."
+    folded = "".join("".join(part.itertext()) for part in document.iter("details"))
+    assert "".join(document.itertext()).count("<compacted") == folded.count("<compacted") == 2
+    without = render(Segment(1, 1, [("ran", "pytest")], []), note=False)
+    assert "<h1>And the docs.</h1>" in page(Snapshot(0.0, 0, (user(without), user("And the docs."))), mask=None)
 
 
 def test_hostile_content_is_nothing_but_text() -> None:

@@ -29,6 +29,23 @@ def test_yes_runs_it(start: Start, repo: Path) -> None:
     assert "asks to run" not in terminal.settle()
 
 
+@pytest.mark.parametrize("lines", [5, 90])
+def test_a_change_is_printed_once(start: Start, repo: Path, lines: int) -> None:
+    text = "".join(f"line_{number:03} = {number}\n" for number in range(1, lines + 1))
+    terminal = start(step("Now.", ("write", {"path": "new.py", "content": text})), step("Done."))
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("? write asks to change new.py")
+    terminal.wait_for("y yes")
+    terminal.type("y")
+    terminal.wait_for("Done.")
+    assert (repo / "new.py").read_text() == text
+    terminal.settle()
+    assert f"✓ write new.py · +{lines}" in terminal.scrollback
+    for number in range(1, lines + 1):
+        assert terminal.scrollback.count(f"line_{number:03} = ") == 1
+
+
 def test_no_gives_the_reason_to_the_model(start: Start, repo: Path) -> None:
     terminal = start(step("Now.", bash("echo made > made.txt")), step("I see."), rows=40)
     terminal.wait_for(STATUS)

@@ -35,7 +35,10 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     assert "floor" in listing and ", reminders " in listing and ", pinned " not in listing
     assert ", pinned " in ask("/context", "pinned")
     ask(f"/unpin {numbers['user']}", "no longer pinned")
-    ask("/pin x", "name a message by its number")
+    ask(f"/unpin {numbers['user']}", "is not pinned; /context marks those that are")
+    ask("/reminders claudemd maybe", "switched on or off: maybe is neither")
+    assert "system-reminder" not in terminal.scrollback
+    ask("/pin x", "name one message by its number")
     ask("/pin 0", "is the reminder")
     gone = ask(f"/drop {numbers['tool']}", "are gone")
     assert "calls read" not in ask("/context", "the first prompt")

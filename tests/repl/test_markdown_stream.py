@@ -87,6 +87,36 @@ def test_looks() -> None:
     assert rows == ["Do:", "", "• one", "• two", "", "1. a", "2. b", "", "A  B", "─  ─", "x  y"]
 
 
+def test_what_a_later_line_makes_of_the_one_above_it_does_not_hang_on_the_cuts() -> None:
+    short = "Name | Size\n--- | ---\na | 1\n\nTitle\n=====\ntext"
+    for size in (1, 4, 100):
+        rows, _ = stream(short, size, 40)
+        assert rows == ["Name  Size", "────  ────", "a     1", "", "Title", "text"]
+    long = "A first cell that is longer than a row | Size\n--- | ---\na | 1"
+    for size in (1, 4, 100):
+        rows, _ = stream(long, size, 24)
+        assert " ".join(rows) == "A first cell that is longer than a row | Size --- | --- a | 1"
+
+
+def test_a_fence_right_after_a_list_marker_ends_where_it_is_closed() -> None:
+    rows, _ = stream("- ```python\n  x = 1\n  ```\n- two\n\n```mermaid\ngraph\n```\n", 3, 40)
+    assert rows == ["•", "    x = 1", "• two", "", "mermaid", "  graph"]
+
+
+def test_a_long_paragraph_is_cut_between_words_however_it_comes() -> None:
+    words = " ".join(f"word{number}" for number in range(2_000))
+    for size in (1, 7, 100_000):
+        rows, _ = stream(words, size, 80)
+        assert " ".join(rows).split() == words.split()
+
+
+def test_no_cell_is_lost_and_narrow_places_lose_nothing() -> None:
+    rows, _ = stream("| a | b |\n|---|---|\n| 1 | 2 | 3 | 4 |\n", 5, 40)
+    assert rows[-1] == "1  2  3  4"
+    rows, _ = stream("> > > > > > > > > 数据库索引不要删除先检查", 2, 20)
+    assert "".join("".join(rows).replace("│", "").split()) == "数据库索引不要删除先检查"
+
+
 def test_running_text_is_not_wider_than_a_page() -> None:
     rows, _ = stream("word " * 200, 10, 200)
     assert 80 < max(map(len, rows)) <= 100

@@ -129,9 +129,22 @@ def test_commands(start: Start, repo: Path) -> None:
 
     ask("/help", "/context", "Shift-Tab", "Ctrl-R")
     ask("first prompt", "One.", "1 step")
+    assert "› first prompt\n" in terminal.scrollback and "\n\nOne." in terminal.scrollback
     ask("/usage", "1 turn", "1.2k tokens in", "40 tokens out")
+    ask("/usage now", "/usage takes nothing after it, so nothing was done: now")
+    ask("/help compact", "/compact [WISH|--preview]")
+    ask("/help compcat", "did you mean /compact?")
+    ask("/context foo", "/context takes nothing, or all: foo is neither")
+    ask("/context 3", "all: 3 is neither")
+    ask("/rewind 99", "/rewind takes nothing after it, so nothing was done: 99")
+    ask("/clear x", "/clear takes nothing after it, so nothing was done: x")
+    ask("/model two words", "takes one name")
+    ask("/export --nothing", "there is no --nothing")
+    ask("/ help", "right after the /")
+    ask("!", "right after the !")
+    ask("/plan", "there is no command /plan; /help lists them")
     ask("/context", "system prompt", "first prompt", "One.", "tokens, 1%")
-    ask("/tools", "grep", "execute")
+    ask("/tools", "grep", "execute", "e.g.")
     ask("/reasoning", "hard about it.")
     ask("/permissions", "mode   ask")
     ask("/mode auto-edit", "mode auto-edit")
@@ -153,6 +166,39 @@ def test_commands(start: Start, repo: Path) -> None:
     terminal.wait_for("forgotten")
     terminal.line("/rewind")
     terminal.wait_for("nothing to go back to")
+
+
+def test_a_blank_row_stands_before_each_answer(start: Start) -> None:
+    terminal = start(step("One."), step("Two."), step("Three."))
+    for prompt, answer in (("first", "One."), ("second", "Two."), ("third", "Three.")):
+        terminal.wait_for(STATUS)
+        terminal.line(prompt)
+        terminal.wait_for(answer)
+        terminal.settle(0.15)
+    rows = terminal.scrollback.split("\n")
+    for answer in ("One.", "Two.", "Three."):
+        assert rows[rows.index(answer) - 1] == "" and rows[rows.index(answer) - 2] != ""
+
+
+@pytest.mark.parametrize("words", [("fix the test",), ("fix", "the", "test")])
+def test_a_prompt_on_the_command_line_opens_the_session_with_it(start: Start, words: tuple[str, ...]) -> None:
+    terminal = start(step("Looking."), step("Again."), arguments=words)
+    terminal.wait_for("› fix the test")
+    terminal.wait_for("Looking.")
+    terminal.wait_for(STATUS)
+    terminal.line("more")
+    terminal.wait_for("Again.")
+
+
+def test_a_first_prompt_is_the_models_whatever_it_begins_with(start: Start, repo: Path) -> None:
+    terminal = start(step("I see."), arguments=("!touch made.txt",))
+    terminal.wait_for("I see.")
+    assert not (repo / "made.txt").exists()
+
+
+def test_a_prompt_with_a_format_is_one_shot_on_a_terminal_too(start: Start) -> None:
+    terminal = start(step("Short."), arguments=("say it", "--output-format", "json"), ready='"result": "Short."')
+    assert terminal.wait_exit() == 0
 
 
 def test_a_path_is_no_command(start: Start) -> None:

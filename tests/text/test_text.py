@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codelet.text import Cleaner, clean, confusables, escape_markup, has_markup, one_line, valid_unicode, visible
+from codelet.text import (
+    Cleaner,
+    clean,
+    confusables,
+    escape_markup,
+    first_sentence,
+    has_markup,
+    one_line,
+    valid_unicode,
+    visible,
+)
+from codelet.text.spelling import nearest
 
 
 def streamed(pieces: list[str], *, ci: bool = False) -> str:
@@ -145,6 +156,37 @@ def test_a_string_that_never_ends_is_let_go() -> None:
     cleaner = Cleaner()
     given_back = "".join(cleaner.feed(piece) for piece in ["\x1b]0;", *["x" * 100] * 100])
     assert len(given_back) > 5_000
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("Find files by glob, e.g. `**/*.py`. Newest first.", "Find files by glob, e.g. `**/*.py`"),
+        ("One, i.e. a single one. Two.", "One, i.e. a single one"),
+        ("Read a.py. More.", "Read a.py"),
+        ("The end.", "The end"),
+        ("No stop", "No stop"),
+    ],
+)
+def test_the_first_sentence(text: str, first: str) -> None:
+    assert first_sentence(text) == first
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("--modle", "--model"),
+        ("--mode", "--mode"),
+        ("--modell", "--model"),
+        ("--mxdle", None),
+        ("--max-trns", "--max-turns"),
+        ("--max-truns", "--max-turns"),
+        ("-x", None),
+        ("--image", None),
+    ],
+)
+def test_the_nearest_word(word: str, found: str | None) -> None:
+    assert nearest(word, ["--mode", "--model", "--max-turns", "-p", "--timeout"]) == found
 
 
 def test_one_line() -> None:

@@ -141,7 +141,7 @@ def _introduce(renderer: Renderer, folder: Path, *, keep: bool) -> None:
     rows = [Text("codelet demo", "bold")]
     for fact in facts:
         rows += paragraph(signs.note, fact, "dim")
-    rows += [Text(), *paragraph(signs.prompt, PROMPT, "bold"), Text()]
+    rows += [Text(), *paragraph(signs.prompt, PROMPT, "bold")]
     renderer.say(rows)
 
 

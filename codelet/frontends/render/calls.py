@@ -16,7 +16,7 @@ from codelet.frontends.render.style import BAD, GOOD, MARGIN, QUIET, WARN, Signs
 from codelet.frontends.render.wrap import cut, wrap
 from codelet.messages import Message
 from codelet.messages import ToolCall as Call
-from codelet.text import clean, one_line
+from codelet.text import clean, first_sentence, one_line
 
 _TITLE_CHARACTERS = 400
 _LINES_WHEN_DONE = 3
@@ -173,7 +173,7 @@ def _details(result: ToolResult, shown: str, width: int, signs: Signs) -> list[T
     if result.status == "done" and is_diff(shown):
         return set_diff(shown, width, signs)
     if result.status == "refused":
-        reason = result.text.partition(". ")[0].rstrip(".")
+        reason = first_sentence(result.text)
         return wrap(Text(" " * MARGIN + one_line(reason, 2_000), QUIET), width)
     if result.status == "interrupted" or (result.status == "done" and result.name in _COUNTED):
         return []

@@ -95,6 +95,14 @@ def _inside(text: Text) -> set[int]:
     return found
 
 
+def untold(info: str) -> str:
+    """What stands after a fence besides the name of a known language, which the colours tell."""
+    words = info.split(maxsplit=1)
+    if not words or _syntax(_language_name(info)) is None or ":" in words[0]:
+        return info
+    return words[1] if len(words) > 1 else ""
+
+
 def _language_name(info: str) -> str:
     """The language in what stands after a fence: `python`, `{.py}`, `js:title`."""
     words = info.strip("{}. ").split(maxsplit=1)

@@ -83,6 +83,7 @@ class Renderer:
         self._block = ""
         self._asking: Sequence[Row] = ()
         self._asking_cursor = False
+        self._seen: set[str] = set()
 
     @property
     def is_live(self) -> bool:
@@ -132,6 +133,10 @@ class Renderer:
         """Print rows above the live area."""
         self._say("note", rows)
 
+    def seen(self, shown: str) -> None:
+        """What a call would do was printed whole, and stays on the screen: its result does not print it again."""
+        self._seen.add(shown)
+
     def ask(self, rows: Sequence[Row], *, cursor: bool = False) -> None:
         """Show a question in the place of the status and the footer; without rows it is over."""
         if self._asking and not rows:
@@ -164,7 +169,8 @@ class Renderer:
                 self._started = self._clock()
                 self._titles.clear()
                 self._report = None
-                self._block = ""
+                self._block = "prompt"
+                self._seen.clear()
                 self._status.clear()
                 self._status.now("waiting for the model")
             case StepStart():
@@ -246,7 +252,9 @@ class Renderer:
         self._status.running.pop(event.id, None)
         self._progress.pop(event.id, None)
         shown = self._titles.get(event.id) or one_line(event.name, 80)
-        self._say("call", result_rows(shown, event, self.width, self.signs))
+        told_before = event.display is not None and event.display in self._seen
+        rows = result_rows(shown, event, self.width, self.signs)
+        self._say("call", rows[:1] if told_before else rows)
 
     def _told(self) -> list[Row]:
         told, self._reminders = self._reminders, []

@@ -6,18 +6,13 @@ which the live area shows. The work is bounded by a constant per character, what
 
 from __future__ import annotations
 
-import re
-
 from rich.text import Text
 
-from codelet.frontends.render.code import Highlighter
-from codelet.frontends.render.markdown import set_markdown
+from codelet.frontends.render.code import Highlighter, untold
+from codelet.frontends.render.markdown import Reading, set_markdown, settled_rows
 from codelet.frontends.render.splitter import PIECE_LIMIT, Kind, Piece, Splitter
-from codelet.frontends.render.style import MARGIN, Signs
+from codelet.frontends.render.style import MARGIN, QUIET, Signs
 from codelet.frontends.render.wrap import wrap
-
-_UNSETTLED = re.compile(r"[`\[]|~~|\*(?!\s)|(?<![^\W_])_(?!\s)")
-"""Signs that a mark has been opened and not closed: its row may still change."""
 
 
 class MarkdownStream:
@@ -26,9 +21,10 @@ class MarkdownStream:
     def __init__(self, width: int, signs: Signs) -> None:
         self.width = width
         self._signs = signs
-        self._splitter = Splitter()
+        self._splitter = Splitter(self._takes_one_row)
         self._partial: list[str] = []
         self._partial_size = 0
+        self._uncut = False
         self._unlooked = 0
         self._given = 0
         self._piece_width = width
@@ -45,13 +41,11 @@ class MarkdownStream:
         rows: list[Text] = []
         *lines, rest = delta.split("\n")
         for line in lines:
-            self._partial.append(line)
-            rows.extend(self._line("".join(self._partial)))
-            self._partial, self._partial_size, self._unlooked = [], 0, 0
-        self._partial.append(rest)
-        self._partial_size += len(rest)
+            rows.extend(self._grow(line))
+            rows.extend(self._end_line())
+        rows.extend(self._grow(rest))
         self._unlooked += len(rest)
-        if self._unlooked >= self._patience and not self._splitter.in_fence:
+        if self._unlooked >= self._patience and not self._splitter.in_fence and not self._uncut:
             found = self._look()
             # A paragraph with an open mark gives nothing for a while: look less often.
             self._patience = self._piece_width // 2 if found else min(2 * self._patience, PIECE_LIMIT // 4)
@@ -60,10 +54,7 @@ class MarkdownStream:
 
     def finish(self) -> list[Text]:
         """The text is complete: the rows that are left."""
-        rows: list[Text] = []
-        if self._partial_size:
-            rows.extend(self._line("".join(self._partial)))
-        self._partial, self._partial_size = [], 0
+        rows = self._end_line() if self._partial_size else []
         return rows + self._set_all(self._splitter.finish())
 
     def tail(self, rows: int) -> list[Text]:
@@ -72,42 +63,54 @@ class MarkdownStream:
         if self._splitter.in_fence:
             return [Text(" " * MARGIN + partial[-self.width :])] if partial else []
         piece = self._splitter.open(partial)
+        included = not partial.strip() or self._splitter.takes(partial)
+        rest = [] if included else wrap(Text(partial[-rows * self.width :]), self.width)
         if piece is None:
-            return wrap(Text(partial[-rows * self.width :]), self.width)[-rows:] if partial.strip() else []
+            apart = self._splitter.after_blank and self._last not in (None, "heading")
+            return ([Text(), *rest] if apart and partial.lstrip()[:1].isalpha() else rest)[-rows:]
         if piece.kind == "table":
-            return [Text(line[: self.width]) for line in piece.source.split("\n")[-rows:]]
-        open_rows = self._rows(piece)[self._given :]
+            open_rows = [Text(line[: self.width]) for line in piece.source.split("\n")[-rows:]]
+        else:
+            open_rows = self._rows(piece)[self._given :]
         if self._given == 0 and piece.gap and self._last is not None:
             open_rows = [Text(), *open_rows]
-        return open_rows[-rows:]
+        return [*open_rows, *rest][-rows:]
 
-    def _line(self, line: str) -> list[Text]:
+    def _end_line(self) -> list[Text]:
+        line = "".join(self._partial)
+        self._partial, self._partial_size, self._unlooked, self._uncut = [], 0, 0, False
+        return self._set_all(self._splitter.feed(line))
+
+    def _grow(self, part: str) -> list[Text]:
+        """Add to the line that has not ended yet. Where it is cut hangs on its length alone, not on how it came."""
+        self._partial.append(part)
+        self._partial_size += len(part)
+        if self._partial_size <= PIECE_LIMIT or self._uncut:
+            return []
         rows: list[Text] = []
-        while len(line) > PIECE_LIMIT and not self._splitter.in_fence and not line.lstrip().startswith("|"):
+        line = "".join(self._partial)
+        while len(line) > PIECE_LIMIT:
+            self._uncut = self._splitter.in_fence or line.lstrip().startswith("|")
+            if self._uncut:
+                break
             cut = line.rfind(" ", 1, PIECE_LIMIT)
             cut = cut if cut > 0 else PIECE_LIMIT
             rows.extend(self._set_all(self._splitter.feed(line[:cut])))
-            line = line[cut:].lstrip(" ")
-        return rows + self._set_all(self._splitter.feed(line))
+            rows.extend(self._set_all(self._splitter.cut_line()))
+            line = line[cut:]
+        self._partial, self._partial_size = [line], len(line)
+        return rows
 
     def _look(self) -> list[Text]:
-        """Look at the line that has not ended yet: its full rows may be finished."""
+        """Look at the line that has not ended yet: its first rows may be finished."""
         self._unlooked = 0
         partial = "".join(self._partial)
         self._partial = [partial]
         rows = self._set_all(self._splitter.begin(partial))
-        if self._partial_size > PIECE_LIMIT and self._splitter.open("") is not None:
-            rows.extend(self._line(partial))
-            self._partial, self._partial_size = [], 0
-            return rows
         piece = self._splitter.open(partial)
-        if piece is None or piece.kind not in ("text", "item", "quote"):
+        if piece is None or piece.kind not in ("text", "more", "item", "quote"):
             return rows
-        done = self._rows(piece)[self._given : -1]
-        for number, row in enumerate(done):
-            if _UNSETTLED.search(row.plain):
-                done = done[:number]
-                break
+        done = self._rows(piece, settled=True)[self._given :]
         if done:
             rows.extend(self._gap(piece) if self._given == 0 else [])
             self._given += len(done)
@@ -129,7 +132,8 @@ class MarkdownStream:
         match piece.kind:
             case "fence":
                 self._code = Highlighter(piece.source)
-                return self._gap(piece)
+                told = wrap(Text(untold(piece.source), QUIET), self.width) if untold(piece.source) else []
+                return [*self._gap(piece), *told]
             case "fence_end":
                 self._code = None
                 return []
@@ -148,14 +152,20 @@ class MarkdownStream:
         indent = " " * (margin + MARGIN)
         return [Text.assemble(indent, row) if row.plain.strip() else Text() for row in rows]
 
-    def _rows(self, piece: Piece) -> list[Text]:
+    def _rows(self, piece: Piece, *, settled: bool = False) -> list[Text]:
+        """The rows of a piece as it stands, or those of them that are final while it goes on."""
         self.work += len(piece.source)
-        width = max(self._piece_width - piece.margin, 10)
-        rows = set_markdown(piece.source, width, self._signs, plain=self._given > 0)
+        width = self._piece_width - piece.margin
+        rows = (settled_rows if settled else set_markdown)(piece.source, width, self._signs, _reading(piece))
         return [Text.assemble(" " * piece.margin, row) for row in rows] if piece.margin else rows
+
+    def _takes_one_row(self, line: str, margin: int) -> bool:
+        return len(set_markdown(line, self._piece_width - margin, self._signs, "paragraph")) == 1
 
     def _gap(self, piece: Piece) -> list[Text]:
         """The blank row between the last piece and this one, where there is to be one."""
+        if piece.kind == "more":
+            return []
         last, self._last = self._last, "code" if piece.kind == "fence" else piece.kind
         marker = piece.source[:1].isdigit() if piece.kind == "item" else None
         other_list = marker is not self._last_marker and not piece.margin
@@ -172,3 +182,15 @@ class MarkdownStream:
         if {"code", "table", "heading"} & {last, self._last}:
             return [Text()]
         return [Text()] if piece.gap else []
+
+
+def _reading(piece: Piece) -> Reading:
+    match piece.kind:
+        case "text" if not piece.source.expandtabs(4).startswith("    "):
+            return "paragraph"
+        case "more":
+            return "paragraph"
+        case "text" | "item" | "quote":
+            return "blocks"
+        case _:
+            return "all"

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 __all__ = ["run_repl"]
 
 
-async def run_repl(settings: Settings) -> int:
-    """Run the REPL on a terminal until the user leaves; the exit status.
+async def run_repl(settings: Settings, first: str | None = None) -> int:
+    """Run the REPL on a terminal until the user leaves; the exit status. `first` is a prompt to begin with.
 
     SIGTERM and SIGHUP end it with 143 and 129, after the turn in hand was stopped and the terminal
     restored. Raises UsageError where there is no terminal, or no model can be opened.
@@ -44,7 +44,7 @@ async def run_repl(settings: Settings) -> int:
     try:
         try:
             with raw_terminal():
-                status = await _run(settings, exports)
+                status = await _run(settings, exports, first)
         except asyncio.CancelledError:
             if not ended:
                 raise
@@ -60,7 +60,7 @@ async def run_repl(settings: Settings) -> int:
     return leaving.left(status)
 
 
-async def _run(settings: Settings, exports: list[Exporting]) -> int:
+async def _run(settings: Settings, exports: list[Exporting], first: str | None) -> int:
     """The REPL on a prepared terminal; the session's export, which is still to be closed, goes to `exports`."""
     from functools import partial
 
@@ -71,7 +71,8 @@ async def _run(settings: Settings, exports: list[Exporting]) -> int:
     session, export = await open_session(settings)
     exports.extend([export] if export is not None else [])
     try:
-        return await Repl(session, partial(provider_named, settings=settings), Kept(export, raw=settings.raw)).run()
+        kept = Kept(export, raw=settings.raw)
+        return await Repl(session, partial(provider_named, settings=settings), kept, first).run()
     finally:
         session.safeguards.close()
         await session.provider.close()

@@ -126,6 +126,7 @@ class Approver:
         body = body_rows(question, renderer)
         if not open_.printed:
             renderer.say([*head, *body])
+            renderer.seen(question.shown)
             open_.printed = renderer.is_live
         reasons = reason_rows(question, renderer, max(room - 2, 2))
         told = f"{len(body):,} lines, {len(body):,} above this screen: scroll up"

@@ -12,6 +12,7 @@ from codelet.errors import UsageError
 from codelet.frontends.render.numbers import plural, share, tokens
 from codelet.frontends.render.style import ACCENT, QUIET, WARN
 from codelet.frontends.repl.command_views import text
+from codelet.prompt import reminder_text
 from codelet.text import clean, one_line
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ _MARKS = {"system": "s", "user": "u", "assistant": "a", "tool": "t"}
 
 async def show(repl: Repl, argument: str) -> None:
     """Each message with its number, turn, source and tokens; the totals and limits; a map of the budget."""
+    if argument not in ("", "all"):
+        repl.fail(f"/context takes nothing, or all: {one_line(argument, 60)} is neither")
+        return
     rows = repl.session.context()
     fixed = [row for row in rows if row.number < 0]
     listed = [row for row in rows if row.number >= 0]
@@ -63,7 +67,7 @@ def _gist(repl: Repl, number: int) -> str:
     if number < 0:
         return ""
     content = repl.session.approvals.masker.mask(repl.session.messages[number].get("content") or "")
-    return one_line(content.partition("-->\n")[2] if content.startswith("<system-reminder>") else content, 200)
+    return one_line(reminder_text(content), 200)
 
 
 def _budget_map(repl: Repl, rows: Sequence[ContextRow]) -> list[Text]:
@@ -231,7 +235,10 @@ async def pin(repl: Repl, argument: str) -> None:
 
 async def unpin(repl: Repl, argument: str) -> None:
     """Let go of a pin."""
-    if _held(repl, argument, repl.session.compactor.unpin):
+    rows = repl.session.context()
+    if argument.isdecimal() and any(row.number == int(argument) and not row.pinned for row in rows):
+        repl.fail(f"message {int(argument)} is not pinned; /context marks those that are")
+    elif _held(repl, argument, repl.session.compactor.unpin):
         repl.note(f"message {argument} is no longer pinned")
 
 
@@ -246,7 +253,7 @@ async def drop(repl: Repl, argument: str) -> None:
 def _held(repl: Repl, argument: str, act: Callable[[int], None]) -> bool:
     """Apply `act` to the message of that number; False, with a line that says why, where that cannot be."""
     if not argument.isdecimal():
-        repl.fail("name a message by its number in /context")
+        repl.fail("name one message by its number in /context")
         return False
     try:
         act(int(argument))
@@ -262,7 +269,7 @@ async def reminders(repl: Repl, argument: str) -> None:
 
     ledger = repl.session.reminders
     rows = ledger.rows(repl.session.messages)
-    kind, _, switch = argument.partition(" ")
+    kind, _, switch = (part.strip() for part in argument.partition(" "))
     found = next((row for row in rows if row.kind.lower() == kind.lower()), None)
     if kind and found is None:
         known = ", ".join(row.kind for row in rows)
@@ -270,6 +277,8 @@ async def reminders(repl: Repl, argument: str) -> None:
     elif found is not None and switch in ("on", "off"):
         (ledger.off.discard if switch == "on" else ledger.off.add)(found.kind)
         repl.note(f"the reminder {found.kind} is {switch} from the next step on")
+    elif switch:
+        repl.fail(f"a reminder is switched on or off: {one_line(switch, 60)} is neither")
     elif found is not None:
         repl.say(*wrap(text((clean(found.text or "it is not in the list now"), QUIET)), repl.width))
     elif not rows:

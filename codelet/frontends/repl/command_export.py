@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelet.errors import CodeletError
+from codelet.text import one_line
 
 if TYPE_CHECKING:
     from codelet.export.snapshot import Snapshot
@@ -20,6 +21,9 @@ async def export(repl: Repl, argument: str) -> None:
     from codelet.export.live import export_once
 
     words = argument.split()
+    if unknown := [word for word in words if word.startswith("-") and word != _FORCE]:
+        repl.fail(f"/export takes a file's name and {_FORCE}; there is no {one_line(unknown[0], 60)}")
+        return
     name = _expanded(" ".join(word for word in words if word != _FORCE))
     live = repl.kept.export
     if not name and live is not None and live.place is not None:

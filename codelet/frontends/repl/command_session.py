@@ -17,6 +17,9 @@ async def model(repl: Repl, argument: str) -> None:
     if not argument:
         repl.note(f"{session.provider.model}, by {session.provider.name}; /model NAME goes on with another")
         return
+    if len(argument.split()) > 1:
+        repl.fail(f"/model takes one name: {one_line(argument, 60)} has more than one word")
+        return
     try:
         provider = repl.open_model(argument)
     except CodeletError as error:

@@ -9,7 +9,7 @@ from codelet.frontends.render.numbers import money, plural, tokens
 from codelet.frontends.render.style import ACCENT, QUIET
 from codelet.frontends.repl.bindings import KEYS_HELP
 from codelet.git import run_git
-from codelet.text import clean, one_line
+from codelet.text import clean, first_sentence, one_line
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -21,13 +21,17 @@ _ROWS = 40
 _DIFF_ROWS = 400
 
 
-def show_help(repl: Repl, commands: Sequence[Command]) -> None:
-    """The commands and the keys."""
+def show_help(repl: Repl, commands: Sequence[Command], *, keys: bool = True) -> None:
+    """The commands and, with `keys`, what else can be typed and pressed."""
     entries = [(f"/{command.name} {command.arguments}".rstrip(), command.help) for command in commands]
-    entries.append(("!COMMAND", "run a shell command; the model sees its output with your next prompt"))
-    entries.append(("@PATH", "name a file, with completion"))
-    name_width = max(len(name) for name, _ in (*entries, *KEYS_HELP)) + 2
-    repl.say(*_columns(entries, name_width, repl), text(""), *_columns(KEYS_HELP, name_width, repl))
+    if keys:
+        entries.append(("!COMMAND", "run a shell command; the model sees its output with your next prompt"))
+        entries.append(("@PATH", "name a file, with completion"))
+    pressed = KEYS_HELP if keys else ()
+    name_width = max(len(name) for name, _ in (*entries, *pressed)) + 2
+    repl.say(*_columns(entries, name_width, repl))
+    if pressed:
+        repl.say(text(""), *_columns(pressed, name_width, repl))
 
 
 def _columns(entries: Iterable[tuple[str, str]], name_width: int, repl: Repl) -> list[Text]:
@@ -71,7 +75,7 @@ async def tools(repl: Repl, argument: str) -> None:
     """The tools, their tier, and the first sentence of what the model reads of them."""
     entries = []
     for tool in repl.session.tools:
-        first = tool.description.partition(". ")[0].rstrip(".")
+        first = first_sentence(tool.description)
         line = text((f"  {tool.name:<8} ", ACCENT), (f"{tool.tier:<8} ", QUIET), one_line(first, repl.width))
         entries.append(repl.cut(line))
     repl.say(*entries)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codelet.frontends.repl import command_context as context
 from codelet.frontends.repl import command_export, command_session, command_views
+from codelet.text import one_line
+from codelet.text.spelling import nearest
 
 if TYPE_CHECKING:
     from codelet.frontends.repl.repl import Repl
@@ -29,11 +30,16 @@ class Command:
 
 
 async def _help(repl: Repl, argument: str) -> None:
-    command_views.show_help(repl, COMMANDS)
+    name = argument.removeprefix("/").lower()
+    found = next((command for command in COMMANDS if name in (command.name, *command.words)), None)
+    if name and found is None:
+        repl.fail(_unknown(name))
+    else:
+        command_views.show_help(repl, COMMANDS if found is None else [found], keys=found is None)
 
 
 COMMANDS = (
-    Command("help", "this list", _help, words=("?",)),
+    Command("help", "this list, or one command of it", _help, "[COMMAND]", words=("?",)),
     Command("model", "show the model, or go on with another", command_session.model, "[NAME]"),
     Command("mode", "show the mode, or set it", command_session.mode, "[MODE]"),
     Command("permissions", "the mode, the rules that allow and deny, what was asked", command_views.permissions),
@@ -94,15 +100,21 @@ _ELSEWHERE = {
 def find_command(text: str) -> tuple[Command, str] | None:
     """The command that a line means, with its argument; None if the line is a prompt for the model.
 
-    Raises LookupError, naming the closest command, for a slash and a word that is no command.
+    Raises LookupError for a slash and a word that is no command, naming the closest one, and for words after a command
+    that takes none.
     """
     word, _, argument = text.strip().partition(" ")
     if word.startswith("/"):
         name = word[1:].lower()
+        if not name:
+            raise LookupError("a command has its name right after the /; /help lists them")
         if not name.replace("-", "").isalpha() and name != "?":
             return None
         for command in COMMANDS:
             if name == command.name or name in command.words:
+                if argument.strip() and not command.arguments:
+                    told = f"/{name} takes nothing after it, so nothing was done"
+                    raise LookupError(f"{told}: {one_line(argument, 60)}")
                 return command, argument.strip()
         raise LookupError(_unknown(name))
     if not argument:
@@ -114,7 +126,6 @@ def find_command(text: str) -> tuple[Command, str] | None:
 
 def _unknown(name: str) -> str:
     names = [name for command in COMMANDS for name in (command.name, *command.words)]
-    close = [_ELSEWHERE[name]] if name in _ELSEWHERE else difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    close = close or [known for known in names if known.startswith(name)][:1]
-    hint = f"did you mean /{close[0]}?" if close else "/help lists them"
+    close = _ELSEWHERE.get(name) or nearest(name, names) or next((n for n in names if n.startswith(name)), None)
+    hint = f"did you mean /{close}?" if close else "/help lists them"
     return f"there is no command /{name}; {hint}"

@@ -39,11 +39,17 @@ if TYPE_CHECKING:
 
 
 class Repl:
-    """One REPL on one session. `open_model` makes the provider of a model's name."""
+    """One REPL on one session. `open_model` makes the provider of a model's name, `first` is a prompt to begin with."""
 
     modes: tuple[Mode, ...] = ("ask", "auto-edit", "auto", "read-only")
 
-    def __init__(self, session: Session, open_model: Callable[[str], Provider], kept: Kept | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        open_model: Callable[[str], Provider],
+        kept: Kept | None = None,
+        first: str | None = None,
+    ) -> None:
         self.session = session
         self.kept = kept or Kept()
         self.open_model = open_model
@@ -51,6 +57,7 @@ class Repl:
         self.exit_status: int | None = None
         self.can_resume = self.kept.unfinished
         self.prefill = ""
+        self._first = first
         self.attached: list[str] = []
         self.pastes = Pastes()
         self.draft = Draft(self.pastes)
@@ -97,6 +104,8 @@ class Repl:
         self._greet()
         helpers = [asyncio.create_task(self._read_branch()), asyncio.create_task(self._prepare())]
         try:
+            if self._first is not None:
+                await self._begin(self._first)
             while self.exit_status is None:
                 text = await self._next()
                 if text is not None and self.exit_status is None:
@@ -105,6 +114,13 @@ class Repl:
         finally:
             for task in helpers:
                 task.cancel()
+
+    async def _begin(self, text: str) -> None:
+        """Send the prompt of the command line. It is the model's, whatever it begins with: it may come from a file."""
+        self._echo(text)
+        self.prompt_line.remember(text)
+        await self.turn(self.session.send(text))
+        self._part()
 
     async def evaluate(self, text: str) -> None:
         """Do what one line says: a command, a shell command, or a prompt for the model."""
@@ -117,7 +133,9 @@ class Repl:
         if command is not None:
             await command[0].run(self, command[1])
             self.kept.save()
-        elif text.startswith("!") and len(text) > 1:
+        elif text == "!":
+            self.fail("write the shell command right after the !")
+        elif text.startswith("!"):
             await self._shell(self.pastes.expand(text[1:].strip()))
         elif text:
             prompt = "\n\n".join([*self.attached, self.pastes.expand(text)])
