@@ -34,4 +34,4 @@ async def grep(
     query = Query(
         root_of(context, path), glob or None, pattern, ignore_case, lines, most=most, shown=most, left_out=secret
     )
-    return ToolOutput(lines_found(context, await search(query), most, lines))
+    return ToolOutput(lines_found(context, await search(query, context.workspace), most, lines))
