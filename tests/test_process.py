@@ -398,7 +398,7 @@ def test_programs_are_not_looked_for_in_the_workspace(tmp_path: Path, monkeypatc
     (tmp_path / "links" / "git").symlink_to(workspace / ".venv" / "bin" / "git")
     (workspace / "away").symlink_to(outside)
     monkeypatch.chdir(workspace)
-    inside = (".venv/bin", ".", "", workspace / ".venv" / "bin", workspace.parent / "tools", tmp_path / "link")
+    inside = (".venv/bin", ".", ":", workspace / ".venv" / "bin", workspace.parent / "tools", tmp_path / "link")
     for folder in (*inside, f"{outside}/../repository/part", tmp_path / "links", workspace / "away"):
         assert find_program("git", workspace, {"PATH": str(folder)}) is None, folder
         assert find_program("git", workspace, {"PATH": f"{folder}:{outside}"}) == f"{outside}/git", folder

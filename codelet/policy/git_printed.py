@@ -47,7 +47,9 @@ def prints_content(name: str, parsed: Parsed) -> bool:
     """Whether `git NAME` with these options prints what stands in files, not only their names."""
     if parsed.has(*_PATCH):
         return True
-    return name in ("diff", "show") and not parsed.has(*_SUMMARIES)
+    # `git stash show` gives a summary; with any option it gives content, as `git diff` does.
+    by_default = name in ("diff", "show") or (name == "stash" and parsed.operands[:1] == ["show"] and parsed.options)
+    return bool(by_default) and not parsed.has(*_SUMMARIES)
 
 
 def refuse_printed_secrets(

@@ -52,10 +52,10 @@ def _edits(command: Command, folders: frozenset[str], root: str) -> list[tuple[i
     words = [word.text for word in command.words]
     if words[0] == "git":
         try:
-            permitted_git(words[1:], Place(min(folders), root))
+            parsed = permitted_git(words[1:], Place(min(folders), root))
         except RefusedError:
             return []
-        return _git_edits(command, words, folders, root)
+        return _git_edits(command, words, folders, root, bare=not parsed.options)
     bundled = "".join(word[1:] for word in words if word.startswith("-") and not word.startswith("--"))
     recursive = set("rR") & set(bundled) or {"--recursive", "--dereference-recursive"} & set(words)
     if words[0] in ("grep", "egrep", "fgrep") and recursive:
@@ -80,7 +80,9 @@ def search_exceptions(program: str) -> list[str]:
     return [f"--exclude={pattern}" for pattern in names.SECRET_FILES] + folders
 
 
-def _git_edits(command: Command, words: Sequence[str], folders: frozenset[str], root: str) -> list[tuple[int, str]]:
+def _git_edits(
+    command: Command, words: Sequence[str], folders: frozenset[str], root: str, *, bare: bool
+) -> list[tuple[int, str]]:
     index, name = split_git(words[1:])
     settings = dict(SETTINGS)
     for folder in folders:
@@ -95,7 +97,9 @@ def _git_edits(command: Command, words: Sequence[str], folders: frozenset[str], 
     at = index + 1
     following = words[at + 1] if len(words) > at + 1 else ""
     if (name == "stash" and following in STASH_LISTS) or (name == "reflog" and following == "show"):
-        edits.append((command.words[at + 1].end, " " + " ".join(NO_PROGRAMS)))
+        # Any option makes `git stash show` print content in place of the summary.
+        summary = ("--stat",) if following == "show" and name == "stash" and bare else ()
+        edits.append((command.words[at + 1].end, " " + " ".join((*summary, *NO_PROGRAMS))))
     elif name == "reflog" and following not in ("list", "exists"):
         edits.append((command.words[at].end, " show " + " ".join(NO_PROGRAMS)))
     elif name in COMMAND_OPTIONS:
