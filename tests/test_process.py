@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.process import StartError, capture, child_environment, find_program, run
+from codelet.process import StartError, capture, child_environment, find_program, outside_path, run
 from codelet.process.tree import become_subreaper
 
 PROMPT = 0.75
@@ -385,14 +385,26 @@ async def test_cancelled_capture(tmp_path: Path, number: str) -> None:
 
 
 def test_programs_are_not_looked_for_in_the_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = tmp_path / "git"
-    fake.write_text("#!/bin/sh\n")
-    fake.chmod(0o755)
-    monkeypatch.chdir(tmp_path)
-    assert find_program("git", {"PATH": ".::"}) is None
-    assert find_program("git", {"PATH": str(tmp_path)}) == str(fake)
-    (tmp_path / "folder").mkdir()
-    assert find_program("folder", {"PATH": str(tmp_path)}) is None
+    """Not by a relative entry, not by a folder of it or of the repository around it, not through a link into it."""
+    outside, workspace = tmp_path / "outside", tmp_path / "repository" / "part"
+    for folder in (outside, workspace / ".venv" / "bin", workspace.parent / "tools", workspace / "folder"):
+        folder.mkdir(parents=True)
+    for folder in (outside, workspace / ".venv" / "bin", workspace.parent / "tools", workspace):
+        (folder / "git").write_text("#!/bin/sh\n")
+        (folder / "git").chmod(0o755)
+    (workspace.parent / ".git").mkdir()
+    (tmp_path / "link").symlink_to(workspace / ".venv" / "bin")
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "git").symlink_to(workspace / ".venv" / "bin" / "git")
+    (workspace / "away").symlink_to(outside)
+    monkeypatch.chdir(workspace)
+    inside = (".venv/bin", ".", ":", workspace / ".venv" / "bin", workspace.parent / "tools", tmp_path / "link")
+    for folder in (*inside, f"{outside}/../repository/part", tmp_path / "links", workspace / "away"):
+        assert find_program("git", workspace, {"PATH": str(folder)}) is None, folder
+        assert find_program("git", workspace, {"PATH": f"{folder}:{outside}"}) == f"{outside}/git", folder
+    assert find_program("git", outside, {"PATH": str(workspace / ".venv" / "bin")}) is not None
+    assert find_program("folder", outside, {"PATH": str(workspace)}) is None
+    assert outside_path(workspace, {"PATH": f".:{workspace}/.venv/bin:{outside}:{tmp_path}/link"}) == str(outside)
 
 
 SECRETS = {
@@ -445,7 +457,7 @@ async def test_a_child_does_not_see_our_keys(tmp_path: Path, monkeypatch: pytest
 
 
 async def test_git_does_not_wait_for_an_editor(tmp_path: Path) -> None:
-    if find_program("git") is None:
+    if find_program("git", tmp_path) is None:
         pytest.skip("needs the program git")
     git = "git -c user.name=a -c user.email=a@b"
     command = f"git init -q . && {git} commit -q --allow-empty -m one && {git} commit --amend --allow-empty && git log"

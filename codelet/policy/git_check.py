@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 from codelet.policy import names
 from codelet.policy.arguments import Parsed, RefusedError, parse
+from codelet.policy.git_look import Look, look
+from codelet.policy.git_printed import refuse_bare_content, refuse_printed_secrets
 from codelet.policy.git_table import CONFIG_SECTIONS, GIT, GIT_VARIABLES, PLAIN_OPTIONS, STASH_LISTS
 from codelet.policy.paths import contained
-from codelet.policy.repository import find_repository
+from codelet.policy.revisions import possible_paths
 from codelet.policy.special import Place
 
 _INDEX_CAP = 32 * 1024 * 1024
@@ -29,7 +31,17 @@ def split_git(words: Sequence[str]) -> tuple[int, str | None]:
 def check_git(words: Sequence[str], place: Place) -> Parsed:
     """The paths that `git WORDS` reads in the workspace's own repository; raises RefusedError where it does more."""
     parsed = permitted_git(words, place)
-    _refuse_other_repository(place)
+    found = _refuse_other_repository(place)
+    index, name = split_git(words)
+    if name == "diff" and parsed.operands and not found.configuration.is_repository:
+        # Outside of a repository git compares any two files or folders.
+        raise RefusedError("git diff of files outside a repository")
+    if name in GIT:
+        operands = parsed.operands[-1:] if name == "cat-file" and not parsed.has("-t", "-s", "-e") else []
+        for operand in operands:
+            refuse_bare_content(operand, place)
+        blanks = found.configuration.blanks()
+        refuse_printed_secrets(name, words[index + 1 :], parsed, place, blanks, unusual=words[:index])
     _paths(parsed)
     return parsed
 
@@ -55,13 +67,9 @@ def _paths(parsed: Parsed) -> None:
     """Turn revisions and paths into the paths they may name: `HEAD:.env` and `:(top).env` both read .env."""
     found = []
     for kind, text in parsed.uses:
-        if kind != "rev":
-            found.append((kind, text))
-            continue
-        found.append(("rev", text))
-        if ":" in text:
-            path = re.sub(r"^:\([^)]*\)|^:[!^/]*", "", text) if text.startswith(":") else text.partition(":")[2]
-            found.append(("rev", path or "."))
+        found.append((kind, text))
+        if kind == "rev":
+            found += [("rev", path) for path in dict.fromkeys(possible_paths(text))]
     for value in parsed.values("-L"):
         path = re.sub(r"^(?:/(?:\\.|[^/])*/|:[^:]*|[^:]*)(?:,(?:/(?:\\.|[^/])*/|[^:]*))?:?", "", value)
         if path:
@@ -95,6 +103,8 @@ def _format_of_references(parsed: Parsed) -> None:
     for value in parsed.values("--format", "--sort"):
         if re.search(r"signature|%G", value):
             raise RefusedError("a format with a signature runs the signature program")
+        if "raw" in value.lower():
+            raise RefusedError("a format with %(raw) prints content whose file is not named")
 
 
 def _for_each(parsed: Parsed, _: Place) -> None:
@@ -136,9 +146,8 @@ def _worktree(parsed: Parsed, _: Place) -> None:
 
 
 def _refuse_passwords(place: Place) -> None:
-    repository = find_repository(place.cwd)
-    if repository is not None and repository.holds_password:
-        raise RefusedError("an address in the repository's configuration holds a password")
+    if look(place).configuration.holds_password():
+        raise RefusedError("an address in git's configuration holds a password")
 
 
 def _config(parsed: Parsed, place: Place) -> None:
@@ -157,7 +166,7 @@ def _var(parsed: Parsed, _: Place) -> None:
 
 def _grep(parsed: Parsed, place: Place) -> None:
     """`git grep` reads every tracked file, so the index must not name a secret one."""
-    repository = find_repository(place.cwd)
+    repository = look(place).repository
     git_folder = repository.git_folder if repository else ""
     given = parsed.operands if parsed.has("-e") else parsed.operands[1:]
     if any(not Path(place.cwd, path).exists() for path in given):
@@ -170,22 +179,31 @@ def _grep(parsed: Parsed, place: Place) -> None:
     facts = os.lstat(index)
     if facts.st_size > _INDEX_CAP:
         raise RefusedError("git grep over too large an index to look for secrets first")
-    secret = _secret_in_index(index, facts.st_mtime_ns, facts.st_size)
-    if secret:
-        raise RefusedError(f"git grep reaches {secret}")
+    paths = _paths_in_index(index, facts.st_mtime_ns, facts.st_size)
+    if paths is None:
+        raise RefusedError("git grep over an index of a form that is not read here")
+    for path in paths:
+        if names.secret(path):
+            raise RefusedError(f"git grep reaches {path}")
+    # A folder that became a link is followed: git looks only at the last component.
+    top = repository.folder if repository else ""
+    for folder in {path[:at] for path in paths for at in _slashes(path)}:
+        if os.path.islink(f"{top}/{folder}"):
+            raise RefusedError(f"git grep follows the link {folder}")
 
 
-@cache
-def _secret_in_index(index: str, _changed: int, _size: int) -> str | None:
-    """The first tracked path with a secret's name; the time and size make the cache forget an old index."""
+@lru_cache(maxsize=4)
+def _paths_in_index(index: str, _changed: int, _size: int) -> frozenset[str] | None:
+    """The tracked paths, None where the form is unknown; the time and size make the cache forget an old index."""
     content = Path(index).read_bytes()
     if content[:4] != b"DIRC" or content[7:8] not in (b"\2", b"\3"):
-        return "an index of a form that is not read here"
-    for found in re.finditer(rb"[\x20-\x7e\x80-\xff]{2,4096}(?=\x00)", content):
-        path = found.group().decode("utf-8", "replace")
-        if names.secret(path):
-            return path
-    return None
+        return None
+    found = re.finditer(rb"[\x20-\x7e\x80-\xff]{2,4096}(?=\x00)", content)
+    return frozenset(one.group().decode("utf-8", "surrogateescape") for one in found)
+
+
+def _slashes(path: str) -> list[int]:
+    return [at for at, letter in enumerate(path) if letter == "/" and at]
 
 
 _CHECKS: dict[str, Callable[[Parsed, Place], None]] = {
@@ -203,7 +221,7 @@ _CHECKS: dict[str, Callable[[Parsed, Place], None]] = {
 }
 
 
-def _refuse_other_repository(place: Place) -> None:
+def _refuse_other_repository(place: Place) -> Look:
     """Only the workspace's own repository is read: one inside it came with the files, as may its settings."""
     folder = place.cwd
     while True:
@@ -214,10 +232,7 @@ def _refuse_other_repository(place: Place) -> None:
         folder = folder.rpartition("/")[0] or "/"
     if folder != place.root and contained(folder, place.root):
         raise RefusedError(f"{folder} holds another repository")
-    repository = find_repository(place.cwd)
-    if repository is None:
-        return
-    if repository.redirects:
-        raise RefusedError("the repository's configuration takes its files from elsewhere")
-    if any(re.fullmatch(r"[\w.@ -]+", name) is None for name in repository.filters):
-        raise RefusedError("the repository's configuration names a filter in an unusual way")
+    found = look(place)
+    if found.reason is not None:
+        raise RefusedError(found.reason)
+    return found

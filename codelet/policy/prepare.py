@@ -7,58 +7,24 @@ the names of secret files as exceptions. The rest of the command stays as it was
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from codelet.git.settings import COMMAND_OPTIONS, ENVIRONMENT, NO_PROGRAMS, OPTIONS, SETTINGS, overrides_of
 from codelet.policy import names
 from codelet.policy.arguments import RefusedError, end_of_options
 from codelet.policy.commands import Folders, judge_command
 from codelet.policy.git_check import permitted_git, split_git
+from codelet.policy.git_look import look
 from codelet.policy.git_table import STASH_LISTS
 from codelet.policy.paths import workspace_root
 from codelet.policy.program_table import PROGRAMS
-from codelet.policy.repository import find_repository
 from codelet.policy.shell import read_script
 from codelet.policy.special import Place
 from codelet.policy.syntax import Command, Obstacle
-
-GIT_ENVIRONMENT = {
-    "GIT_ALLOW_PROTOCOL": "none",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-}
-
-GIT_OPTIONS = ("--no-optional-locks", "--no-pager")
-
-GIT_CONFIGURATION = {
-    "core.fsmonitor": "false",
-    "core.hooksPath": "/dev/null",
-    "safe.bareRepository": "explicit",
-    "log.showSignature": "false",
-    "log.diffMerges": "separate",
-    "gpg.program": "false",
-    "gpg.openpgp.program": "false",
-    "gpg.ssh.program": "false",
-    "gpg.x509.program": "false",
-    "diff.submodule": "short",
-    "diff.ignoreSubmodules": "all",
-    "status.submoduleSummary": "false",
-    "submodule.recurse": "false",
-    "blame.ignoreRevsFile": "",
-}
-"""Each stops one way in which a repository's configuration makes git run or read something."""
-
-_NO_PROGRAMS = ("--no-ext-diff", "--no-textconv")
-GIT_COMMAND_OPTIONS: dict[str, tuple[str, ...]] = {
-    "diff": (*_NO_PROGRAMS, "--ignore-submodules=all"),
-    "log": _NO_PROGRAMS,
-    "show": _NO_PROGRAMS,
-    "status": ("--ignore-submodules=all",),
-    "blame": ("--no-textconv",),
-    "grep": ("--no-textconv",),
-}
+from codelet.process import outside_path
 
 
 def prepare_command(command: str, workspace: Path) -> str:
@@ -86,10 +52,10 @@ def _edits(command: Command, folders: frozenset[str], root: str) -> list[tuple[i
     words = [word.text for word in command.words]
     if words[0] == "git":
         try:
-            permitted_git(words[1:], Place(min(folders), root))
+            parsed = permitted_git(words[1:], Place(min(folders), root))
         except RefusedError:
             return []
-        return _git_edits(command, words, folders)
+        return _git_edits(command, words, folders, root, bare=not parsed.options)
     bundled = "".join(word[1:] for word in words if word.startswith("-") and not word.startswith("--"))
     recursive = set("rR") & set(bundled) or {"--recursive", "--dereference-recursive"} & set(words)
     if words[0] in ("grep", "egrep", "fgrep") and recursive:
@@ -114,24 +80,38 @@ def search_exceptions(program: str) -> list[str]:
     return [f"--exclude={pattern}" for pattern in names.SECRET_FILES] + folders
 
 
-def _git_edits(command: Command, words: Sequence[str], folders: frozenset[str]) -> list[tuple[int, str]]:
+def _git_edits(
+    command: Command, words: Sequence[str], folders: frozenset[str], root: str, *, bare: bool
+) -> list[tuple[int, str]]:
     index, name = split_git(words[1:])
-    settings = dict(GIT_CONFIGURATION)
+    settings = dict(SETTINGS)
     for folder in folders:
-        repository = find_repository(folder)
-        for one in repository.filters if repository else ():
-            settings |= {f"filter.{one}.{key}": "" for key in ("clean", "smudge", "process")}
-            settings[f"filter.{one}.required"] = "false"
-    options = [*GIT_OPTIONS, *(part for key, value in settings.items() for part in ("-c", f"{key}={value}"))]
-    environment = " ".join(f"{key}={value}" for key, value in GIT_ENVIRONMENT.items())
+        settings |= {
+            key: value
+            for key, value in look(Place(folder, root)).configuration.blanks().items()
+            if "=" not in key and key.isprintable()
+        }
+    options = [*OPTIONS, *(part for key, value in settings.items() for part in ("-c", f"{key}={value}"))]
     git = command.words[0]
-    edits = [(git.start, environment + " "), (git.end, "".join(f" {shlex.quote(one)}" for one in options))]
+    edits = [(git.start, _variables(root)), (git.end, "".join(f" {shlex.quote(one)}" for one in options))]
     at = index + 1
     following = words[at + 1] if len(words) > at + 1 else ""
     if (name == "stash" and following in STASH_LISTS) or (name == "reflog" and following == "show"):
-        edits.append((command.words[at + 1].end, " " + " ".join(_NO_PROGRAMS)))
+        # Any option makes `git stash show` print content in place of the summary.
+        summary = ("--stat",) if following == "show" and name == "stash" and bare else ()
+        edits.append((command.words[at + 1].end, " " + " ".join((*summary, *NO_PROGRAMS))))
     elif name == "reflog" and following not in ("list", "exists"):
-        edits.append((command.words[at].end, " show " + " ".join(_NO_PROGRAMS)))
-    elif name in GIT_COMMAND_OPTIONS:
-        edits.append((command.words[at].end, " " + " ".join(GIT_COMMAND_OPTIONS[name])))
+        edits.append((command.words[at].end, " show " + " ".join(NO_PROGRAMS)))
+    elif name in COMMAND_OPTIONS:
+        edits.append((command.words[at].end, " " + " ".join(COMMAND_OPTIONS[name])))
     return edits
+
+
+def _variables(root: str) -> str:
+    """The assignments in front of git: its own, and what takes the place of the user's that would write or mislead."""
+    variables = ENVIRONMENT | overrides_of(os.environ)
+    search = os.environ.get("PATH", os.defpath)
+    outside = outside_path(Path(root))
+    if outside != search:
+        variables |= {"PATH": outside}  # git looks for its helpers there
+    return "".join(f"{key}={shlex.quote(value)} " for key, value in variables.items())

@@ -7,7 +7,7 @@ When it exits, runs out of time or its caller is cancelled, all that it started 
 
 from codelet.process.child import Captured, Finished, capture, run
 from codelet.process.environment import child_environment
-from codelet.process.start import StartError, find_program, shell_argv
+from codelet.process.start import StartError, find_program, outside_path, shell_argv
 
 __all__ = [
     "Captured",
@@ -16,6 +16,7 @@ __all__ = [
     "capture",
     "child_environment",
     "find_program",
+    "outside_path",
     "run",
     "shell_argv",
 ]

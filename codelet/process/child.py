@@ -70,7 +70,7 @@ async def run(
     """
     become_subreaper()
     environment = child_environment() if environment is None else environment
-    argv = shell_argv(command, environment) if isinstance(command, str) else command
+    argv = shell_argv(command, environment, cwd) if isinstance(command, str) else command
     kept = HeadAndTail(output_limit)
     stream = Stream(on_output) if on_output else None
 

@@ -13,30 +13,65 @@ class StartError(Exception):
     """A child could not be started; the text is one line that says why."""
 
 
-def shell_argv(command: str, environment: Mapping[str, str]) -> list[str]:
-    """The words that run a shell command: bash, or sh where there is no bash."""
-    shell = find_program("bash", environment) or find_program("sh", environment) or "/bin/sh"
+def shell_argv(command: str, environment: Mapping[str, str], workspace: Path) -> list[str]:
+    """The words that run a shell command: bash, or sh where there is no bash; never a shell of the workspace."""
+    shell = find_program("bash", workspace, environment) or find_program("sh", workspace, environment) or "/bin/sh"
     return [shell, "-c", command]
 
 
-def find_program(name: str, environment: Mapping[str, str] | None = None) -> str | None:
-    """The absolute path of a program, or None.
+def find_program(name: str, workspace: Path, environment: Mapping[str, str] | None = None) -> str | None:
+    """The absolute path of a program that does not lie in the workspace, or None.
 
-    Relative entries of PATH are passed over: what they find, a repository can supply.
+    Passed over are relative entries of PATH, and whatever lies in the workspace or in the repository around it,
+    as spelled or with its links followed: what is found there, a repository can supply.
     """
-    path = (os.environ if environment is None else environment).get("PATH") or os.defpath
-    for folder in path.split(os.pathsep):
+    roots = _roots(workspace)
+    for folder in _search_path(environment).split(os.pathsep):
         candidate = f"{folder}/{name}"
         if folder.startswith("/") and os.access(candidate, os.X_OK) and not Path(candidate).is_dir():
-            return candidate
+            places = (os.path.normpath(candidate), f"{os.path.realpath(folder)}/{name}", os.path.realpath(candidate))
+            if not any(_lies_in(place, root) for place in places for root in roots):
+                return candidate
     return None
+
+
+def outside_path(workspace: Path, environment: Mapping[str, str] | None = None) -> str:
+    """PATH without its relative entries and without the folders that lie in the workspace: for programs whose own
+    helpers (git's filters, say) are looked up in it.
+    """
+    roots = _roots(workspace)
+    return os.pathsep.join(
+        folder
+        for folder in _search_path(environment).split(os.pathsep)
+        if folder.startswith("/")
+        and not any(
+            _lies_in(place, root) for place in (os.path.normpath(folder), os.path.realpath(folder)) for root in roots
+        )
+    )
+
+
+def _search_path(environment: Mapping[str, str] | None) -> str:
+    return (os.environ if environment is None else environment).get("PATH") or os.defpath
+
+
+def _roots(workspace: Path) -> tuple[str, ...]:
+    """The workspace, as spelled and resolved, and the top of the repository around it; never the whole system."""
+    resolved = os.path.realpath(workspace)
+    top = resolved
+    while top != "/" and not os.path.lexists(f"{top}/.git"):
+        top = os.path.dirname(top)
+    return tuple({os.path.abspath(workspace), resolved, top} - {"/"})
+
+
+def _lies_in(place: str, root: str) -> bool:
+    return place == root or place.startswith(f"{root}/")
 
 
 def start(argv: Sequence[str], cwd: Path, environment: Mapping[str, str], apart: bool) -> subprocess.Popen[bytes]:
     """Start `argv` in a session of its own, standard error `apart` or merged. Raises StartError."""
-    program = argv[0] if "/" in argv[0] else find_program(argv[0], environment)
+    program = argv[0] if "/" in argv[0] else find_program(argv[0], cwd, environment)
     if program is None:
-        raise StartError(f"{argv[0]} is not installed, or not in PATH")
+        raise StartError(f"{argv[0]} is not installed, or not in PATH outside the workspace")
     try:
         if not cwd.is_dir():
             raise StartError(f"the folder {cwd} does not exist any more")

@@ -6,7 +6,7 @@ found out at the first command that is to be confined, not at the start.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -20,33 +20,49 @@ _SECONDS = 5.0
 
 
 class Confinement(Record):
-    """What confines commands here: the way, or None, and in words what it is or why there is none."""
+    """What confines commands here: the way, or None, and in words what it is or why there is none.
+
+    `program` is bubblewrap's path. It is looked for once, before the first command that could put another one there.
+    """
 
     way: Literal["bubblewrap", "landlock"] | None
     detail: str
+    program: str | None = None
 
 
 async def find_confinement(workspace: Path) -> Confinement:
     """Try the ways in their order, each with a real command."""
-    from codelet.process import StartError, capture, child_environment, shell_argv
-    from codelet.sandbox import bubblewrap, landlock
+    from codelet.process import StartError, capture, child_environment, find_program, shell_argv
 
-    nothing = shell_argv(":", child_environment())
+    nothing = shell_argv(":", child_environment(), workspace)
+    program = find_program("bwrap", workspace)
     reasons: list[str] = []
-    ways = (("bubblewrap", bubblewrap.confined), ("landlock", landlock.confined))
-    for way, confined in ways:
+    ways = (Confinement("bubblewrap", "", program), Confinement("landlock", ""))
+    for found in ways:
+        way = found.way
         try:
-            argv = confined(nothing, workspace, network=False)
+            argv = _confined(found, nothing, workspace, network=False)
             done = await capture(argv, cwd=workspace, timeout=_SECONDS)
         except (StartError, FileNotFoundError) as error:
             reasons.append(f"{way}: {error}")
             continue
         if done.exit_code == 0:
             detail = f"{way} ({'; '.join(reasons)})" if reasons else way
-            return Confinement("bubblewrap" if way == "bubblewrap" else "landlock", detail)
+            return found.replace(detail=detail)
         said = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
         reasons.append(f"{way}: {said or f'exit code {done.exit_code}'}")
     return Confinement(None, "; ".join(reasons))
+
+
+def _confined(found: Confinement, command: Sequence[str], workspace: Path, *, network: bool) -> list[str]:
+    """The words that run `command` confined. Raises FileNotFoundError where that way is not installed."""
+    from codelet.sandbox import bubblewrap, landlock
+
+    if found.way == "landlock":
+        return landlock.confined(command, workspace, network=network)
+    if found.program is None:
+        raise FileNotFoundError("it is not installed, or only in the workspace")
+    return bubblewrap.confined(found.program, command, workspace, network=network)
 
 
 class Sandbox:
@@ -79,13 +95,12 @@ class Sandbox:
     def wrap(self, command: str, environment: Mapping[str, str]) -> list[str]:
         """The words that run the shell command confined; only after `works` said so."""
         from codelet.process import shell_argv
-        from codelet.sandbox import bubblewrap, landlock
         from codelet.sandbox.protected import protected_places
 
         assert self.found is not None
         self._before = set(protected_places(self._workspace.resolve()))
-        confined = landlock.confined if self.found.way == "landlock" else bubblewrap.confined
-        return confined(shell_argv(command, environment), self._workspace, network=self.network)
+        shell = shell_argv(command, environment, self._workspace)
+        return _confined(self.found, shell, self._workspace, network=self.network)
 
     def newly_protected(self) -> list[str]:
         """Names that the last command made and that nothing may write at: what is absent cannot be made read-only."""

@@ -13,13 +13,8 @@ from codelet.sandbox.protected import protected_places, writable_root
 _EMPTY = ("/run", "/tmp", "/var/tmp")
 
 
-def confined(command: Sequence[str], workspace: Path, *, network: bool) -> list[str]:
-    """The words that run `command` confined to the workspace. Raises FileNotFoundError without bubblewrap."""
-    from codelet.process import find_program
-
-    program = find_program("bwrap")
-    if program is None:
-        raise FileNotFoundError("it is not installed")
+def confined(program: str, command: Sequence[str], workspace: Path, *, network: bool) -> list[str]:
+    """The words that run `command` confined to the workspace by bubblewrap, whose path is `program`."""
     root = writable_root(workspace)
     argv = [program, "--die-with-parent", "--unshare-all", "--new-session", "--cap-drop", "ALL"]
     argv += ["--share-net"] if network else []

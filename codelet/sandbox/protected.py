@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from codelet.policy.names import PROTECTED_FILES, PROTECTED_FOLDERS
@@ -17,11 +18,15 @@ def writable_root(workspace: Path) -> str:
 
 
 def protected_places(root: Path) -> list[str]:
-    """The existing protected files and folders at the top of the workspace, codelet's own settings among them.
+    """The existing protected files and folders of the workspace: those with a protected name at its top, codelet's own
+    settings, the Python that codelet runs in, and the folders in which programs are looked for.
 
     A linked worktree's own git folder lies elsewhere, unless that is inside the workspace, too.
     """
     places = [str(root / name) for name in (*PROTECTED_FOLDERS, *PROTECTED_FILES)]
+    # A program put there would run outside at the next start of codelet or of anything else.
+    started = (sys.prefix, sys.base_prefix, *os.environ.get("PATH", "").split(os.pathsep))
+    places += [os.path.realpath(place) for place in started if place.startswith("/")]
     settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     places.append(os.path.realpath(f"{settings}/codelet"))
     inside = f"{root}/"

@@ -13,4 +13,4 @@ async def find(context: ToolContext, progress: Progress, *, pattern: str, path: 
     from codelet.tools.search import Query, root_of, search
 
     query = Query(root_of(context, path), pattern or "*", most=_MOST_COUNTED, shown=MOST_FILES)
-    return ToolOutput(files_found(context, await search(query)))
+    return ToolOutput(files_found(context, await search(query, context.workspace)))

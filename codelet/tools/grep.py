@@ -37,6 +37,6 @@ async def grep(
         root_of(context, path), glob or None, pattern, ignore_case, lines, most=most, shown=most, left_out=secret
     )
     began = time.time_ns()
-    text = lines_found(context, await search(query), most, lines)
+    text = lines_found(context, await search(query, context.workspace), most, lines)
     context.outputs.append((began, text))
     return ToolOutput(text)

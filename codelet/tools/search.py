@@ -114,9 +114,9 @@ def check_pattern(pattern: str) -> None:
         raise ToolError("the pattern contains a line break or NUL: grep matches within one line")
 
 
-async def search(query: Query) -> Result:
-    """Search with what there is. Raises ToolError."""
-    program = find_program("rg")
+async def search(query: Query, workspace: Path) -> Result:
+    """Search with what there is outside the workspace. Raises ToolError."""
+    program = find_program("rg", workspace)
     return await (ripgrep(query, program) if program else builtin(query))
 
 
@@ -157,7 +157,7 @@ def _builtin_argv(query: Query) -> list[str]:
         "literal": query.literal,
         "most": query.most,
     }
-    return [sys.executable, "-I", str(Path(__file__).with_name("search_child.py")), json.dumps(request)]
+    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("search_child.py")), json.dumps(request)]
 
 
 async def _search(query: Query, argv_for: Callable[[Query], list[str]]) -> Result:

@@ -24,7 +24,7 @@ from tests.tools.conftest import Call
 
 Refused = Callable[..., Awaitable[str]]
 Engine = Callable[[Query], Awaitable[Result]]
-RG = find_program("rg")
+RG = find_program("rg", Path("/nowhere"))
 
 
 def write(root: Path, files: dict[str, str | bytes]) -> None:
@@ -223,7 +223,7 @@ async def engine_search(engine: Engine, query: Query) -> Result:
 
 
 def test_the_same_as_git(tree: Path, context: ToolContext, engine: Engine) -> None:
-    if find_program("git") is None:
+    if find_program("git", Path("/nowhere")) is None:
         pytest.skip("needs the program git")
     (tree / ".git/config").unlink()
     (tree / "nested/.git/HEAD").unlink()

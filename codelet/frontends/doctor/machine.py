@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -32,7 +33,7 @@ async def git(folder: Path) -> Finding:
     """The version of git, and the repository around `folder`."""
     version = await run_git(folder, "version", timeout=_PROBE_SECONDS)
     if version is None:
-        return Finding("git", "warn", "not found", "install git: without it the model is not told what changed")
+        return _no_git(folder)
     number = version.stdout.decode("utf-8", "replace").strip().removeprefix("git version ")
     top = await run_git(folder, "rev-parse", "--show-toplevel", timeout=_PROBE_SECONDS)
     if top is None or top.exit_code != 0:
@@ -42,6 +43,18 @@ async def git(folder: Path) -> Finding:
         return Finding("git", "ok", f"{number}; this folder is in no repository")
     root = top.stdout.decode("utf-8", "replace").strip()
     return Finding("git", "ok", f"{number}; repository {root}, {await _state(folder)}")
+
+
+def _no_git(folder: Path) -> Finding:
+    """Why git could not be run: there is none, only one of the workspace's own, or the repository is not trusted."""
+    if find_program("git", folder) is not None:
+        detail = "the repository's configuration leads to other files, or cannot be read: git is not asked here"
+        return Finding("git", "warn", detail, "look at .git and .git/config")
+    advice = "install git: without it the model is not told what changed"
+    found = shutil.which("git")
+    if found is not None:
+        return Finding("git", "warn", f"only {found}, which lies in the workspace and is not run", advice)
+    return Finding("git", "warn", "not found", advice)
 
 
 async def _state(folder: Path) -> str:
@@ -71,7 +84,7 @@ def _head(folder: Path) -> str:
 
 async def ripgrep(folder: Path) -> Finding:
     """The program that makes searches fast."""
-    program = find_program("rg")
+    program = find_program("rg", folder)
     if program is None:
         return Finding("ripgrep", "warn", "not found: searching is slower", "install ripgrep (rg)")
     version = await _first_line([program, "--version"], folder)
@@ -83,13 +96,13 @@ async def ripgrep(folder: Path) -> Finding:
 async def sandbox(folder: Path) -> Finding:
     """What confines commands here: many containers and some kernels forbid the best way."""
     found = await find_confinement(folder)
-    install = "" if find_program("bwrap") else "install bubblewrap (Linux)"
+    install = "" if find_program("bwrap", folder) else "install bubblewrap (Linux)"
     allow = install or "allow unprivileged user namespaces"
     if found.way is None:
         return Finding("sandbox", "warn", f"none: commands that you allow are not confined: {found.detail}", allow)
     if found.way == "landlock":
         return Finding("sandbox", "warn", f"Landlock, the second best: {found.detail}", allow)
-    version = await _first_line([str(find_program("bwrap")), "--version"], folder) or "bubblewrap"
+    version = await _first_line([str(found.program), "--version"], folder) or "bubblewrap"
     return Finding("sandbox", "ok", f"{version} works")
 
 

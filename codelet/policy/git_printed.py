@@ -1,0 +1,130 @@
+"""Which files a git command would print, asked of git itself: what has a secret's name is not printed unasked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from codelet.policy import names
+from codelet.policy.arguments import Parsed, RefusedError, end_of_options
+from codelet.policy.git_look import ask_git
+from codelet.policy.git_table import GIT
+from codelet.policy.revisions import revision_path
+from codelet.policy.special import Place
+
+_PATCH = frozenset(
+    ("-p", "-u", "--patch", "-U", "--unified", "--patch-with-raw", "--patch-with-stat", "-c", "--cc", "-m", "--check",
+     "-W", "--function-context", "--binary", "--color-words", "--word-diff", "--word-diff-regex", "-L")
+)  # fmt: skip
+"""Options that make git print content, or may."""
+_SUMMARIES = frozenset(
+    ("--stat", "--numstat", "--shortstat", "--dirstat", "--summary", "--name-only", "--name-status", "--raw", "-s",
+     "--no-patch", "--quiet", "--compact-summary", "--cumulative")
+)  # fmt: skip
+"""Options that make it print names and numbers in place of content."""
+_FORMS = frozenset(
+    ("--graph", "--no-graph", "--oneline", "--format", "--pretty", "--color", "--no-color", "--color-moved",
+     "--no-color-moved", "--line-prefix", "--relative", "--exit-code", "-z", "--notes", "--no-notes", "--decorate",
+     "--no-decorate", "--show-linear-break", "--log-size", "--source", "--left-right", "--parents", "--children",
+     "--expand-tabs", "--count", "--ext-diff", "--textconv", "-R", "--abbrev-commit", "--relative-date")
+)  # fmt: skip
+"""Options that only say how it looks: left out when git is asked for names alone."""
+_LISTED = (_PATCH - {"-c", "--cc", "-m"}) | _SUMMARIES | _FORMS
+
+_NOTHING_TO_PRINT = re.compile(
+    r"(?:fatal|error): (?:your current branch|ambiguous argument|bad revision|bad object|bad default revision|"
+    r"not a git repository|invalid object name|path '|log for|no merge base|.* is not a stash-like commit|"
+    r".*not a valid (?:reference|object name)|unknown revision)|No stash entries found",
+    re.IGNORECASE,
+)
+"""How git says that there is no such revision or path; with other options it says the same."""
+_COMMITS = re.compile(r"(?:HEAD|@|ORIG_HEAD|FETCH_HEAD|MERGE_HEAD|stash@\{\d+\})(?:[~^]\d*)*")
+_NAMES_CAP = 4 << 20
+
+
+def prints_content(name: str, parsed: Parsed) -> bool:
+    """Whether `git NAME` with these options prints what stands in files, not only their names."""
+    if parsed.has(*_PATCH):
+        return True
+    # `git stash show` gives a summary; with any option it gives content, as `git diff` does.
+    by_default = name in ("diff", "show") or (name == "stash" and parsed.operands[:1] == ["show"] and parsed.options)
+    return bool(by_default) and not parsed.has(*_SUMMARIES)
+
+
+def refuse_printed_secrets(
+    name: str,
+    words: Sequence[str],
+    parsed: Parsed,
+    place: Place,
+    settings: Mapping[str, str],
+    *,
+    unusual: Sequence[str],
+) -> None:
+    """Raise RefusedError where the command would print a file with a secret's name, or where git cannot say so.
+
+    `words` are those behind `git NAME`, `unusual` those in front; `settings` blank the repository's own filters.
+    """
+    if name not in ("diff", "show", "log", "reflog", "stash") or not prints_content(name, parsed):
+        return
+    if other := {"--literal-pathspecs", "--no-replace-objects"} & set(unusual):
+        raise RefusedError(f"git {other.pop()} with a command that prints what stands in files")
+    before, behind = _operands(name, words, parsed)
+    subcommand = before[:1] if name == "stash" or (name == "reflog" and before[:1] == ["show"]) else []
+    before = before[len(subcommand) :]
+    if name in ("diff", "show"):
+        for operand in before:
+            refuse_bare_content(operand, place, sure=bool(behind))
+    if parsed.has("-L"):
+        return  # it prints the lines of the files that it names, and those are judged as paths
+    a_diff = name == "diff" or (name == "stash" and subcommand == ["show"])
+    plain = [] if a_diff else ["--format="]
+    asked = [name, *subcommand, *_kept(parsed), *plain, "--name-status", "-z", *before, *behind]
+    done = ask_git(place.cwd, asked, settings, _NAMES_CAP)
+    for path in done.stdout.decode("utf-8", "surrogateescape").split("\0"):
+        why = names.secret(path.lstrip("\n"))
+        if why:
+            raise RefusedError(f"git {name} prints {path.lstrip()}, which {why}")
+    said = done.stderr.decode("utf-8", "replace")
+    if done.exit_code != 0 and not any(_NOTHING_TO_PRINT.match(line) for line in said.split("\n")):
+        raise RefusedError(f"git cannot say which files git {name} would print")
+
+
+def refuse_bare_content(operand: str, place: Place, *, sure: bool = True) -> None:
+    """Raise RefusedError where the operand is content by its number alone, so that its file's name is unknown.
+
+    `sure` says that it must be a revision; else a file of that name is taken for the file, as git does.
+    """
+    for one in operand.split("..") if ".." in operand else [operand]:
+        revision = one.lstrip("^.")
+        if not revision or _COMMITS.fullmatch(revision) or revision_path(revision) is not None:
+            continue
+        if not sure and Path(place.cwd, revision).exists():
+            continue
+        done = ask_git(place.cwd, ("cat-file", "-t", revision))
+        if done.stdout.strip() == b"blob":
+            raise RefusedError(f"{one} is content whose file is not named")
+
+
+def _operands(name: str, words: Sequence[str], parsed: Parsed) -> tuple[list[str], list[str]]:
+    """The operands in front of a `--` that ends the options, and those behind it together with the `--`."""
+    end = end_of_options(GIT[name], words)
+    behind = list(words[end:])
+    return parsed.operands[: len(parsed.operands) - max(len(behind) - 1, 0)], behind
+
+
+def _kept(parsed: Parsed) -> Iterator[str]:
+    """The options that decide which files there are, without those that decide how it looks."""
+    for option, value in parsed.options:
+        if option in _LISTED:
+            continue
+        if option == "-NUM":
+            yield f"-{value}"
+        elif value is None:
+            yield option
+        elif option.startswith("--"):
+            yield f"{option}={value}"
+        elif value:
+            yield f"{option}{value}"
+        else:
+            yield from (option, value)
