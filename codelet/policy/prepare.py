@@ -2,13 +2,15 @@
 
 A plain `git status` runs what the repository's configuration names. What git cannot be told in the
 environment is put into the command itself, at each read-only git command; a search through a tree gets
-the names of secret files as exceptions. The rest of the command stays as it was, byte for byte.
+the names of secret files as exceptions, and a sed that only reads is told to do no more than that. The rest of
+the command stays as it was, byte for byte.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from codelet.policy import names
@@ -22,6 +24,7 @@ from codelet.policy.repository import find_repository
 from codelet.policy.shell import read_script
 from codelet.policy.special import Place
 from codelet.policy.syntax import Command, Obstacle
+from codelet.process import find_program
 
 GIT_ENVIRONMENT = {
     "GIT_ALLOW_PROTOCOL": "none",
@@ -29,6 +32,9 @@ GIT_ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
 }
+
+_PROGRAM_CAP = 16 * 1024 * 1024
+"""Bytes of a program whose text is searched."""
 
 GIT_OPTIONS = ("--no-optional-locks", "--no-pager")
 
@@ -72,13 +78,33 @@ def prepare_command(command: str, workspace: Path) -> str:
     edits: list[tuple[int, str]] = []
     for part in script.commands:
         here = folders.of(part)
-        judge_command(part, folders)  # follows a `cd`
+        found = judge_command(part, folders)  # follows a `cd`
         if part.words:
             edits += _edits(part, here, workspace_root(workspace))
+        if found.reason is None and part.words and part.words[0].text == "sed" and _sed_has_sandbox():
+            edits.append((part.words[0].end, f" {_SANDBOX}"))
     source = command.encode("utf-8", "surrogateescape" if command.isascii() else "replace")
     for offset, text in sorted(edits, reverse=True):
         source = source[:offset] + text.encode() + source[offset:]
     return source.decode("utf-8") if edits else command
+
+
+_SANDBOX = "--sandbox"
+
+
+def _sed_has_sandbox() -> bool:
+    """Whether the sed in PATH can be told to neither run, write nor read other files: GNU's can since 4.3."""
+    program = find_program("sed")
+    if program is None:
+        return False
+    facts = Path(program).stat()
+    return _names_option(program, facts.st_mtime_ns, facts.st_size)
+
+
+@lru_cache(maxsize=4)
+def _names_option(program: str, _changed: int, size: int) -> bool:
+    """Whether the program's own text names the option: to ask it would mean to run it."""
+    return size < _PROGRAM_CAP and _SANDBOX.encode() in Path(program).read_bytes()
 
 
 def _edits(command: Command, folders: frozenset[str], root: str) -> list[tuple[int, str]]:

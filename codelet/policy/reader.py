@@ -36,6 +36,7 @@ _WORDS = (
     "word", "string", "raw_string", "concatenation", "number", "simple_expansion", "expansion",
     "command_substitution", "ansi_c_string",
 )  # fmt: skip
+_REDIRECTS = ("file_redirect", "heredoc_redirect", "herestring_redirect")
 _OPERATORS = (";", "&&", "||", "|", "|&", "\n", "!", "(", ")", "{", "}")
 BLOCKS = {
     "function_definition": "it defines a function",
@@ -225,23 +226,34 @@ class WordReader(ABC):
         self.operator = outer
 
     def redirected(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
-        """A statement with redirections behind it."""
+        """A statement with redirections behind it, which bash opens before it runs the statement."""
         after = self.operator
         end = node.start_byte
         for child in node.children:
             self.gap(end, child)
             end = child.end_byte
+        body = [child for child in node.children if child.type not in _REDIRECTS]
+        behind = False
+        for child in body:
+            # The parser hangs a redirection on the whole list; bash on its last command.
+            behind = child.type == "list" and child.child_count > 1
+            if not behind or child.children[-1].type not in ("command", "subshell", "pipeline", "test_command"):
+                self._redirects(node, after, scope, depth)
+            self.operator = after
+            self.read(child, scope, depth + 1)
+            if behind:
+                after = child.children[-2].type
+        if behind or not body:
+            self._redirects(node, after, scope, depth)
+
+    def _redirects(self, node: Node, after: str, scope: tuple[int, ...], depth: int) -> None:
+        for child in node.children:
+            self.operator = after
             if child.type == "file_redirect":
-                self.operator = after
                 self._redirect(child, scope, depth)
-            elif child.type in ("heredoc_redirect", "herestring_redirect"):
+            elif child.type in _REDIRECTS:
                 self.obstacle(BLOCKS[child.type])
                 self.inside(child, scope, depth)
-            else:
-                self.read(child, scope, depth + 1)
-                if child.type == "list" and child.child_count > 1:
-                    # The parser hangs a redirection on the whole list; bash on its last command.
-                    after = child.children[-2].type
 
     def _redirect(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
         """A redirection: to and from /dev/null and between descriptors it is nothing."""

@@ -92,6 +92,8 @@ def _by_parts(script: Script, rules: Rules) -> Verdict:
 def _judge_part(part: Part, folders: Folders, rules: Rules) -> _Judged:
     if isinstance(part, Obstacle):
         return _Judged(Finding(part.reason))
+    if not folders.known(part):
+        return _Judged(Finding("what ran before it in the same shell may have changed the folder or what words mean"))
     if isinstance(part, Redirect):
         finding = judge_redirect(part, folders)
         return _Judged(_judge_write(part, finding, folders, rules) if finding.write_to else finding)
@@ -100,6 +102,7 @@ def _judge_part(part: Part, folders: Folders, rules: Rules) -> _Judged:
         return _Judged(finding)
     for rule in rules.allow:
         if rule.tool == "bash" and rule.matches_words(finding.words):
+            folders.ran_by_rule(part)
             return _Judged(Finding(None, "execute"), rule.text)
     return _Judged(finding)
 

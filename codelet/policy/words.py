@@ -21,8 +21,9 @@ class Word:
     """One word of a command.
 
     `text` is what the program gets, as far as it is known. `glob` is the file pattern that bash will expand,
-    with quoted letters escaped, or None. `dynamic` marks a word with a part that is known only at run time,
-    `splits` one that may become several words. `start` and `end` are byte offsets in the command.
+    with a backslash before quoted letters and nowhere else, or None. `dynamic` marks a word with a part that is
+    known only at run time, `splits` one that may become several words. `start` and `end` are byte offsets in the
+    command.
     """
 
     text: str
@@ -86,7 +87,7 @@ class _Decoder:
 
     def _literal(self, text: str) -> None:
         self.text.append(text)
-        self.pattern.append(re.sub(r"([*?\[])", r"[\1]", text))
+        self.pattern.append(re.sub(r"([^\w/.])", r"\\\1", text, flags=re.ASCII))
 
     def _tilde(self) -> int:
         if not self.raw.startswith("~"):
