@@ -84,7 +84,7 @@ def prepare_command(command: str, workspace: Path) -> str:
         if found.reason is None and part.words and part.words[0].text == "sed" and _sed_has_sandbox():
             edits.append((part.words[0].end, f" {_SANDBOX}"))
     source = command.encode("utf-8", "surrogateescape" if command.isascii() else "replace")
-    for offset, text in sorted(edits, reverse=True):
+    for offset, text in sorted(set(edits), reverse=True):
         source = source[:offset] + text.encode() + source[offset:]
     return source.decode("utf-8") if edits else command
 

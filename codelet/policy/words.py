@@ -35,6 +35,9 @@ class Word:
     splits: bool = False
 
 
+QUOTED_ONLY = "\0"
+"""The value of a variable that is known only at run time, and may be used in double quotes only."""
+
 _ESCAPABLE_IN_QUOTES = '$`"\\'
 _STARTS_EXPANSION = re.compile(r"[A-Za-z0-9_{(\[*@#?$!-]")
 _SPECIAL_QUOTE = re.compile(r"\$'((?:[^'\\]|\\[tnr\\'\"])*)'")
@@ -132,7 +135,9 @@ class _Decoder:
         offset = self.start + len(self.raw[:position].encode())
         if offset in self.spans:
             end, value = self.spans[offset]
-            if value is None:
+            if value == QUOTED_ONLY and not quoted:
+                raise UnclearError("a variable, not in quotes")
+            if value is None or value == QUOTED_ONLY:
                 self.dynamic = True
                 self.splits = self.splits or not quoted
             elif not quoted and not _PLAIN.fullmatch(value):
