@@ -290,7 +290,8 @@ class WordReader(ABC):
                 self.redirects(node, after, scope, depth)
             self.operator = after
             self.read(child, scope, depth + 1)
-            if child.child_count and self.opened_with.pop(child.children[-1].id, None):
+            last = child.children[-1].id if child.child_count else None
+            if last in self.opened_with:
                 self.obstacle("it redirects in an unusual place")
         if not body:
             self.redirects(node, after, scope, depth)

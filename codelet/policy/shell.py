@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from codelet.policy.reader import BLOCKS, DEPTH_CAP, WORDS, WordReader, own_name
 from codelet.policy.syntax import Command, Obstacle, Script
 from codelet.policy.unwrap import changes_shell
+from codelet.process import find_program
 from codelet.text import clean
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ NODE_CAP = 6_000
 SIGN_CAP = 600
 """Signs of the shell in a command; with more of them it is not even parsed."""
 
+_ONLY_BASH = re.compile(r"\$['\"]|<\(|<<<|&>|>&[^0-9-]|\|&")
 COMMAND_CAP = 40
 LOOP_CAP = 20
 """Words that a `for` goes through."""
@@ -53,6 +55,8 @@ def read_script(command: str) -> Script:
         return _unread("it has too many parts to look at")
     if clean(command) != command or "\r" in command or re.search(r"[^\S \t\n]", command):
         script.parts.append(Obstacle("it holds control characters, invisible letters or unusual blanks"))
+    if _ONLY_BASH.search(command) and find_program("bash") is None:
+        script.parts.append(Obstacle("it has signs that only bash reads in this way, and there is no bash"))
     root = _parser().parse(source).root_node
     if root.descendant_count > NODE_CAP:
         return _unread("it has too many parts to look at")
