@@ -70,6 +70,8 @@ _FIND_TESTS |= dict.fromkeys(
     "text",
 )  # fmt: skip
 _FIND_TESTS |= dict.fromkeys(("-newer", "-anewer", "-cnewer", "-samefile"), "list")
+# `-newerXY`: the time X of a file against the time Y of another, or against a date where Y is `t`.
+_FIND_TESTS |= {f"-newer{one}{two}": "text" if two == "t" else "list" for one in "aBcm" for two in "aBcmt"}
 
 _FILE_TESTS = frozenset(("-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h", "-p", "-S", "-b", "-c", "-O", "-G"))
 _TEXT_TESTS = frozenset(("=", "==", "!=", "<", ">"))
@@ -213,7 +215,18 @@ def _grep(_: Sequence[str], parsed: Parsed, place: Place) -> None:
     if parsed.has("-r", "--recursive", "-R", "--dereference-recursive"):
         given = parsed.operands if parsed.has("-e", "--regexp") else parsed.operands[1:]
         for operand in given or ["."]:
-            refuse_secrets("grep -r", operand, place, follow=parsed.has("-R", "--dereference-recursive"))
+            follow = parsed.has("-R", "--dereference-recursive")
+            refuse_secrets("grep -r", operand, place, follow=follow, endings=_included(parsed))
+
+
+def _included(parsed: Parsed) -> tuple[str, ...]:
+    """The endings that the names of searched files have, or ("",) where other files are searched too."""
+    filters = [(name, value or "") for name, value in parsed.options if name in ("--include", "--exclude")]
+    wanted = [value for name, value in filters if name == "--include"]
+    # What no filter matches is left out only where the first one is --include.
+    if filters and filters[0][0] == "--include" and all(re.fullmatch(r"\*\.\w+", value) for value in wanted):
+        return tuple(value[1:] for value in wanted)
+    return ("",)
 
 
 def _rg(_: Sequence[str], parsed: Parsed, place: Place) -> None:
@@ -224,8 +237,13 @@ def _rg(_: Sequence[str], parsed: Parsed, place: Place) -> None:
             refuse_secrets("rg --hidden", operand, place)
 
 
-def refuse_secrets(who: str, folder: str, place: Place, *, follow: bool = False) -> None:
-    """Raise RefusedError where the tree under `folder` holds a secret's name, or is too large to say."""
+def refuse_secrets(
+    who: str, folder: str, place: Place, *, follow: bool = False, endings: tuple[str, ...] = ("",)
+) -> None:
+    """Raise RefusedError where the tree under `folder` holds a secret's name, or is too large to say.
+
+    Only files whose names have one of the `endings` count.
+    """
     seen = 0
     stack = [folder if folder.startswith("/") else f"{place.cwd}/{folder}"]
     while stack:
@@ -243,7 +261,7 @@ def refuse_secrets(who: str, folder: str, place: Place, *, follow: bool = False)
                 # What git keeps for itself may repeat anything, but shows names and packed data only.
                 if entry.name != ".git":
                     stack.append(entry.path)
-            elif why := names.secret(entry.path[len(place.root) :]):
+            elif entry.name.endswith(endings) and (why := names.secret(entry.path[len(place.root) :])):
                 raise RefusedError(f"{who} reaches {entry.name}, which {why}")
 
 
