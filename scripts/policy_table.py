@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Judge files of cases and print a table by class: how many unsafe ones are allowed, how many harmless ones ask.
 
-Use: scripts/policy_table.py FILE… [--verbose]    (JSON lines as for `codelet policy check --cases`; `class` is optional)
+Use: scripts/policy_table.py FILE… [--verbose]    (JSON lines as for `codelet policy check --cases`, `class` optional)
 """
 
 from __future__ import annotations
