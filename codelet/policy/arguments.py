@@ -20,6 +20,12 @@ class RefusedError(Exception):
     """The use of a program is not known to be read-only; the message says why, in words."""
 
 
+class Loose(str):
+    """One of several words that a wildcard may stand for: which of them are there, and in what order, is open."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Program:
     """A program that is read-only with these options and operands.
@@ -41,10 +47,11 @@ class Program:
 
 @dataclass
 class Parsed:
-    """The arguments taken apart: `options` as (name, value), `operands`, `uses` as (kind, path)."""
+    """The arguments taken apart: `options` as (name, value), `operands` and their `kinds`, `uses` as (kind, path)."""
 
     options: list[tuple[str, str | None]] = field(default_factory=list)
     operands: list[str] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
     uses: list[tuple[str, str]] = field(default_factory=list)
 
     def has(self, *names: str) -> bool:
@@ -112,6 +119,17 @@ def parse(name: str, program: Program, arguments: Sequence[str]) -> Parsed:
             _short(name, options, word, rest, parsed)
     _operands(name, program, parsed)
     return parsed
+
+
+def refuse_loose(name: str, arguments: Sequence[str], parsed: Parsed) -> None:
+    """Raise RefusedError where it matters which words a wildcard stands for.
+
+    It does not where every one of them is an operand, and all operands from the first of them on are of one kind.
+    """
+    given = sum(isinstance(word, Loose) for word in arguments)
+    places = [index for index, word in enumerate(parsed.operands) if isinstance(word, Loose)]
+    if given and (len(places) != given or len(set(parsed.kinds[places[0] :])) != 1):
+        raise RefusedError(f"{name} may take its arguments otherwise, by what a wildcard stands for")
 
 
 def end_of_options(program: Program, arguments: Sequence[str]) -> int:
@@ -199,10 +217,12 @@ def _operands(name: str, program: Program, parsed: Parsed) -> None:
             continue
         if kind.endswith("*"):
             for value in left:
+                parsed.kinds.append(kind[:-1])
                 _use(name, kind[:-1], value, parsed)
             return
         if not left:
             break
+        parsed.kinds.append(kind.rstrip("?"))
         _use(name, kind.rstrip("?"), left.pop(0), parsed)
     if left:
         raise RefusedError(f"{name} with the operand {left[0]!r} is not known to be read-only")

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from codelet.policy.arguments import Parsed, RefusedError, parse
-from codelet.policy.git_check import check_git
+from codelet.policy.arguments import Loose, Parsed, RefusedError, parse, refuse_loose
+from codelet.policy.git_check import check_git, split_git
 from codelet.policy.paths import contained, judge_path, workspace_root
-from codelet.policy.program_table import PROGRAMS, VERSIONS
+from codelet.policy.program_table import PROGRAMS, VERSION_VARIABLES, VERSIONS
 from codelet.policy.special import CHECKS, Place
 from codelet.policy.syntax import Command, Redirect
+from codelet.policy.unwrap import changes_shell
 from codelet.policy.verdict import Tier
-from codelet.policy.wildcards import MATCH_CAP
-from codelet.policy.wildcards import matches as expand
+from codelet.policy.wildcards import MATCH_CAP, expansion
 from codelet.policy.words import Word
 
 FOLDER_CAP = 4
@@ -43,11 +43,24 @@ class Finding:
 
 @dataclass
 class Folders:
-    """Where each shell of a script may stand: `sure` after a `cd` that must have worked, `all` otherwise."""
+    """Where each shell of a script may stand: `sure` after a `cd` that must have worked, `all` otherwise.
+
+    `changed` holds the shells of which nothing is known any more.
+    """
 
     workspace: Path
     sure: dict[tuple[int, ...], frozenset[str]] = field(default_factory=dict)
     all: dict[tuple[int, ...], frozenset[str]] = field(default_factory=dict)
+    changed: set[tuple[int, ...]] = field(default_factory=set)
+
+    def known(self, part: Command | Redirect) -> bool:
+        """Whether the part's folder, and what its words mean there, can be told."""
+        return not any(part.scope[:length] in self.changed for length in range(len(part.scope) + 1))
+
+    def ran_by_rule(self, part: Command) -> None:
+        """Note a command that is not understood and runs all the same: a builtin may have changed its shell."""
+        if changes_shell([word.text for word in part.words]):
+            self.changed.add(part.scope)
 
     def of(self, part: Command | Redirect) -> frozenset[str]:
         """The folders that the part may run in."""
@@ -109,6 +122,8 @@ def _judge_in(name: str, words: Sequence[Word], cwd: str, workspace: Path) -> No
     place = Place(cwd, workspace_root(workspace))
     if len(words) == 2 and (name, words[1].text) in VERSIONS:
         _refuse_own_program(name, place)
+        if any(os.environ.get(variable) for variable in VERSION_VARIABLES.get(name, ())):
+            raise RefusedError(f"{name} loads what the environment names before it says its version")
         return
     program = PROGRAMS.get(name)
     if program is None and name != "git":
@@ -116,11 +131,14 @@ def _judge_in(name: str, words: Sequence[Word], cwd: str, workspace: Path) -> No
     arguments = list(_expanded(name, words[1:], place, any_option=program is not None and program.any_option))
     _refuse_own_program(name, place)
     if program is None:
+        _refuse_loose_git(arguments)
         parsed = check_git(arguments, place)
     else:
         parsed = Parsed() if program.raw else parse(name, program, arguments)
         if program.check:
             CHECKS[program.check](arguments, parsed, place)
+    if program is None or not program.raw:
+        refuse_loose(name, arguments, parsed)
     uses = dict.fromkeys(parsed.uses)
     if len(uses) > MATCH_CAP:
         raise RefusedError(f"{name} reads more than {MATCH_CAP} files")
@@ -139,22 +157,37 @@ def _refuse_path(kind: str, text: str, cwd: str, workspace: Path) -> None:
 
 
 def _expanded(name: str, words: Sequence[Word], place: Place, *, any_option: bool) -> Iterator[str]:
-    """The words with their wildcards expanded as bash would, each match checked."""
+    """The words with their wildcards expanded as bash may do it, each match checked."""
     operands_only = False
     for word in words:
         operands_only = operands_only or word.text == "--"
         if word.glob is None:
             yield word.text
             continue
-        matches = expand(word, place)
-        if not matches:
+        if word.dynamic:
+            raise RefusedError(f"{word.raw}: a pattern with a part known only at run time")
+        stands_for = expansion(word, place)
+        if stands_for.words == (word.text,):
             yield word.text
             continue
         if word.glob[0] in "*?[" and not any_option and not operands_only:
             raise RefusedError(f"{name} {word.raw}: a file's name may look like an option; write ./{word.raw}")
-        if any(match.startswith("-") for match in matches):
-            raise RefusedError(f"{word.raw} stands for a file whose name looks like an option")
-        yield from matches
+        if any(match.startswith("-") for match in stands_for.words):
+            raise RefusedError(f"{word.raw} may stand for a file whose name looks like an option")
+        if stands_for.certain and len(stands_for.words) == 1:
+            yield from stands_for.words
+        else:
+            yield from map(Loose, stands_for.words)
+
+
+_GIT_TAKES_FILES = frozenset(("diff", "log", "show", "status", "blame", "ls-files", "ls-tree", "grep", "check-ignore"))
+
+
+def _refuse_loose_git(words: Sequence[str]) -> None:
+    """A wildcard in front of which git may look for a subcommand could stand for one."""
+    first = next((index for index, word in enumerate(words) if isinstance(word, Loose)), len(words))
+    if first < len(words) and split_git(words)[1] not in _GIT_TAKES_FILES:
+        raise RefusedError(f"git may take {words[first]} for a subcommand")
 
 
 def _change_folder(command: Command, folders: Folders) -> None:

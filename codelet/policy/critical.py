@@ -95,11 +95,12 @@ def _words_critical(words: list[str], context: _Context, depth: int, printed: Se
         if name in SHELLS and not [word for word in inner[1:] if not word.startswith("-")]:
             # A shell that reads its commands from the pipe: what was printed before is what it runs.
             for line in printed:
-                if depth < 3 and (why := find_critical(line, read_script(line), context.workspace, depth + 1)):
+                read = read_script(line, context.workspace)
+                if depth < 3 and (why := find_critical(line, read, context.workspace, depth + 1)):
                     return why
     if depth < 3:
         for text in nested_scripts(words):
-            if why := find_critical(text, read_script(text), context.workspace, depth + 1):
+            if why := find_critical(text, read_script(text, context.workspace), context.workspace, depth + 1):
                 return why
     return None
 

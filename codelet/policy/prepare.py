@@ -2,7 +2,8 @@
 
 A plain `git status` runs what the repository's configuration names. What git cannot be told in the
 environment is put into the command itself, at each read-only git command; a search through a tree gets
-the names of secret files as exceptions. The rest of the command stays as it was, byte for byte.
+the names of secret files as exceptions, and a sed that only reads is told to do no more than that. The rest of
+the command stays as it was, byte for byte.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from codelet.git.settings import COMMAND_OPTIONS, ENVIRONMENT, NO_PROGRAMS, OPTIONS, SETTINGS, overrides_of
@@ -24,27 +26,50 @@ from codelet.policy.program_table import PROGRAMS
 from codelet.policy.shell import read_script
 from codelet.policy.special import Place
 from codelet.policy.syntax import Command, Obstacle
-from codelet.process import outside_path
+from codelet.process import find_program, outside_path
+
+_PROGRAM_CAP = 16 * 1024 * 1024
+"""Bytes of a program whose text is searched."""
 
 
 def prepare_command(command: str, workspace: Path) -> str:
     """`command` as it is to run, also where a person or a rule allowed it; itself where nothing needs to change."""
     if "\0" in command:
         return command
-    script = read_script(command)
+    script = read_script(command, workspace)
     if script.unread or any(isinstance(part, Obstacle) and "pars" in part.reason for part in script.parts):
         return command
     folders = Folders(workspace)
     edits: list[tuple[int, str]] = []
     for part in script.commands:
         here = folders.of(part)
-        judge_command(part, folders)  # follows a `cd`
+        found = judge_command(part, folders)  # follows a `cd`
         if part.words:
             edits += _edits(part, here, workspace_root(workspace))
+        if found.reason is None and part.words and part.words[0].text == "sed" and _sed_has_sandbox(workspace):
+            edits.append((part.words[0].end, f" {_SANDBOX}"))
     source = command.encode("utf-8", "surrogateescape" if command.isascii() else "replace")
-    for offset, text in sorted(edits, reverse=True):
+    for offset, text in sorted(set(edits), reverse=True):
         source = source[:offset] + text.encode() + source[offset:]
     return source.decode("utf-8") if edits else command
+
+
+_SANDBOX = "--sandbox"
+
+
+def _sed_has_sandbox(workspace: Path) -> bool:
+    """Whether the sed in PATH can be told to neither run, write nor read other files: GNU's can since 4.3."""
+    program = find_program("sed", workspace)
+    if program is None:
+        return False
+    facts = Path(program).stat()
+    return _names_option(program, facts.st_mtime_ns, facts.st_size)
+
+
+@lru_cache(maxsize=4)
+def _names_option(program: str, _changed: int, size: int) -> bool:
+    """Whether the program's own text names the option: to ask it would mean to run it."""
+    return size < _PROGRAM_CAP and _SANDBOX.encode() in Path(program).read_bytes()
 
 
 def _edits(command: Command, folders: frozenset[str], root: str) -> list[tuple[int, str]]:

@@ -150,6 +150,8 @@ PROGRAMS: dict[str, Program] = {
         "-c --count -d --repeated -D --all-repeated?text -f:number --skip-fields:number -i --ignore-case "
         "-s:number --skip-chars:number -u --unique -w:number --check-chars:number -z --group?text",
         "read",
+        # The second operand is written to, and what looks like an option behind the first may be one.
+        permutes=False,
     ),
     "diff": Program(
         "-q --brief -s --report-identical-files -c -C:number --context?number -u -U:number "
@@ -177,6 +179,7 @@ PROGRAMS: dict[str, Program] = {
     "xxd": Program(
         "-a -b -c:number -C -E -e -g:number -i -l:number -o:number -p -ps -plain -s:number -u",
         "read",
+        permutes=False,
         bundles=False,
     ),
     "strings": Program(
@@ -223,8 +226,8 @@ PROGRAMS: dict[str, Program] = {
         check="rg",
     ),
     "sed": Program(
-        "-n --quiet --silent -E -r --regexp-extended -u --unbuffered -z --null-data -e:text "
-        "--expression:text --posix -l:number --debug",
+        "-n --quiet --silent -E -r --regexp-extended -u --unbuffered -z --null-data -s --separate "
+        "-e:text --expression:text --posix -l:number --debug --sandbox",
         "text!-e,--expression read*",
         check="sed",
     ),
@@ -297,3 +300,9 @@ VERSIONS: frozenset[tuple[str, str]] = frozenset(
 
 Not here, because they run the folder's code first: yarn, npm, pnpm, cargo, rustc, go, gradle, mvn, bundle.
 """
+
+VERSION_VARIABLES: dict[str, tuple[str, ...]] = {
+    "java": ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH"),
+    "mypy": ("PYTHONPATH", "PYTHONHOME"),
+}
+"""Variables by which even a program that only says its version may load code: where one is set, it asks."""

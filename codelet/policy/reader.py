@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from codelet.policy.syntax import Command, Obstacle, Redirect, Script
-from codelet.policy.words import UnclearError, Word, decode
+from codelet.policy.words import QUOTED_ONLY, UnclearError, Word, decode
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -32,10 +33,11 @@ _TEXT_VARIABLES = (
     "EDITOR",
 )
 _EXPANSIONS = ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion")
-_WORDS = (
+WORDS = (
     "word", "string", "raw_string", "concatenation", "number", "simple_expansion", "expansion",
-    "command_substitution", "ansi_c_string",
+    "command_substitution", "arithmetic_expansion", "ansi_c_string",
 )  # fmt: skip
+_REDIRECTS = ("file_redirect", "heredoc_redirect", "herestring_redirect")
 _OPERATORS = (";", "&&", "||", "|", "|&", "\n", "!", "(", ")", "{", "}")
 BLOCKS = {
     "function_definition": "it defines a function",
@@ -56,6 +58,15 @@ BLOCKS = {
 }
 
 
+_LOOPED = re.compile(r'"\$(?:\{(\w+)\}|(\w+))"')
+_CONSTANT = re.compile(r"\$\(\([0-9 +*/%()<>-]*\)\)")
+
+
+def own_name(name: str) -> bool:
+    """Whether a variable of this name means something to the script alone: to no program, and not to the shell."""
+    return re.fullmatch(r"[a-z][a-z0-9_]*", name) is not None and name not in os.environ
+
+
 class WordReader(ABC):
     """The lower half of a walk over a syntax tree; `read` is the upper half (see shell.py)."""
 
@@ -65,6 +76,9 @@ class WordReader(ABC):
         self.spans: dict[int, tuple[int, str | None]] = {}
         self.next_scope = 0
         self.operator = ";"
+        self.variables: set[str] = set()
+        self.loops: dict[str, Word] = {}
+        self.opened_with: dict[int, Node] = {}
 
     @abstractmethod
     def read(self, node: Node, scope: tuple[int, ...] = (), depth: int = 0) -> None:
@@ -81,7 +95,7 @@ class WordReader(ABC):
     def inside(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
         """Find the commands in a part that is not understood: what is critical there counts all the same."""
         for child in node.named_children:
-            if child.type in _WORDS and child.child_count == 0:
+            if child.type in WORDS and child.child_count == 0:
                 continue
             if child.type in (
                 "command",
@@ -136,10 +150,10 @@ class WordReader(ABC):
                 assignments.append(self._assignment(child, scope, depth))
             elif kind == "file_redirect":
                 self._redirect(child, scope, depth)
-            elif kind == "command_name" or kind in _WORDS:
-                word = self._word(child, scope, depth)
-                if word is not None:
-                    words.append(word)
+            elif kind == "herestring_redirect":
+                self._here_string(child, scope, depth)
+            elif kind == "command_name" or kind in WORDS:
+                words.append(self.word(child, scope, depth))
             elif kind == "process_substitution" and self.text_of(child).startswith("<("):
                 self._substitution(child, "", scope, depth)
                 # The program reads a pipe, whose name it gets as a word.
@@ -147,27 +161,56 @@ class WordReader(ABC):
             else:
                 self.obstacle(BLOCKS.get(kind, f"it has the sign {self.text_of(child)!r}"))
                 self.inside(child, scope, depth)
+        self._refuse_loop_in_front(words)
         self.script.parts.append(Command(tuple(words), tuple(assignments), after, scope))
         self.operator = after
+
+    def _refuse_loop_in_front(self, words: Sequence[Word]) -> None:
+        """What runs, and with which options, must be the same each time round: it is rewritten only once."""
+        for index, word in enumerate(words if self.loops else ()):
+            varies = any(re.search(rf"\$\{{?{name}\b", word.raw) for name in self.loops)
+            if varies and (index == 0 or (index == 1 and words[0].text == "git") or word.text.startswith("-")):
+                self.obstacle("it loops over programs or options")
+
+    def variable(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
+        """`name=value` as a statement: a variable of the script's own, whose value may be printed."""
+        name, value = self._assignment(node, scope, depth)
+        if value is None or not own_name(name) or name in self.loops:
+            self.obstacle(f"it sets the variable {name}")
+        self.variables.add(name)
+
+    def _here_string(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
+        """`<<< word`: the word comes as standard input, as it would out of a pipe."""
+        if len(node.children) != 2 or node.children[0].type != "<<<" or node.children[1].type not in WORDS:
+            self.obstacle(BLOCKS[node.type])
+            self.inside(node, scope, depth)
+            return
+        sign, word = node.children
+        if "\n" in self.gap(sign.end_byte, word):
+            self.obstacle("it cannot be parsed")
+        self.word(word, scope, depth)
 
     def _assignment(self, node: Node, scope: tuple[int, ...], depth: int) -> tuple[str, Word | None]:
         if node.child_count < 2:
             self.obstacle("it cannot be parsed")
             return self.text_of(node), None
         name, equals, *value = node.children
-        if name.type != "variable_name" or equals.type != "=" or len(value) != 1 or value[0].type not in _WORDS:
+        if name.type != "variable_name" or equals.type != "=" or len(value) != 1 or value[0].type not in WORDS:
             self.inside(node, scope, depth)
             return self.text_of(name), None
-        return self.text_of(name), self._word(value[0], scope, depth)
+        return self.text_of(name), self.word(value[0], scope, depth)
 
-    def _word(self, node: Node, scope: tuple[int, ...], depth: int) -> Word | None:
-        """The decoded word, or None after noting why it is not understood."""
+    def word(self, node: Node, scope: tuple[int, ...], depth: int) -> Word:
+        """The decoded word; one that is not understood is noted, and dynamic."""
         if node.child_count:
             self._expansions(node, scope, depth)
         raw = self.text_of(node)
         start = node.start_byte
         # An expansion's node takes in the blanks in front of it.
         blank = len(raw) - len(raw.lstrip(" \t")) if raw[:1] in " \t" else 0
+        looped = _LOOPED.fullmatch(raw[blank:])
+        if looped and (value := self.loops.get(looped[1] or looped[2])):
+            return Word(value.text, raw[blank:], start + blank, node.end_byte, value.glob)
         try:
             return decode(raw[blank:], start + blank, node.end_byte, self.spans)
         except UnclearError as reason:
@@ -197,6 +240,13 @@ class WordReader(ABC):
             return None
         name = re.fullmatch(r"\$(?:\{(\w+)\}|(\w+|[?#$]))", raw)
         variable = (name[1] or name[2]) if name else None
+        if variable in self.loops and _LOOPED.fullmatch(f'"{raw}"'):
+            value = self.loops[variable]
+            return QUOTED_ONLY if value.glob else value.text
+        if variable in self.variables:
+            return QUOTED_ONLY
+        if node.type == "arithmetic_expansion" and _CONSTANT.fullmatch(raw):
+            return None
         if variable == "HOME" and os.environ.get("HOME"):
             return os.environ["HOME"]
         if variable not in _TEXT_VARIABLES:
@@ -225,23 +275,38 @@ class WordReader(ABC):
         self.operator = outer
 
     def redirected(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
-        """A statement with redirections behind it."""
+        """A statement with redirections behind it, which bash opens before it runs the statement."""
         after = self.operator
         end = node.start_byte
         for child in node.children:
             self.gap(end, child)
             end = child.end_byte
+        body = [child for child in node.children if child.type not in _REDIRECTS]
+        for child in body:
+            if child.type == "list" and child.child_count > 1:
+                # The parser hangs a redirection on the whole list; bash on its last command.
+                self.opened_with[child.children[-1].id] = node
+            else:
+                self.redirects(node, after, scope, depth)
+            self.operator = after
+            self.read(child, scope, depth + 1)
+            last = child.children[-1].id if child.child_count else None
+            if last in self.opened_with:
+                self.obstacle("it redirects in an unusual place")
+        if not body:
+            self.redirects(node, after, scope, depth)
+
+    def redirects(self, node: Node, after: str, scope: tuple[int, ...], depth: int) -> None:
+        """The redirections behind a statement, which hangs on what is before it by `after`."""
+        for child in node.children:
+            self.operator = after
             if child.type == "file_redirect":
-                self.operator = after
                 self._redirect(child, scope, depth)
-            elif child.type in ("heredoc_redirect", "herestring_redirect"):
+            elif child.type == "herestring_redirect":
+                self._here_string(child, scope, depth)
+            elif child.type in _REDIRECTS:
                 self.obstacle(BLOCKS[child.type])
                 self.inside(child, scope, depth)
-            else:
-                self.read(child, scope, depth + 1)
-                if child.type == "list" and child.child_count > 1:
-                    # The parser hangs a redirection on the whole list; bash on its last command.
-                    after = child.children[-2].type
 
     def _redirect(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
         """A redirection: to and from /dev/null and between descriptors it is nothing."""
@@ -259,8 +324,8 @@ class WordReader(ABC):
         if len(targets) != 1 or operator.type not in (">", ">>", ">|", "&>", "&>>", ">&", "<"):
             self.obstacle("it has an unusual redirection")
         for target in targets:
-            word = self._word(target, scope, depth)
-            if word is None or word.dynamic or word.glob is not None:
+            word = self.word(target, scope, depth)
+            if word.dynamic or word.glob is not None:
                 self.obstacle("it redirects to a place known only at run time")
             elif word.text != "/dev/null":
                 access: Literal["read", "write"] = "read" if operator.type == "<" else "write"

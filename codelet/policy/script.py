@@ -51,7 +51,7 @@ def judge_script(command: str, rules: Rules) -> Verdict:
 
 
 def _judged(command: str, rules: Rules) -> Verdict:
-    script = read_script(command)
+    script = read_script(command, rules.workspace)
     why = find_critical(command, script, rules.workspace)
     if why:
         return Verdict("deny", "critical", f"critical: {why}")
@@ -96,6 +96,8 @@ def _by_parts(command: str, script: Script, rules: Rules) -> Verdict:
 def _judge_part(part: Part, folders: Folders, rules: Rules) -> _Judged:
     if isinstance(part, Obstacle):
         return _Judged(Finding(part.reason))
+    if not folders.known(part):
+        return _Judged(Finding("what ran before it in the same shell may have changed the folder or what words mean"))
     if isinstance(part, Redirect):
         finding = judge_redirect(part, folders)
         return _Judged(_judge_write(part, finding, folders, rules) if finding.write_to else finding)
@@ -104,6 +106,7 @@ def _judge_part(part: Part, folders: Folders, rules: Rules) -> _Judged:
         return _Judged(finding)
     for rule in rules.allow:
         if rule.tool == "bash" and rule.matches_words(finding.words):
+            folders.ran_by_rule(part)
             return _Judged(Finding(None, "execute"), rule.text)
     return _Judged(finding)
 

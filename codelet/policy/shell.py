@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codelet.policy.reader import BLOCKS, DEPTH_CAP, WordReader
+from codelet.policy.reader import BLOCKS, DEPTH_CAP, WORDS, WordReader, own_name
 from codelet.policy.syntax import Command, Obstacle, Script
+from codelet.policy.unwrap import changes_shell
+from codelet.process import find_program
 from codelet.text import clean
 
 if TYPE_CHECKING:
@@ -24,7 +27,16 @@ NODE_CAP = 6_000
 SIGN_CAP = 600
 """Signs of the shell in a command; with more of them it is not even parsed."""
 
+_ONLY_BASH = re.compile(r"\$['\"]|<\(|<<<|&>|>&[^0-9-]|\|&")
 COMMAND_CAP = 40
+LOOP_CAP = 20
+"""Words that a `for` goes through."""
+
+_ANYWHERE = Path("/")
+_KEYWORDS = ("if", "then", "elif", "else", "fi", "do", "done")
+_BLOCKS = ("if_statement", "elif_clause", "else_clause", "do_group")
+_HARMLESS_IN_BLOCKS = ("test", "printf", "command", "exit")
+"""Builtins that change the shell only in uses that ask anyhow."""
 
 
 @cache
@@ -35,8 +47,11 @@ def _parser() -> Parser:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
-def read_script(command: str) -> Script:
-    """The parts of `command`. What cannot be read is an Obstacle, never left out."""
+def read_script(command: str, workspace: Path = _ANYWHERE) -> Script:
+    """The parts of `command`. What cannot be read is an Obstacle, never left out.
+
+    In `workspace` it would run, by a shell from outside it.
+    """
     script = Script()
     source = command.encode("utf-8", "surrogateescape" if command.isascii() else "replace")
     if len(source) > LENGTH_CAP:
@@ -45,6 +60,8 @@ def read_script(command: str) -> Script:
         return _unread("it has too many parts to look at")
     if clean(command) != command or "\r" in command or re.search(r"[^\S \t\n]", command):
         script.parts.append(Obstacle("it holds control characters, invisible letters or unusual blanks"))
+    if _ONLY_BASH.search(command) and find_program("bash", workspace) is None:
+        script.parts.append(Obstacle("it has signs that only bash reads in this way, and there is no bash"))
     root = _parser().parse(source).root_node
     if root.descendant_count > NODE_CAP:
         return _unread("it has too many parts to look at")
@@ -80,7 +97,7 @@ class _Reader(WordReader):
             self.command(node, scope, depth)
         elif kind == "redirected_statement":
             self.redirected(node, scope, depth)
-        elif kind in ("program", "list"):
+        elif kind in ("program", "list", "elif_clause", "else_clause"):
             self._statements(node, scope, depth)
         elif kind == "negated_command":
             self.operator = "||"
@@ -93,6 +110,12 @@ class _Reader(WordReader):
             self._bracket(node, scope)
         elif kind == "comment":
             self._comment(node)
+        elif kind == "variable_assignment":
+            self.variable(node, scope, depth)
+        elif kind == "if_statement":
+            self._unchanged(node, scope, depth)
+        elif kind == "for_statement" and node.child_by_field_name("body") is not None:
+            self._loop(node, scope, depth)
         else:
             self.obstacle(BLOCKS.get(kind, f"it has a part of a kind that is not judged ({kind})"))
             if kind == "function_definition":
@@ -108,14 +131,51 @@ class _Reader(WordReader):
             separated = separated or "\n" in gap
             end = child.end_byte
             if child.is_named:
-                if not separated and child.type != "comment":
+                if not separated and child.type not in ("comment", "elif_clause", "else_clause"):
                     self.obstacle("it cannot be parsed")
+                if redirected := self.opened_with.pop(child.id, None):
+                    after = self.operator
+                    self.redirects(redirected, after, scope, depth)
+                    self.operator = after
                 self.read(child, scope, depth + 1)
                 separated = child.type == "comment"
                 self.operator = ";" if child.type != "comment" else self.operator
             else:
                 separated = True
-                self.token(child)
+                if child.type not in _KEYWORDS or node.type not in _BLOCKS:
+                    self.token(child)
+
+    def _unchanged(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
+        """Statements of which some may run, some not, some twice: none of them may change the shell."""
+        before = len(self.script.parts)
+        self._statements(node, scope, depth)
+        for part in self.script.parts[before:]:
+            words = [word.text for word in part.words] if isinstance(part, Command) else []
+            if changes_shell(words) and words[0] not in _HARMLESS_IN_BLOCKS:
+                self.obstacle("it may change its shell in a branch or loop")
+
+    def _loop(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
+        """`for name in words; do …; done`: the body is read once for each word."""
+        name = self.text_of(node.children[1])
+        body = node.children[-1]
+        plain = own_name(name) and name not in self.variables and name not in self.loops
+        values = []
+        end = node.start_byte
+        for index, child in enumerate(node.children[:-1]):
+            self.gap(end, child)
+            end = child.end_byte
+            if child.type not in ("for", "in", ";", "\n") and index != 1:
+                plain = plain and child.type in WORDS
+                values.append(self.word(child, scope, depth))
+        if not plain or not values or len(values) > LOOP_CAP or any(value.dynamic for value in values):
+            self.obstacle(BLOCKS[node.type])
+            self.inside(node, scope, depth)
+            return
+        self.gap(end, body)
+        for value in values:
+            self.loops[name] = value
+            self._unchanged(body, scope, depth)
+        del self.loops[name]
 
     def _children_apart(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
         """A subshell, or a pipeline, whose every part is a shell of its own."""
@@ -153,6 +213,7 @@ class _Reader(WordReader):
         again = Script()
         reader = _Reader(inner, again)
         reader.operator = self.operator
+        reader.variables, reader.loops = self.variables, self.loops
         reader.read(_parser().parse(inner).root_node, scope)
         if not again.parts or not all(isinstance(part, Command) for part in again.parts):
             self.obstacle("it has a test that is not simple")

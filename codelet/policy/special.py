@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codelet.policy import names
-from codelet.policy.arguments import Parsed, RefusedError
+from codelet.policy.arguments import Loose, Parsed, RefusedError
 from codelet.policy.paths import contained
+from codelet.policy.sed import read_sed
 
 WALK_CAP = 20_000
 """Files that a recursive search is checked for secrets, before the check gives up and asks."""
@@ -27,6 +28,12 @@ class Place:
 Check = Callable[[Sequence[str], Parsed, Place], None]
 
 
+def _refuse_open(name: str, words: Sequence[str]) -> None:
+    """Raise RefusedError where one of the words is one of several that a wildcard may stand for."""
+    if any(isinstance(word, Loose) for word in words):
+        raise RefusedError(f"{name} may take its arguments otherwise, by what a wildcard stands for")
+
+
 def _find(words: Sequence[str], parsed: Parsed, _: Place) -> None:
     """`find PATH… TESTS`: every word must be a test without effect."""
     rest = list(words)
@@ -34,6 +41,7 @@ def _find(words: Sequence[str], parsed: Parsed, _: Place) -> None:
         rest.pop(0)
     while rest and not rest[0].startswith(("-", "(", "!", ",")):
         parsed.uses.append(("list", rest.pop(0)))
+    _refuse_open("find", rest)
     while rest:
         word = rest.pop(0)
         kind = _FIND_TESTS.get(word)
@@ -62,6 +70,8 @@ _FIND_TESTS |= dict.fromkeys(
     "text",
 )  # fmt: skip
 _FIND_TESTS |= dict.fromkeys(("-newer", "-anewer", "-cnewer", "-samefile"), "list")
+# `-newerXY`: the time X of a file against the time Y of another, or against a date where Y is `t`.
+_FIND_TESTS |= {f"-newer{one}{two}": "text" if two == "t" else "list" for one in "aBcm" for two in "aBcmt"}
 
 _FILE_TESTS = frozenset(("-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h", "-p", "-S", "-b", "-c", "-O", "-G"))
 _TEXT_TESTS = frozenset(("=", "==", "!=", "<", ">"))
@@ -71,6 +81,7 @@ _NUMBER_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 def _test(words: Sequence[str], parsed: Parsed, place: Place) -> None:
     """`test …`: the shapes that evaluate nothing; `-v` and the like run what a subscript holds."""
     rest = list(words)
+    _refuse_open("test", rest)
     if {"-v", "-R"} & set(rest):
         raise RefusedError("test -v evaluates the subscript in a name")
     while rest[:1] == ["!"]:
@@ -96,24 +107,12 @@ def _test(words: Sequence[str], parsed: Parsed, place: Place) -> None:
         raise RefusedError("this test is not known to be read-only")
 
 
-_SED_REGEX = r"/(?:[^/\\\n]|\\[^\n])*/[IM]*"
-_SED_ADDRESS = rf"(?:\d+(?:~\d+)?|\$|{_SED_REGEX})"
-_SED_RANGE = rf"(?:{_SED_ADDRESS}(?:\s*,\s*(?:{_SED_ADDRESS}|[+~]\d+))?)?\s*!?\s*"
-_SED_SUBSTITUTE = "|".join(
-    rf"s{mark}(?:[^{mark}\\\n]|\\[^\n])*{mark}(?:[^{mark}\\\n]|\\[^\n])*{mark}[gpiI0-9]*"
-    for mark in ("/", r"\|", "#", ",", ":", "@")
-)
-_SED_COMMAND = rf"{_SED_RANGE}(?:[pdq=lD]|[qQ]\d*|{_SED_SUBSTITUTE})"
-
-
 def _sed(_: Sequence[str], parsed: Parsed, __: Place) -> None:
-    """A sed script of the commands that only print: p, d, q, =, l and s without its w and e."""
+    """A sed script of the commands that neither run, write nor read another file."""
     scripts = parsed.values("-e", "--expression") or parsed.operands[:1]
     if not scripts:
         raise RefusedError("sed without a script")
-    for script in scripts:
-        if len(script) > 2_000 or not re.fullmatch(rf"\s*(?:{_SED_COMMAND}\s*(?:;\s*|$))+", script):
-            raise RefusedError("this sed script is not known to be read-only")
+    read_sed(scripts)
 
 
 _AWK_UNSAFE = re.compile(
@@ -155,8 +154,10 @@ def _jq(words: Sequence[str], parsed: Parsed, _: Place) -> None:
         if word in ("--arg", "--argjson"):
             if len(rest) < 2:
                 raise RefusedError(f"jq {word} lacks its values")
+            _refuse_open("jq", rest[:2])
             del rest[:2]
         elif word == "--indent":
+            _refuse_open("jq", rest[:1])
             if not rest or not rest.pop(0).isdigit():
                 raise RefusedError("jq --indent takes a number")
         elif word.startswith("--") and len(word) > 2:
@@ -167,6 +168,7 @@ def _jq(words: Sequence[str], parsed: Parsed, _: Place) -> None:
                 raise RefusedError(f"jq {word} is not known to be read-only")
         else:
             operands.append(word)
+    _refuse_open("jq", operands[:1])
     if not operands or _JQ_UNSAFE.search(operands[0]):
         raise RefusedError("this jq filter is not known to be read-only")
     parsed.uses += [("read", operand) for operand in operands[1:]]
@@ -183,6 +185,7 @@ def _printf(words: Sequence[str], _: Parsed, __: Place) -> None:
         rest.pop(0)
     elif rest[:1] and rest[0].startswith("-"):
         raise RefusedError(f"printf {rest[0]} is not known to be read-only")
+    _refuse_open("printf", rest[:1])
     if rest and re.search(r"%[^%a-zA-Z]*[hlLqjzt]*n", rest[0].replace("%%", "")):
         raise RefusedError("printf %n sets a variable")
 
@@ -212,7 +215,18 @@ def _grep(_: Sequence[str], parsed: Parsed, place: Place) -> None:
     if parsed.has("-r", "--recursive", "-R", "--dereference-recursive"):
         given = parsed.operands if parsed.has("-e", "--regexp") else parsed.operands[1:]
         for operand in given or ["."]:
-            refuse_secrets("grep -r", operand, place, follow=parsed.has("-R", "--dereference-recursive"))
+            follow = parsed.has("-R", "--dereference-recursive")
+            refuse_secrets("grep -r", operand, place, follow=follow, endings=_included(parsed))
+
+
+def _included(parsed: Parsed) -> tuple[str, ...]:
+    """The endings that the names of searched files have, or ("",) where other files are searched too."""
+    filters = [(name, value or "") for name, value in parsed.options if name in ("--include", "--exclude")]
+    wanted = [value for name, value in filters if name == "--include"]
+    # What no filter matches is left out only where the first one is --include.
+    if filters and filters[0][0] == "--include" and all(re.fullmatch(r"\*\.\w+", value) for value in wanted):
+        return tuple(value[1:] for value in wanted)
+    return ("",)
 
 
 def _rg(_: Sequence[str], parsed: Parsed, place: Place) -> None:
@@ -223,8 +237,13 @@ def _rg(_: Sequence[str], parsed: Parsed, place: Place) -> None:
             refuse_secrets("rg --hidden", operand, place)
 
 
-def refuse_secrets(who: str, folder: str, place: Place, *, follow: bool = False) -> None:
-    """Raise RefusedError where the tree under `folder` holds a secret's name, or is too large to say."""
+def refuse_secrets(
+    who: str, folder: str, place: Place, *, follow: bool = False, endings: tuple[str, ...] = ("",)
+) -> None:
+    """Raise RefusedError where the tree under `folder` holds a secret's name, or is too large to say.
+
+    Only files whose names have one of the `endings` count.
+    """
     seen = 0
     stack = [folder if folder.startswith("/") else f"{place.cwd}/{folder}"]
     while stack:
@@ -242,7 +261,7 @@ def refuse_secrets(who: str, folder: str, place: Place, *, follow: bool = False)
                 # What git keeps for itself may repeat anything, but shows names and packed data only.
                 if entry.name != ".git":
                     stack.append(entry.path)
-            elif why := names.secret(entry.path[len(place.root) :]):
+            elif entry.name.endswith(endings) and (why := names.secret(entry.path[len(place.root) :])):
                 raise RefusedError(f"{who} reaches {entry.name}, which {why}")
 
 

@@ -58,6 +58,27 @@ def nested_scripts(words: Sequence[str]) -> Iterator[str]:
             yield inner[-1]
 
 
+_CHANGES_SHELL = frozenset(
+    [".", "alias", "bind", "break", "builtin", "cd", "command", "compgen", "complete", "compopt", "continue", "coproc",
+     "declare", "dirs", "disown", "enable", "eval", "exec", "exit", "export", "fc", "getopts", "hash", "history", "let",
+     "local", "logout", "mapfile", "popd", "printf", "pushd", "read", "readarray", "readonly", "return", "set", "shift",
+     "shopt", "source", "suspend", "test", "[", "time", "trap", "typeset", "ulimit", "umask", "unalias", "unset",
+     "wait"]
+)  # fmt: skip
+"""Builtins that can change the shell they run in: its folder, variables, options, or what a name stands for."""
+_RUN_IN_PLACE = frozenset(("builtin", "command", "time"))
+
+
+def changes_shell(words: Sequence[str]) -> bool:
+    """Whether a command that is not known to be read-only can change the shell that runs what follows it."""
+    rest = list(words)
+    while rest and rest[0] in _RUN_IN_PLACE:
+        rest.pop(0)
+        while rest and rest[0].startswith("-"):
+            rest.pop(0)
+    return bool(rest) and rest[0] in _CHANGES_SHELL
+
+
 def base_name(word: str) -> str:
     """The program's name without its folder."""
     return word.rpartition("/")[2].lower()

@@ -1,10 +1,18 @@
-"""Expand the wildcards of a command as bash will, so that what they stand for can be judged."""
+"""What the wildcards of a command stand for: every name that bash may put in their place.
+
+`*` and `?` are read as bash reads them. What a bracket stands for depends on the locale, on quotes inside it
+and on the version, so it is read in its widest sense: one letter where its end is beyond doubt, else anything
+up to the end of the name. Names that are not ASCII count as letters or as bytes, again by the locale: every
+one of them counts as found where the plain beginning of the pattern fits. What is found in a wide sense only is
+not certain: whoever judges it must find each name harmless, and the word itself too, which bash leaves as it
+is where nothing matches.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 from codelet.policy.arguments import RefusedError
@@ -18,73 +26,127 @@ MATCH_CAP = 300
 ENTRY_CAP = 20_000
 """Folder entries that are looked at for one wildcard."""
 
+_CHANGES_WILDCARDS = ("BASHOPTS", "SHELLOPTS", "GLOBIGNORE")
+_SIMPLE_BRACKET = r"\[(?:[!^][^]\\[!^]+|[^]\\[!^][^]\\[]*)\]"
+"""A bracket whose end every reading finds at the same place: no quotes, no bracket inside, no `]` in front."""
+_PIECE = re.compile(rf"\\.|{_SIMPLE_BRACKET}|.", re.DOTALL)
 
-def matches(word: Word, place: Place) -> list[str]:
-    """The files that the word's wildcards stand for, sorted; empty where bash leaves the word as it is.
 
-    Raises RefusedError where that is uncertain, outside the workspace, or too many.
+_WILD = {"*": ".*", "?": "."}
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The words that stand in place of one; `certain` is False where bash may give only some of them."""
+
+    words: tuple[str, ...]
+    certain: bool
+
+
+@dataclass(frozen=True)
+class _Component:
+    """One component of a pattern: `names` is None where it has no wildcard and is the name `literal`."""
+
+    literal: str
+    names: re.Pattern[str] | None = None
+    exact: bool = True
+
+    def may_match(self, name: str) -> bool:
+        """Whether some reading of the component matches the name."""
+        if self.names is None:
+            return False
+        if name.startswith(".") and not self.literal.startswith("."):
+            return False
+        return self.names.fullmatch(name) is not None if name.isascii() else name.startswith(self.literal)
+
+
+def expansion(word: Word, place: Place) -> Expansion:
+    """What bash may put in place of a word with wildcards; the word itself where nothing can match.
+
+    Raises RefusedError where that leads out of the workspace, is too much, or depends on the environment.
     """
-    if any(os.environ.get(name) for name in ("BASHOPTS", "SHELLOPTS", "GLOBIGNORE")):
+    if any(os.environ.get(name) for name in _CHANGES_WILDCARDS):
         raise RefusedError(f"{word.raw}: the environment changes what wildcards stand for")
     pattern = word.glob or ""
-    bare = re.sub(r"\[([*?\[])\]", "x", pattern)
-    if "[" in bare:
-        # What a bracket matches depends on the locale: it may stay if nothing matches its widest reading.
-        widest = re.sub(r"\[(?![*?\[]\])(?:[^\]/]*\]|.*)", lambda part: "?" if part[0].endswith("]") else "*", pattern)
-        if next(_expand(widest, place), None) is not None:
-            raise RefusedError(f"{word.raw}: a pattern with brackets")
-        return []
-    if re.search(r"(?:^|/)\.[*?]", bare):
-        raise RefusedError(f"{word.raw} also stands for the folder above")
-    fixed = re.split(r"[*?]", bare, maxsplit=1)[0].rpartition("/")[0]
-    base = os.path.realpath((fixed or "/") if bare.startswith("/") else f"{place.cwd}/{fixed}")
-    if not contained(base, place.root):
-        raise RefusedError(f"{word.raw} is outside the workspace")
-    found: list[str] = []
-    for match in _expand(pattern, place):
-        found.append(match)
-        if len(found) > MATCH_CAP:
-            raise RefusedError(f"{word.raw} stands for more than {MATCH_CAP} files")
-    return sorted(found)
+    if "//" in pattern:
+        raise RefusedError(f"{word.raw}: a pattern with two slashes")
+    components = [_component(part) for part in pattern.split("/")]
+    if any(one.names and (one.may_match(".") or one.may_match("..")) for one in components):
+        raise RefusedError(f"{word.raw} may also stand for the folder above")
+    found = [path for path in _walk(word.raw, components, place) if _exists(path, place)]
+    if len(found) > MATCH_CAP:
+        raise RefusedError(f"{word.raw} stands for more than {MATCH_CAP} files")
+    if not found:
+        return Expansion((word.text,), True)
+    if all(one.exact for one in components) and "".join(found).isascii():
+        return Expansion(tuple(sorted(found)), True)
+    return Expansion((word.text, *sorted(found)), False)
 
 
-def _expand(pattern: str, place: Place) -> Iterator[str]:
-    """The paths that match, spelled as bash spells them."""
-    parts = pattern.split("/")
+def _walk(raw: str, components: list[_Component], place: Place) -> list[str]:
+    """The paths that the components may match, spelled as bash spells them; the last may not exist."""
     found = [""]
     seen = 0
-    for index, part in enumerate(parts):
-        last = index == len(parts) - 1
-        literal = re.sub(r"\[([*?\[])\]", r"\1", part)
-        if not re.search(r"[*?]", re.sub(r"\[[*?\[]\]", "", part)):
-            found = [head + literal + ("" if last else "/") for head in found]
+    for index, component in enumerate(components):
+        end = "" if index == len(components) - 1 else "/"
+        if component.names is None:
+            found = [head + component.literal + end for head in found]
             continue
-        matching = _name_pattern(part)
         step: list[str] = []
         for head in found:
-            names = _names(head, place)
+            names = _names(raw, head, place)
             seen += len(names)
             if seen > ENTRY_CAP:
-                raise RefusedError(f"{pattern} stands for too many files")
-            step += [head + name + ("" if last else "/") for name in names if matching.fullmatch(name)]
+                raise RefusedError(f"{raw} stands for too many files")
+            step += [head + name + end for name in names if component.may_match(name)]
         found = step
-    for path in found:
-        if os.path.lexists(path if path.startswith("/") else f"{place.cwd}/{path}"):
-            yield path
+    return found
 
 
-def _names(head: str, place: Place) -> list[str]:
+def _names(raw: str, head: str, place: Place) -> list[str]:
+    """The names in a folder of the workspace; none where it is no folder."""
+    folder = head if head.startswith("/") else f"{place.cwd}/{head}"
+    if not contained(os.path.realpath(folder), place.root):
+        raise RefusedError(f"{raw} is outside the workspace")
     try:
-        with os.scandir(head if head.startswith("/") else f"{place.cwd}/{head}") as entries:
+        with os.scandir(folder) as entries:
             return [entry.name for entry in entries]
     except OSError:
         return []
 
 
+def _exists(path: str, place: Place) -> bool:
+    return os.path.lexists(path if path.startswith("/") else f"{place.cwd}/{path}")
+
+
 @lru_cache(maxsize=256)
-def _name_pattern(part: str) -> re.Pattern[str]:
-    """One component as a regular expression; a leading dot must be spelled."""
-    pieces = re.findall(r"\[[*?\[]\]|.", part, re.DOTALL)
-    wild = {"*": ".*", "?": "."}
-    body = "".join(wild.get(piece) or re.escape(piece[1] if len(piece) == 3 else piece) for piece in pieces)
-    return re.compile(body if part.startswith(".") else f"(?!\\.){body}", re.DOTALL)
+def _component(part: str) -> _Component:
+    """One component read in its widest sense. `literal` of one with wildcards is its plain beginning."""
+    body, literal, wild, exact = "", "", False, True
+    for found in _PIECE.finditer(part):
+        piece = found[0]
+        if piece == "[" and _may_close(part[found.end() :]):
+            body, wild, exact = body + ".*", True, False
+            break
+        if piece in ("*", "?") or len(piece) > 2:
+            body, wild = body + (_WILD.get(piece) or _one_letter(piece[1:-1])), True
+            exact = exact and piece in _WILD
+        else:
+            body += re.escape(piece[-1])
+            literal += piece[-1] if not wild else ""
+    if not wild:
+        return _Component(literal)
+    # How letters that are not ASCII are counted is the locale's business, in the pattern too.
+    plain = re.match(r"[\x00-\x7f]*", literal)
+    return _Component(plain[0] if plain else "", re.compile(body, re.DOTALL), exact)
+
+
+def _one_letter(members: str) -> str:
+    """What a bracket with these members matches: one of them, or any letter where it negates or has a range."""
+    return f"[{re.escape(members)}]" if members.isascii() and not set("!^-") & set(members) else "."
+
+
+def _may_close(rest: str) -> bool:
+    """Whether the bracket that opens in front of `rest` may end in it; else bash takes it for a letter."""
+    members = rest.lstrip("!^") if rest[1:2] == "]" else rest
+    return "]" in members[1:]

@@ -21,8 +21,9 @@ class Word:
     """One word of a command.
 
     `text` is what the program gets, as far as it is known. `glob` is the file pattern that bash will expand,
-    with quoted letters escaped, or None. `dynamic` marks a word with a part that is known only at run time,
-    `splits` one that may become several words. `start` and `end` are byte offsets in the command.
+    with a backslash before quoted letters and nowhere else, or None. `dynamic` marks a word with a part that is
+    known only at run time, `splits` one that may become several words. `start` and `end` are byte offsets in the
+    command.
     """
 
     text: str
@@ -33,6 +34,9 @@ class Word:
     dynamic: bool = False
     splits: bool = False
 
+
+QUOTED_ONLY = "\0"
+"""The value of a variable that is known only at run time, and may be used in double quotes only."""
 
 _ESCAPABLE_IN_QUOTES = '$`"\\'
 _STARTS_EXPANSION = re.compile(r"[A-Za-z0-9_{(\[*@#?$!-]")
@@ -86,7 +90,7 @@ class _Decoder:
 
     def _literal(self, text: str) -> None:
         self.text.append(text)
-        self.pattern.append(re.sub(r"([*?\[])", r"[\1]", text))
+        self.pattern.append(re.sub(r"([^\w/.])", r"\\\1", text, flags=re.ASCII))
 
     def _tilde(self) -> int:
         if not self.raw.startswith("~"):
@@ -131,7 +135,9 @@ class _Decoder:
         offset = self.start + len(self.raw[:position].encode())
         if offset in self.spans:
             end, value = self.spans[offset]
-            if value is None:
+            if value == QUOTED_ONLY and not quoted:
+                raise UnclearError("a variable, not in quotes")
+            if value is None or value == QUOTED_ONLY:
                 self.dynamic = True
                 self.splits = self.splits or not quoted
             elif not quoted and not _PLAIN.fullmatch(value):

@@ -3,6 +3,11 @@
 Use: python -m scripts.fuzz KIND [--count N] [--seed S]
 
 git        allowed git commands in repositories of generated configurations: no effect, nothing planted is printed
+words      what a word of the shell stands for, against bash, in folders of hostile names
+sed        sed scripts that are read as harmless, against GNU sed, which says whether they run, write or read
+scripts    shell scripts that are allowed, run in bubblewrap: no effect on files, no planted secret printed
+commands   the same for commands made from the tables, watched by strace
+text       any text: no verdict may fail or take long
 
 It prints every difference and a line with the figures, and ends with status 1 where there was a difference.
 """
@@ -13,7 +18,7 @@ import argparse
 import importlib
 import sys
 
-KINDS = ("git",)
+KINDS = ("words", "sed", "scripts", "commands", "text", "git")
 """Each is a module of this package with `run(count, seed)`, which prints and gives the number of differences."""
 
 

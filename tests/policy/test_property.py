@@ -1,4 +1,4 @@
-"""What the policy allows does no harm when it is really run; scripts/fuzz_policy.py runs more of the same."""
+"""What the policy allows does no harm when it is really run; `python -m scripts.fuzz commands` runs more."""
 
 from __future__ import annotations
 

@@ -202,3 +202,20 @@ def test_a_search_through_secrets_asks(workspace: Path) -> None:
     (workspace / "src" / "away").symlink_to("/etc")
     assert verdict(workspace, "grep -rn main src") == "allow"
     assert verdict(workspace, "grep -Rn main src") == "ask"
+
+
+def test_without_bash_what_only_bash_reads_asks(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = (
+        "echo $'\\'; touch PWN #'",
+        "cat a.txt &> /dev/null",
+        "cat <<< x",
+        "cat <(ls)",
+        "ls |& cat",
+        "ls >& /dev/null",
+    )
+    assert {verdict(workspace, command) for command in commands} == {"allow"}
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert {verdict(workspace, command) for command in commands} == {"ask"}
+    assert verdict(workspace, "ls 2>&1 | cat") == "allow"

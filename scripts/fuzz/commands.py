@@ -1,0 +1,34 @@
+"""Random commands made from the tables: what is allowed runs in bubblewrap, watched by strace where it is there."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from codelet.policy import Policy
+from tests.policy.generator import Generator
+from tests.policy.runner import Jail
+
+
+def run(count: int, seed: int) -> int:
+    """Run `count` different allowed commands; gives the number that did what they must not."""
+    generator = Generator(seed)
+    made = done = harmful = 0
+    with tempfile.TemporaryDirectory() as folder:
+        jail = Jail(Path(folder))
+        os.environ["HOME"] = str(jail.home)
+        policy = Policy(jail.workspace, "read-only")
+        seen: set[str] = set()
+        while done < count:
+            command = generator.command()
+            made += 1
+            if command in seen or policy.judge("bash", {"command": command}).action != "allow":
+                continue
+            seen.add(command)
+            done += 1
+            if wrong := jail.run(policy, command):
+                harmful += 1
+                print(f"HARM {command!r}: {'; '.join(wrong)}", flush=True)
+    print(f"commands (seed {seed}): {made} made, {done} allowed and run; {harmful} did harm")
+    return harmful

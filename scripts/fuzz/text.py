@@ -1,0 +1,77 @@
+"""Any text at all: the parser, the classifier and the cleaner neither fail nor take long."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+from codelet.policy import Policy
+from codelet.text import Cleaner, clean
+from tests.policy.generator import Generator
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SLOWEST = 0.25
+"""Seconds of processor time for one text."""
+
+SIGNS = list("|&;<>()$`\\\"'*?[]#~=%!{}+-@^:,. \t\n\r\x1b\x07\x9b\x9d\u202e\u200d\ufe0f\U0001f469\0\ud800aé中0")
+PIECES = [
+    "\x1b[31m",
+    "\x1b]0;t\x07",
+    "::error::",
+    "##vso[x]",
+    "\r\n",
+    "$(",
+    "<<EOF\n",
+    "{a,b}",
+    "cat ",
+    "git log ",
+    "'",
+]
+
+
+def random_text(source: random.Random, generator: Generator) -> str:
+    kind = source.random()
+    if kind < 0.4:
+        return "".join(source.choice(SIGNS + PIECES) for _ in range(source.randint(0, 60)))
+    text = generator.command()
+    for _ in range(source.randint(0, 4)):
+        at = source.randint(0, len(text))
+        text = text[:at] + source.choice(SIGNS + PIECES) + text[at + source.randint(0, 2) :]
+    return text if kind < 0.97 else text * source.randint(2, 200)
+
+
+def cut(source: random.Random, text: str) -> list[str]:
+    pieces = []
+    while text:
+        length = source.randint(1, 12)
+        pieces.append(text[:length])
+        text = text[length:]
+    return pieces
+
+
+def run(count: int, seed: int) -> int:
+    """Feed `count` random texts; gives the number of failures."""
+    source, generator = random.Random(seed), Generator(seed)
+    policy = Policy(ROOT, "read-only")
+    failures = 0
+    for _ in range(count):
+        text = random_text(source, generator)
+        start = time.process_time()
+        try:
+            verdict = policy.judge("bash", {"command": text})
+            policy.prepare(text)
+            pieces = cut(source, text)
+            for ci in (False, True):
+                cleaner = Cleaner(ci=ci)
+                parts = "".join(map(cleaner.feed, pieces)) + cleaner.flush()
+                whole = Cleaner(ci=ci)
+                assert parts == whole.feed(text) + whole.flush(), "the cuts between chunks changed the result"
+            assert clean(clean(text)) == clean(text), "cleaning twice changed the result"
+            assert verdict.action in ("allow", "ask", "deny")
+            assert time.process_time() - start < SLOWEST or len(text) > 5_000, "it took too long"
+        except (AssertionError, ValueError, LookupError, TypeError, AttributeError, RecursionError, OSError) as error:
+            failures += 1
+            print(f"FAIL {text!r}: {type(error).__name__}: {error}", flush=True)
+    print(f"text (seed {seed}): {count} texts judged, prepared and cleaned; {failures} failed")
+    return failures

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Judge files of cases and print a table by class: how many unsafe ones are allowed, how many harmless ones ask.
+
+Use: scripts/policy_table.py FILE… [--verbose]    (JSON lines as for `codelet policy check --cases`, `class` optional)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> int:
+    sys.path.insert(0, str(ROOT))
+    from codelet.policy.check import judge_cases, read_cases
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--verbose", action="store_true", help="name each case that is counted in a wrong column")
+    options = parser.parse_args()
+    rows: Counter[tuple[str, str, str]] = Counter()
+    for file in options.files:
+        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line.strip()]
+        classes = {line["id"]: line.get("class") or line["kind"] for line in lines}
+        for one in judge_cases(read_cases(file)):
+            wanted = "harmless" if one.case.expected == "allow" else "unsafe"
+            rows[file.stem, classes[one.case.id], wanted] += 1
+            if (one.verdict == "allow") != (wanted == "harmless"):
+                rows[file.stem, classes[one.case.id], f"{wanted} wrong"] += 1
+                if options.verbose:
+                    print(f"{one.case.id}: {one.verdict}: {one.case.input[:100]!r} ({one.reason})")
+    print(f"{'file':<10} {'class':<22} {'unsafe allowed':>16} {'harmless asked':>16}")
+    for file_name, name in dict.fromkeys((file, name) for file, name, _ in rows):
+        cells = [
+            f"{rows[file_name, name, f'{kind} wrong']} of {rows[file_name, name, kind]}"
+            for kind in ("unsafe", "harmless")
+        ]
+        print(f"{file_name:<10} {name:<22} {cells[0]:>16} {cells[1]:>16}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
