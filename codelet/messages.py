@@ -7,7 +7,7 @@ another dict in its place. Encoders rely on that to encode each message once (se
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, Required, TypedDict
+from typing import Any, Literal, NotRequired, Required, TypedDict
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -20,19 +20,24 @@ class FunctionCall(TypedDict):
 
 
 class ToolCall(TypedDict):
-    """The model's request to run one tool."""
+    """The model's request to run one tool.
+
+    `extra` is what the server sent beside it (a thought signature), field by field; it goes back with the call, to
+    the provider that its message's `origin` names and to no other.
+    """
 
     id: str
     type: Literal["function"]
     function: FunctionCall
+    extra: NotRequired[dict[str, Any]]
 
 
 class Message(TypedDict, total=False):
     """One message. `content` is text (None for an assistant message that only calls tools).
 
-    `reasoning_content`, `reasoning_details` (OpenAI-like servers) and `thinking_blocks` (Anthropic) are an
-    assistant's reasoning as it came, kept so that it can be sent back to the provider that made it; `origin`
-    names that provider. None of these four is sent to any other.
+    `reasoning_content`, `reasoning`, `reasoning_details` (OpenAI-like servers) and `thinking_blocks` (Anthropic) are
+    an assistant's reasoning as it came, `extra` is what else came beside its text (a signature), field by field. They
+    are kept so that they can be sent back to the provider that made them, which `origin` names; to no other.
     """
 
     role: Required[Role]
@@ -40,8 +45,10 @@ class Message(TypedDict, total=False):
     tool_calls: list[ToolCall]
     tool_call_id: str
     reasoning_content: str
+    reasoning: str
     reasoning_details: list[dict[str, Any]]
     thinking_blocks: list[dict[str, Any]]
+    extra: dict[str, Any]
     origin: str
 
 

@@ -123,8 +123,9 @@ class Session:
 
     @property
     def facts(self) -> ModelFacts:
-        """What is known of the model: sizes and prices."""
-        return model_facts(self.provider.model)
+        """What is known of the model: sizes, and prices unless it answers on this machine."""
+        facts = model_facts(self.provider.model)
+        return facts.without_prices() if self.provider.local else facts
 
     @property
     def window(self) -> int:
@@ -211,6 +212,7 @@ class Session:
             prepare=self._renew_for_turn,
             before_step=self._before_step,
             spend=self._spend,
+            count=self._count,
             exceeded=lambda: self.limits.passed(self.spent, self.spent_cost),
             max_output=self._max_output,
             may_compact=lambda: self.compactor.options.automatic,
@@ -273,11 +275,12 @@ class Session:
         note = self.cache.observe(self.messages[: answered - 1], usage, volatile)
         return events.UsageReport(usage, self.size, self.window, note)
 
-    def _count(self, usage: Usage) -> None:
-        """Add to what the session has used and cost."""
-        self.usage += usage
-        self.spent += usage
-        cost = self.facts.cost(usage)
+    def _count(self, usage: Usage | None) -> None:
+        """Add to what the session has used and cost; None is an answer whose usage nobody reported."""
+        if usage is not None:
+            self.usage += usage
+            self.spent += usage
+        cost = self.facts.cost(usage) if usage is not None else None
         self.cost = None if cost is None or self.cost is None else self.cost + cost
         self.spent_cost = None if cost is None or self.spent_cost is None else self.spent_cost + cost
 

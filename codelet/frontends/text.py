@@ -45,6 +45,8 @@ class TextOutput:
                 self._progress(event.note)
             case events.Compaction(phase="stopped"):
                 self._progress(f"context not compacted: {event.note}")
+            case events.Note():
+                self._progress(event.text)
             case events.Retry():
                 self._progress(f"{event.reason}; trying again in {event.wait:.0f} s")
 

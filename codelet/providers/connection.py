@@ -18,7 +18,6 @@ import h11
 
 from codelet.errors import ProviderError, UsageError
 
-
 _STREAM_LIMIT = 65_536
 
 
@@ -115,7 +114,7 @@ async def open_through(proxy: SplitResult, url: SplitResult) -> Connection:
     context = tls_context()
     proxy_context = tls_context() if proxy.scheme == "https" else None
     loop = asyncio.get_running_loop()
-    transport, head = await loop.create_connection(_ProxyHead, proxy.hostname, port_of(proxy), ssl=proxy_context)
+    transport, head = await loop.create_connection(_ProxyHead, proxy.hostname or "", port_of(proxy), ssl=proxy_context)
     try:
         fields = {"Host": target, **login}
         lines = [f"CONNECT {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items()), "", ""]

@@ -8,6 +8,7 @@ from typing import Any
 from codelet.errors import ProviderError
 from codelet.providers.base import (
     Chunk,
+    ExtraChunk,
     FinishChunk,
     FinishReason,
     ReasoningChunk,
@@ -15,6 +16,7 @@ from codelet.providers.base import (
     ToolCallChunk,
     UsageChunk,
 )
+from codelet.providers.decoding import count_of
 from codelet.tokens.usage import Usage
 
 _FINISH: dict[str, FinishReason] = {
@@ -24,6 +26,7 @@ _FINISH: dict[str, FinishReason] = {
     "content_filter": "refused",
     "refusal": "refused",
 }
+_SIGNATURE = "__thought__"
 _NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
 
 
@@ -110,7 +113,7 @@ class Decoder:
         if not chunk.choices:
             return
         delta = chunk.choices[0].delta
-        for piece in (*self._reasoning(delta), *_text(delta), *_calls(delta)):
+        for piece in (*self._reasoning(delta), *_extra(delta), *_text(delta), *_calls(delta)):
             self.begun = True
             yield piece
 
@@ -158,8 +161,17 @@ class Decoder:
 
 
 def _count(holder: Any, name: str) -> int:
-    value = getattr(holder, name, None)
-    return value if isinstance(value, int) else 0
+    return count_of(getattr(holder, name, None))
+
+
+def _extra(delta: Any) -> Iterator[Chunk]:
+    """What goes back with the text, in the places where litellm looks for it: signatures, encrypted reasoning."""
+    if items := getattr(delta, "reasoning_items", None):
+        yield ExtraChunk({"reasoning_items": [dict(item) for item in items]})
+    fields = getattr(delta, "provider_specific_fields", None)
+    signatures = fields.get("thought_signatures") if isinstance(fields, dict) else None
+    if signatures:
+        yield ExtraChunk({"provider_specific_fields": {"thought_signatures": list(signatures)}})
 
 
 def _text(delta: Any) -> Iterator[Chunk]:
@@ -170,4 +182,7 @@ def _text(delta: Any) -> Iterator[Chunk]:
 def _calls(delta: Any) -> Iterator[Chunk]:
     for position, call in enumerate(delta.tool_calls or ()):
         index = call.index if isinstance(call.index, int) else position
-        yield ToolCallChunk(index, call.id or "", call.function.name or "", call.function.arguments or "")
+        # litellm hides a signature of Gemini's in the id as well: other vendors would get it, and refuse the length.
+        call_id = (call.id or "").partition(_SIGNATURE)[0]
+        extra = {name: value for name, value in (call.model_extra or {}).items() if value is not None}
+        yield ToolCallChunk(index, call_id, call.function.name or "", call.function.arguments or "", extra or None)

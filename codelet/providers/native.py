@@ -9,7 +9,7 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.messages import Message
-from codelet.providers.base import Chunk, ProviderOptions, Request, UsageChunk
+from codelet.providers.base import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, UsageChunk
 from codelet.providers.catalog import Endpoint
 from codelet.providers.encoding import PrefixCache
 from codelet.providers.failure import failure
@@ -24,12 +24,14 @@ class NativeProvider(ABC):
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str) -> None:
         self.model = model
         self.name = endpoint.name
-        self.origin = origin
+        self.origin = origin[:LONGEST_ORIGIN]
+        self.local = endpoint.local
         self._endpoint = endpoint
         self._options = options
         self._http = HttpClient(endpoint.base, options.deadlines, endpoint.check)
         self._cache = PrefixCache(self._encode)
         self._other_base: str | None = None
+        self._notes: list[str] = []
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`."""
@@ -42,7 +44,7 @@ class NativeProvider(ABC):
             body = self.body(request)
             return True
 
-        return with_retries(lambda: self._attempt(body), self._options.retries, adapted)
+        return with_retries(lambda: self._attempt(body), self._options.retries, adapted, self._notes)
 
     async def warm(self) -> None:
         """Start opening the connection."""

@@ -130,14 +130,15 @@ def test_messages_without_content_leave_no_trace():
 
 def test_thinking_goes_back_first_and_only_to_where_it_came_from():
     block = {"type": "thinking", "thinking": "hm", "signature": "s"}
-    own: Message = {**calls(1)[0], "thinking_blocks": [block], "reasoning_content": "hm", "origin": "anthropic"}
-    foreign: Message = {**own, "origin": "openai:x"}
+    origin = provider().origin
+    own: Message = {**calls(1)[0], "thinking_blocks": [block], "reasoning_content": "hm", "origin": origin}
+    foreign: Message = {**own, "origin": "anthropic"}  # another server that speaks this protocol
     blocks = body(provider(), [own])["messages"][0]["content"]
     assert [each["type"] for each in blocks] == ["thinking", "text", "tool_use", "tool_use"]
     assert blocks[0] == block
     blocks = body(provider(), [foreign])["messages"][0]["content"]
     assert [each["type"] for each in blocks] == ["text", "tool_use", "tool_use"]
-    alone: Message = {**assistant(" "), "thinking_blocks": [block], "origin": "anthropic"}
+    alone: Message = {**assistant(" "), "thinking_blocks": [block], "origin": origin}
     assert body(provider(), [user("x"), alone])["messages"] == [
         {"role": "user", "content": [{"type": "text", "text": "x", "cache_control": MARK}]}
     ], "thinking that nothing follows is refused, and so is a mark on it"

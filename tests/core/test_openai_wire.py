@@ -250,7 +250,7 @@ async def test_the_end_marker_alone_is_a_finish_and_so_is_a_reason_alone():
         ({"content": None}, []),
         ({"content": [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": []}]}, [TextChunk("a")]),
         ({"reasoning_content": "r", "content": "c"}, [ReasoningChunk("r"), TextChunk("c")]),
-        ({"reasoning": "r"}, [ReasoningChunk("r")]),
+        ({"reasoning": "r"}, [ReasoningChunk("r", field="reasoning")]),
         ({"reasoning_details": [{"type": "t"}]}, [ReasoningChunk("", details=[{"type": "t"}])]),
         (
             {"tool_calls": [{"id": "a", "function": {"name": "n", "arguments": "{}"}}, {"index": 5}]},
@@ -316,7 +316,7 @@ async def test_choices_beyond_the_first_and_events_without_any_are_passed_over()
         ({"choices": [{"delta": {"content": 7}}]}, "unknown shape", False),
         ({"choices": {"a": 1}}, "unknown shape", False),
         ({"choices": [7]}, "unknown shape", False),
-        ({"choices": [{"delta": []}, 1], "usage": [1]}, "unknown shape", False),
+        ({"choices": [{"delta": [1]}, 1]}, "unknown shape", False),
         ({"choices": [{"delta": {"tool_calls": [{"function": "x"}]}}]}, "unknown shape", False),
         ({"choices": [{"delta": {"tool_calls": 3}}]}, "unknown shape", False),
         ("[1]", "not a JSON object", False),

@@ -16,7 +16,8 @@ class Proxy:
 
     With `password` set it answers 407 to whoever does not send it as Basic credentials (base64 text). `forged` are
     bytes that it sends in clear behind its consent to a tunnel, in the same write or, `apart`, in one of their own;
-    then it tunnels as if nothing had been. With `tls` it is reached through TLS itself.
+    then it tunnels as if nothing had been. With `tls` it is reached through TLS itself. With `to` (host:port) it brings
+    everything there, whatever was asked: a server on loopback under another name.
     """
 
     def __init__(
@@ -27,6 +28,7 @@ class Proxy:
         apart: bool = False,
         consent: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n",
         tls: ssl.SSLContext | None = None,
+        to: str | None = None,
     ) -> None:
         self.targets: list[str] = []
         self.authorizations: list[str | None] = []
@@ -35,6 +37,7 @@ class Proxy:
         self._apart = apart
         self._consent = consent
         self._tls = tls
+        self._to = to
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -75,7 +78,7 @@ class Proxy:
             writer.write(b"Proxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n")
             await writer.drain()
             return
-        host, _, port = where.rpartition(":")
+        host, _, port = (self._to or where).rpartition(":")
         up_reader, up_writer = await asyncio.open_connection(host.strip("[]"), int(port))
         if method == "CONNECT":
             writer.write(self._consent + (b"" if self._apart else self._forged))
