@@ -35,6 +35,8 @@ class ToolCall(TypedDict):
 class Message(TypedDict, total=False):
     """One message. `content` is text (None for an assistant message that only calls tools).
 
+    `failed` marks a tool's result that is an error, a refusal or cut short; it is there only where it is true.
+
     `reasoning_content`, `reasoning`, `reasoning_details` (OpenAI-like servers) and `thinking_blocks` (Anthropic) are
     an assistant's reasoning as it came, `extra` is what else came beside its text (a signature), field by field. They
     are kept so that they can be sent back to the provider that made them, which `origin` names; to no other.
@@ -44,6 +46,7 @@ class Message(TypedDict, total=False):
     content: Required[str | None]
     tool_calls: list[ToolCall]
     tool_call_id: str
+    failed: bool
     reasoning_content: str
     reasoning: str
     reasoning_details: list[dict[str, Any]]
@@ -75,9 +78,12 @@ def tool_call(call_id: str, name: str, arguments: str) -> ToolCall:
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def tool_result(call_id: str, text: str) -> Message:
+def tool_result(call_id: str, text: str, *, failed: bool = False) -> Message:
     """The answer to the tool call with that id."""
-    return {"role": "tool", "tool_call_id": call_id, "content": text}
+    message: Message = {"role": "tool", "tool_call_id": call_id, "content": text}
+    if failed:
+        message["failed"] = True
+    return message
 
 
 def unpaired(messages: Iterable[Message]) -> list[str]:

@@ -241,8 +241,8 @@ def _take_in(turn: Turn, reply: Reply) -> int:
         return place + 1
     positions = {call["id"]: place + 1 + number for number, call in enumerate(calls)}
 
-    def answer(call_id: str, text: str) -> None:
-        turn.messages[positions[call_id]] = tool_result(call_id, text)
+    def answer(call_id: str, text: str, failed: bool) -> None:
+        turn.messages[positions[call_id]] = tool_result(call_id, text, failed=failed)
 
     turn.calls = CallRunner(calls, turn.toolbox, answer, cut=reply.finish == "length")
     return place + 1

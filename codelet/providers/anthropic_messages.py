@@ -97,7 +97,8 @@ class AnthropicProvider(NativeProvider):
         text = message["content"] or ""
         if message["role"] == "tool":
             call_id = _call_id(message.get("tool_call_id", ""))
-            return [{"type": "tool_result", "tool_use_id": call_id, "content": text or "(no output)"}]
+            result = {"type": "tool_result", "tool_use_id": call_id, "content": text or "(no output)"}
+            return [{**result, "is_error": True} if message.get("failed") else result]
         blocks: list[dict[str, Any]] = []
         calls = message.get("tool_calls", ())
         if message.get("origin") == self.origin and (text.strip() or calls):  # thinking may not come last

@@ -180,17 +180,6 @@ class Endpoint(Record):
         """What the output limit is called."""
         return self.vendor.max_output_option
 
-    def call_id(self, call_id: str) -> str:
-        """A call's id as the server takes it: one that came from elsewhere may be too long, or too short, for it."""
-        exact, most = self.vendor.call_id_length, self.vendor.longest_call_id
-        if exact is None and (most is None or len(call_id) <= most):
-            return call_id
-        if exact is not None and len(call_id) == exact and call_id.isascii() and call_id.isalnum():
-            return call_id
-        from hashlib import sha256  # only after a switch of models, or for an id that was made here
-
-        return sha256(call_id.encode("utf-8", "replace")).hexdigest()[: exact or most]
-
     def model_name(self, model: str) -> str:
         """The model's name as the server knows it: without the vendor's prefix, but for OpenRouter's own models."""
         prefix, _, rest = real_name(model).partition("/")

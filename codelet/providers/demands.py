@@ -58,7 +58,7 @@ class Demands(Record):
     `alternating`: user and assistant take turns. `effort`: `reasoning_effort` as it is said where tools are sent;
     "never" where a server refused it. `reasoning`: every assistant message has `reasoning_content`, a stand-in where
     there is none. `signatures`: a message with calls has a thought signature on the first. `returns`: what came beside
-    a text goes back to where it came from.
+    a text goes back to where it came from. `id_length`, `longest_id`: how long a call's id must be, or may be.
     """
 
     alternating: bool = False
@@ -66,10 +66,23 @@ class Demands(Record):
     reasoning: bool = False
     signatures: bool = False
     returns: bool = True
+    id_length: int | None = None
+    longest_id: int | None = None
 
     def reasoning_effort(self, *, tools: bool) -> str | None:
         """What a request says of its effort, or None where it says nothing."""
         return "none" if tools and self.effort == "none" else None
+
+    def call_id(self, call_id: str) -> str:
+        """A call's id as the server takes it: one that came from elsewhere may be too long for it, or too short."""
+        exact, most = self.id_length, self.longest_id
+        if exact is None and (most is None or len(call_id) <= most):
+            return call_id
+        if exact is not None and len(call_id) == exact and call_id.isascii() and call_id.isalnum():
+            return call_id
+        from hashlib import sha256  # only after a switch of models, or for an id that was made here
+
+        return sha256(call_id.encode("utf-8", "replace")).hexdigest()[: exact or most]
 
     def completed(self, wire: dict[str, Any]) -> dict[str, Any]:
         """The message with what the model demands of one that it did not make, or made without."""
@@ -123,6 +136,8 @@ def demands_of(model: str, api_base: str | None) -> Demands:
         alternating=alternates(model, api_base),
         effort="none" if silent else "",
         reasoning=thinks and service and not vendor.strict,
-        signatures=vendor.prefix in ("gemini", "") and bool(_SIGNING.search(name)),
+        signatures=vendor.prefix in ("gemini", "openai", "") and bool(_SIGNING.search(name)),
         returns=not vendor.strict,
+        id_length=vendor.call_id_length,
+        longest_id=vendor.longest_call_id,
     )

@@ -159,7 +159,7 @@ class LiteLLMProvider:
                 async for chunk in stream:
                     limit = deadlines.between_chunks
                     timeout.reschedule(now() + limit)
-                    for piece in decoder.chunks(chunk):
+                    for piece in decoder.chunks(chunk, stream):
                         queue.put_nowait(piece)
         except StreamEnd:
             pass

@@ -58,14 +58,25 @@ class Requests:
         wire: dict[str, Any] = {"role": message["role"], "content": message["content"]}
         own = message.get("origin") == self._origin and self.demands.returns
         if "tool_calls" in message:
-            wire["tool_calls"] = [_valid_call(call, own=own) for call in message["tool_calls"]]
+            wire["tool_calls"] = [self._wire_call(call, own=own) for call in message["tool_calls"]]
         if "tool_call_id" in message:
-            wire["tool_call_id"] = message["tool_call_id"]
+            wire["tool_call_id"] = self.demands.call_id(message["tool_call_id"])
         if own and "thinking_blocks" in message:
             wire["thinking_blocks"] = [dict(block) for block in message["thinking_blocks"]]
         elif own:
             wire.update(returned(message))
         return self.demands.completed(wire)
+
+    def _wire_call(self, call: ToolCall, *, own: bool) -> dict[str, Any]:
+        """A call whose arguments are a JSON object: anything else makes back ends refuse the whole list."""
+        arguments = call["function"]["arguments"]
+        try:
+            valid = isinstance(json.loads(arguments), dict)
+        except ValueError:
+            valid = False
+        function = {**call["function"], "arguments": arguments if valid else "{}"}
+        extra = call.get("extra", {}) if own else {}
+        return {"id": self.demands.call_id(call["id"]), "type": call["type"], "function": function, **extra}
 
     def _mark(self, head: list[dict[str, Any]], wire: list[dict[str, Any]], stable: int) -> None:
         """Set the cache marks: after tools and system, before the tail, and where the last one stood."""
@@ -83,14 +94,3 @@ def _mark_message(message: dict[str, Any]) -> None:
         message.update(_MARK)
     elif isinstance(message["content"], str) and message["content"].strip():
         message["content"] = [{"type": "text", "text": message["content"], **_MARK}]
-
-
-def _valid_call(call: ToolCall, *, own: bool) -> dict[str, Any]:
-    """A copy whose arguments are a JSON object: anything else makes back ends refuse the whole list."""
-    arguments = call["function"]["arguments"]
-    try:
-        valid = isinstance(json.loads(arguments), dict)
-    except ValueError:
-        valid = False
-    function = {**call["function"], "arguments": arguments if valid else "{}"}
-    return {"id": call["id"], "type": call["type"], "function": function, **(call.get("extra", {}) if own else {})}

@@ -107,14 +107,14 @@ class OpenAIChatProvider(NativeProvider):
         if "tool_calls" in message:
             wire["tool_calls"] = [self._wire_call(call, own=own) for call in message["tool_calls"]]
         if "tool_call_id" in message:
-            wire["tool_call_id"] = self._endpoint.call_id(message["tool_call_id"])
+            wire["tool_call_id"] = self._demands.call_id(message["tool_call_id"])
         if own:
             wire.update(returned(message))
         return self._demands.completed(wire)
 
     def _wire_call(self, call: ToolCall, *, own: bool) -> dict[str, Any]:
         extra = call.get("extra", {}) if own else {}
-        return {"id": self._endpoint.call_id(call["id"]), "type": call["type"], "function": call["function"], **extra}
+        return {"id": self._demands.call_id(call["id"]), "type": call["type"], "function": call["function"], **extra}
 
     def _adapted(self, error: ProviderError) -> bool:
         learnt = self._demands.learnt(error)
