@@ -87,6 +87,8 @@ class LiteLLMProvider:
         self.origin = f"litellm:{options.api_base or prefix}{f'#{maker}' if maker else ''}"[:LONGEST_ORIGIN]
         self.local = on_this_machine(options.api_base or (base_of(vendor) if vendor else ""))
         self._key_name = vendor.key_names[0] if vendor and vendor.key_names else "the provider's key"
+        names = vendor.key_names if vendor else ()
+        self._key = options.api_key or next((os.environ[name] for name in names if os.environ.get(name)), None)
         self._options = options
         self._requests = Requests(model, self.origin, demands_of(model, options.api_base))
         self._notes: list[str] = []
@@ -167,7 +169,7 @@ class LiteLLMProvider:
             raise ProviderError(f"no data for {limit:g} seconds: the answer has stalled") from None
         except Exception as error:
             known = {"model": self.model, "place": self.name, "key_name": self._key_name}
-            raise translated(error, **known, begun=decoder.begun) from error
+            raise translated(error, **known, begun=decoder.begun, key=self._key) from error
         for piece in decoder.end(stream):
             queue.put_nowait(piece)
 

@@ -12,7 +12,7 @@ from codelet.messages import Message
 from codelet.providers.base import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, UsageChunk
 from codelet.providers.catalog import Endpoint
 from codelet.providers.encoding import PrefixCache
-from codelet.providers.failure import failure
+from codelet.providers.failure import failure, without_key
 from codelet.providers.http import HttpClient
 from codelet.providers.retry import with_retries
 from codelet.providers.sse import json_events
@@ -92,7 +92,11 @@ class NativeProvider(ABC):
                 )
             if "text/html" in response.headers.get("content-type", ""):
                 raise ProviderError(f"{self._http.place} answered with a web page; check --api-base")
-            async with aclosing(json_events(response.body())) as events:
-                async for chunk in self._chunks(events):
-                    response.begun = response.begun or not isinstance(chunk, UsageChunk)
-                    yield chunk
+            try:
+                async with aclosing(json_events(response.body())) as events:
+                    async for chunk in self._chunks(events):
+                        response.begun = response.begun or not isinstance(chunk, UsageChunk)
+                        yield chunk
+            except ProviderError as error:
+                error.args = (without_key(str(error), self._endpoint.key),)
+                raise

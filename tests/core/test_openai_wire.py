@@ -335,3 +335,19 @@ async def test_errors_and_unknown_shapes_in_the_stream(event: Any, says: str, re
     assert says in str(caught.value)
     assert caught.value.retryable is retryable
     assert seen == [TextChunk("so far")]
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        ([1, 2], Usage()),
+        ("x", Usage()),
+        ({"prompt_tokens": -5, "completion_tokens": 1e30}, Usage()),
+        ({"prompt_tokens": 7, "prompt_tokens_details": "x", "completion_tokens_details": [1]}, Usage(7)),
+        ({"prompt_tokens": 2.0, "completion_tokens": True}, Usage(2)),
+    ],
+)
+async def test_a_usage_of_an_odd_shape_loses_no_answer(usage: Any, counted: Usage):
+    chunks = await chunks_of({**delta("stop", content="x"), "usage": usage})
+    assert TextChunk("x") in chunks
+    assert [chunk.usage for chunk in chunks if isinstance(chunk, UsageChunk)] == [counted]

@@ -6,6 +6,7 @@ them. `DIALECTS` holds one entry for each vendor of the catalogue: a model, how 
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -170,8 +171,8 @@ def short_ids(body: Body) -> str | None:
         for number, call in enumerate(message.get("tool_calls") or ()):
             if len(call["id"]) > 40:
                 return (
-                    f"Invalid 'messages[{at}].tool_calls[{number}].id': string too long. Expected a string with maximum "
-                    f"length 40, but got a string with length {len(call['id'])} instead."
+                    f"Invalid 'messages[{at}].tool_calls[{number}].id': string too long. Expected a string with "
+                    f"maximum length 40, but got a string with length {len(call['id'])} instead."
                 )
     return None
 
@@ -186,7 +187,7 @@ def nine_letters(body: Body) -> str | None:
 
 def no_user_after_tool(body: Body) -> str | None:
     roles = [message["role"] for message in body["messages"]]
-    if ("tool", "user") in zip(roles, roles[1:], strict=False):
+    if ("tool", "user") in itertools.pairwise(roles):
         return "Unexpected role 'user' after role 'tool'"
     return "Expected last role User or Tool for serving but got assistant" if roles[-1] == "assistant" else None
 
@@ -260,7 +261,7 @@ def claude_thinking(body: Body) -> str | None:
 
 def claude_blocks(body: Body) -> str | None:
     roles = [message["role"] for message in body["messages"]]
-    if roles[0] != "user" or any(a == b for a, b in zip(roles, roles[1:], strict=False)):
+    if roles[0] != "user" or any(a == b for a, b in itertools.pairwise(roles)):
         return 'messages: roles must alternate between "user" and "assistant"'
     waiting: set[str] = set()
     for at, message in enumerate(body["messages"]):
