@@ -260,6 +260,11 @@ def test_openai_chat_is_taken_off_the_name(codelet: Codelet):
     notes = [event["text"] for event in done.lines() if event["type"] == "note"]
     assert len(notes) == 1
     assert "without reasoning" in str(notes[0])
-    doctor = run("doctor", "--model", "openai/chat/gpt-5.6", cwd=codelet.cwd, home=codelet.home, env=KEYS)
+    codelet.server.script = lambda request: Reply("yes")
+    told = codelet("-p", "go", "--model", "gpt-5.6")
+    assert (told.out, len(told.complaints)) == ("yes\n", 1)
+    assert "without reasoning" in told.err
+    assert codelet("-p", "go", "--model", "gpt-5.6", "--tools", "").err == ""
+    doctor = run("--model", "openai/chat/gpt-5.6", "doctor", cwd=codelet.cwd, home=codelet.home, env=KEYS)
     assert "openai/chat/gpt-5.6" in doctor.out
     assert "answered by OpenAI" in doctor.out
