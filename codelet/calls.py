@@ -120,10 +120,10 @@ class _Pending:
 
 
 class CallRunner:
-    """Runs the calls of one step. `answer(id, text)` puts a result into the list."""
+    """Runs the calls of one step. `answer(id, text, failed)` puts a result into the list."""
 
     def __init__(
-        self, calls: Sequence[ToolCall], toolbox: Toolbox, answer: Callable[[str, str], None], *, cut: bool
+        self, calls: Sequence[ToolCall], toolbox: Toolbox, answer: Callable[[str, str, bool], None], *, cut: bool
     ) -> None:
         self._pending = [_Pending(call) for call in calls]
         self._toolbox = toolbox
@@ -161,10 +161,10 @@ class CallRunner:
                 self._record_end(item, "interrupted")
                 recent = self._toolbox.masker.mask(item.recent)
                 output = prompt.PARTIAL_OUTPUT.format(output=recent) if recent else ""
-                self._answer(item.id, prompt.STOPPED_RUNNING.format(why=why) + output)
+                self._answer(item.id, prompt.STOPPED_RUNNING.format(why=why) + output, True)
             else:
                 waiting.append(item.id)
-                self._answer(item.id, prompt.STOPPED_WAITING.format(why=why))
+                self._answer(item.id, prompt.STOPPED_WAITING.format(why=why), True)
         return events.Interrupted(tuple(done), tuple(half), tuple(waiting))
 
     def _batches(self) -> list[list[_Pending]]:
@@ -274,7 +274,7 @@ class CallRunner:
         display = None if display is None else mask(display)
         seconds = self._record_end(item, status)
         item.result = events.ToolResult(item.id, item.name, status, text, display, seconds)
-        self._answer(item.id, text)
+        self._answer(item.id, text, status != "done")
 
     def _with_warning(self, output: ToolOutput) -> ToolOutput:
         """The output of a confined command, failed where it made what programs outside would obey."""

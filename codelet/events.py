@@ -106,6 +106,13 @@ class Retry(Event):
     reason: str
 
 
+class Note(Event):
+    """Something that the user should know of the requests to this model, in a sentence; told once a model."""
+
+    type: ClassVar[str] = "note"
+    text: str
+
+
 class Reminder(Event):
     """A reminder in the list was added, replaced or removed. Unchanged ones are not reported."""
 

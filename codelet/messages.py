@@ -7,7 +7,7 @@ another dict in its place. Encoders rely on that to encode each message once (se
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, Required, TypedDict
+from typing import Any, Literal, NotRequired, Required, TypedDict
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -20,28 +20,38 @@ class FunctionCall(TypedDict):
 
 
 class ToolCall(TypedDict):
-    """The model's request to run one tool."""
+    """The model's request to run one tool.
+
+    `extra` is what the server sent beside it (a thought signature), field by field; it goes back with the call, to
+    the provider that its message's `origin` names and to no other.
+    """
 
     id: str
     type: Literal["function"]
     function: FunctionCall
+    extra: NotRequired[dict[str, Any]]
 
 
 class Message(TypedDict, total=False):
     """One message. `content` is text (None for an assistant message that only calls tools).
 
-    `reasoning_content`, `reasoning_details` (OpenAI-like servers) and `thinking_blocks` (Anthropic) are an
-    assistant's reasoning as it came, kept so that it can be sent back to the provider that made it; `origin`
-    names that provider. None of these four is sent to any other.
+    `failed` marks a tool's result that is an error, a refusal or cut short; it is there only where it is true.
+
+    `reasoning_content`, `reasoning`, `reasoning_details` (OpenAI-like servers) and `thinking_blocks` (Anthropic) are
+    an assistant's reasoning as it came, `extra` is what else came beside its text (a signature), field by field. They
+    are kept so that they can be sent back to the provider that made them, which `origin` names; to no other.
     """
 
     role: Required[Role]
     content: Required[str | None]
     tool_calls: list[ToolCall]
     tool_call_id: str
+    failed: bool
     reasoning_content: str
+    reasoning: str
     reasoning_details: list[dict[str, Any]]
     thinking_blocks: list[dict[str, Any]]
+    extra: dict[str, Any]
     origin: str
 
 
@@ -68,9 +78,12 @@ def tool_call(call_id: str, name: str, arguments: str) -> ToolCall:
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def tool_result(call_id: str, text: str) -> Message:
+def tool_result(call_id: str, text: str, *, failed: bool = False) -> Message:
     """The answer to the tool call with that id."""
-    return {"role": "tool", "tool_call_id": call_id, "content": text}
+    message: Message = {"role": "tool", "tool_call_id": call_id, "content": text}
+    if failed:
+        message["failed"] = True
+    return message
 
 
 def unpaired(messages: Iterable[Message]) -> list[str]:

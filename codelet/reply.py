@@ -7,14 +7,16 @@ import re
 from dataclasses import dataclass, field
 from itertools import count
 from math import isfinite
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from codelet import events
 from codelet.messages import Message, ToolCall, tool_call
 from codelet.providers.base import (
     Chunk,
+    ExtraChunk,
     FinishChunk,
     FinishReason,
+    NoteChunk,
     ReasoningChunk,
     RetryChunk,
     TextChunk,
@@ -23,6 +25,8 @@ from codelet.providers.base import (
 )
 from codelet.tokens.usage import Usage
 
+_PLAIN = {"role", "content", "tool_calls"}
+
 
 @dataclass(eq=False, repr=False)
 class _OpenCall:
@@ -30,6 +34,7 @@ class _OpenCall:
     index: int
     name: str = ""
     pieces: list[str] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
 
 
 class Reply:
@@ -45,6 +50,8 @@ class Reply:
         self.finish: FinishReason | None = None
         self._text: list[str] = []
         self._reasoning: list[str] = []
+        self._reasoning_field: Literal["reasoning_content", "reasoning"] = "reasoning_content"
+        self._extra: dict[str, Any] = {}
         self._details: list[dict[str, Any]] = []
         self._thinking: list[dict[str, Any]] = []
         self._calls: list[_OpenCall] = []
@@ -60,12 +67,16 @@ class Reply:
                 return self._add_reasoning(chunk)
             case ToolCallChunk():
                 self._add_call_piece(chunk)
+            case ExtraChunk():
+                _merge(self._extra, chunk.extra)
             case UsageChunk():
-                self.usage = chunk.usage
+                self.usage = chunk.usage if chunk.usage.known else self.usage
             case FinishChunk():
                 self.finish = chunk.reason
             case RetryChunk():
                 return events.Retry(chunk.attempt, chunk.attempts, chunk.wait, chunk.reason)
+            case NoteChunk():
+                return events.Note(chunk.text)
         return None
 
     @property
@@ -85,7 +96,8 @@ class Reply:
                 fresh = (f"{call.id or 'call'}_{number}" for number in count(len(taken) + 1))
                 call_id = next(each for each in fresh if each not in taken)
             taken.add(call_id)
-            finished.append(tool_call(call_id, call.name, "".join(call.pieces).strip() or "{}"))
+            made = tool_call(call_id, call.name, "".join(call.pieces).strip() or "{}")
+            finished.append({**made, "extra": call.extra} if call.extra else made)
         return finished
 
     def message(self, calls: list[ToolCall], origin: str) -> Message:
@@ -101,8 +113,10 @@ class Reply:
         if self._details:
             message["reasoning_details"] = self._details
         if self._reasoning:
-            message["reasoning_content"] = "".join(self._reasoning)
-        if self._thinking or self._details or self._reasoning:
+            message[self._reasoning_field] = "".join(self._reasoning)
+        if self._extra:
+            message["extra"] = self._extra
+        if message.keys() - _PLAIN or any("extra" in call for call in calls):
             message["origin"] = origin
         return message
 
@@ -115,6 +129,7 @@ class Reply:
         if not chunk.text:
             return None
         self._reasoning.append(chunk.text)
+        self._reasoning_field = chunk.field
         return events.Reasoning(chunk.text)
 
     def _add_detail(self, detail: dict[str, Any]) -> None:
@@ -139,6 +154,8 @@ class Reply:
         call.name = call.name or chunk.name
         if chunk.arguments:
             call.pieces.append(chunk.arguments)
+        if chunk.extra:
+            _merge(call.extra, chunk.extra)
 
     def _call_of(self, chunk: ToolCallChunk) -> _OpenCall | None:
         """The open call that a piece belongs to, or None where it begins a new one."""
@@ -184,6 +201,21 @@ def _legal(call: ToolCall) -> ToolCall:
     """The call as every provider takes it back."""
     name = call["function"]["name"]
     legal = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
-    if isinstance(parsed_arguments(call), dict):
-        return call if legal == name else tool_call(call["id"], legal, call["function"]["arguments"])
-    return tool_call(call["id"], legal, "{}")
+    arguments = call["function"]["arguments"] if isinstance(parsed_arguments(call), dict) else "{}"
+    if (legal, arguments) == (name, call["function"]["arguments"]):
+        return call
+    return {**call, "function": {"name": legal, "arguments": arguments}}
+
+
+def _merge(whole: dict[str, Any], piece: dict[str, Any]) -> None:
+    """Take a later piece of such fields into the earlier ones: lists grow, another value replaces the one before."""
+    for name, value in piece.items():
+        known = whole.get(name)
+        if isinstance(known, dict) and isinstance(value, dict):
+            merged = dict(known)
+            _merge(merged, value)
+            whole[name] = merged
+        elif isinstance(known, list) and isinstance(value, list):
+            whole[name] = known + value
+        else:
+            whole[name] = value

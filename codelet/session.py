@@ -127,8 +127,9 @@ class Session:
 
     @property
     def facts(self) -> ModelFacts:
-        """What is known of the model: sizes and prices."""
-        return model_facts(self.provider.model)
+        """What is known of the model: sizes, and prices unless it answers on this machine."""
+        facts = model_facts(self.provider.model)
+        return facts.without_prices() if self.provider.local else facts
 
     @property
     def window(self) -> int:
@@ -225,6 +226,7 @@ class Session:
             before_step=self._before_step,
             changed=self._renewal.changed,
             spend=self._spend,
+            count=self._count,
             exceeded=lambda: self.limits.passed(self.spent, self.spent_cost),
             max_output=self._max_output,
             may_compact=lambda: self.compactor.options.automatic,
@@ -283,11 +285,12 @@ class Session:
         self._doubted = True
         return f"{doubt}: the size of the list is estimated instead; usage and cost are as reported"
 
-    def _count(self, usage: Usage) -> None:
-        """Add to what the session has used and cost."""
-        self.usage += usage
-        self.spent += usage
-        cost = self.facts.cost(usage)
+    def _count(self, usage: Usage | None) -> None:
+        """Add to what the session has used and cost; None is an answer whose usage nobody reported."""
+        if usage is not None:
+            self.usage += usage
+            self.spent += usage
+        cost = self.facts.cost(usage) if usage is not None else None
         self.cost = None if cost is None or self.cost is None else self.cost + cost
         self.spent_cost = None if cost is None or self.spent_cost is None else self.spent_cost + cost
 

@@ -56,10 +56,11 @@ class Turn:
 
     `prepare` gathers the reminders; `before_step` compacts where that is due (or, given True, because the provider
     said that the prompt is too long) and renews the volatile reminders; `changed` is told that calls may have changed
-    files, as soon as they have ended; `spend` takes a step's usage and the index
-    behind its answer; `exceeded` says which limit of the session is passed, `max_output` what a request may still ask
-    for; `may_compact` whether an overflow may be answered by a compaction. `timer` is the time limit's, if any;
-    `out_of_time` is what it says when it has passed. `receipt` says what an early end left.
+    files, as soon as they have ended; `spend` takes a step's usage and the index behind its answer, `count` that of a
+    step without a whole answer, or None where nothing was reported; `exceeded` says which limit of the session is
+    passed, `max_output` what a request may still ask for; `may_compact` whether an overflow may be answered by a
+    compaction. `timer` is the time limit's, if any; `out_of_time` is what it says when it has passed. `receipt` says
+    what an early end left.
     """
 
     messages: list[Message]
@@ -71,6 +72,7 @@ class Turn:
     before_step: Callable[[bool], AsyncGenerator[events.Event, None]]
     changed: Callable[[], None]
     spend: Callable[[Usage, int], events.UsageReport]
+    count: Callable[[Usage | None], None]
     exceeded: Callable[[], str | None]
     max_output: Callable[[], int | None]
     may_compact: Callable[[], bool]
@@ -101,6 +103,9 @@ class Turn:
         note = prompt.INTERRUPTED_TEXT if reason is None else prompt.CUT_TEXT.format(reason=reason)
         self.receipt = events.Interrupted((), (), ())
         if self.reply is not None:
+            if self.reply.usage is not None:  # what had been reported before the answer broke off was spent
+                self.usage += self.reply.usage
+                self.count(self.reply.usage)
             if self.reply.text.strip():
                 zones.insert(self.messages, [assistant(f"{self.reply.text}\n\n{note}")])
             self.reply = None
@@ -201,6 +206,8 @@ async def _run_step(turn: Turn) -> AsyncGenerator[events.Event, None]:
     if reply.usage is not None:
         turn.usage += reply.usage
         yield turn.spend(reply.usage, answered)
+    else:
+        turn.count(None)
     if turn.calls is not None:
         async with aclosing(turn.calls.run()) as results:
             async for event in results:
@@ -236,8 +243,8 @@ def _take_in(turn: Turn, reply: Reply) -> int:
         return place + 1
     positions = {call["id"]: place + 1 + number for number, call in enumerate(calls)}
 
-    def answer(call_id: str, text: str) -> None:
-        turn.messages[positions[call_id]] = tool_result(call_id, text)
+    def answer(call_id: str, text: str, failed: bool) -> None:
+        turn.messages[positions[call_id]] = tool_result(call_id, text, failed=failed)
 
     turn.calls = CallRunner(calls, turn.toolbox, answer, cut=reply.finish == "length")
     return place + 1

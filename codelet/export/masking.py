@@ -25,8 +25,8 @@ class Mask(Record):
     suspects: Callable[[bytes], bool] = staticmethod(_everything)
 
 
-_OPAQUE = frozenset({"id", "tool_call_id", "signature", "data", "encrypted_content"})
-_SIGNED = ("thinking_blocks", "reasoning_details")
+_OPAQUE = frozenset({"id", "tool_call_id", "signature", "data", "encrypted_content", "thought_signature"})
+_SIGNED = ("thinking_blocks", "reasoning_details", "extra")
 PIECE = 16 * 1024
 """Characters that are masked in one go, a few milliseconds' work during which no other thread runs."""
 

@@ -46,7 +46,7 @@ def _message(message: Message, results: dict[str, str]) -> Markup:
 
 def _assistant(message: Message, content: str, results: dict[str, str]) -> Markup:
     parts: list[Markup] = []
-    if reasoning := message.get("reasoning_content"):
+    if reasoning := message.get("reasoning_content") or message.get("reasoning"):
         parts.append(folded("reasoning", "", _pre(reasoning)))
     if content:
         parts.append(tag("div", *_prose(_cut(content))))

@@ -26,6 +26,7 @@ _KEYWORDS = {
     "integer": {"minimum", "maximum"},
     "number": {"minimum", "maximum"},
     "null": set[str](),
+    "boolean": set[str](),
 }
 
 
@@ -117,6 +118,8 @@ class _Compiler:
             return self._object(part)
         if kind == "array":
             return _array(self.compiled(part["items"]), part["maxItems"])
+        if kind == "boolean":
+            return _boolean
         if kind == "string":
             return _text(part["maxLength"])
         return _number((int,) if kind == "integer" else (int, float), part["minimum"], part["maximum"])
@@ -148,6 +151,11 @@ class _Compiler:
                 raise WrongValue(f"must have at most {most} fields")
 
         return check
+
+
+def _boolean(value: Any) -> None:
+    if type(value) is not bool:
+        raise _Wrong("must be true or false")
 
 
 def _array(item: Check, most: int) -> Check:

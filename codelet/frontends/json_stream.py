@@ -65,8 +65,8 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "partial": outcome.partial,
         "exit": outcome.exit_status,
         "error": outcome.error,
-        "usage": _fields(outcome.usage),
-        "cost": outcome.cost,
+        "usage": _usage(outcome.usage),
+        "cost": outcome.cost if outcome.usage.known else None,
         "refused": list(outcome.refused),
     }
 
@@ -76,8 +76,15 @@ def _fields(value: Record) -> dict[str, Any]:
     fields = {}
     for name in value.fields:
         item = getattr(value, name)
+        if isinstance(item, Usage):
+            item = _usage(item)
         fields[name] = _fields(item) if isinstance(item, Record) else item
     return fields
+
+
+def _usage(usage: Usage) -> dict[str, Any] | None:
+    """What was reported, or None where nothing was: what nobody knows is not 0."""
+    return _fields(usage) if usage.known else None
 
 
 def _write_line(value: dict[str, Any]) -> None:

@@ -47,6 +47,8 @@ class TextOutput:
                 self._progress(f"context not compacted: {event.note}")
             case events.UsageReport(usage_note=str(note)):
                 self._progress(note)
+            case events.Note():
+                self._progress(event.text)
             case events.Retry():
                 self._progress(f"{event.reason}; trying again in {event.wait:.0f} s")
 

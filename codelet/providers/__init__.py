@@ -6,7 +6,7 @@ from typing import Literal
 
 from codelet.errors import UsageError
 from codelet.providers.base import Provider, ProviderOptions
-from codelet.providers.catalog import endpoint_for
+from codelet.providers.catalog import endpoint_for, vendor_of
 from codelet.tokens.windows import is_listed
 
 Transport = Literal["auto", "native", "litellm"]
@@ -34,7 +34,8 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
         return OpenAIChatProvider(model, endpoint, options)
     if transport == "native":
         raise UsageError(f"no native wire for {model!r}; use --transport auto, or give --api-base")
-    if not is_listed(model) and not is_listed(model.partition("/")[0]):
+    reachable = options.api_base is not None or vendor_of(model) is not None
+    if not reachable and not is_listed(model) and not is_listed(model.partition("/")[0]):
         raise UsageError(f"unknown model {model!r}; name it as provider/model, or give --api-base")
     from codelet.providers.litellm_bridge import LiteLLMProvider
 

@@ -26,7 +26,7 @@ from codelet.providers.base import (
     UsageChunk,
 )
 from codelet.providers.catalog import Endpoint
-from codelet.providers.decoding import decoded, text_of
+from codelet.providers.decoding import count_of, decoded, text_of
 from codelet.providers.encoding import to_json
 from codelet.providers.failure import error_detail
 from codelet.providers.native import NativeProvider
@@ -55,7 +55,8 @@ class AnthropicProvider(NativeProvider):
     """A model behind a server that speaks Anthropic's Messages."""
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
-        super().__init__(model, endpoint, options, origin="anthropic")
+        own = endpoint.base == endpoint.vendor.base
+        super().__init__(model, endpoint, options, origin="anthropic" if own else f"anthropic:{endpoint.base}")
         self._last_mark = -1
 
     def body(self, request: Request) -> bytes:
@@ -96,7 +97,8 @@ class AnthropicProvider(NativeProvider):
         text = message["content"] or ""
         if message["role"] == "tool":
             call_id = _call_id(message.get("tool_call_id", ""))
-            return [{"type": "tool_result", "tool_use_id": call_id, "content": text or "(no output)"}]
+            result = {"type": "tool_result", "tool_use_id": call_id, "content": text or "(no output)"}
+            return [{**result, "is_error": True} if message.get("failed") else result]
         blocks: list[dict[str, Any]] = []
         calls = message.get("tool_calls", ())
         if message.get("origin") == self.origin and (text.strip() or calls):  # thinking may not come last
@@ -162,7 +164,7 @@ class _Decoder:
     def _decode(self, event: dict[str, Any]) -> list[Chunk]:
         match event.get("type"):
             case "message_start":
-                return [self._usage((event.get("message") or {}).get("usage") or {})]
+                return [self._usage((event.get("message") or {}).get("usage"))]
             case "content_block_start":
                 return self._block_start(event.get("index", 0), event.get("content_block") or {})
             case "content_block_delta":
@@ -173,7 +175,7 @@ class _Decoder:
             case "message_delta":
                 reason = (event.get("delta") or {}).get("stop_reason")
                 self._finish = _FINISH.get(reason, "stop") if reason else self._finish
-                return [self._usage(event.get("usage") or {})]
+                return [self._usage(event.get("usage"))]
             case "error":
                 raise _stream_error(event.get("error") or {})
         return []
@@ -202,9 +204,10 @@ class _Decoder:
                 self._thinking["signature"] = self._thinking.get("signature", "") + text_of(delta.get("signature"))
         return []
 
-    def _usage(self, reported: dict[str, Any]) -> UsageChunk:
+    def _usage(self, reported: Any) -> UsageChunk:
         """Later reports replace the fields they name; input is the sum of its three parts."""
-        self._input.update({name: value for name, value in reported.items() if isinstance(value, int)})
+        if isinstance(reported, dict):
+            self._input.update({name: count_of(value) for name, value in reported.items() if value is not None})
         get = self._input.get
         read, write = get("cache_read_input_tokens", 0), get("cache_creation_input_tokens", 0)
         total = get("input_tokens", 0) + read + write

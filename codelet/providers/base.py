@@ -9,6 +9,9 @@ from codelet.messages import Message
 from codelet.record import Record
 from codelet.tokens.usage import Usage
 
+LONGEST_ORIGIN = 512
+"""Characters of a provider's `origin`, as an export takes it."""
+
 FinishReason = Literal["stop", "tool_calls", "length", "refused"]
 
 
@@ -22,21 +25,32 @@ class ReasoningChunk(Record):
     """A piece of reasoning to show, or what must be kept of it to send it back.
 
     `text` is for people; `block` is a finished `thinking_blocks` entry (Anthropic), `details` entries of
-    `reasoning_details` (OpenAI-like servers). Chunks with text alone become `reasoning_content`.
+    `reasoning_details` (OpenAI-like servers). The texts become the message's field `field`, as the server named it.
     """
 
     text: str = ""
     block: dict[str, Any] | None = None
     details: list[dict[str, Any]] | None = None
+    field: Literal["reasoning_content", "reasoning"] = "reasoning_content"
+
+
+class ExtraChunk(Record):
+    """What the server sent beside the answer's text and must get back with it, field by field."""
+
+    extra: dict[str, Any]
 
 
 class ToolCallChunk(Record):
-    """A piece of a tool call: `index` is the server's own number, `arguments` the next piece of JSON text."""
+    """A piece of a tool call: `index` is the server's own number, `arguments` the next piece of JSON text.
+
+    `extra` is what the server sent beside it and must get back with the call, field by field.
+    """
 
     index: int
     id: str = ""
     name: str = ""
     arguments: str = ""
+    extra: dict[str, Any] | None = None
 
 
 class UsageChunk(Record):
@@ -60,7 +74,13 @@ class RetryChunk(Record):
     reason: str
 
 
-Chunk = TextChunk | ReasoningChunk | ToolCallChunk | UsageChunk | FinishChunk | RetryChunk
+class NoteChunk(Record):
+    """Something that the user is told once, in a sentence: how requests to this model differ, and why."""
+
+    text: str
+
+
+Chunk = TextChunk | ReasoningChunk | ExtraChunk | ToolCallChunk | UsageChunk | FinishChunk | RetryChunk | NoteChunk
 
 
 class Request(Record):
@@ -99,11 +119,15 @@ class ProviderOptions(Record):
 
 
 class Provider(Protocol):
-    """A model behind a wire. `name` says who answers; `origin` marks reasoning that only it can read."""
+    """A model behind a wire. `name` says who answers; `origin` marks what only it can read, such as reasoning.
+
+    `local` says that it answers on this machine, where no list price holds.
+    """
 
     model: str
     name: str
     origin: str
+    local: bool
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer, in order; raises ProviderError. Ended by cancelling its task."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Literal
 from urllib.parse import urlsplit
 
 from codelet.errors import UsageError
 from codelet.record import Record
+from codelet.tokens.windows import real_name
 
 Wire = Literal["openai", "anthropic"]
 
@@ -16,8 +18,9 @@ Wire = Literal["openai", "anthropic"]
 class Vendor(Record):
     """A service or local server: its address, the variables that hold its key or move its address.
 
-    `local` servers need no key. The last four are quirks: whether user and assistant must take turns,
-    whether usage must be asked for, the name of the output limit, and how long a call's id must be.
+    `local` servers need no key. The last six are quirks: whether user and assistant must take turns, whether usage must
+    be asked for, the name of the output limit, how long a call's id must be or may be, and whether a message may have
+    no field beyond OpenAI's own (`strict`): what it sent itself, such as reasoning, does not go back to it.
     """
 
     prefix: str
@@ -32,6 +35,8 @@ class Vendor(Record):
     usage_option: bool = True
     max_output_option: str = "max_tokens"
     call_id_length: int | None = None
+    longest_call_id: int | None = None
+    strict: bool = False
 
 
 VENDORS = (
@@ -52,6 +57,7 @@ VENDORS = (
         ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         default_model="openai/gpt-5.6",
         max_output_option="max_completion_tokens",
+        longest_call_id=40,
     ),
     Vendor(
         "gemini",
@@ -88,6 +94,7 @@ VENDORS = (
         alternating=True,
         usage_option=False,
         call_id_length=9,
+        strict=True,
     ),
     Vendor(
         "groq",
@@ -96,6 +103,15 @@ VENDORS = (
         ("GROQ_API_KEY",),
         ("GROQ_API_BASE",),
         default_model="groq/openai/gpt-oss-120b",
+        strict=True,
+    ),
+    Vendor(
+        "moonshot",
+        "Moonshot AI",
+        "https://api.moonshot.ai/v1",
+        ("MOONSHOT_API_KEY",),
+        ("MOONSHOT_API_BASE",),
+        default_model="moonshot/kimi-k3",
     ),
     Vendor("ollama", "Ollama", "http://127.0.0.1:11434/v1", (), ("OLLAMA_API_BASE", "OLLAMA_HOST"), local=True),
     Vendor(
@@ -117,11 +133,13 @@ VENDORS = (
     ),
 )
 
+_LOOPBACK = re.compile(r"127(\.\d{1,3}){1,3}")
 _ALIASES = {"ollama_chat": "ollama", "llamacpp": "llamafile", "vllm": "hosted_vllm"}
 _BARE_NAMES = (("claude", "anthropic"), ("gpt-", "openai"), ("chatgpt-", "openai"))
 _BY_PREFIX = {vendor.prefix: vendor for vendor in VENDORS}
 _HOSTED = frozenset(urlsplit(vendor.base).hostname for vendor in VENDORS if not vendor.local)
-_CUSTOM = Vendor("", "the endpoint", "", ("OPENAI_API_KEY",), local=True)
+CUSTOM = Vendor("", "the endpoint", "", ("OPENAI_API_KEY",), local=True)
+"""Whatever `--api-base` names, for a model of no vendor's name."""
 
 
 class Endpoint(Record):
@@ -148,9 +166,9 @@ class Endpoint(Record):
         return self.vendor.key_names[0] if self.vendor.key_names else "CODELET_API_KEY"
 
     @property
-    def alternating(self) -> bool:
-        """Whether user and assistant must take turns; see `alternates`."""
-        return _alternating(self.vendor, self.base)
+    def local(self) -> bool:
+        """Whether it is on this machine."""
+        return on_this_machine(self.base)
 
     @property
     def usage_option(self) -> bool:
@@ -162,15 +180,17 @@ class Endpoint(Record):
         """What the output limit is called."""
         return self.vendor.max_output_option
 
-    @property
-    def call_id_length(self) -> int | None:
-        """How many letters and digits a call's id must have, where the server is strict about it."""
-        return self.vendor.call_id_length
-
     def model_name(self, model: str) -> str:
-        """The model's name as the server knows it: without the vendor's prefix."""
-        prefix, _, rest = model.partition("/")
+        """The model's name as the server knows it: without the vendor's prefix, but for OpenRouter's own models."""
+        prefix, _, rest = real_name(model).partition("/")
+        if prefix == "openrouter" and "/" not in rest:
+            return model
         return rest if rest and (prefix in _BY_PREFIX or prefix in _ALIASES) else model
+
+    def origin(self, model: str) -> str:
+        """What marks the fields that only this server can read: its address, and the maker where it serves several."""
+        maker = self.model_name(model).rpartition("/")[0]
+        return f"{self.base}#{maker}" if maker else self.base
 
 
 def vendor_of(model: str) -> Vendor | None:
@@ -192,7 +212,7 @@ def alternates(model: str, api_base: str | None) -> bool:
 
     Local and unknown servers apply the model's own chat template, and nobody can see from here how strict it is.
     """
-    vendor = vendor_of(model) or (_CUSTOM if api_base else None)
+    vendor = vendor_of(model) or (CUSTOM if api_base else None)
     if vendor is None:
         return model.startswith("codestral/")
     return _alternating(vendor, api_base or vendor.base)
@@ -217,13 +237,24 @@ def endpoint_for(
     vendor = vendor_of(model)
     if vendor is None and api_base is None:
         return None
-    vendor = vendor or _CUSTOM
+    vendor = vendor or CUSTOM
     key = api_key or next((environment[name] for name in vendor.key_names if environment.get(name)), None)
     key = _checked_key(key) if key else None
     base = api_base or base_of(vendor, environment)
     if key is None and not vendor.local and base == vendor.base:
         raise UsageError(f"no key for {vendor.name}: set {vendor.key_names[0]}, or choose another --model")
     return Endpoint(vendor, base.rstrip("/"), key)
+
+
+def on_this_machine(address: str) -> bool:
+    """Whether an address is this machine's own."""
+    try:
+        host = (urlsplit(address).hostname or "").rstrip(".")
+    except ValueError:
+        return False  # the wire says what is wrong with it
+    return (
+        host in ("localhost", "::1", "0.0.0.0") or host.endswith(".localhost") or _LOOPBACK.fullmatch(host) is not None
+    )
 
 
 def base_of(vendor: Vendor, environment: Mapping[str, str] = os.environ) -> str:

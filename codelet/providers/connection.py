@@ -18,6 +18,8 @@ import h11
 
 from codelet.errors import ProviderError, UsageError
 
+_STREAM_LIMIT = 65_536
+
 
 @dataclass(eq=False, repr=False)
 class Connection:
@@ -102,26 +104,74 @@ def proxy_for(url: SplitResult) -> SplitResult | None:
 
 async def open_through(proxy: SplitResult, url: SplitResult) -> Connection:
     """A connection through a proxy: a tunnel for https, requests with whole addresses for http."""
-    connection = await open_direct(proxy)
     login = _proxy_login(proxy)
     target = _authority(url)
     if url.scheme == "http":
+        connection = await open_direct(proxy)
         connection.target_prefix = f"http://{target}"
         connection.extra_headers = login
         return connection
-    head = {"Host": target, **login}
-    lines = [f"CONNECT {target} HTTP/1.1", *(f"{name}: {value}" for name, value in head.items()), "", ""]
-    connection.writer.write("\r\n".join(lines).encode("latin-1"))
+    context = tls_context()
+    proxy_context = tls_context() if proxy.scheme == "https" else None
+    loop = asyncio.get_running_loop()
+    transport, head = await loop.create_connection(_ProxyHead, proxy.hostname or "", port_of(proxy), ssl=proxy_context)
     try:
-        answer = await connection.reader.readuntil(b"\r\n\r\n")
-    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        answer = b""
-    if answer.split(b" ", 2)[1:2] != [b"200"]:
-        connection.close()
-        line = answer.split(b"\r\n", 1)[0].decode("latin-1") or "no answer"
-        raise ProviderError(f"the proxy {proxy.hostname} refused the connection: {line}")
-    await connection.writer.start_tls(tls_context(), server_hostname=url.hostname)
-    return connection
+        fields = {"Host": target, **login}
+        lines = [f"CONNECT {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
+        transport.write("\r\n".join(lines).encode("latin-1"))
+        await head.whole
+        head.check(proxy.hostname or "")
+        # Nothing is awaited from the check to here: what the proxy sends from now on reaches TLS, and fails there.
+        reader = asyncio.StreamReader(_STREAM_LIMIT, loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        tunnel = await loop.start_tls(transport, protocol, context, server_hostname=url.hostname)
+        if tunnel is None:  # the proxy hung up during the handshake
+            raise ConnectionResetError
+        protocol.connection_made(tunnel)
+    except BaseException:
+        transport.abort()
+        raise
+    writer = asyncio.StreamWriter(tunnel, protocol, reader, loop)
+    return Connection(reader, writer, h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20))
+
+
+class _ProxyHead(asyncio.Protocol):
+    """Collects a proxy's answer to CONNECT, apart from any reader of what comes through the tunnel.
+
+    Bytes behind the answer's head were never encrypted by the server: in the reader of the decrypted stream they
+    would pass for the server's own.
+    """
+
+    def __init__(self) -> None:
+        self.whole: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._received = bytearray()
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if b"\r\n\r\n" in self._received or len(self._received) > _STREAM_LIMIT:
+            self._settle()
+
+    def eof_received(self) -> None:
+        self._settle()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._settle()
+
+    def check(self, host: str) -> None:
+        """Raises ProviderError unless the answer is a consent and nothing else."""
+        answer, blank_line, behind = bytes(self._received).partition(b"\r\n\r\n")
+        if not blank_line or answer.split(b" ", 2)[1:2] != [b"200"]:
+            line = answer.split(b"\r\n", 1)[0][:200].decode("latin-1") if blank_line else "no answer"
+            raise ProviderError(f"the proxy {host} refused the connection: {line}")
+        if behind:
+            raise ProviderError(
+                f"the proxy {host} sent {len(behind)} bytes of its own into the connection that must be encrypted: "
+                "nothing of it is read; check the proxy variables"
+            )
+
+    def _settle(self) -> None:
+        if not self.whole.done():
+            self.whole.set_result(None)
 
 
 def _proxy_login(proxy: SplitResult) -> dict[str, str]:

@@ -28,8 +28,17 @@ def text_of(value: Any) -> str:
     return value
 
 
+MOST_TOKENS = 10**9
+"""More than any request has: a larger number is no count, and sums of such numbers would leave an export's range."""
+
+
 def count_of(value: Any) -> int:
-    """A number of tokens; what is none counts as 0, since usage is never worth losing an answer for."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 53:
+    """A whole number of tokens; what is none counts as 0, since usage is never worth losing an answer for."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_TOKENS:
         return 0
     return int(value)
+
+
+def counts_in(value: Any) -> dict[str, Any]:
+    """An object that holds counts; what is none holds none, for the same reason."""
+    return value if isinstance(value, dict) else {}

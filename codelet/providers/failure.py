@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from codelet.errors import ProviderError
+from codelet.process.environment import SHORTEST_SECRET
 
 _RETRYABLE = frozenset({408, 429, 500, 502, 503, 504, 529})
 
@@ -57,7 +58,7 @@ def failure(
     Some servers repeat the key in their message: it is taken out. `other_base` is the address that may have been
     meant where nothing is found at this one.
     """
-    detail = error_detail(body.replace(key, "[key]") if key else body)
+    detail = error_detail(without_key(body, key))
     lowered = detail.lower() + body[:2_000].lower()
     overflow = status == 413 or (status in (400, 422) and any(words in lowered for words in _OVERFLOW))
     exhausted = any(words in lowered for words in _EXHAUSTED)
@@ -73,6 +74,11 @@ def failure(
         retry_after=retry_after(headers),
         overflow=overflow,
     )
+
+
+def without_key(text: str, key: str | None) -> str:
+    """The text without the key, which some servers repeat. A shorter one than is masked elsewhere is a mere word."""
+    return text.replace(key, "[key]") if key and len(key) >= SHORTEST_SECRET else text
 
 
 def wants_alternation(error: ProviderError) -> bool:

@@ -17,13 +17,14 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from codelet.errors import ProviderError
-from codelet.providers.base import Chunk, ProviderOptions, Request
-from codelet.providers.catalog import alternates, vendor_of
-from codelet.providers.failure import wants_alternation
+from codelet.providers.base import LONGEST_ORIGIN, Chunk, ProviderOptions, Request
+from codelet.providers.catalog import base_of, on_this_machine, vendor_of
+from codelet.providers.demands import demands_of
 from codelet.providers.litellm_decode import Decoder, StreamEnd, Tap
 from codelet.providers.litellm_errors import translated
 from codelet.providers.litellm_request import Requests, is_claude
 from codelet.providers.retry import with_retries
+from codelet.tokens.windows import real_name
 
 # Releases with a stealer in them: these are never imported.
 MALICIOUS = ("1.82.7", "1.82.8", "1.107.0")
@@ -82,14 +83,21 @@ class LiteLLMProvider:
         prefix = vendor.prefix if vendor else model.partition("/")[0]
         self.model = model
         self.name = f"{vendor.name if vendor else prefix} through litellm"
-        self.origin = f"litellm:{options.api_base or prefix}"
+        maker = "/".join(real_name(model).split("/")[1:-1])
+        self.origin = f"litellm:{options.api_base or prefix}{f'#{maker}' if maker else ''}"[:LONGEST_ORIGIN]
+        self.local = on_this_machine(options.api_base or (base_of(vendor) if vendor else ""))
         self._key_name = vendor.key_names[0] if vendor and vendor.key_names else "the provider's key"
+        names = vendor.key_names if vendor else ()
+        self._key = options.api_key or next((os.environ[name] for name in names if os.environ.get(name)), None)
         self._options = options
-        self._requests = Requests(model, self.origin, alternating=alternates(model, options.api_base))
+        self._requests = Requests(model, self.origin, demands_of(model, options.api_base))
+        self._notes: list[str] = []
+        self._noted = False
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`. Closing it closes the connection too."""
-        return with_retries(lambda: self._attempt(request), self._options.retries, self._adapted)
+        self._note(request)
+        return with_retries(lambda: self._attempt(request), self._options.retries, self._adapted, self._notes)
 
     async def warm(self) -> None:
         """Start importing litellm."""
@@ -105,10 +113,19 @@ class LiteLLMProvider:
         vars(litellm).pop("module_level_aclient", None)  # made anew by the next request
 
     def _adapted(self, error: ProviderError) -> bool:
-        if self._requests.alternating or not wants_alternation(error):
+        learnt = self._requests.demands.learnt(error)
+        if learnt is None:
             return False
-        self._requests.alternating = True
+        self._requests.demands = learnt
+        self._note(None)
         return True
+
+    def _note(self, request: Request | None) -> None:
+        """Tell the user, once, what the requests are like."""
+        note = self._requests.demands.note(self.model)
+        if note is not None and not self._noted and (request is None or request.tools):
+            self._notes.append(note)
+            self._noted = True
 
     async def _attempt(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """One attempt, in a task of its own: cancelling it is what closes the connection in all cases.
@@ -144,7 +161,7 @@ class LiteLLMProvider:
                 async for chunk in stream:
                     limit = deadlines.between_chunks
                     timeout.reschedule(now() + limit)
-                    for piece in decoder.chunks(chunk):
+                    for piece in decoder.chunks(chunk, stream):
                         queue.put_nowait(piece)
         except StreamEnd:
             pass
@@ -152,7 +169,7 @@ class LiteLLMProvider:
             raise ProviderError(f"no data for {limit:g} seconds: the answer has stalled") from None
         except Exception as error:
             known = {"model": self.model, "place": self.name, "key_name": self._key_name}
-            raise translated(error, **known, begun=decoder.begun) from error
+            raise translated(error, **known, begun=decoder.begun, key=self._key) from error
         for piece in decoder.end(stream):
             queue.put_nowait(piece)
 
@@ -160,8 +177,9 @@ class LiteLLMProvider:
         model, provider = self._resolved(litellm)
         arguments = self._requests.arguments(request, marks=is_claude(model) and provider != "openai")
         supported = litellm.get_supported_openai_params(model, provider) or ()
-        if "tools" in arguments and "tools" not in supported:
-            arguments["allowed_openai_params"] = ["tools"]  # else they would be dropped without a word
+        needed = [name for name in ("tools", "reasoning_effort") if name in arguments and name not in supported]
+        if needed:
+            arguments["allowed_openai_params"] = needed  # else they would be dropped without a word
         arguments.update(
             model=model,
             custom_llm_provider=provider,
@@ -183,7 +201,7 @@ class LiteLLMProvider:
 
     def _resolved(self, litellm: ModuleType) -> tuple[str, str]:
         """The model's name and provider as litellm splits them; an unknown one with `api_base` is OpenAI's."""
-        name = self.model
+        name = real_name(self.model)
         vendor = vendor_of(name)
         if vendor is not None and "/" not in name:
             name = f"{vendor.prefix}/{name}"

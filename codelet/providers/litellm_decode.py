@@ -8,6 +8,7 @@ from typing import Any
 from codelet.errors import ProviderError
 from codelet.providers.base import (
     Chunk,
+    ExtraChunk,
     FinishChunk,
     FinishReason,
     ReasoningChunk,
@@ -15,6 +16,7 @@ from codelet.providers.base import (
     ToolCallChunk,
     UsageChunk,
 )
+from codelet.providers.decoding import count_of
 from codelet.tokens.usage import Usage
 
 _FINISH: dict[str, FinishReason] = {
@@ -24,6 +26,7 @@ _FINISH: dict[str, FinishReason] = {
     "content_filter": "refused",
     "refusal": "refused",
 }
+_SIGNATURE = "__thought__"
 _NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
 
 
@@ -39,11 +42,13 @@ class Tap:
     the same reason only usage passes after the finish marker: anything else there makes litellm see the end.
 
     `whole` says whether the provider's own finish marker came, where litellm makes one up, else it is None: its
-    adapter for Gemini says "stop" with each piece, so the objects that the server sent are looked at before.
+    adapter for Gemini says "stop" with each piece, so the objects that the server sent are looked at before. `details`
+    are the entries of `reasoning_details` in them: its adapter for OpenRouter drops pieces that hold nothing else.
     """
 
     def __init__(self, outer: Any, own: Any) -> None:
         self.whole: bool | None = None
+        self.details: list[dict[str, Any]] = []
         self._outer = outer
         self._own = own
         if callable(parse := getattr(own, "chunk_parser", None)):
@@ -67,6 +72,8 @@ class Tap:
 
     def _looking(self, parse: Callable[..., Any]) -> Callable[..., Any]:
         def looked_at(chunk: Any) -> Any:
+            if isinstance(chunk, dict) and isinstance(chunk.get("choices"), list):
+                self.details += _details_in(chunk["choices"])
             if isinstance(chunk, dict) and ("candidates" in chunk or "promptFeedback" in chunk):
                 blocked = (chunk.get("promptFeedback") or {}).get("blockReason")
                 reasons = [candidate.get("finishReason") for candidate in chunk.get("candidates") or ()]
@@ -89,6 +96,12 @@ class Tap:
             stream.completion_stream = cls(stream, own)
 
 
+def _details_in(choices: list[Any]) -> list[dict[str, Any]]:
+    deltas = [choice.get("delta") for choice in choices if isinstance(choice, dict)]
+    found = [delta.get("reasoning_details") for delta in deltas if isinstance(delta, dict)]
+    return [dict(detail) for details in found if isinstance(details, list) for detail in details]
+
+
 def _usage_in(chunk: Any) -> bool:
     usage = chunk.get("usage") if isinstance(chunk, dict) else getattr(chunk, "usage", None)
     return usage is not None
@@ -105,12 +118,12 @@ class Decoder:
         self._counts_reasoning = counts_reasoning
         self._thinking = ""
 
-    def chunks(self, chunk: Any) -> Iterator[Chunk]:
-        """The pieces in one chunk."""
+    def chunks(self, chunk: Any, stream: Any) -> Iterator[Chunk]:
+        """The pieces in one chunk of the stream, without the reasoning details that the tap has."""
         if not chunk.choices:
             return
         delta = chunk.choices[0].delta
-        for piece in (*self._reasoning(delta), *_text(delta), *_calls(delta)):
+        for piece in (*self._reasoning(delta, stream), *_extra(delta), *_text(delta), *_calls(delta)):
             self.begun = True
             yield piece
 
@@ -119,6 +132,9 @@ class Decoder:
 
         Both are taken from what litellm received: it makes them up where the server did not send them.
         """
+        details = getattr(stream.completion_stream, "details", None)
+        if details:
+            yield ReasoningChunk(details=details)
         reported = [usage for chunk in stream.chunks if (usage := getattr(chunk, "usage", None)) is not None]
         if reported and (usage := self._usage(reported[-1])).total:
             yield UsageChunk(usage)
@@ -128,9 +144,10 @@ class Decoder:
             raise ProviderError("the answer was cut: the stream ended without its finish marker")
         yield FinishChunk(_FINISH.get(reason, "stop"))
 
-    def _reasoning(self, delta: Any) -> Iterator[Chunk]:
+    def _reasoning(self, delta: Any, stream: Any) -> Iterator[Chunk]:
         text = getattr(delta, "reasoning_content", None) or ""
-        details = getattr(delta, "reasoning_details", None)
+        tapped = getattr(stream.completion_stream, "details", None)
+        details = None if tapped else getattr(delta, "reasoning_details", None)
         if text or details:
             yield ReasoningChunk(text=text, details=details)
         for block in getattr(delta, "thinking_blocks", None) or ():
@@ -158,8 +175,17 @@ class Decoder:
 
 
 def _count(holder: Any, name: str) -> int:
-    value = getattr(holder, name, None)
-    return value if isinstance(value, int) else 0
+    return count_of(getattr(holder, name, None))
+
+
+def _extra(delta: Any) -> Iterator[Chunk]:
+    """What goes back with the text, in the places where litellm looks for it: signatures, encrypted reasoning."""
+    if items := getattr(delta, "reasoning_items", None):
+        yield ExtraChunk({"reasoning_items": [dict(item) for item in items]})
+    fields = getattr(delta, "provider_specific_fields", None)
+    signatures = fields.get("thought_signatures") if isinstance(fields, dict) else None
+    if signatures:
+        yield ExtraChunk({"provider_specific_fields": {"thought_signatures": list(signatures)}})
 
 
 def _text(delta: Any) -> Iterator[Chunk]:
@@ -170,4 +196,7 @@ def _text(delta: Any) -> Iterator[Chunk]:
 def _calls(delta: Any) -> Iterator[Chunk]:
     for position, call in enumerate(delta.tool_calls or ()):
         index = call.index if isinstance(call.index, int) else position
-        yield ToolCallChunk(index, call.id or "", call.function.name or "", call.function.arguments or "")
+        # litellm hides a signature of Gemini's in the id as well: other vendors would get it, and refuse the length.
+        call_id = (call.id or "").partition(_SIGNATURE)[0]
+        extra = {name: value for name, value in (call.model_extra or {}).items() if value is not None}
+        yield ToolCallChunk(index, call_id, call.function.name or "", call.function.arguments or "", extra or None)

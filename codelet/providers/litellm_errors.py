@@ -14,14 +14,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from codelet.errors import CodeletError, ProviderError, UsageError
-from codelet.providers.failure import error_detail, failure
+from codelet.providers.failure import error_detail, failure, without_key
 
 _RETRYABLE = frozenset({408, 429, 500, 502, 503, 504, 529})
 _MISSING_KEY = ("missing credentials", "api key", "api_key", "unable to locate credentials")
 
 
-def translated(error: Exception, *, model: str, place: str, key_name: str, begun: bool) -> CodeletError:
+def translated(
+    error: Exception, *, model: str, place: str, key_name: str, begun: bool, key: str | None = None
+) -> CodeletError:
     """The error to raise in place of `error`; `begun` says whether the stream had given anything."""
+    made = _translated(error, model=model, place=place, key_name=key_name, begun=begun)
+    made.args = (without_key(str(made), key),)
+    return made
+
+
+def _translated(error: Exception, *, model: str, place: str, key_name: str, begun: bool) -> CodeletError:
     chain = list(_chain(error))
     headers = next((found for link in chain if (found := _headers(link)) is not None), None)
     if headers is not None:

@@ -8,6 +8,7 @@ from typing import Any
 from codelet.messages import Message, ToolCall
 from codelet.providers.alternation import alternating
 from codelet.providers.base import Request
+from codelet.providers.demands import Demands, returned
 
 _MARK = {"cache_control": {"type": "ephemeral"}}
 _CLAUDE_MAX_OUTPUT = 8_192
@@ -22,11 +23,11 @@ class Requests:
     """Makes the arguments of one `acompletion` call after another for one model.
 
     Remembers where the last cache mark stood, so that a step with many results still finds its prefix.
-    `alternating` says that user and assistant must take turns.
+    `demands` says what the model demands beyond that.
     """
 
-    def __init__(self, model: str, origin: str, *, alternating: bool = False) -> None:
-        self.alternating = alternating
+    def __init__(self, model: str, origin: str, demands: Demands) -> None:
+        self.demands = demands
         self._model = model
         self._origin = origin
         self._last_mark = -1
@@ -36,16 +37,18 @@ class Requests:
 
         `marks` sets Anthropic's cache marks.
         """
-        messages = alternating(request.messages) if self.alternating else request.messages
+        messages = alternating(request.messages) if self.demands.alternating else request.messages
         wire = [self._wire(message) for message in messages]
         head: list[dict[str, Any]] = []
         if request.system:
             head.append({"role": "system", "content": request.system})
-        if marks and not self.alternating:  # joined, the volatile reminders are no messages of their own
+        if marks and not self.demands.alternating:  # joined, the volatile reminders are no messages of their own
             self._mark(head, wire, len(request.messages) - request.tail)
         arguments: dict[str, Any] = {"messages": head + wire}
         if request.tools:
             arguments["tools"] = list(request.tools)
+        if (effort := self.demands.reasoning_effort(tools=bool(request.tools))) is not None:
+            arguments["reasoning_effort"] = effort
         limit = request.max_output or (_CLAUDE_MAX_OUTPUT if is_claude(self._model) else None)
         if limit is not None:
             arguments["max_tokens"] = limit
@@ -53,19 +56,27 @@ class Requests:
 
     def _wire(self, message: Message) -> dict[str, Any]:
         wire: dict[str, Any] = {"role": message["role"], "content": message["content"]}
+        own = message.get("origin") == self._origin and self.demands.returns
         if "tool_calls" in message:
-            wire["tool_calls"] = [_valid_call(call) for call in message["tool_calls"]]
+            wire["tool_calls"] = [self._wire_call(call, own=own) for call in message["tool_calls"]]
         if "tool_call_id" in message:
-            wire["tool_call_id"] = message["tool_call_id"]
-        if message.get("origin") != self._origin:
-            return wire
-        if "thinking_blocks" in message:
+            wire["tool_call_id"] = self.demands.call_id(message["tool_call_id"])
+        if own and "thinking_blocks" in message:
             wire["thinking_blocks"] = [dict(block) for block in message["thinking_blocks"]]
-        elif "reasoning_details" in message:
-            wire["reasoning_details"] = message["reasoning_details"]
-        elif "reasoning_content" in message:
-            wire["reasoning_content"] = message["reasoning_content"]
-        return wire
+        elif own:
+            wire.update(returned(message))
+        return self.demands.completed(wire)
+
+    def _wire_call(self, call: ToolCall, *, own: bool) -> dict[str, Any]:
+        """A call whose arguments are a JSON object: anything else makes back ends refuse the whole list."""
+        arguments = call["function"]["arguments"]
+        try:
+            valid = isinstance(json.loads(arguments), dict)
+        except ValueError:
+            valid = False
+        function = {**call["function"], "arguments": arguments if valid else "{}"}
+        extra = call.get("extra", {}) if own else {}
+        return {"id": self.demands.call_id(call["id"]), "type": call["type"], "function": function, **extra}
 
     def _mark(self, head: list[dict[str, Any]], wire: list[dict[str, Any]], stable: int) -> None:
         """Set the cache marks: after tools and system, before the tail, and where the last one stood."""
@@ -83,13 +94,3 @@ def _mark_message(message: dict[str, Any]) -> None:
         message.update(_MARK)
     elif isinstance(message["content"], str) and message["content"].strip():
         message["content"] = [{"type": "text", "text": message["content"], **_MARK}]
-
-
-def _valid_call(call: ToolCall) -> dict[str, Any]:
-    """A copy whose arguments are a JSON object: anything else makes back ends refuse the whole list."""
-    arguments = call["function"]["arguments"]
-    try:
-        valid = isinstance(json.loads(arguments), dict)
-    except ValueError:
-        valid = False
-    return {**call, "function": {**call["function"], "arguments": arguments if valid else "{}"}}

@@ -9,10 +9,10 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.messages import Message
-from codelet.providers.base import Chunk, ProviderOptions, Request, UsageChunk
+from codelet.providers.base import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, UsageChunk
 from codelet.providers.catalog import Endpoint
 from codelet.providers.encoding import PrefixCache
-from codelet.providers.failure import failure
+from codelet.providers.failure import failure, without_key
 from codelet.providers.http import HttpClient
 from codelet.providers.retry import with_retries
 from codelet.providers.sse import json_events
@@ -24,12 +24,14 @@ class NativeProvider(ABC):
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str) -> None:
         self.model = model
         self.name = endpoint.name
-        self.origin = origin
+        self.origin = origin[:LONGEST_ORIGIN]
+        self.local = endpoint.local
         self._endpoint = endpoint
         self._options = options
         self._http = HttpClient(endpoint.base, options.deadlines, endpoint.check)
         self._cache = PrefixCache(self._encode)
         self._other_base: str | None = None
+        self._notes: list[str] = []
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`."""
@@ -42,7 +44,7 @@ class NativeProvider(ABC):
             body = self.body(request)
             return True
 
-        return with_retries(lambda: self._attempt(body), self._options.retries, adapted)
+        return with_retries(lambda: self._attempt(body), self._options.retries, adapted, self._notes)
 
     async def warm(self) -> None:
         """Start opening the connection."""
@@ -90,7 +92,11 @@ class NativeProvider(ABC):
                 )
             if "text/html" in response.headers.get("content-type", ""):
                 raise ProviderError(f"{self._http.place} answered with a web page; check --api-base")
-            async with aclosing(json_events(response.body())) as events:
-                async for chunk in self._chunks(events):
-                    response.begun = response.begun or not isinstance(chunk, UsageChunk)
-                    yield chunk
+            try:
+                async with aclosing(json_events(response.body())) as events:
+                    async for chunk in self._chunks(events):
+                        response.begun = response.begun or not isinstance(chunk, UsageChunk)
+                        yield chunk
+            except ProviderError as error:
+                error.args = (without_key(str(error), self._endpoint.key),)
+                raise

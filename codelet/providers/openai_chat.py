@@ -7,13 +7,14 @@ vLLM (`reasoning_content`) and OpenRouter (`reasoning`, `reasoning_details`) sen
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, Literal
 
 from codelet.errors import ProviderError
-from codelet.messages import Message
+from codelet.messages import Message, ToolCall
 from codelet.providers.alternation import SEPARATOR, place_of, stand_in
 from codelet.providers.base import (
     Chunk,
+    ExtraChunk,
     FinishChunk,
     FinishReason,
     ProviderOptions,
@@ -24,9 +25,10 @@ from codelet.providers.base import (
     UsageChunk,
 )
 from codelet.providers.catalog import Endpoint
-from codelet.providers.decoding import count_of, decoded, text_of
+from codelet.providers.decoding import count_of, counts_in, decoded, text_of
+from codelet.providers.demands import demands_of, returned
 from codelet.providers.encoding import PrefixCache, to_json
-from codelet.providers.failure import error_detail, wants_alternation
+from codelet.providers.failure import error_detail
 from codelet.providers.native import NativeProvider
 from codelet.providers.sse import DONE
 from codelet.tokens.usage import Usage
@@ -41,6 +43,9 @@ _FINISH: dict[str, FinishReason] = {
     "max_tokens": "length",
     "content_filter": "refused",
 }
+# Of a call everything that came beside it goes back; beside the text there is also what nobody wants back.
+_CALL = ("index", "id", "type", "function")
+_KEPT = ("extra_content", "encrypted_content")
 _BROKEN_OFF = ("error", "abort", "insufficient_system_resource")
 _OPEN, _CLOSING = (
     ("user", "tool"),
@@ -52,8 +57,9 @@ class OpenAIChatProvider(NativeProvider):
     """A model behind a server that speaks Chat Completions."""
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
-        super().__init__(model, endpoint, options, origin=f"openai:{endpoint.base}")
-        self._alternating = endpoint.alternating
+        super().__init__(model, endpoint, options, origin=f"openai:{endpoint.origin(model)}")
+        self._demands = demands_of(model, endpoint.base)
+        self._noted = False
         if endpoint.base.count("/") == 2:  # no path: most servers have theirs at /v1, and people forget it
             self._other_base = f"{endpoint.base}/v1"
 
@@ -68,6 +74,9 @@ class OpenAIChatProvider(NativeProvider):
             options["stream_options"] = {"include_usage": True}
         if request.max_output is not None:
             options[self._endpoint.max_output_option] = request.max_output
+        if (effort := self._demands.reasoning_effort(tools=bool(request.tools))) is not None:
+            options["reasoning_effort"] = effort
+            self._note()
         fragments = self._cache.fragments(request.messages)
         closing = self._closing(self._cache.state) + b"]," + to_json(options)[1:]
         return b"".join([head, b',"messages":[', system, *fragments, closing])
@@ -75,7 +84,7 @@ class OpenAIChatProvider(NativeProvider):
     def _encode(self, message: Message, before: str) -> tuple[bytes, str]:
         """A message's bytes after one of the role `before`; where roles alternate, with what closes that one."""
         role = message["role"]
-        if not self._alternating:
+        if not self._demands.alternating:
             return b"," + to_json(self._wire(message)), role
         place = place_of(message, before)
         if place == "joined":
@@ -90,36 +99,37 @@ class OpenAIChatProvider(NativeProvider):
 
     def _closing(self, role: str) -> bytes:
         """What closes a message of that role, the last one so far."""
-        return _CLOSING if self._alternating and role in _OPEN else b""
+        return _CLOSING if self._demands.alternating and role in _OPEN else b""
 
     def _wire(self, message: Message) -> dict[str, Any]:
         wire: dict[str, Any] = {"role": message["role"], "content": message["content"]}
+        own = message.get("origin") == self.origin and self._demands.returns
         if "tool_calls" in message:
-            wire["tool_calls"] = [{**call, "id": self._call_id(call["id"])} for call in message["tool_calls"]]
+            wire["tool_calls"] = [self._wire_call(call, own=own) for call in message["tool_calls"]]
         if "tool_call_id" in message:
-            wire["tool_call_id"] = self._call_id(message["tool_call_id"])
-        if message.get("origin") == self.origin:
-            if "reasoning_details" in message:
-                wire["reasoning_details"] = message["reasoning_details"]
-            elif "reasoning_content" in message:
-                wire["reasoning_content"] = message["reasoning_content"]
-        return wire
+            wire["tool_call_id"] = self._demands.call_id(message["tool_call_id"])
+        if own:
+            wire.update(returned(message))
+        return self._demands.completed(wire)
+
+    def _wire_call(self, call: ToolCall, *, own: bool) -> dict[str, Any]:
+        extra = call.get("extra", {}) if own else {}
+        return {"id": self._demands.call_id(call["id"]), "type": call["type"], "function": call["function"], **extra}
 
     def _adapted(self, error: ProviderError) -> bool:
-        if self._alternating or not wants_alternation(error):
+        learnt = self._demands.learnt(error)
+        if learnt is None:
             return False
-        self._alternating = True
+        self._demands = learnt
         self._cache = PrefixCache(self._encode)
         return True
 
-    def _call_id(self, call_id: str) -> str:
-        """The id as this server takes it: one that came from elsewhere may be too long for it."""
-        length = self._endpoint.call_id_length
-        if length is None or (len(call_id) == length and call_id.isascii() and call_id.isalnum()):
-            return call_id
-        from hashlib import sha256  # only after a switch of models, or for an id that was made here
-
-        return sha256(call_id.encode("utf-8", "replace")).hexdigest()[:length]
+    def _note(self) -> None:
+        """Tell the user, once, what the requests are like."""
+        note = None if self._noted else self._demands.note(self.model)
+        if note is not None:
+            self._notes.append(note)
+            self._noted = True
 
     def _path(self) -> str:
         return "/chat/completions"
@@ -168,10 +178,15 @@ def _decode(event: dict[str, Any]) -> list[Chunk]:
 
 def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
     chunks: list[Chunk] = []
-    reasoning = text_of(delta.get("reasoning_content") or delta.get("reasoning"))
+    name: Literal["reasoning_content", "reasoning"] = "reasoning_content"
+    if not delta.get("reasoning_content") and delta.get("reasoning"):
+        name = "reasoning"
+    reasoning = text_of(delta.get(name))
     details = [dict(detail) for detail in delta.get("reasoning_details") or ()]
     if reasoning or details:
-        chunks.append(ReasoningChunk(text=reasoning, details=details or None))
+        chunks.append(ReasoningChunk(text=reasoning, details=details or None, field=name))
+    if extra := {field: value for field in _KEPT if (value := delta.get(field)) is not None}:
+        chunks.append(ExtraChunk(extra))
     if text := text_of(delta.get("content")):
         chunks.append(TextChunk(text))
     for position, call in enumerate(delta.get("tool_calls") or ()):
@@ -183,6 +198,7 @@ def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
                 text_of(call.get("id")),
                 text_of(function.get("name")),
                 _arguments_of(function.get("arguments")),
+                {field: value for field, value in call.items() if field not in _CALL and value is not None} or None,
             )
         )
     return chunks
@@ -193,10 +209,11 @@ def _arguments_of(value: Any) -> str:
     return to_json(value).decode() if isinstance(value, dict) else text_of(value)
 
 
-def usage_of(reported: dict[str, Any]) -> Usage:
+def usage_of(reported: Any) -> Usage:
     """Usage from a Chat Completions `usage` object, whose prompt tokens include the cached ones."""
-    read = reported.get("prompt_tokens_details") or {}
-    written = reported.get("completion_tokens_details") or {}
+    reported = counts_in(reported)
+    read = counts_in(reported.get("prompt_tokens_details"))
+    written = counts_in(reported.get("completion_tokens_details"))
     return Usage(
         total_input=count_of(reported.get("prompt_tokens")),
         cache_read=count_of(read.get("cached_tokens") or reported.get("prompt_cache_hit_tokens")),

@@ -79,6 +79,7 @@ class ReplayProvider:
         self.model = recording.model
         self.name = f"recording {recording.source}"
         self.origin = f"replay:{recording.source}"
+        self.local = False
         self._recording = recording
         self._pace = pace
         self._position = 0

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from codelet.errors import ProviderError
-from codelet.providers.base import Chunk, Retries, RetryChunk, UsageChunk
+from codelet.providers.base import Chunk, NoteChunk, Retries, RetryChunk, UsageChunk
 
 # A server that does not answer at all is more likely off, or the address wrong, than busy.
 _ATTEMPTS_WITHOUT_ANSWER = 2
@@ -17,11 +17,14 @@ async def with_retries(
     attempt: Callable[[], AsyncGenerator[Chunk, None]],
     retries: Retries,
     adapted: Callable[[ProviderError], bool] = lambda _: False,
+    notes: list[str] | None = None,
 ) -> AsyncGenerator[Chunk, None]:
     """The chunks of the first attempt that gives any; each wait is announced by a RetryChunk.
 
     `adapted` is told of a failure before the first chunk: where it gives True, the next attempt is sent at once in
     the form that the server wants, and is no repetition.
+
+    `notes` are told before the next attempt, and taken out: `adapted` may add some.
 
     An attempt that fails after its first chunk, usage apart, is not repeated: it has been shown already. Waits
     grow twofold with jitter, are never shorter than the server asks for, and end when their sum would pass
@@ -31,6 +34,8 @@ async def with_retries(
     number = 1
     while True:
         begun = False
+        while notes:
+            yield NoteChunk(notes.pop(0))
         try:
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:

@@ -9,7 +9,8 @@ class Usage(Record):
     """Tokens of one request, or a sum of several. `total_input` includes cached tokens.
 
     OpenAI-like servers and Gemini report input with the cached part included; Anthropic without, so its
-    adapter sums the three fields. `reasoning` is the part of `output` spent on reasoning.
+    adapter sums the three fields. `reasoning` is the part of `output` spent on reasoning. All zeros say that nothing
+    was reported: a request without a single token does not exist.
     """
 
     total_input: int = 0
@@ -26,6 +27,11 @@ class Usage(Record):
             self.output + other.output,
             self.reasoning + other.reasoning,
         )
+
+    @property
+    def known(self) -> bool:
+        """Whether any was reported; what nobody reported is unknown, and not 0."""
+        return self != Usage()
 
     @property
     def total(self) -> int:

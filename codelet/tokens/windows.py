@@ -18,10 +18,15 @@ if TYPE_CHECKING:
     import mmap
 
 DEFAULT_WINDOW = 128_000
+CHAT_PREFIX = "openai/chat/"
+"""What stands before the name of a model that is to be reached over Chat Completions."""
 
 
 class ModelFacts(Record):
-    """Sizes in tokens; prices in US dollars per token, None where unknown (the map's 0 means unknown)."""
+    """Sizes in tokens; prices in US dollars per token, None where unknown (the map's 0 means unknown).
+
+    `tools_without_reasoning`: it reasons unless told not to, and takes tools over Chat Completions only then.
+    """
 
     window: int = DEFAULT_WINDOW
     max_output: int | None = None
@@ -29,7 +34,13 @@ class ModelFacts(Record):
     output_price: float | None = None
     cache_read_price: float | None = None
     cache_write_price: float | None = None
+    tools_without_reasoning: bool = False
     known: bool = False
+
+    def without_prices(self) -> ModelFacts:
+        """The same where no list price holds: a server of the user's own."""
+        unknown = dict.fromkeys(("input_price", "output_price", "cache_read_price", "cache_write_price"))
+        return self.replace(**unknown)
 
     def cost(self, usage: Usage) -> float | None:
         """What `usage` cost in US dollars, or None where a price is unknown."""
@@ -52,14 +63,20 @@ def model_facts(model: str) -> ModelFacts:
 
     Of a model of the same name at another vendor the sizes are taken, not the prices.
     """
+    model = real_name(model)
     vendor = model.partition("/")[0]
     for name in dict.fromkeys((model, model.partition("/")[2], model.rpartition("/")[2])):
         entry = _entry(name) if name else None
         if entry is not None:
             facts = _facts(entry)
             own = name == model or entry.get("litellm_provider") == vendor
-            return facts if own else ModelFacts(facts.window, facts.max_output, known=True)
+            return facts if own else facts.without_prices()
     return ModelFacts()
+
+
+def real_name(model: str) -> str:
+    """The model's litellm name where `openai/chat/NAME` asks for Chat Completions."""
+    return f"openai/{model.removeprefix(CHAT_PREFIX)}" if model.startswith(CHAT_PREFIX) else model
 
 
 def is_listed(text: str) -> bool:
@@ -116,8 +133,15 @@ def _facts(entry: dict[str, Any]) -> ModelFacts:
         output_price=entry.get("output_cost_per_token") or None,
         cache_read_price=entry.get("cache_read_input_token_cost") or None,
         cache_write_price=entry.get("cache_creation_input_token_cost") or None,
+        tools_without_reasoning=_reasons_unless_told(entry),
         known=True,
     )
+
+
+def _reasons_unless_told(entry: dict[str, Any]) -> bool:
+    """Whether the map says of one of OpenAI's models that it can be told not to reason, and not that it starts so."""
+    own = entry.get("litellm_provider") == "openai" and entry.get("mode") == "chat"
+    return own and bool(entry.get("supports_none_reasoning_effort")) and entry.get("default_reasoning_effort") != "none"
 
 
 def _positive_int(value: object) -> int | None:

@@ -34,7 +34,7 @@ STEPS = 60
 class Provider:
     """Asks for one search a step, so many times, then answers; notes the processor time between its answers."""
 
-    model, name, origin = "bench/none", "bench", "bench"
+    model, name, origin, local = "bench/none", "bench", "bench", False
 
     def __init__(self, steps: int, *, reports: bool) -> None:
         self.steps = steps

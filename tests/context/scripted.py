@@ -53,6 +53,7 @@ class ScriptedProvider:
     model: str = "scripted/small"
     name: str = "script"
     origin: str = "script"
+    local: bool = False
     window: int = 10**9
     caches: bool = True
     answers: deque[Answer] = field(default_factory=deque)

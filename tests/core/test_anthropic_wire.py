@@ -27,7 +27,7 @@ from codelet.providers.base import (
 )
 from codelet.tokens.usage import Usage
 from tests.core.raw import RawServer, event_stream, saying
-from tests.providers.chunks import TOOLS
+from tests.providers.chunks import TOOLS, collect
 
 TAIL = [user(reminder("gitStatus", "clean")), user(reminder("tokenStatus", "1 %"))]
 HEAD = [user(reminder("environment", "here")), user("look")]
@@ -130,14 +130,15 @@ def test_messages_without_content_leave_no_trace():
 
 def test_thinking_goes_back_first_and_only_to_where_it_came_from():
     block = {"type": "thinking", "thinking": "hm", "signature": "s"}
-    own: Message = {**calls(1)[0], "thinking_blocks": [block], "reasoning_content": "hm", "origin": "anthropic"}
-    foreign: Message = {**own, "origin": "openai:x"}
+    origin = provider().origin
+    own: Message = {**calls(1)[0], "thinking_blocks": [block], "reasoning_content": "hm", "origin": origin}
+    foreign: Message = {**own, "origin": "anthropic"}  # another server that speaks this protocol
     blocks = body(provider(), [own])["messages"][0]["content"]
     assert [each["type"] for each in blocks] == ["thinking", "text", "tool_use", "tool_use"]
     assert blocks[0] == block
     blocks = body(provider(), [foreign])["messages"][0]["content"]
     assert [each["type"] for each in blocks] == ["text", "tool_use", "tool_use"]
-    alone: Message = {**assistant(" "), "thinking_blocks": [block], "origin": "anthropic"}
+    alone: Message = {**assistant(" "), "thinking_blocks": [block], "origin": origin}
     assert body(provider(), [user("x"), alone])["messages"] == [
         {"role": "user", "content": [{"type": "text", "text": "x", "cache_control": MARK}]}
     ], "thinking that nothing follows is refused, and so is a mark on it"
@@ -299,3 +300,27 @@ async def test_the_path_and_the_headers(base: str, path: str):
         assert request.header("x-api-key") == "key"
         assert request.header("anthropic-version") == "2023-06-01"
         assert request.header("authorization") is None
+
+
+def test_a_failed_result_is_marked_and_its_bytes_stay():
+    told: list[Message] = [*calls(2)[:1], tool_result("c2.0", "no file", failed=True), tool_result("c2.1", "fine")]
+    wire = provider()
+    results = body(wire, told)["messages"][-1]["content"]
+    assert [block.get("is_error") for block in results] == [True, None]
+    later = body(wire, [*told, assistant("so"), user("on")])["messages"][1]["content"]
+    assert [block.get("is_error") for block in later] == [True, None]
+    assert "failed" not in json.dumps(later)
+
+
+@pytest.mark.parametrize("usage", [[1], "x", 7, {"input_tokens": -5, "output_tokens": 1e30}, {"input_tokens": None}])
+async def test_a_usage_of_an_odd_shape_loses_no_answer(usage: Any):
+    start = {"type": "message_start", "message": {"usage": usage}}
+    text = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "hello"}}
+    end = [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}, {"type": "message_stop"}]
+    data = "".join(f"data: {json.dumps(event)}\n\n" for event in (start, text, *end)).encode()
+    with RawServer(saying(event_stream(data))) as server:
+        wire = open_provider("anthropic/x", ProviderOptions(server.base, "k"))
+        chunks = await collect(wire, Request("s", [user("x")]))
+        await wire.close()
+    assert TextChunk("hello") in chunks
+    assert all(chunk.usage == Usage() for chunk in chunks if isinstance(chunk, UsageChunk))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.program import CODELET, ROOT, Finished, environment, run, start, stop
+from tests.support.proxy import Proxy
 from tests.support.script import Call, HttpError, Reply, Stop
 from tests.support.server import ModelServer
 
@@ -157,7 +158,16 @@ def test_the_address_alone_takes_the_model_that_it_lists(codelet: Codelet):
 def test_a_cost_limit_without_prices_is_said_to_be_none(codelet: Codelet):
     done = codelet("-p", "go", "--max-cost", "1")
     assert "prices of openai/scripted are not known: --max-cost" in one_line(done, 0)
-    assert codelet("-p", "go", "--max-cost", "1", "--model", "openai/gpt-4o-mini").err == ""
+    listed = ("-p", "go", "--max-cost", "1", "--model", "openai/gpt-4o-mini", "--output-format", "json")
+    here = codelet(*listed)
+    assert "prices of openai/gpt-4o-mini are not known" in one_line(here, 0), "nothing on this machine has a list price"
+    assert here.json()["cost"] is None
+    with Proxy(to=f"127.0.0.1:{codelet.server.port}") as proxy:
+        away = codelet(
+            *listed, "--api-base", "http://models.example/v1", env={"HTTP_PROXY": proxy.address, "NO_PROXY": None}
+        )
+    assert away.err == ""
+    assert away.json()["cost"] == pytest.approx(0.000021)  # 100 tokens in, 10 out
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,54 @@ async def test_a_long_answer_through_a_tunnel(
         await provider.close()
 
 
+FORGED = event_stream(
+    b'data: {"choices": [{"delta": {"content": "INJECTED"}}]}\n\n'
+    b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+)
+
+
+@pytest.mark.parametrize("padding", [0, 65_536])
+async def test_what_a_proxy_says_in_clear_is_never_the_servers_answer(
+    safe_server: ModelServer, certificates: Certificates, monkeypatch: pytest.MonkeyPatch, padding: int
+):
+    """The second consent ends where a reader of 64 KiB at a time would have nothing left to look at."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.ca))
+    start, end = b"HTTP/1.1 200 OK\r\nX: ", b"\r\n\r\n"
+    consent = start + b"x" * max(0, padding - len(start) - len(end)) + end
+    with Proxy(forged=FORGED, consent=consent) as forger:
+        monkeypatch.setenv("HTTPS_PROXY", forger.address)
+        words = r"the proxy 127\.0\.0\.1 (sent \d+ bytes of its own|refused the connection)"
+        with pytest.raises(ProviderError, match=words) as caught:
+            await answer(safe_server.base)
+    assert not caught.value.retryable
+    assert safe_server.requests == []
+
+
+async def test_bytes_in_clear_that_come_later_break_the_handshake(
+    safe_server: ModelServer, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.ca))
+    with Proxy(forged=FORGED, apart=True) as forger:
+        monkeypatch.setenv("HTTPS_PROXY", forger.address)
+        with pytest.raises(ProviderError, match=r"TLS with .* failed|sent \d+ bytes of its own"):
+            await answer(safe_server.base)
+    assert safe_server.requests == []
+
+
+async def test_a_tunnel_through_a_proxy_that_is_reached_through_tls(
+    safe_server: ModelServer, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.ca))
+    with Proxy(tls=certificates.server_context()) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.address)
+        await answer(safe_server.base, times=3)
+        assert proxy.targets == [f"127.0.0.1:{safe_server.port}"]
+    with Proxy(tls=certificates.server_context(), forged=FORGED) as forger:
+        monkeypatch.setenv("HTTPS_PROXY", forger.address)
+        with pytest.raises(ProviderError, match=r"sent \d+ bytes of its own"):
+            await answer(safe_server.base)
+
+
 async def test_the_certificate_is_checked_through_the_tunnel_too(
     safe_server: ModelServer, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ):

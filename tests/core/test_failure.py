@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import Any
 
 import pytest
 
 from codelet.errors import ProviderError
+from codelet.providers import open_provider
+from codelet.providers.base import ProviderOptions, Retries
 from codelet.providers.failure import error_detail, failure, retry_after
+from tests.providers.chunks import collect
+from tests.support.script import HttpError, Reply, StreamError
+from tests.support.server import ModelServer
 
 
 def made(status: int, body: str = "", headers: dict[str, str] | None = None, key: str | None = None) -> ProviderError:
@@ -151,3 +157,19 @@ def test_retry_after_as_a_date():
     seconds = retry_after({"retry-after": date})
     assert seconds is not None
     assert 27 < seconds <= 30
+
+
+@pytest.mark.parametrize("transport", ["native", "litellm"])
+async def test_an_error_keeps_long_keys_and_masks_no_word_for_a_short_one(model_server: ModelServer, transport: Any):
+    for key, shown in (("sk-live-0123456789", "[key]"), ("a", "a")):
+        told = f"a bad key: {key}"
+        model_server.script = [HttpError(400, told), Reply("so far", fault=StreamError(told, after=2))]
+        model_server.requests.clear()
+        provider = open_provider(
+            "openai/scripted", ProviderOptions(model_server.openai, key, retries=Retries(1)), transport
+        )
+        for _ in range(2):
+            with pytest.raises(ProviderError) as caught:
+                await collect(provider)
+            assert f"a bad key: {shown}" in str(caught.value)
+        await provider.close()

@@ -250,7 +250,7 @@ async def test_the_end_marker_alone_is_a_finish_and_so_is_a_reason_alone():
         ({"content": None}, []),
         ({"content": [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": []}]}, [TextChunk("a")]),
         ({"reasoning_content": "r", "content": "c"}, [ReasoningChunk("r"), TextChunk("c")]),
-        ({"reasoning": "r"}, [ReasoningChunk("r")]),
+        ({"reasoning": "r"}, [ReasoningChunk("r", field="reasoning")]),
         ({"reasoning_details": [{"type": "t"}]}, [ReasoningChunk("", details=[{"type": "t"}])]),
         (
             {"tool_calls": [{"id": "a", "function": {"name": "n", "arguments": "{}"}}, {"index": 5}]},
@@ -316,7 +316,7 @@ async def test_choices_beyond_the_first_and_events_without_any_are_passed_over()
         ({"choices": [{"delta": {"content": 7}}]}, "unknown shape", False),
         ({"choices": {"a": 1}}, "unknown shape", False),
         ({"choices": [7]}, "unknown shape", False),
-        ({"choices": [{"delta": []}, 1], "usage": [1]}, "unknown shape", False),
+        ({"choices": [{"delta": [1]}, 1]}, "unknown shape", False),
         ({"choices": [{"delta": {"tool_calls": [{"function": "x"}]}}]}, "unknown shape", False),
         ({"choices": [{"delta": {"tool_calls": 3}}]}, "unknown shape", False),
         ("[1]", "not a JSON object", False),
@@ -335,3 +335,19 @@ async def test_errors_and_unknown_shapes_in_the_stream(event: Any, says: str, re
     assert says in str(caught.value)
     assert caught.value.retryable is retryable
     assert seen == [TextChunk("so far")]
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        ([1, 2], Usage()),
+        ("x", Usage()),
+        ({"prompt_tokens": -5, "completion_tokens": 1e30}, Usage()),
+        ({"prompt_tokens": 7, "prompt_tokens_details": "x", "completion_tokens_details": [1]}, Usage(7)),
+        ({"prompt_tokens": 2.0, "completion_tokens": True}, Usage(2)),
+    ],
+)
+async def test_a_usage_of_an_odd_shape_loses_no_answer(usage: Any, counted: Usage):
+    chunks = await chunks_of({**delta("stop", content="x"), "usage": usage})
+    assert TextChunk("x") in chunks
+    assert [chunk.usage for chunk in chunks if isinstance(chunk, UsageChunk)] == [counted]

@@ -12,6 +12,8 @@ import pytest
 from codelet import events, prompt
 from codelet.errors import LimitReached, ProviderError
 from codelet.messages import assistant, unpaired, user
+from codelet.providers import open_provider
+from codelet.providers.base import ProviderOptions
 from codelet.reminders import zones
 from codelet.session import Session
 from codelet.tokens.estimate import estimate_text
@@ -19,6 +21,7 @@ from codelet.turn import Limits
 from tests.core.conftest import MakeSession, of_type, provider_of, turn, turn_until_error
 from tests.support import repo as repositories
 from tests.support.bodies import messages_of
+from tests.support.proxy import Proxy
 from tests.support.script import Call, HttpError, Reply, Stop, Tokens
 from tests.support.server import ModelServer
 
@@ -287,17 +290,39 @@ async def test_no_more_output_is_asked_for_than_the_model_can_give(model_server:
     assert [request.json["max_completion_tokens"] for request in model_server.requests] == [16_384, 16_384]
 
 
-async def test_the_limit_of_cost_where_prices_are_known(model_server: ModelServer, repo: Path):
+async def test_the_limit_of_cost_where_prices_are_known(
+    model_server: ModelServer, repo: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Nothing on this machine has a list price, so the server is reached under another name, through a proxy."""
     model_server.script = lambda request: Reply(
         calls=[Call(f"r{request.number}", "read", {"path": "app.py"})], usage=Tokens(1_000_000, output=0)
     )
-    provider = provider_of(model_server, "openai", "gpt-4o-mini")
-    session = Session(provider, workspace=repo, limits=Limits(max_cost=0.4), bare=True)
-    _, error = await turn_until_error(session)
-    await provider.close()
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with Proxy(to=f"127.0.0.1:{model_server.port}") as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.address)
+        provider = open_provider("openai/gpt-4o-mini", ProviderOptions("http://models.example/v1", "k"))
+        session = Session(provider, workspace=repo, limits=Limits(max_cost=0.4), bare=True)
+        _, error = await turn_until_error(session)
+        await provider.close()
     assert "limit of 0.4 dollars" in str(error)
     assert len(model_server.requests) == 3
     assert session.cost == pytest.approx(0.45)
+
+
+@pytest.mark.parametrize("base", ["http://127.0.0.1:{}/v1", "http://localhost:{}/v1", "http://127.1.2.3:{}/v1"])
+async def test_no_list_price_holds_on_this_machine(model_server: ModelServer, repo: Path, base: str):
+    provider = open_provider("openai/gpt-4o-mini", ProviderOptions(base.format(model_server.port), "k"))
+    session = Session(provider, workspace=repo, bare=True)
+    assert session.facts.input_price is None
+    assert session.facts.window == 128_000, "sizes hold anywhere"
+    if "127.1" not in base:
+        model_server.script = [Reply("ok", usage=Tokens(1_000_000))]
+        await turn(session)
+        assert session.cost is None
+    await provider.close()
+    away = open_provider("openai/gpt-4o-mini", ProviderOptions("https://models.example/v1", "k"))
+    assert Session(away, workspace=repo, bare=True).facts.input_price
 
 
 async def test_unknown_prices_make_the_cost_unknown(make_session: MakeSession, model_server: ModelServer):

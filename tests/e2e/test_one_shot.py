@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
-from tests.e2e.conftest import Codelet
+import pytest
+
+from tests.e2e.conftest import KEYS, Codelet
+from tests.support.program import run
 from tests.support.script import Call, Delivery, HttpError, Reply, Stop, Tokens
 
 READ = Reply("Let me look. ", calls=[Call("call-1", "read", {"path": "app.py"}, (5,))], usage=Tokens(50, output=5))
@@ -227,3 +230,41 @@ def test_a_connection_that_the_server_closed_between_steps_is_opened_again(codel
     assert done.exit == 0, done.err
     assert done.out.endswith("It prints hello.\n")
     assert len(codelet.server.requests) == 2
+
+
+@pytest.mark.parametrize("output", ["json", "stream-json"])
+@pytest.mark.parametrize("step", [Reply("free", usage=None), HttpError(400, "no")], ids=["none reported", "failed"])
+def test_what_nobody_reported_is_null_and_not_0(codelet: Codelet, step: Reply | HttpError, output: str):
+    codelet.server.script = [step]
+    done = codelet("-p", "go", "--output-format", output)
+    end = done.lines()[-1]
+    assert (end["usage"], end["cost"]) == (None, None)
+    assert end["exit"] == (0 if isinstance(step, Reply) else 3)
+
+
+def test_what_was_reported_before_an_answer_broke_off_counts(codelet: Codelet):
+    codelet.wire = "anthropic"
+    codelet.server.script = [Reply(["so ", "far"], usage=Tokens(1_000, output=9), fault=Stop("cut", 4))]
+    end = codelet("-p", "go", "--output-format", "json").json()
+    assert end["exit"] == 3
+    assert isinstance(end["usage"], dict)
+    assert end["usage"]["total_input"] == 1_000
+
+
+def test_openai_chat_is_taken_off_the_name(codelet: Codelet):
+    codelet.server.script = [Reply("yes")]
+    done = codelet("-p", "go", "--model", "openai/chat/gpt-5.6", "--output-format", "stream-json")
+    assert done.exit == 0, done.err
+    sent = codelet.server.requests[0].json
+    assert (sent["model"], sent["reasoning_effort"]) == ("gpt-5.6", "none")
+    notes = [event["text"] for event in done.lines() if event["type"] == "note"]
+    assert len(notes) == 1
+    assert "without reasoning" in str(notes[0])
+    codelet.server.script = lambda request: Reply("yes")
+    told = codelet("-p", "go", "--model", "gpt-5.6")
+    assert (told.out, len(told.complaints)) == ("yes\n", 1)
+    assert "without reasoning" in told.err
+    assert codelet("-p", "go", "--model", "gpt-5.6", "--tools", "").err == ""
+    doctor = run("--model", "openai/chat/gpt-5.6", "doctor", cwd=codelet.cwd, home=codelet.home, env=KEYS)
+    assert "openai/chat/gpt-5.6" in doctor.out
+    assert "answered by OpenAI" in doctor.out

@@ -14,15 +14,18 @@ from codelet.messages import Message, assistant, tool_call, tool_result, user
 def whole() -> Snapshot:
     """A snapshot with something in every part."""
     call = tool_call("call-1", "bash", '{"command": "pytest -q"}')
+    call["extra"] = {"extra_content": {"google": {"thought_signature": "c2lnbmVk"}}}
     thinking: Message = {"role": "assistant", "content": None, "tool_calls": [call]}
     thinking["thinking_blocks"] = [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}]
     thinking["reasoning_content"] = "hm"
+    thinking["reasoning"] = "hm, under another name"
+    thinking["extra"] = {"encrypted_content": "Z2VoZWlt"}
     thinking["origin"] = "anthropic"
     messages: list[Message] = [
         user("[Memory Summary] Before: the parser was fixed."),
         user("Run the tests, please — ünïcode 😀"),
         thinking,
-        tool_result("call-1", "2 passed in 0.1s"),
+        tool_result("call-1", "2 passed in 0.1s", failed=True),
         assistant("All green."),
     ]
     return Snapshot(

@@ -100,6 +100,11 @@ def test_without_text_only_the_steps_are_shown() -> None:
     assert "read" in file.getvalue()
 
 
+def test_a_note_is_shown_whole() -> None:
+    out = plain(events.TurnStart(1, "m"), events.StepStart(1), events.Note("it is asked not to reason " * 6), columns=40)
+    assert out.count("reason") == 6
+
+
 @pytest.mark.parametrize("columns", [20, 80, 200])
 def test_nothing_is_wider_than_the_terminal(columns: int) -> None:
     long = "x" * 30 + " words and more words" * 30
@@ -107,6 +112,7 @@ def test_nothing_is_wider_than_the_terminal(columns: int) -> None:
         events.TurnStart(1, long),
         events.Reminder("claudeMd", "added", 100),
         events.StepStart(1),
+        events.Note(long),
         events.Retry(1, 5, 3.0, long),
         events.Reasoning(long),
         events.Text(long + "\n\n- " + long + "\n\n> " + long),

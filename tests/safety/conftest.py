@@ -35,7 +35,7 @@ async def call(box: Toolbox, name: str, **arguments: Any) -> tuple[str, str]:
     """Make one call as a turn does; its status and what the model is told."""
     made = {"id": "c", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
     told: list[str] = []
-    runner = CallRunner([made], box, lambda _, text: told.append(text), cut=False)
+    runner = CallRunner([made], box, lambda _, text, failed: told.append(text), cut=False)
     status = ""
     async for event in runner.run():
         status = getattr(event, "status", status)

@@ -1,9 +1,10 @@
-"""A fault-free HTTP proxy on loopback: tunnels CONNECT, forwards requests with an absolute address."""
+"""An HTTP proxy on loopback: tunnels CONNECT, forwards requests with an absolute address, and may lie on request."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -13,18 +14,35 @@ from tests.support.server import LoopThread
 class Proxy:
     """Records what was asked of it: `targets` as host:port in order, `authorizations` beside them.
 
-    With `password` set it answers 407 to whoever does not send it as Basic credentials (base64 text).
+    With `password` set it answers 407 to whoever does not send it as Basic credentials (base64 text). `forged` are
+    bytes that it sends in clear behind its consent to a tunnel, in the same write or, `apart`, in one of their own;
+    then it tunnels as if nothing had been. With `tls` it is reached through TLS itself. With `to` (host:port) it brings
+    everything there, whatever was asked: a server on loopback under another name.
     """
 
-    def __init__(self, *, password: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        password: str | None = None,
+        forged: bytes = b"",
+        apart: bool = False,
+        consent: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n",
+        tls: ssl.SSLContext | None = None,
+        to: str | None = None,
+    ) -> None:
         self.targets: list[str] = []
         self.authorizations: list[str | None] = []
         self._password = password
+        self._forged = forged
+        self._apart = apart
+        self._consent = consent
+        self._tls = tls
+        self._to = to
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
         self._thread = LoopThread()
@@ -37,7 +55,7 @@ class Proxy:
         self._thread.stop()
 
     async def _listen(self) -> asyncio.Server:
-        return await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -60,10 +78,13 @@ class Proxy:
             writer.write(b"Proxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n")
             await writer.drain()
             return
-        host, _, port = where.rpartition(":")
+        host, _, port = (self._to or where).rpartition(":")
         up_reader, up_writer = await asyncio.open_connection(host.strip("[]"), int(port))
         if method == "CONNECT":
-            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            writer.write(self._consent + (b"" if self._apart else self._forged))
+            if self._apart:
+                await asyncio.sleep(0.02)  # so that it leaves in a packet of its own
+                writer.write(self._forged)
         else:
             path = address.path + (f"?{address.query}" if address.query else "")
             kept = [line for line in lines if not line.lower().startswith("proxy-")]

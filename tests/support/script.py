@@ -36,7 +36,7 @@ class Call:
     """One tool call. `arguments` is an object or raw text; `splits` are the offsets where it is cut.
 
     `index` overrides the number that the server gives the call (several servers give 0 to all of them);
-    `repeat_id` sends the id with each piece.
+    `repeat_id` sends the id with each piece; `extra` are fields beside the function, such as a signature.
     """
 
     id: str
@@ -45,6 +45,7 @@ class Call:
     splits: tuple[int, ...] = ()
     index: int | None = None
     repeat_id: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def json(self) -> str:
@@ -121,11 +122,14 @@ Fault = Stop | Insert | StreamError
 class Reply:
     """One answer of the model, in pieces. Calls go out one after the other, or `interleaved` piece by piece.
 
-    `finish` defaults to what the content says. `fault` is what goes wrong on the way.
+    `finish` defaults to what the content says. `fault` is what goes wrong on the way. `reasoning_field` is what Chat
+    Completions calls the reasoning; `details` are entries of `reasoning_details`.
     """
 
     text: str | Sequence[str] = ()
     reasoning: str | Sequence[str] = ()
+    reasoning_field: str = "reasoning_content"
+    details: Sequence[Mapping[str, Any]] = ()
     signature: str = "c2lnbmF0dXJl"
     calls: Sequence[Call] = ()
     interleaved: bool = False

@@ -85,7 +85,9 @@ def _openai(reply: Reply, model: str, wants_usage: bool) -> Iterator[dict[str, A
 
     yield chunk({"role": "assistant", "content": ""})
     for piece in reply.reasoning_pieces:
-        yield chunk({"reasoning_content": piece})
+        yield chunk({reply.reasoning_field: piece})
+    for detail in reply.details:
+        yield chunk({"reasoning_details": [dict(detail)]})
     for piece in reply.text_pieces:
         yield chunk({"content": piece})
     streams = [list(_openai_call(call, number)) for number, call in enumerate(reply.calls)]
@@ -102,7 +104,7 @@ def _openai(reply: Reply, model: str, wants_usage: bool) -> Iterator[dict[str, A
 def _openai_call(call: Call, number: int) -> Iterator[dict[str, Any]]:
     index = number if call.index is None else call.index
     function = {"name": call.name, "arguments": ""}
-    yield {"index": index, "id": call.id, "type": "function", "function": function}
+    yield {"index": index, "id": call.id, "type": "function", "function": function, **call.extra}
     for piece in call.pieces:
         part: dict[str, Any] = {"index": index, "function": {"arguments": piece}}
         yield {**part, "id": call.id} if call.repeat_id else part

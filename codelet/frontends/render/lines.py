@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from codelet.events import Compaction, Interrupted, Reminder, Retry, TurnEnd, UsageReport
+from codelet.events import Compaction, Interrupted, Note, Reminder, Retry, TurnEnd, UsageReport
 from codelet.frontends.render.numbers import duration, plural, share, tokens
 from codelet.frontends.render.style import BAD, MARGIN, QUIET, WARN, Signs
 from codelet.frontends.render.wrap import cut, wrap
@@ -20,6 +20,11 @@ def retry_row(event: Retry, left: float, width: int, signs: Signs) -> Text:
     row.append(one_line(event.reason, max(width - len(tail) - 2, 10)))
     row.append(tail, QUIET)
     return cut(row, width, signs.more)
+
+
+def note_rows(event: Note, width: int, signs: Signs) -> list[Text]:
+    """What the user should know of the requests to this model."""
+    return wrap(Text(f"{signs.note} {one_line(event.text, 1_000)}", QUIET), width)
 
 
 def reminder_rows(events: Sequence[Reminder], width: int, signs: Signs) -> list[Text]:

@@ -16,6 +16,7 @@ from codelet.events import (
     Compaction,
     Event,
     Interrupted,
+    Note,
     Reasoning,
     Reminder,
     Retry,
@@ -186,6 +187,8 @@ class Renderer:
             case Retry():
                 self._status.retry, self._status.retry_at = event, self._clock() + event.wait
                 self._say("note", [lines.retry_row(event, event.wait, self.width, self.signs)])
+            case Note():
+                self._say("note", lines.note_rows(event, self.width, self.signs))
             case Compaction():
                 self._status.now("compacting" if event.phase == "starting" else "waiting for the model")
                 self._say("note", lines.compaction_rows(event, self.width, self.signs))

@@ -1,0 +1,364 @@
+"""What each vendor refuses, as rules that a scripted server applies before it answers: a new rule is one row.
+
+A rule reads a request's body and gives the vendor's complaint, or None. The wordings are the vendors' own, as users met
+them. `DIALECTS` holds one entry for each vendor of the catalogue: a model, how it answers, and its rules.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.support.script import Call, HttpError, Reply
+from tests.support.server import Recorded
+from tests.support.templates import gemma
+
+Body = dict[str, Any]
+Check = Callable[[Body], str | None]
+
+CHAT_FIELDS = frozenset(
+    "model messages tools tool_choice stream stream_options max_tokens max_completion_tokens reasoning_effort".split()
+)
+MESSAGE_FIELDS = frozenset("role content tool_calls tool_call_id name".split())
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One thing that a vendor refuses."""
+
+    check: Check
+    status: int = 400
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """A vendor: its model, how it answers beside the text, and what it refuses.
+
+    `reasoning` is the field of its reasoning, "details" for OpenRouter's, "" for none; `signed` puts a thought
+    signature on each first call. `litellm` is the model's name for litellm where its own protocol is another one.
+    """
+
+    model: str
+    rules: Sequence[Rule]
+    reasoning: str = ""
+    signed: bool = False
+    ids: str = "call_{}"
+    litellm: str | None = None
+
+    def mark(self, number: int) -> str:
+        """What the vendor sends beside an answer: nobody else may ever see it."""
+        return f"secret-of-{self.model.replace('/', '-')}-{number}"
+
+    def dressed(self, reply: Reply, number: int) -> Reply:
+        """The reply with what this vendor sends beside it."""
+        calls = [replace(call, id=self.ids.format(f"{number}{at}")) for at, call in enumerate(reply.calls)]
+        if self.signed and calls:
+            calls[0] = replace(calls[0], extra={"extra_content": {"google": {"thought_signature": self.mark(number)}}})
+        reply = replace(reply, calls=calls)
+        if self.reasoning == "details":
+            detail = {"type": "reasoning.encrypted", "data": self.mark(number), "id": f"r{number}", "index": 0}
+            return replace(reply, details=[detail])
+        if self.reasoning:
+            return replace(
+                reply, reasoning=self.mark(number), reasoning_field=self.reasoning, signature=self.mark(number)
+            )
+        return reply
+
+    def script(self, replies: Sequence[Reply | HttpError]) -> Callable[[Recorded], Reply | HttpError]:
+        """Answers that are given one after the other, each only to a request that the vendor takes."""
+        taken: list[int] = []
+
+        def answer(request: Recorded) -> Reply | HttpError:
+            body = request.json
+            for rule in self.rules:
+                complaint = rule.check(body)
+                if complaint is not None:
+                    return HttpError(rule.status, complaint)
+            taken.append(request.number)
+            reply = replies[len(taken) - 1]
+            return reply if isinstance(reply, HttpError) else self.dressed(reply, len(taken))
+
+        return answer
+
+
+def assistants(body: Body) -> list[tuple[int, Body]]:
+    return [(at, message) for at, message in enumerate(body["messages"]) if message["role"] == "assistant"]
+
+
+def known_roles(body: Body) -> str | None:
+    odd = [
+        message["role"]
+        for message in body["messages"]
+        if message["role"] not in ("system", "user", "assistant", "tool")
+    ]
+    return f"Invalid value: '{odd[0]}'" if odd else None
+
+
+def paired(body: Body) -> str | None:
+    """Results come right behind their calls, one for each."""
+    waiting: list[str] = []
+    for message in body["messages"]:
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting:
+                return "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+            waiting.remove(message["tool_call_id"])
+            continue
+        if waiting:
+            return (
+                "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+                f"'tool_call_id'. The following tool_call_ids did not have response messages: {', '.join(waiting)}"
+            )
+        waiting = [call["id"] for call in message.get("tool_calls") or ()]
+    return None
+
+
+def valid_arguments(body: Body) -> str | None:
+    for _, message in assistants(body):
+        for call in message.get("tool_calls") or ():
+            if not isinstance(json.loads(call["function"]["arguments"]), dict):
+                return "Invalid function arguments"
+    return None
+
+
+def top_fields(wording: str, allowed: frozenset[str] = CHAT_FIELDS) -> Check:
+    def check(body: Body) -> str | None:
+        odd = sorted(body.keys() - allowed)
+        return wording.format(odd[0]) if odd else None
+
+    return check
+
+
+def without(wording: str, *names: str) -> Check:
+    """Options that the vendor does not take."""
+
+    def check(body: Body) -> str | None:
+        odd = [name for name in names if name in body]
+        return wording.format(odd[0]) if odd else None
+
+    return check
+
+
+def message_fields(wording: str) -> Check:
+    """Messages, and calls in them, with no field but OpenAI's own."""
+
+    def check(body: Body) -> str | None:
+        for at, message in enumerate(body["messages"]):
+            odd = sorted(message.keys() - MESSAGE_FIELDS)
+            for call in message.get("tool_calls") or ():
+                odd += sorted(call.keys() - {"id", "type", "function", "index"})
+            if odd:
+                return wording.format(at=at, role=message["role"], name=odd[0])
+        return None
+
+    return check
+
+
+def effort_with_tools(body: Body) -> str | None:
+    if body.get("tools") and body.get("reasoning_effort") != "none":
+        return (
+            f"Function tools with reasoning_effort are not supported for {body['model']} in /v1/chat/completions. "
+            "To use function tools, use /v1/responses or set reasoning_effort to 'none'."
+        )
+    return None
+
+
+def short_ids(body: Body) -> str | None:
+    for at, message in assistants(body):
+        for number, call in enumerate(message.get("tool_calls") or ()):
+            if len(call["id"]) > 40:
+                return (
+                    f"Invalid 'messages[{at}].tool_calls[{number}].id': string too long. Expected a string with "
+                    f"maximum length 40, but got a string with length {len(call['id'])} instead."
+                )
+    return None
+
+
+def nine_letters(body: Body) -> str | None:
+    for _, message in assistants(body):
+        for call in message.get("tool_calls") or ():
+            if not re.fullmatch(r"[a-zA-Z0-9]{9}", call["id"]):
+                return f"Tool call id was {call['id']} but must be a-z, A-Z, 0-9, with a length of 9."
+    return None
+
+
+def no_user_after_tool(body: Body) -> str | None:
+    roles = [message["role"] for message in body["messages"]]
+    if ("tool", "user") in itertools.pairwise(roles):
+        return "Unexpected role 'user' after role 'tool'"
+    return "Expected last role User or Tool for serving but got assistant" if roles[-1] == "assistant" else None
+
+
+def signed(body: Body) -> str | None:
+    """Signatures are this vendor's own, or the one that its documentation has for calls of others."""
+    for at, message in assistants(body):
+        calls = message.get("tool_calls")
+        if not calls:
+            continue
+        google = (calls[0].get("extra_content") or {}).get("google") or {}
+        signature = google.get("thought_signature")
+        if not signature:
+            return (
+                f"Function call is missing a thought_signature in functionCall parts. Additional data, position {at}."
+            )
+        if signature != "skip_thought_signature_validator" and not signature.startswith("secret-of-gemini"):
+            return "Thought signature is not valid"
+    return None
+
+
+def reasoning_on_all(body: Body) -> str | None:
+    for _, message in assistants(body):
+        if not isinstance(message.get("reasoning_content"), str):
+            return "The `reasoning_content` in the thinking mode must be passed back to the API."
+    return None
+
+
+def reasoning_on_calls(body: Body) -> str | None:
+    """An empty text counts as none."""
+    for at, message in assistants(body):
+        if message.get("tool_calls") and not message.get("reasoning_content"):
+            return f"thinking is enabled but reasoning_content is missing in assistant tool call message at index {at}"
+    return None
+
+
+def reasoning_behind_a_gateway(body: Body) -> str | None:
+    for at, message in assistants(body):
+        told = [message.get(name) for name in ("reasoning_content", "reasoning", "reasoning_details")]
+        if message.get("tool_calls") and not any(told):
+            return f"thinking is enabled but reasoning_content is missing in assistant tool call message at index {at}"
+    return None
+
+
+def model_with_maker(body: Body) -> str | None:
+    return None if "/" in body["model"] else f"{body['model']} is not a valid model ID"
+
+
+def claude_fields(body: Body) -> str | None:
+    allowed = {"model", "max_tokens", "messages", "system", "tools", "stream"}
+    odd = sorted(body.keys() - allowed)
+    if odd:
+        return f"{odd[0]}: Extra inputs are not permitted"
+    return None if body.get("max_tokens") else "max_tokens: Field required"
+
+
+def claude_thinking(body: Body) -> str | None:
+    """A message with calls begins with its thinking, signed by this vendor; one of another model has none."""
+    for at, message in assistants(body):
+        kinds = [block["type"] for block in message["content"]]
+        signatures = [block["signature"] for block in message["content"] if block["type"] == "thinking"]
+        if any(not signature.startswith("secret-of-anthropic") for signature in signatures):
+            return f"messages.{at}.content.0: Invalid `signature` in `thinking` block"
+        own = any(block["type"] == "tool_use" and block["id"].startswith("toolu_") for block in message["content"])
+        if own and kinds[0] != "thinking":
+            return f"messages.{at}.content.0.type: Expected `thinking` or `redacted_thinking`, but found `{kinds[0]}`."
+        if kinds[-1] == "thinking":
+            return f"messages.{at}: The final block in an assistant message cannot be `thinking`."
+    return None
+
+
+def claude_blocks(body: Body) -> str | None:
+    roles = [message["role"] for message in body["messages"]]
+    if roles[0] != "user" or any(a == b for a, b in itertools.pairwise(roles)):
+        return 'messages: roles must alternate between "user" and "assistant"'
+    waiting: set[str] = set()
+    for at, message in enumerate(body["messages"]):
+        results = [block["tool_use_id"] for block in message["content"] if block["type"] == "tool_result"]
+        if waiting != set(results):
+            return f"messages.{at}: `tool_use` ids were found without `tool_result` blocks immediately after"
+        waiting = {block["id"] for block in message["content"] if block["type"] == "tool_use"}
+        for block in message["content"]:
+            if block["type"] == "text" and not block["text"].strip():
+                return "messages: text content blocks must contain non-whitespace text"
+        if any(not re.fullmatch(r"[a-zA-Z0-9_-]+", call_id) for call_id in waiting):
+            return f"messages.{at}: tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
+    return None
+
+
+def template(body: Body) -> str | None:
+    """A strict one; results in a row are one user's turn, as one message with calls has several."""
+    messages = body["messages"]
+    kept = [m for at, m in enumerate(messages) if m["role"] != "tool" or messages[at - 1]["role"] != "tool"]
+    return gemma(kept)
+
+
+CHAT = (Rule(known_roles), Rule(paired), Rule(valid_arguments))
+LOCAL = (*CHAT, Rule(template, 500))
+
+DIALECTS: dict[str, Dialect] = {
+    "anthropic": Dialect(
+        "anthropic/claude-sonnet-5-5",
+        (Rule(claude_fields), Rule(claude_blocks), Rule(claude_thinking)),
+        reasoning="reasoning_content",
+        ids="toolu_{}",
+    ),
+    "openai": Dialect(
+        "openai/gpt-5.6",
+        (
+            *CHAT,
+            Rule(top_fields("Unrecognized request argument supplied: {}")),
+            Rule(without("Unsupported parameter: '{}' is not supported with this model.", "max_tokens")),
+            Rule(effort_with_tools),
+            Rule(short_ids),
+        ),
+    ),
+    "gemini": Dialect(
+        "gemini/gemini-3.8-flash",
+        (*CHAT, Rule(top_fields('Invalid JSON payload received. Unknown name "{}": Cannot find field.')), Rule(signed)),
+        signed=True,
+        litellm="openai/gemini-3.8-flash",
+    ),
+    "openrouter": Dialect(
+        "openrouter/moonshotai/kimi-k3",
+        (*CHAT, Rule(model_with_maker), Rule(reasoning_behind_a_gateway)),
+        reasoning="details",
+    ),
+    "deepseek": Dialect("deepseek/deepseek-v4-pro", (*CHAT, Rule(reasoning_on_all)), reasoning="reasoning_content"),
+    "moonshot": Dialect(
+        "moonshot/kimi-k3",
+        (*CHAT, Rule(reasoning_on_calls)),
+        reasoning="reasoning_content",
+        ids="functions.read:{}",
+    ),
+    "xai": Dialect(
+        "xai/grok-4.7",
+        (
+            *CHAT,
+            Rule(without("Model grok-4.7 does not support parameter reasoningEffort.", "reasoning_effort")),
+            Rule(without("Argument not supported on this model: {}", "presence_penalty", "frequency_penalty", "stop")),
+        ),
+        reasoning="reasoning_content",
+    ),
+    "mistral": Dialect(
+        "mistral/devstral-latest",
+        (
+            *CHAT,
+            Rule(message_fields("messages.{at}.{role}.{name}: Extra inputs are not permitted"), 422),
+            Rule(nine_letters),
+            Rule(no_user_after_tool),
+        ),
+        ids="AbCdEf{:0>3}",
+    ),
+    "groq": Dialect(
+        "groq/openai/gpt-oss-120b",
+        (
+            *CHAT,
+            Rule(
+                message_fields(
+                    "'messages.{at}' : for 'role:{role}' the following must be satisfied"
+                    "[('messages.{at}' : property '{name}' is unsupported)]"
+                )
+            ),
+        ),
+        reasoning="reasoning",
+    ),
+    "ollama": Dialect("ollama/qwen3", LOCAL, reasoning="reasoning", litellm="openai/qwen3"),
+    "lm_studio": Dialect("lm_studio/qwen3", LOCAL, reasoning="reasoning_content"),
+    "llamafile": Dialect("llamafile/qwen3", LOCAL, reasoning="reasoning_content"),
+    "hosted_vllm": Dialect("hosted_vllm/qwen3", LOCAL, reasoning="reasoning"),
+}
+
+READ = Call("", "read", {"path": "notes.txt"})
+GREP = Call("", "grep", {"pattern": "needle", "path": "."})
