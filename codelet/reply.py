@@ -16,6 +16,7 @@ from codelet.providers.base import (
     FinishChunk,
     FinishReason,
     ReasoningChunk,
+    RefusalChunk,
     RetryChunk,
     TextChunk,
     ToolCallChunk,
@@ -43,6 +44,8 @@ class Reply:
     def __init__(self) -> None:
         self.usage: Usage | None = None
         self.finish: FinishReason | None = None
+        self.refusal = ""
+        """What the model says instead of an answer, where its wire tells that apart."""
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._details: list[dict[str, Any]] = []
@@ -62,8 +65,10 @@ class Reply:
                 self._add_call_piece(chunk)
             case UsageChunk():
                 self.usage = chunk.usage
+            case RefusalChunk():
+                self.refusal += chunk.text
             case FinishChunk():
-                self.finish = chunk.reason
+                self.finish = "refused" if self.refusal.strip() and chunk.reason == "stop" else chunk.reason
             case RetryChunk():
                 return events.Retry(chunk.attempt, chunk.attempts, chunk.wait, chunk.reason)
         return None
@@ -72,6 +77,11 @@ class Reply:
     def text(self) -> str:
         """The text so far."""
         return "".join(self._text)
+
+    @property
+    def is_void(self) -> bool:
+        """Whether a finished answer has neither text nor calls; one that reached its output limit is none of these."""
+        return self.finish != "length" and not self._calls and not self.text.strip()
 
     def calls(self, taken: set[str]) -> list[ToolCall]:
         """The finished calls. Ids that are missing or in `taken` are replaced, and all are added to it.

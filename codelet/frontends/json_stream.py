@@ -15,7 +15,7 @@ FORMAT_VERSION = 1
 
 
 class JsonOutput:
-    """One object: `{version, result, partial, exit, error, usage, cost, refused}`."""
+    """One object: `{version, result, partial, exit, error, usage, cost, refused, cut}`."""
 
     says_exit = True
 
@@ -60,6 +60,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "usage": _fields(outcome.usage),
         "cost": outcome.cost,
         "refused": list(outcome.refused),
+        "cut": [_fields(each) for each in outcome.cut],
     }
 
 

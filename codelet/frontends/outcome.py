@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from codelet.events import Cut
 from codelet.record import Record
 from codelet.tokens.usage import Usage
 
@@ -9,7 +12,8 @@ from codelet.tokens.usage import Usage
 class Outcome(Record):
     """The answer and how it ended: `partial` if something cut it short, `exit_status` as the process ends.
 
-    `cost` is in US dollars, None where prices are unknown; `refused` are the calls the policy refused.
+    `cost` is in US dollars, None where prices are unknown; `refused` are the calls the policy refused; `cut` is the input
+    that was not sent whole.
     """
 
     result: str
@@ -19,3 +23,10 @@ class Outcome(Record):
     usage: Usage
     cost: float | None
     refused: tuple[str, ...]
+    cut: tuple[Cut, ...] = ()
+
+
+def unread(cut: Sequence[Cut]) -> str:
+    """In words what of the input the model was not sent; empty where it was sent all of it."""
+    parts = [f"of {each.name} the model was sent {each.read:,} of {each.bytes:,} bytes" for each in cut]
+    return "; ".join(part for part, each in zip(parts, cut, strict=True) if each.read < each.bytes)

@@ -6,7 +6,7 @@ import os
 import sys
 
 from codelet import events
-from codelet.frontends.outcome import Outcome
+from codelet.frontends.outcome import Outcome, unread
 from codelet.frontends.stderr import say
 from codelet.text import Cleaner, one_line
 
@@ -46,7 +46,7 @@ class TextOutput:
             case events.Compaction(phase="stopped"):
                 self._progress(f"context not compacted: {event.note}")
             case events.Retry():
-                self._progress(f"{event.reason}; trying again in {event.wait:.0f} s")
+                self._progress(f"{event.reason}; trying again{f' in {event.wait:.0f} s' if event.wait else ''}")
 
     def finish(self, outcome: Outcome) -> None:
         """Write the answer, and say on stderr what cut it short."""
@@ -65,6 +65,9 @@ class TextOutput:
             self._note("the answer above is partial")
         if outcome.error:
             self._note(outcome.error)
+        missed = unread(outcome.cut)
+        if missed and missed not in (outcome.error or ""):
+            self._note(missed)
         for call in outcome.refused:
             self._note(f"refused: {call}; --allow RULE or --yes would permit it")
 

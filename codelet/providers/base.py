@@ -39,6 +39,12 @@ class ToolCallChunk(Record):
     arguments: str = ""
 
 
+class RefusalChunk(Record):
+    """A piece of what the model says instead of an answer, where the wire tells that apart from text."""
+
+    text: str
+
+
 class UsageChunk(Record):
     """The usage so far; a later one replaces an earlier one."""
 
@@ -60,7 +66,7 @@ class RetryChunk(Record):
     reason: str
 
 
-Chunk = TextChunk | ReasoningChunk | ToolCallChunk | UsageChunk | FinishChunk | RetryChunk
+Chunk = TextChunk | ReasoningChunk | RefusalChunk | ToolCallChunk | UsageChunk | FinishChunk | RetryChunk
 
 
 class Request(Record):

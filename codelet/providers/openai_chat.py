@@ -18,6 +18,7 @@ from codelet.providers.base import (
     FinishReason,
     ProviderOptions,
     ReasoningChunk,
+    RefusalChunk,
     Request,
     TextChunk,
     ToolCallChunk,
@@ -28,7 +29,7 @@ from codelet.providers.decoding import count_of, decoded, text_of
 from codelet.providers.encoding import PrefixCache, to_json
 from codelet.providers.failure import error_detail, wants_alternation
 from codelet.providers.native import NativeProvider
-from codelet.providers.sse import DONE
+from codelet.providers.sse import DONE, until_silent
 from codelet.tokens.usage import Usage
 
 _FINISH: dict[str, FinishReason] = {
@@ -133,7 +134,7 @@ class OpenAIChatProvider(NativeProvider):
 
 async def _chunks(events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
     finish: FinishReason | None = None
-    async for event in events:
+    async for event in until_silent(events, lambda: finish is not None):
         if event is DONE:
             finish = finish or "stop"
             continue
@@ -174,6 +175,8 @@ def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
         chunks.append(ReasoningChunk(text=reasoning, details=details or None))
     if text := text_of(delta.get("content")):
         chunks.append(TextChunk(text))
+    if refusal := text_of(delta.get("refusal")):
+        chunks.append(RefusalChunk(refusal))
     for position, call in enumerate(delta.get("tool_calls") or ()):
         function = call.get("function") or {}
         index = call.get("index")

@@ -25,12 +25,14 @@ _SCALARS: dict[type, str] = {str: "string", int: "integer", float: "number", boo
 class ToolOutput(Record):
     """What a tool gives back: `text` for the model and, where it should differ, `display` for the user.
 
-    `failed` marks an expected failure that still has output, such as a command with a non-zero exit.
+    `failed` marks an expected failure that still has output, such as a command with a non-zero exit. Of a text of more
+    than `most` characters head and tail enter the list; the rest can be recalled.
     """
 
     text: str
     display: str | None = None
     failed: bool = False
+    most: int | None = None
 
 
 @dataclass(eq=False, repr=False)
