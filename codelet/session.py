@@ -27,6 +27,7 @@ from codelet.context import (
     without_partial,
 )
 from codelet.context import Limits as ContextLimits
+from codelet.context.entry import LONGEST_KEPT
 from codelet.masking import masked
 from codelet.messages import Message
 from codelet.policy import Policy
@@ -151,8 +152,7 @@ class Session:
         inside `contextlib.aclosing`, so that leaving early stops the turn at once.
         """
         message = self._entry.prompt(text, piped)
-        whole = message["content"] or ""
-        self.checkpoints.take(self.messages, min(text or whole, whole, key=len))
+        self.checkpoints.take(self.messages, text if 0 < len(text) <= LONGEST_KEPT else message["content"] or "")
         zones.insert(self.messages, [message])
         self.turns += 1
         self.compactor.new_turn()
@@ -253,10 +253,12 @@ class Session:
 
     async def _before_step(self, overflow: bool) -> AsyncGenerator[events.Event, None]:
         self._entry.fit()
+        reason = "overflow" if overflow else self.compactor.due()
+        if reason in ("overflow", "hard") and self._entry.shrink():
+            reason = None
         while self._entry.reduced:
             yield events.Compaction("reduced", "entry", self.size, self.size, note=self._entry.reduced.pop(0))
         self.gauge.settle(self.messages)
-        reason = "overflow" if overflow else self.compactor.due()
         if reason is not None:
             async with aclosing(self.compactor.run(reason)) as steps:
                 async for event in steps:

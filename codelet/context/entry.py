@@ -29,8 +29,10 @@ LARGEST_TEXT = 256 * 1024
 _LARGEST_PIECE = 64_000
 _SMALLEST_PIECE = 400
 _PIECES = 24
+_SHRUNK_PERCENT = 35
 _HEADING = 200
-_LONGEST_KEPT = 16_000_000
+LONGEST_KEPT = 16_000_000
+"""Characters of a prompt that are kept in memory: three quarters are its beginning, where it has more."""
 _SMALLEST_CAP = 2_000
 _CHARACTERS_PER_TOKEN = 4
 _BEGINNING = 40
@@ -80,7 +82,7 @@ class Entry:
         return on_entry(text, cap, key if self._recall else "")
 
     def prompt(self, text: str, piped: Piped | None = None) -> Message:
-        """The message for a prompt and what was piped in with it, whole: `fit` cuts it where that is needed.
+        """The message for a prompt and what was piped in with it: `fit` cuts it to size.
 
         Without `text` what was piped in is the prompt.
         """
@@ -89,8 +91,10 @@ class Entry:
             self._inputs.append(Input("stdin", piped.text, piped.tail, piped.bytes, piped.lines))
         self._told.clear()
         self._unsent = True
-        length = sum(each.length for each in self._inputs)
-        shown = composed(self._inputs, length + len(prompt.STDIN) + 2, recall=False)
+        # What is longer than the window `fit` cuts in any case: no copy is made of it.
+        length = sum(each.length for each in self._inputs) + len(prompt.STDIN) + 2
+        longest = max(_SMALLEST_CAP, self._gauge.characters(self._gauge.budget.window))
+        shown = composed(self._inputs, min(length, longest), recall=False)
         message = user(shown.text)
         self._forms = [(message, shown)]
         self._compactor.maker.held = message
@@ -113,9 +117,29 @@ class Entry:
         head, _, tail = parts(self._messages)
         beside = self._gauge.fixed_size + sum(map(self._gauge.estimate, [*head, *tail]))
         room = max(0, self._gauge.budget.hard_trigger - 1 - beside)
-        if all(each.kept for each in self._inputs) and self._gauge.estimate(self._messages[place]) <= room:
+        short = len(self._messages[place]["content"] or "") <= _SMALLEST_CAP
+        if all(each.kept for each in self._inputs) and (
+            short or self._gauge.estimate(self._messages[place]) <= room
+        ):
             return
-        shown = self._shown(self._gauge.characters(room // 2))
+        self._cut_to(place, max(_SMALLEST_CAP, self._gauge.characters(room // 2)))
+
+    def shrink(self) -> bool:
+        """Cut a prompt that has the list for itself, and does not fit though `fit` thought so, to a third of its size.
+
+        False where that is not how things are: then a compaction is wanted.
+        """
+        place = self._place() if self._unsent else None
+        if place is None or len(parts(self._messages)[1]) != 1:
+            return False
+        length = len(self._messages[place]["content"] or "")
+        if length <= 2 * _SMALLEST_CAP:
+            return False
+        self._cut_to(place, length * _SHRUNK_PERCENT // 100)
+        return True
+
+    def _cut_to(self, place: int, room: int) -> None:
+        shown = self._shown(room)
         message = user(shown.text)
         self._messages[place] = message
         self._gauge.replaced(place)
@@ -218,9 +242,9 @@ class Entry:
 
 def _as_input(text: str) -> Input:
     """A prompt; of one that is longer than what is kept in memory its beginning and its end."""
-    if len(text) <= _LONGEST_KEPT:
+    if len(text) <= LONGEST_KEPT:
         return Input("prompt", text)
-    head, tail = _LONGEST_KEPT * 3 // 4, _LONGEST_KEPT // 4
+    head, tail = LONGEST_KEPT * 3 // 4, LONGEST_KEPT // 4
     return Input("prompt", text[:head], text[-tail:], byte_length(text), line_count(text))
 
 

@@ -66,8 +66,10 @@ class _Pipe:
         else:
             self._head += self._tail
             self._tail.clear()
-        head, tail = self._head.decode("utf-8", "replace"), self._tail.decode("utf-8", "replace")
+        head = self._head.decode("utf-8", "replace")
         self._head.clear()
+        tail = self._tail.decode("utf-8", "replace")
+        self._tail.clear()
         notes = []
         if any(mark in text for text in (head, tail) for mark in "\ufffd\0"):
             notes.append("stdin is not all UTF-8 text: what is not is replaced")
