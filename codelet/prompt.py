@@ -55,7 +55,9 @@ STDIN = "<stdin>\n{text}\n</stdin>"
 
 CUT_MARKER = "\n[… {says} …]\n"
 CUT_BRIEFLY = "\n[… {size:,} bytes, {lines:,} lines{ids} …]\n"
-CUT_INPUT = "cut here: {what} has {size:,} bytes in {lines:,} lines and does not fit; its beginning and its end stand here. "
+CUT_INPUT = (
+    "cut here: {what} has {size:,} bytes in {lines:,} lines and does not fit; its beginning and its end stand here. "
+)
 CUT_KEPT = (
     "Lines {between} are left out (recall id={id}): recall with entry={id} and lines={between}, bytes or a pattern gives "
     "them, a long range in pieces. Read what your answer rests on, and name what you did not read"

@@ -165,9 +165,7 @@ class Archive:
         """Lines that match a regular expression, as `find` gives them."""
         return self.find(pattern, key, first)[0]
 
-    def find(
-        self, pattern: str, key: str = "", first: int = 1, longest: int = LONGEST_ANSWER
-    ) -> tuple[str, list[Hit]]:
+    def find(self, pattern: str, key: str = "", first: int = 1, longest: int = LONGEST_ANSWER) -> tuple[str, list[Hit]]:
         """Lines that match a regular expression, newest messages first, with ids and numbers; and the same as places.
 
         Bounded in number, time, and to `longest` characters. With `key` only that entry is searched, from line `first` on. A pattern that
@@ -189,7 +187,9 @@ class Archive:
                 text = f"{entry.id} t{entry.turn} line {number}: {line.strip()[:_LONGEST_LINE]}"
                 room += len(text) + 1
                 if len(hits) == _MOST_HITS or room > min(longest, LONGEST_ANSWER):
-                    return "\n".join([*shown, f"[… more than {len(hits)} lines match; the next is line {number}]"]), hits
+                    return "\n".join(
+                        [*shown, f"[… more than {len(hits)} lines match; the next is line {number}]"]
+                    ), hits
                 shown.append(text)
                 hits.append(Hit(entry.id, place, place + min(len(line), _LONGEST_LINE)))
         if shown:

@@ -118,9 +118,7 @@ class Entry:
         beside = self._gauge.fixed_size + sum(map(self._gauge.estimate, [*head, *tail]))
         room = max(0, self._gauge.budget.hard_trigger - 1 - beside)
         short = len(self._messages[place]["content"] or "") <= _SMALLEST_CAP
-        if all(each.kept for each in self._inputs) and (
-            short or self._gauge.estimate(self._messages[place]) <= room
-        ):
+        if all(each.kept for each in self._inputs) and (short or self._gauge.estimate(self._messages[place]) <= room):
             return
         self._cut_to(place, max(_SMALLEST_CAP, self._gauge.characters(room // 2)))
 
@@ -148,7 +146,9 @@ class Entry:
         for each in self._inputs:
             if not each.kept or not _stands_whole(each, shown):
                 account = each.account
-                self.reduced.append(f"{account.name} of {account.bytes:,} bytes was cut to its head and tail: it does not fit")
+                self.reduced.append(
+                    f"{account.name} of {account.bytes:,} bytes was cut to its head and tail: it does not fit"
+                )
 
     def sent(self) -> None:
         """The provider has begun to answer: what stands in the list was sent."""

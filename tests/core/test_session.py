@@ -411,7 +411,9 @@ async def test_an_empty_answer_is_asked_for_once_more(make_session: MakeSession,
     assert model_server.requests[0].body == model_server.requests[1].body
 
 
-async def test_a_second_empty_answer_fails_and_leaves_a_valid_list(make_session: MakeSession, model_server: ModelServer):
+async def test_a_second_empty_answer_fails_and_leaves_a_valid_list(
+    make_session: MakeSession, model_server: ModelServer
+):
     model_server.script = [Reply(), Reply(), Reply("ok"), Reply(), Reply(), Reply("on")]
     session = make_session()
     seen, error = await turn_until_error(session)

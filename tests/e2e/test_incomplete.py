@@ -60,9 +60,7 @@ CASES = {
     "pipe that is the prompt cut": Case(
         always(Reply("fine")), "of stdin the model was sent", prompt="", stdin=LINES, cut="stdin"
     ),
-    "cut and recalled in part": Case(
-        reading_on, "of stdin the model was sent", stdin=LINES, cut="stdin", requests=3
-    ),
+    "cut and recalled in part": Case(reading_on, "of stdin the model was sent", stdin=LINES, cut="stdin", requests=3),
     "refusal": Case(
         always(Reply(refusal=REFUSAL)),
         {"openai": f"the model refused: {REFUSAL}", "litellm": f"the model refused: {REFUSAL}"}
@@ -152,7 +150,9 @@ def test_the_marker_names_size_lines_and_id_and_recall_is_offered_at_once(codele
     assert all(request.json["tools"] == first.json["tools"] for request in later)
     marked = next(text for text in text.split("\n\n") if "480,000 bytes" in text)
     assert all(any(marked in text for text in texts_in(request.json["messages"])) for request in later)
-    recalled = [text for text in texts_in(later[0].json["messages"]) if text.startswith("[r1, turn 1, user, lines 9001-")]
+    recalled = [
+        text for text in texts_in(later[0].json["messages"]) if text.startswith("[r1, turn 1, user, lines 9001-")
+    ]
     assert recalled and "line 009000" in recalled[0] and "line 009099" in recalled[0]
 
 
@@ -266,3 +266,38 @@ def test_a_huge_pipe_takes_bounded_memory(codelet: Codelet, size: int):
     [cut] = cuts
     assert cut["bytes"] == source.stat().st_size > cut["read"] > 0
     assert done.peak_kib - small.peak_kib < 80 * 1024
+
+
+def test_the_terminal_tells_a_refusal_and_an_empty_answer_and_goes_on(codelet_on_each_wire: Codelet):
+    codelet = codelet_on_each_wire
+    codelet.server.script = [Reply(), Reply(), Reply("partly", finish="refused"), Reply("here again")]
+    with codelet.terminal(columns=100) as terminal:
+        terminal.type("one\r")
+        terminal.wait_for("is empty, also when asked again")
+        terminal.wait_for("type something else")
+        terminal.type("two\r")
+        terminal.wait_for("refused to answer")
+        terminal.wait_for("partly")
+        terminal.type("three\r")
+        terminal.wait_for("here again")
+    messages = codelet.server.requests[-1].json["messages"]
+    text = "\n".join(texts_in(messages))
+    places = [
+        text.index(mark) for mark in ("one", "[no answer came: the model's answer is empty", "two", "partly", "three")
+    ]
+    assert places == sorted(places)
+    assert [message["role"] for message in messages].count("assistant") == 2, "no prompt follows right on another"
+
+
+def test_the_terminal_says_how_much_of_a_pasted_prompt_was_sent(codelet: Codelet):
+    codelet.server.script = [Reply("fine"), Reply("again")]
+    with codelet.terminal(*WINDOW, columns=100) as terminal:
+        terminal.type("\x1b[200~" + LINES[:100_000].decode() + "\x1b[201~")
+        terminal.wait_for("[pasted #1")
+        terminal.type("\r")
+        terminal.wait_for("the prompt of 100,000 bytes was cut")
+        terminal.wait_for("of the prompt the model was sent")
+        terminal.type("and on\r")
+        terminal.wait_for("again")
+    sent = "\n".join(texts_in(codelet.server.requests[0].json["messages"]))
+    assert "line 000000" in sent and "recall id=r1" in sent and "line 002000" not in sent
