@@ -55,17 +55,15 @@ STDIN = "<stdin>\n{text}\n</stdin>"
 
 CUT_MARKER = "\n[… {says} …]\n"
 CUT_BRIEFLY = "\n[… {size:,} bytes, {lines:,} lines{ids} …]\n"
-CUT_INPUT = (
-    "cut here: {what} has {size:,} bytes in {lines:,} lines and does not fit; its beginning and its end stand here. "
-)
+CUT_INPUT = "cut here: {what} has {size:,} bytes in {lines:,} lines and does not fit; here are its beginning and end. "
 CUT_KEPT = (
-    "Lines {between} are left out (recall id={id}): recall with entry={id} and lines={between}, bytes or a pattern gives "
-    "them, a long range in pieces. Read what your answer rests on, and name what you did not read"
+    "Lines {between} are left out (recall id={id}): recall with entry={id} and lines={between}, byte_range or a "
+    "pattern gives them, a long range in pieces. Read what your answer rests on, and name what you did not read"
 )
 CUT_ENDS = (
-    "In memory are its first {head:,} bytes (recall id={first}) and its last {tail:,} (recall id={last}): recall with that "
-    "entry and lines, bytes or a pattern reads on in them. The {missing:,} bytes between are nowhere: say that you could "
-    "not read them"
+    "In memory are its first {head:,} bytes (recall id={first}) and its last {tail:,} (recall id={last}): recall with "
+    "that entry and lines, byte_range or a pattern reads on in them. The {missing:,} bytes between are nowhere: say "
+    "that you could not read them"
 )
 CUT_LOST = "What lies between cannot be read: say so"
 

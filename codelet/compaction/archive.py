@@ -168,8 +168,9 @@ class Archive:
     def find(self, pattern: str, key: str = "", first: int = 1, longest: int = LONGEST_ANSWER) -> tuple[str, list[Hit]]:
         """Lines that match a regular expression, newest messages first, with ids and numbers; and the same as places.
 
-        Bounded in number, time, and to `longest` characters. With `key` only that entry is searched, from line `first` on. A pattern that
-        does not compile, is too long or could take exponential time is searched for as plain text.
+        Bounded in number, in time, and to `longest` characters. With `key` only that entry is searched, from line
+        `first` on. A pattern that does not compile, is too long or could take exponential time is searched for as plain
+        text.
         """
         matcher = _matcher(pattern)
         hits: list[Hit] = []
@@ -233,7 +234,7 @@ def _same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def _same_head(whole: Mapping[str, Any], cut: Mapping[str, Any]) -> bool:
     """Whether a text without a call has a beginning that stands in another one of its role."""
     head = text_of(whole)[:_HEAD]
-    return whole.get("role") == cut.get("role") and "tool_call_id" not in whole and head in text_of(cut)
+    return whole.get("role") == cut.get("role") and "tool_call_id" not in whole and head != "" and head in text_of(cut)
 
 
 def _matcher(pattern: str) -> re.Pattern[str]:

@@ -31,21 +31,20 @@ def recall_tool(archive: Callable[[], Archive], entry_of: Callable[[], Entry]) -
         *,
         entry: str = "",
         lines: str = "",
-        bytes: str = "",
+        byte_range: str = "",
         pattern: str = "",
         turn: int = 0,
     ) -> ToolOutput:
         """Read what was cut or compacted out of this conversation.
 
-        Arguments:
         entry: the id in a marker, such as r17
         lines: range of the entry, such as 201-600
-        bytes: the same, for long lines
+        byte_range: the same in bytes, for long lines
         pattern: regex; gives the matching lines instead
         turn: all messages of a turn
         """
         if entry or pattern:
-            text, ranges = _answered(archive(), entry, lines, bytes, pattern, entry_of().piece_room())
+            text, ranges = _answered(archive(), entry, lines, byte_range, pattern, entry_of().piece_room())
             entry_of().told(ranges, text)
             return ToolOutput(text)
         if turn:
@@ -75,7 +74,7 @@ def _piece(entry: Archived, lines: str, byte_range: str, room: int) -> tuple[str
 
     text = text_in(entry)
     if byte_range:
-        first, last = _bounds("bytes", byte_range, 0)
+        first, last = _bounds("byte_range", byte_range, 0)
         start, wanted = place_of_byte(text, first), place_of_byte(text, last + 1)
     else:
         first, last = _bounds("lines", lines, 1)
@@ -94,7 +93,7 @@ def _piece(entry: Archived, lines: str, byte_range: str, room: int) -> tuple[str
         told += f", bytes {byte_at(text, start)}-{byte_at(text, end) - 1} of {size}"
     if end < wanted:
         at_line = text[end - 1] == "\n"
-        told += f"; go on with {f'lines={last_line + 1}-' if at_line else f'bytes={byte_at(text, end)}-'}"
+        told += f"; go on with {f'lines={last_line + 1}-' if at_line else f'byte_range={byte_at(text, end)}-'}"
     return f"{told}]\n{text[start:end]}", [Hit(entry.id, start, end)]
 
 

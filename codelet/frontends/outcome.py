@@ -12,8 +12,8 @@ from codelet.tokens.usage import Usage
 class Outcome(Record):
     """The answer and how it ended: `partial` if something cut it short, `exit_status` as the process ends.
 
-    `cost` is in US dollars, None where prices are unknown; `refused` are the calls the policy refused; `cut` is the input
-    that was not sent whole.
+    `cost` is in US dollars, None where prices are unknown; `refused` are the calls the policy refused; `cut` is the
+    input that was not sent whole.
     """
 
     result: str

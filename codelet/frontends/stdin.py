@@ -20,7 +20,7 @@ _WAITING = "codelet: waiting for the pipe on stdin to end; if there is none, sta
 
 
 def read_stdin(limit: float | None = None, kept: int = KEPT) -> tuple[Piped, list[str]] | None:
-    """Everything on stdin if it is no terminal, at most `kept` bytes of it, and lines for the user on what is not as sent.
+    """Everything on stdin if it is no terminal, at most `kept` bytes of it; lines for the user on what is not as sent.
 
     Raises LimitReached where it has not ended after `limit` seconds: some pipes never do (`yes |`, `</dev/zero`).
     """

@@ -134,7 +134,11 @@ class OpenAIChatProvider(NativeProvider):
 
 async def _chunks(events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
     finish: FinishReason | None = None
-    async for event in until_silent(events, lambda: finish is not None):
+
+    def finished() -> bool:
+        return finish is not None
+
+    async for event in until_silent(events, finished):
         if event is DONE:
             finish = finish or "stop"
             continue
