@@ -198,6 +198,7 @@ class Session:
         self.messages[:] = messages
         self._call_ids.update(call["id"] for message in messages for call in message.get("tool_calls", ()))
         self.checkpoints.rebuild(messages, before)
+        self._entry.adopt()
 
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""

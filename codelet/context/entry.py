@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from codelet import prompt
 from codelet.context.compactor import Compactor
 from codelet.context.gauge import Gauge
-from codelet.context.inputs import Input, Piped, Shown, composed
+from codelet.context.inputs import Input, Piped, Shown, composed, cut_in
 from codelet.context.shares import current_turn
 from codelet.context.targets import parts
 from codelet.events import Cut
@@ -64,6 +64,7 @@ class Entry:
         self._forms: list[tuple[Message, Shown]] = []
         self._unsent = False
         self._told: list[_Told] = []
+        self._earlier: tuple[Cut, ...] = ()
         compactor.reform = self._reformed
 
     def result(self, text: str, most: int | None = None) -> str:
@@ -86,6 +87,7 @@ class Entry:
 
         Without `text` what was piped in is the prompt.
         """
+        self._earlier = ()
         self._inputs = [_as_input(valid_unicode(text))] if text or piped is None else []
         if piped is not None:
             self._inputs.append(Input("stdin", piped.text, piped.tail, piped.bytes, piped.lines))
@@ -102,9 +104,18 @@ class Entry:
 
     def forget(self) -> None:
         """The conversation was cleared."""
-        self._inputs, self._forms, self._unsent = [], [], False
+        self._inputs, self._forms, self._unsent, self._earlier = [], [], False, ()
         self._told.clear()
         self._compactor.maker.held = None
+
+    def adopt(self) -> None:
+        """The list came from elsewhere: its newest prompt's own marker says what of it was cut.
+
+        What was recalled there is not known, so it counts as unread.
+        """
+        place = current_turn(self._messages)
+        text = self._messages[place]["content"] or "" if place < len(self._messages) else ""
+        self._earlier = cut_in(text)
 
     def fit(self) -> None:
         """Before a prompt is first sent: cut it to half of the room, where it does not fit beside what always stands.
@@ -181,7 +192,9 @@ class Entry:
     @property
     def cut(self) -> tuple[Cut, ...]:
         """The newest prompt's texts that were not sent whole, or could not be before the turn ended."""
-        return tuple(each.account for each in self._inputs if each.cut or not each.kept or self._is_cut(each))
+        return self._earlier + tuple(
+            each.account for each in self._inputs if each.cut or not each.kept or self._is_cut(each)
+        )
 
     def _is_cut(self, each: Input) -> bool:
         """Whether an input that was not sent yet would be sent cut."""

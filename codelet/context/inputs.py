@@ -5,6 +5,7 @@ What does not fit is shown by its two ends with a marker between that names its 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from codelet import prompt
@@ -13,6 +14,9 @@ from codelet.record import Record
 from codelet.text.ranges import Spans, byte_length, ends, line_at, line_count
 
 _LEAST_SHOWN = 80
+_MARKER = re.compile(
+    r"\n\[… cut here: (stdin|the prompt) has ([0-9,]+) bytes in [0-9,]+ lines and does not fit; .*?…\]\n"
+)
 
 
 class Piped(Record):
@@ -125,3 +129,17 @@ def composed(inputs: Sequence[Input], room: int, *, recall: bool) -> Shown:
         shares = spent, room - spent
     said, read = (each.shown(share, recall=recall) for each, share in zip(inputs, shares, strict=True))
     return Shown(f"{said.text}\n\n{prompt.STDIN.format(text=read.text)}", (*said.ranges, *read.ranges))
+
+
+def cut_in(text: str) -> tuple[Cut, ...]:
+    """What the markers in a prompt's text say was cut; as read counts what stands beside each of them."""
+    found = []
+    for marker in re.finditer(_MARKER, text):
+        piped = marker[1] == "stdin"
+        opening, closing = prompt.STDIN.split("{text}")
+        start = text.find(opening, 0, marker.start()) + len(opening) if piped and opening in text else 0
+        end = text.rfind(closing, marker.end()) if piped else text.find(f"\n\n{opening}", marker.end())
+        beside = text[start : marker.start()] + text[marker.end() : end if end >= 0 else len(text)]
+        size = int(marker[2].replace(",", ""))
+        found.append(Cut("stdin" if piped else "prompt", size, min(byte_length(beside), size - 1)))
+    return tuple(found)

@@ -199,6 +199,18 @@ def test_a_variable_allows_it_and_a_projects_file_does_not(codelet: Codelet):
     assert codelet(*WINDOW, "--trust", "-p", "x", stdin=LINES).exit == 2
 
 
+def test_a_cut_turn_that_is_taken_up_again_is_still_cut(codelet: Codelet):
+    codelet.server.script = [Reply(calls=[Call("a", "read", {"path": "app.py"})]), Reply("fine"), Reply("new")]
+    kept = str(codelet.cwd.parent / "work.json")
+    same = (*WINDOW, "--export", kept, "--resume", kept, "--output-format", "json")
+    first = codelet(*same, "--max-turns", "1", "-p", "review this", stdin=LINES)
+    assert first.exit == 4 and first.json()["cut"]
+    second = codelet(*same, "-p", "continue")
+    assert (second.exit, second.json()["cut"]) == (5, first.json()["cut"])
+    third = codelet(*same, "-p", "something else")
+    assert (third.exit, third.json()["cut"]) == (0, [])
+
+
 def test_without_tools_the_model_is_told_that_the_rest_cannot_be_read(codelet: Codelet):
     codelet.server.script = [Reply("fine")]
     done = codelet(*WINDOW, "--tools", "", "-p", "review this", stdin=LINES)
