@@ -14,9 +14,7 @@ from codelet.record import Record
 from codelet.text.ranges import Spans, byte_length, ends, line_at, line_count
 
 _LEAST_SHOWN = 80
-_MARKER = re.compile(
-    r"\n\[… cut here: (stdin|the prompt) has ([0-9,]+) bytes in [0-9,]+ lines and does not fit; .*?…\]\n"
-)
+_MARKER = r"\n\[… cut here: (stdin|the prompt) has ([0-9,]+) bytes in [0-9,]+ lines and does not fit; .*?…\]\n"
 
 
 class Piped(Record):

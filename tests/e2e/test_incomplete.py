@@ -193,6 +193,7 @@ def test_allow_cut_takes_it_for_success_and_still_says_it(codelet: Codelet, outp
 
 def test_a_variable_allows_it_and_a_projects_file_does_not(codelet: Codelet):
     codelet.server.script = lambda _: Reply("fine")
+    assert codelet(*WINDOW, "-p", "x", stdin=LINES).exit == 5
     assert codelet(*WINDOW, "-p", "x", stdin=LINES, env={"CODELET_ALLOW_CUT": "1"}).exit == 0
     (codelet.cwd / ".codelet").mkdir()
     (codelet.cwd / ".codelet" / "config.toml").write_text("allow_cut = true\n")
