@@ -59,7 +59,8 @@ class Toolbox:
     """What calls are run with. `approvals` decides on each; `masker` keeps secrets out of what they answer;
     `touched` are the folders that they worked in.
 
-    `admit` gives a result's text as it may enter the list, which one of any size may not.
+    `admit` gives a result's text as it may enter the list, which one of any size may not, or of more characters than
+    its tool wants.
     """
 
     tools: Mapping[str, Tool]
@@ -68,7 +69,7 @@ class Toolbox:
     masker: Masker
     touched: Touched
     sandbox: Sandbox | None = None
-    admit: Callable[[str], str] = str
+    admit: Callable[[str, int | None], str] = lambda text, _: text
 
     async def ready(self, tool: str) -> ToolContext:
         """What a call of the tool is to run with. Raises ToolError where a sandbox is demanded and none works."""
@@ -241,7 +242,7 @@ class CallRunner:
             self._finish(item, "failed", str(error))
         else:
             self._record_change(item, tool, output)
-            self._finish(item, "failed" if output.failed else "done", output.text, output.display)
+            self._finish(item, "failed" if output.failed else "done", output.text, output.display, output.most)
             if output.lines is not None and item.result is not None and item.result.text == output.text:
                 self._toolbox.context.saw(output.lines)  # cut or masked, it does not show them
 
@@ -267,10 +268,11 @@ class CallRunner:
         status: Literal["done", "failed", "refused"],
         text: str,
         display: str | None = None,
+        most: int | None = None,
     ) -> None:
         item.state = status
         mask = self._toolbox.masker.mask
-        text = prompt.escape(self._toolbox.admit(mask(text)))
+        text = prompt.escape(self._toolbox.admit(mask(text), most))
         display = None if display is None else mask(display)
         seconds = self._record_end(item, status)
         item.result = events.ToolResult(item.id, item.name, status, text, display, seconds)

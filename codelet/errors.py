@@ -52,6 +52,12 @@ class ProviderError(CodeletError):
         self.overflow = overflow
 
 
+class NoAnswer(ProviderError):
+    """The provider answered, but with nothing, or with a refusal: no result, and not a success."""
+
+    exit_status = EXIT_INCOMPLETE
+
+
 class LimitReached(CodeletError):
     """A limit that the user set (turns, tokens, time, cost) ended the run; what there is, is partial."""
 

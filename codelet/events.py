@@ -156,11 +156,31 @@ class Interrupted(Event):
     not_done: tuple[str, ...]
 
 
+class Cut(Record):
+    """Input of the user's that was not sent whole: its size and how much of it the model was sent, in bytes.
+
+    `what` is `prompt` or `stdin`.
+    """
+
+    what: str
+    bytes: int
+    read: int
+
+    @property
+    def name(self) -> str:
+        """The input as a sentence names it."""
+        return "the prompt" if self.what == "prompt" else self.what
+
+
 class TurnEnd(Event):
-    """The turn is over. `usage` is the turn's sum; `error` names the limit or the failure."""
+    """The turn is over. `usage` is the turn's sum; `error` names the limit or the failure.
+
+    `cut` lists what of the user's input did not fit, also where the model has read all of it since.
+    """
 
     type: ClassVar[str] = "turn_end"
     reason: EndReason
     steps: int
     usage: Usage
     error: str | None = None
+    cut: tuple[Cut, ...] = ()

@@ -18,6 +18,7 @@ from codelet.providers.base import (
     FinishReason,
     NoteChunk,
     ReasoningChunk,
+    RefusalChunk,
     RetryChunk,
     TextChunk,
     ToolCallChunk,
@@ -48,6 +49,8 @@ class Reply:
     def __init__(self) -> None:
         self.usage: Usage | None = None
         self.finish: FinishReason | None = None
+        self.refusal = ""
+        """What the model says instead of an answer, where its wire tells that apart."""
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._reasoning_field: Literal["reasoning_content", "reasoning"] = "reasoning_content"
@@ -71,8 +74,10 @@ class Reply:
                 _merge(self._extra, chunk.extra)
             case UsageChunk():
                 self.usage = chunk.usage if chunk.usage.known else self.usage
+            case RefusalChunk():
+                self.refusal += chunk.text
             case FinishChunk():
-                self.finish = chunk.reason
+                self.finish = "refused" if self.refusal.strip() and chunk.reason == "stop" else chunk.reason
             case RetryChunk():
                 return events.Retry(chunk.attempt, chunk.attempts, chunk.wait, chunk.reason)
             case NoteChunk():
@@ -83,6 +88,11 @@ class Reply:
     def text(self) -> str:
         """The text so far."""
         return "".join(self._text)
+
+    @property
+    def is_void(self) -> bool:
+        """Whether a finished answer has neither text nor calls; one that reached its output limit is none of these."""
+        return self.finish != "length" and not self._calls and not self.text.strip()
 
     def calls(self, taken: set[str]) -> list[ToolCall]:
         """The finished calls. Ids that are missing or in `taken` are replaced, and all are added to it.

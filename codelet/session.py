@@ -20,20 +20,22 @@ from codelet.context import (
     ContextRow,
     Entry,
     Gauge,
+    Piped,
     ReminderLedger,
     Renewal,
     context_rows,
+    recall_tool,
     without_partial,
 )
 from codelet.context import Limits as ContextLimits
+from codelet.context.entry import LONGEST_KEPT
 from codelet.masking import masked
-from codelet.messages import Message, user
+from codelet.messages import Message
 from codelet.policy import Policy
 from codelet.policy.verdict import Ask
 from codelet.providers.base import Provider, Request
 from codelet.reminders import zones
 from codelet.reminders.sources import Sources
-from codelet.text import valid_unicode
 from codelet.tokens.estimate import estimate_text
 from codelet.tokens.usage import Usage
 from codelet.tokens.windows import ModelFacts, model_facts
@@ -75,7 +77,8 @@ class Session:
         self.spent_cost: float | None = 0.0
         self.turns = 0
         self.interruption: events.Interrupted | None = None
-        chosen = all_tools() if tools is None else tools
+        recall = self._recall = recall_tool(lambda: self.compactor.archive, lambda: self._entry)
+        chosen = (*all_tools(), recall) if tools is None else tools
         context = ToolContext(workspace, dict(environment) if environment is not None else None)
         self.safeguards = safeguards or Safeguards()
         self._toolbox = equip(chosen, context, policy or Policy(workspace), ask, self.safeguards)
@@ -86,7 +89,7 @@ class Session:
             from codelet.context.narrator import Narrator
 
             self.compactor.narrator = Narrator(lambda: self.provider, self._request, self._count)
-        self._entry = Entry(self.messages, self.compactor, lambda: self.compactor.share_of("working"))
+        self._entry = Entry(self.messages, self.compactor, self.gauge, self._toolbox.masker, recall=bool(chosen))
         self._toolbox.admit = self._entry.result
         self.cache = CacheWatch()
         self.reminders = ReminderLedger()
@@ -149,15 +152,21 @@ class Session:
         """The next request's size in tokens: the last one's, as reported, and an estimate of what came since."""
         return self.gauge.size(self.messages)
 
-    async def send(self, text: str) -> AsyncGenerator[events.Event, None]:
+    @property
+    def cut(self) -> tuple[events.Cut, ...]:
+        """What of the newest prompt, and of what was piped in with it, was not sent whole; how much of it was."""
+        return self._entry.cut
+
+    async def send(self, text: str, piped: Piped | None = None) -> AsyncGenerator[events.Event, None]:
         """One turn: takes the prompt in, then steps until the model stops calling tools.
 
+        `piped` goes with the prompt, or is the prompt where `text` is empty.
         Raises CancelledError, ProviderError or LimitReached, always after the turn's last event. Iterate
         inside `contextlib.aclosing`, so that leaving early stops the turn at once.
         """
-        text = self._entry.prompt(valid_unicode(text))
-        self.checkpoints.take(self.messages, text)
-        zones.insert(self.messages, [user(prompt.escape(text))])
+        message = self._entry.prompt(text, piped)
+        self.checkpoints.take(self.messages, text if 0 < len(text) <= LONGEST_KEPT else message["content"] or "")
+        zones.insert(self.messages, [message])
         self.turns += 1
         self.compactor.new_turn()
         async with aclosing(self._turn()) as turn_events:
@@ -195,6 +204,7 @@ class Session:
         self.interruption = None
         self._rewritten("the conversation was cleared")
         self.compactor.forget()
+        self._entry.forget()
 
     def adopt(self, messages: Sequence[Message], before: Sequence[Message] | None = None) -> None:
         """Go on with a list from elsewhere; `before` is the list before its last prompt, if known."""
@@ -202,6 +212,7 @@ class Session:
         self.messages[:] = messages
         self._call_ids.update(call["id"] for message in messages for call in message.get("tool_calls", ()))
         self.checkpoints.rebuild(messages, before)
+        self._entry.adopt()
 
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
@@ -231,6 +242,8 @@ class Session:
             max_output=self._max_output,
             may_compact=lambda: self.compactor.options.automatic,
             call_ids=self._call_ids,
+            sent=self._entry.sent,
+            cut=lambda: self._entry.cut,
         )
         try:
             yield events.TurnStart(self.turns, self.provider.model)
@@ -253,18 +266,19 @@ class Session:
         return await self._renewal.for_turn()
 
     async def _before_step(self, overflow: bool) -> AsyncGenerator[events.Event, None]:
+        self._entry.fit()
+        reason = "overflow" if overflow else self.compactor.due()
+        if reason in ("overflow", "hard") and self._entry.shrink():
+            reason = None
         while self._entry.reduced:
             yield events.Compaction("reduced", "entry", self.size, self.size, note=self._entry.reduced.pop(0))
         self.gauge.settle(self.messages)
-        reason = "overflow" if overflow else self.compactor.due()
         if reason is not None:
             async with aclosing(self.compactor.run(reason)) as steps:
                 async for event in steps:
                     yield event
-        if self.compactor.archived and "recall" not in self._toolbox.tools:
-            from codelet.context.recall import offer_recall
-
-            offer_recall(self._toolbox, self.compactor.archive)
+        if self._toolbox.tools and self.compactor.archived and self._recall.name not in self._toolbox.tools:
+            self._toolbox.add(self._recall)
             self.gauge.fixed = self._fixed_size()
         for event in await self._renewal.for_step():
             yield event

@@ -48,6 +48,7 @@ class Settings(Record):
     max_tokens: int | None = None
     max_cost: float | None = None
     timeout: float | None = None
+    allow_cut: bool = False
     window: int | None = None
     budget: int | None = None
     compact: str = "auto"
@@ -170,6 +171,7 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "max_tokens": _count,
     "max_cost": _amount,
     "timeout": _amount,
+    "allow_cut": _flag,
     "window": _count,
     "budget": _count,
     "compact": _one_of("auto", "off"),

@@ -15,15 +15,18 @@ from typing import Literal
 
 from codelet import events, prompt
 from codelet.calls import CallRunner, Toolbox
-from codelet.errors import LimitReached, ProviderError
+from codelet.errors import LimitReached, NoAnswer, ProviderError
 from codelet.messages import Message, assistant, tool_result
-from codelet.providers.base import Provider, Request
+from codelet.providers.base import Provider, Request, RetryChunk
 from codelet.record import Record
 from codelet.reminders import zones
 from codelet.reply import Reply
+from codelet.text import one_line
 from codelet.tokens.usage import Usage
 
 _UNUSABLE_STEPS = 5
+_LONGEST_REFUSAL = 1_000
+_REFUSED = "the model or the provider's content filter refused to answer"
 
 
 class Limits(Record):
@@ -59,8 +62,9 @@ class Turn:
     files, as soon as they have ended; `spend` takes a step's usage and the index behind its answer, `count` that of a
     step without a whole answer, or None where nothing was reported; `exceeded` says which limit of the session is
     passed, `max_output` what a request may still ask for; `may_compact` whether an overflow may be answered by a
-    compaction. `timer` is the time limit's, if any; `out_of_time` is what it says when it has passed. `receipt` says
-    what an early end left.
+    compaction. `sent` is called once the provider has begun to answer, so that it was sent the list; `cut` says what of
+    the user's input was not sent whole. `timer` is the time limit's, if any; `out_of_time` is what it says when it has
+    passed. `receipt` says what an early end left.
     """
 
     messages: list[Message]
@@ -76,6 +80,8 @@ class Turn:
     exceeded: Callable[[], str | None]
     max_output: Callable[[], int | None]
     may_compact: Callable[[], bool]
+    sent: Callable[[], None]
+    cut: Callable[[], tuple[events.Cut, ...]]
     call_ids: set[str] = field(default_factory=set)
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -83,6 +89,7 @@ class Turn:
     calls: CallRunner | None = None
     unusable_steps: int = 0
     overflow: Literal["no", "now", "handled"] = "no"
+    asked_again: bool = False
     open: bool = True
     timer: asyncio.Timeout | None = None
     out_of_time: str = ""
@@ -91,7 +98,7 @@ class Turn:
     def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
         """The turn's last event."""
         self.open = False
-        return events.TurnEnd(reason, self.steps, self.usage, error)
+        return events.TurnEnd(reason, self.steps, self.usage, error, self.cut())
 
     def settle(self, reason: str | None = None) -> events.Interrupted:
         """Leave a valid list that says what happened: partial text kept, open calls answered.
@@ -171,7 +178,7 @@ async def limited_in_time(turn: Turn, seconds: float | None) -> AsyncGenerator[e
                 yield event
         async for event in running:  # what the turn says of its own cancellation is said of the limit instead
             if isinstance(event, events.TurnEnd):
-                yield events.TurnEnd("limit", event.steps, event.usage, turn.out_of_time)
+                yield event.replace(reason="limit", error=turn.out_of_time)
                 break
         raise LimitReached(turn.out_of_time)
 
@@ -186,9 +193,13 @@ async def _run_step(turn: Turn) -> AsyncGenerator[events.Event, None]:
     turn.steps += 1
     yield events.StepStart(turn.steps)
     reply = turn.reply = Reply()
+    begun = False
     try:
         async with aclosing(turn.provider.stream(_request(turn))) as chunks:
             async for chunk in chunks:
+                if not begun and not isinstance(chunk, RetryChunk):
+                    begun = True
+                    turn.sent()
                 shown = reply.add(chunk)
                 if shown is not None:
                     yield shown
@@ -208,6 +219,10 @@ async def _run_step(turn: Turn) -> AsyncGenerator[events.Event, None]:
         yield turn.spend(reply.usage, answered)
     else:
         turn.count(None)
+    if reply.is_void:
+        yield _again_or_fail(turn, reply)
+        return
+    turn.asked_again = False
     if turn.calls is not None:
         async with aclosing(turn.calls.run()) as results:
             async for event in results:
@@ -234,7 +249,7 @@ def _take_in(turn: Turn, reply: Reply) -> int:
     """
     calls = reply.calls(turn.call_ids)
     turn.reply = None
-    if not calls and not reply.text:
+    if not calls and not reply.text.strip():
         return len(turn.messages) - zones.tail_length(turn.messages)
     message = reply.message(calls, turn.provider.origin)
     placeholders = [tool_result(call["id"], prompt.INTERRUPTED) for call in calls]
@@ -262,12 +277,32 @@ def _after_calls(turn: Turn) -> None:
         )
 
 
+def _again_or_fail(turn: Turn, reply: Reply) -> events.Retry:
+    """An answer without text and calls: asked for once more, unless it says that the model refuses.
+
+    Raises NoAnswer where that is final, with a note of it in the answer's place: else the next prompt would follow
+    right on this one.
+    """
+    if reply.refusal.strip():
+        why = f"the model refused: {one_line(reply.refusal, _LONGEST_REFUSAL)}"
+    else:
+        why = _REFUSED if reply.finish == "refused" else "the model's answer is empty"
+        if not turn.asked_again:
+            turn.asked_again = True
+            turn.steps -= 1
+            return events.Retry(2, 2, 0.0, why)
+        why = f"{why}, also when asked again"
+    zones.insert(turn.messages, [assistant(prompt.NO_TEXT.format(reason=why))])
+    raise NoAnswer(why)
+
+
 def _after_answer(turn: Turn, reply: Reply) -> None:
     turn.open = False
     if reply.finish == "length":
         raise LimitReached("the answer reached the model's output limit")
     if reply.finish == "refused":
-        raise ProviderError("the provider's content filter stopped the answer")
+        said = f": {one_line(reply.refusal, _LONGEST_REFUSAL)}" if reply.refusal.strip() else ""
+        raise NoAnswer(f"{_REFUSED}{said}")
     if (passed := turn.exceeded()) is not None:
         raise LimitReached(passed)
 

@@ -5,8 +5,10 @@ from codelet.context.checkpoints import Checkpoints, is_open, without_partial
 from codelet.context.compactor import Compactor
 from codelet.context.entry import Entry
 from codelet.context.gauge import Gauge
+from codelet.context.inputs import Piped
 from codelet.context.ledger import ReminderLedger, ReminderRow
 from codelet.context.options import CompactionOptions, Limits
+from codelet.context.recall import recall_tool
 from codelet.context.renewal import Renewal
 from codelet.context.rows import ContextRow, context_rows
 from codelet.context.shares import Share
@@ -20,11 +22,13 @@ __all__ = [
     "Entry",
     "Gauge",
     "Limits",
+    "Piped",
     "ReminderLedger",
     "ReminderRow",
     "Renewal",
     "Share",
     "context_rows",
     "is_open",
+    "recall_tool",
     "without_partial",
 ]

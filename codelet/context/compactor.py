@@ -44,7 +44,8 @@ class _Undo(Record):
 class Compactor:
     """Works on the session's own list; reminders stay out of it and where they are.
 
-    `rewritten` is called after each rewrite of the list, with the reason in words.
+    `rewritten` is called after each rewrite of the list, with the reason in words. `reform` may put another message
+    of the same size in the place of what a compaction left of the newest prompt.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Compactor:
         self.report: Report | None = None
         self.count = 0
         self.narrator: Narrator | None = None
+        self.reform: Callable[[list[Message]], list[Message]] | None = None
         self._archive: Archive | None = None
         self._messages = messages
         self._gauge = gauge
@@ -69,6 +71,8 @@ class Compactor:
         if not self.options.automatic or self._fruitless >= _FRUITLESS:
             return None
         budget, size = self._gauge.budget, self._gauge.size(self._messages)
+        if size < budget.hard_trigger and self.maker.held is not None and len(parts(self._messages)[1]) == 1:
+            return None  # there is nothing but the prompt, and it fits
         if self.options.at is not None and 100 * size >= self.options.at * budget.limit:
             return "hard"
         if (trigger := budget.trigger(size, self._gauge.cached)) is not None:
@@ -261,6 +265,8 @@ class Compactor:
         new = cast("list[Message]", made.messages)
         if not snapshot.still_holds(self._messages):
             return "the list changed meanwhile"
+        if self.reform is not None:
+            new = self.reform(new)
         if len(new) == len(body) and all(map(is_, new, body)):
             return "there is nothing to take out"
         whole = cast("list[dict[str, Any]]", [*head, *new, *tail])
@@ -283,7 +289,10 @@ class Compactor:
         self.archive.put_all(
             (readings[place].turn, body[place])
             for place in removed
-            if place < len(body) and readings[place].kind != "segment" and self.archive.original(body[place]) is None
+            if place < len(body)
+            and readings[place].kind != "segment"
+            and body[place] is not self.maker.held  # it has its own entry
+            and self.archive.original(body[place]) is None
         )
 
     def _what_stays(self) -> str:

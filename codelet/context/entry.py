@@ -1,55 +1,266 @@
-"""The entry: what is too large for the list is cut to its head, its tail and its error lines before it comes in.
+"""The entry: what is too large for the list is cut to its head and tail before it comes in.
 
-The whole text goes into the archive, where it fits; the marker in the list names it.
+The whole text goes into the archive, where it fits; the marker in the list names it. Of a prompt, and of what was
+piped in with it, account is kept of what the model was really sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
+from codelet import prompt
 from codelet.context.compactor import Compactor
-from codelet.messages import Message
+from codelet.context.gauge import Gauge
+from codelet.context.inputs import Input, Piped, Shown, composed, cut_in
+from codelet.context.shares import current_turn
+from codelet.context.targets import parts
+from codelet.events import Cut
+from codelet.messages import Message, user
+from codelet.policy.secrets import Masker
+from codelet.record import Record
+from codelet.text import valid_unicode
+from codelet.text.ranges import byte_length, line_count
+
+if TYPE_CHECKING:
+    from codelet.compaction.archive import Hit
 
 LARGEST_TEXT = 256 * 1024
+_LARGEST_PIECE = 64_000
+_SMALLEST_PIECE = 400
+_PIECES = 24
+_SHRUNK_PERCENT = 35
+_HEADING = 200
+LONGEST_KEPT = 16_000_000
+"""Characters of a prompt that are kept in memory: three quarters are its beginning, where it has more."""
 _SMALLEST_CAP = 2_000
-_ARCHIVED_CHARACTERS = 4 * 1024 * 1024
 _CHARACTERS_PER_TOKEN = 4
+_BEGINNING = 40
+
+
+class _Told(Record):
+    """What `recall` showed, as it will stand in the list."""
+
+    ranges: Sequence[Hit]
+    text: str
 
 
 class Entry:
-    """Cuts texts on their way into `messages`. `room` gives the tokens that a tool result may have.
+    """Cuts texts on their way into `messages`. With `recall` the model can read on in what was cut.
 
     `reduced` are sentences on what was cut since they were last taken.
     """
 
-    def __init__(self, messages: list[Message], compactor: Compactor, room: Callable[[], int]) -> None:
+    def __init__(
+        self, messages: list[Message], compactor: Compactor, gauge: Gauge, masker: Masker, *, recall: bool
+    ) -> None:
         self.reduced: list[str] = []
         self._messages = messages
         self._compactor = compactor
-        self._room = room
+        self._gauge = gauge
+        self._masker = masker
+        self._recall = recall
+        self._inputs: list[Input] = []
+        self._forms: list[tuple[Message, Shown]] = []
+        self._unsent = False
+        self._told: list[_Told] = []
+        self._earlier: tuple[Cut, ...] = ()
+        compactor.reform = self._reformed
 
-    def result(self, text: str) -> str:
-        """A tool result as it goes into the list: within the working share, and 256 KiB."""
+    def result(self, text: str, most: int | None = None) -> str:
+        """A tool result as it goes into the list: within the working share, 256 KiB, and `most` characters."""
         if len(text) <= _SMALLEST_CAP:
             return text
-        cap = max(_SMALLEST_CAP, min(LARGEST_TEXT, _CHARACTERS_PER_TOKEN * self._room()))
-        return self._cut(text, cap, "tool", "a tool result")
-
-    def prompt(self, text: str) -> str:
-        """A prompt as it goes into the list: within 256 KiB."""
-        return self._cut(text, LARGEST_TEXT, "user", "the prompt")
-
-    def _cut(self, text: str, cap: int, role: Literal["user", "tool"], what: str) -> str:
+        cap = self._room()
+        if most is not None:
+            cap = min(cap, most)
         if len(text) <= cap:
             return text
-        from codelet.compaction.reading import read
         from codelet.compaction.reduce import on_entry
 
-        key = None
-        if len(text) <= _ARCHIVED_CHARACTERS:
-            readings = read(self._messages)
-            turn = (readings[-1].turn if readings else 0) + (role == "user")
-            key = self._compactor.archive.put(turn, {"role": role, "content": text})
-        self.reduced.append(f"{what} of {len(text):,} characters was cut to its head and tail")
-        return on_entry(text, cap, key or "")
+        key = self._kept("tool", text)
+        self.reduced.append(f"a tool result of {len(text):,} characters was cut to its head and tail")
+        return on_entry(text, cap, key if self._recall else "")
+
+    def prompt(self, text: str, piped: Piped | None = None) -> Message:
+        """The message for a prompt and what was piped in with it: `fit` cuts it to size.
+
+        Without `text` what was piped in is the prompt.
+        """
+        self._earlier = ()
+        self._inputs = [_as_input(valid_unicode(text))] if text or piped is None else []
+        if piped is not None:
+            self._inputs.append(Input("stdin", piped.text, piped.tail, piped.bytes, piped.lines))
+        self._told.clear()
+        self._unsent = True
+        # What is longer than the window `fit` cuts in any case: no copy is made of it.
+        length = sum(each.length for each in self._inputs) + len(prompt.STDIN) + 2
+        longest = max(_SMALLEST_CAP, self._gauge.characters(self._gauge.budget.window))
+        shown = composed(self._inputs, min(length, longest), recall=False)
+        message = user(shown.text)
+        self._forms = [(message, shown)]
+        self._compactor.maker.held = message
+        return message
+
+    def forget(self) -> None:
+        """The conversation was cleared."""
+        self._inputs, self._forms, self._unsent, self._earlier = [], [], False, ()
+        self._told.clear()
+        self._compactor.maker.held = None
+
+    def adopt(self) -> None:
+        """The list came from elsewhere: its newest prompt's own marker says what of it was cut.
+
+        What was recalled there is not known, so it counts as unread.
+        """
+        place = current_turn(self._messages)
+        text = self._messages[place]["content"] or "" if place < len(self._messages) else ""
+        self._earlier = cut_in(text)
+
+    def fit(self) -> None:
+        """Before a prompt is first sent: cut it to half of the room, where it does not fit beside what always stands.
+
+        What earlier turns take counts for nothing: compaction makes room for a prompt.
+        """
+        place = self._place() if self._unsent else None
+        if place is None:
+            return
+        head, _, tail = parts(self._messages)
+        beside = self._gauge.fixed_size + sum(map(self._gauge.estimate, [*head, *tail]))
+        room = max(0, self._gauge.budget.hard_trigger - 1 - beside)
+        short = len(self._messages[place]["content"] or "") <= _SMALLEST_CAP
+        if all(each.kept for each in self._inputs) and (short or self._gauge.estimate(self._messages[place]) <= room):
+            return
+        self._cut_to(place, max(_SMALLEST_CAP, self._gauge.characters(room // 2)))
+
+    def shrink(self) -> bool:
+        """Cut a prompt that has the list for itself, and does not fit though `fit` thought so, to a third of its size.
+
+        False where that is not how things are: then a compaction is wanted.
+        """
+        place = self._place() if self._unsent else None
+        if place is None or len(parts(self._messages)[1]) != 1:
+            return False
+        length = len(self._messages[place]["content"] or "")
+        if length <= 2 * _SMALLEST_CAP:
+            return False
+        self._cut_to(place, length * _SHRUNK_PERCENT // 100)
+        return True
+
+    def _cut_to(self, place: int, room: int) -> None:
+        shown = self._shown(room)
+        message = user(shown.text)
+        self._messages[place] = message
+        self._gauge.replaced(place)
+        self._forms.append((message, shown))
+        self._compactor.maker.held = message
+        for each in self._inputs:
+            if not each.kept or not _stands_whole(each, shown):
+                account = each.account
+                self.reduced.append(
+                    f"{account.name} of {account.bytes:,} bytes was cut to its head and tail: it does not fit"
+                )
+
+    def sent(self) -> None:
+        """The provider has begun to answer: what stands in the list was sent."""
+        if self._unsent:
+            self._unsent = False
+            self._compactor.maker.held = None
+            here = {id(message) for message in self._messages}
+            for _, shown in [form for form in self._forms if id(form[0]) in here][-1:]:
+                for part, start, end in shown.ranges:
+                    part.sent.add(start, end)
+            for each in self._inputs:
+                size = each.account
+                each.cut = size.read < size.bytes
+        if self._told:
+            self._take_told()
+
+    def told(self, ranges: Sequence[Hit], text: str) -> None:
+        """`recall` gave ranges of entries; they count as sent once its answer is, whole."""
+        if any(part.key == hit.key for each in self._inputs for part in each.parts for hit in ranges):
+            self._told.append(_Told(ranges, prompt.escape(self._masker.mask(text))))
+
+    def piece_room(self) -> int:
+        """How many characters one answer of `recall` may have, its first line apart."""
+        budget = self._gauge.budget
+        free = budget.hard_trigger - self._gauge.size(self._messages)
+        # Half of what is free: a piece that makes a compaction due would be cut before the model sees it.
+        wanted = self._gauge.characters(max(free // 2, budget.limit // _PIECES))
+        return max(_SMALLEST_PIECE, min(_LARGEST_PIECE, self._room(), wanted) - _HEADING)
+
+    @property
+    def cut(self) -> tuple[Cut, ...]:
+        """The newest prompt's texts that were not sent whole, or could not be before the turn ended."""
+        return self._earlier + tuple(
+            each.account for each in self._inputs if each.cut or not each.kept or self._is_cut(each)
+        )
+
+    def _is_cut(self, each: Input) -> bool:
+        """Whether an input that was not sent yet would be sent cut."""
+        return self._unsent and bool(self._forms) and not _stands_whole(each, self._forms[-1][1])
+
+    def _take_told(self) -> None:
+        texts = {message["content"] for message in self._messages if message["role"] == "tool"}
+        by_key = {part.key: part for each in self._inputs for part in each.parts if part.key}
+        for told in self._told:
+            for hit in told.ranges if told.text in texts else ():
+                if (part := by_key.get(hit.key)) is not None:
+                    part.sent.add(hit.start, hit.end)
+        self._told.clear()
+
+    def _place(self) -> int | None:
+        """Where the newest prompt stands in the list, if it is there as it was put there."""
+        ours = {id(message) for message, _ in self._forms}
+        return next((n for n in range(len(self._messages) - 1, -1, -1) if id(self._messages[n]) in ours), None)
+
+    def _reformed(self, messages: list[Message]) -> list[Message]:
+        """A compacted conversation with our own form in the place of what a compaction left of the prompt.
+
+        It names the size and the id that reads on; what it shows is known.
+        """
+        here = {id(message) for message in messages}
+        place = current_turn(messages)
+        if place == len(messages) or not self._forms or any(id(message) in here for message, _ in self._forms):
+            return messages
+        left, whole = messages[place]["content"] or "", self._forms[-1][0]["content"] or ""
+        if left[:_BEGINNING] != whole[:_BEGINNING]:
+            return messages
+        shown = self._shown(len(left))
+        if len(shown.text) > len(left):
+            return messages
+        message: Message = user(shown.text)
+        self._forms.append((message, shown))
+        return [*messages[:place], message, *messages[place + 1 :]]
+
+    def _shown(self, room: int) -> Shown:
+        """The prompt in so many characters, with ids for what it leaves out."""
+        for each in self._inputs if self._recall else ():
+            for part in each.parts if len(each.parts) > 1 or each.length > _SMALLEST_CAP else ():
+                part.key = part.key or self._kept("user", part.text)
+        return composed(self._inputs, room, recall=self._recall)
+
+    def _kept(self, role: Literal["user", "tool"], text: str) -> str:
+        """Put a text into the archive; its id, empty where it does not fit."""
+        from codelet.compaction.reading import read
+
+        readings = read(self._messages)
+        message: Message = {"role": role, "content": text}
+        return self._compactor.archive.put(readings[-1].turn if readings else 1, message) or ""
+
+    def _room(self) -> int:
+        """Characters that a tool result may have."""
+        return max(_SMALLEST_CAP, min(LARGEST_TEXT, _CHARACTERS_PER_TOKEN * self._compactor.share_of("working")))
+
+
+def _as_input(text: str) -> Input:
+    """A prompt; of one that is longer than what is kept in memory its beginning and its end."""
+    if len(text) <= LONGEST_KEPT:
+        return Input("prompt", text)
+    head, tail = LONGEST_KEPT * 3 // 4, LONGEST_KEPT // 4
+    return Input("prompt", text[:head], text[-tail:], byte_length(text), line_count(text))
+
+
+def _stands_whole(each: Input, shown: Shown) -> bool:
+    part = each.parts[0]
+    return each.kept and any(one is part and (start, end) == (0, len(part.text)) for one, start, end in shown.ranges)

@@ -56,6 +56,10 @@ class Gauge:
         """A message's size in tokens, calibrated."""
         return self._estimator.message(message)
 
+    def characters(self, tokens: int) -> int:
+        """About how many characters so many tokens have, calibrated."""
+        return self._estimator.characters(tokens)
+
     @property
     def fixed_size(self) -> int:
         """System prompt and tools in tokens, calibrated."""
@@ -136,6 +140,11 @@ class Gauge:
         self._last, self._settled, self._since, self._whole = None, 0, 0, 0
         self._counted_to, self._counted = 0, 0
         self.exact.forget()
+
+    def replaced(self, place: int) -> None:
+        """Another message stands at `place` by now: what was measured is void where it was among that."""
+        if place < self._settled:
+            self.forget()
 
     def switch(self, budget: Budget, model: str = "") -> None:
         """Another model reads the list: another budget, and another tokeniser."""

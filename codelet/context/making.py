@@ -33,6 +33,8 @@ class Maker:
         self._options = options
         self._pins = pins
         self._archive = archive
+        self.held: Message | None = None
+        """A prompt that the model was not sent yet: it stays whole where that can be."""
 
     def make(self, snapshot: list[Message], reason: Reason, instruction: str = "") -> Compacted:
         """The conversation in `snapshot`, smaller. Raises IrreducibleContext.
@@ -101,11 +103,14 @@ class Maker:
         targets = conversation_targets(snapshot, self._gauge, at=self._options.at, overflow=overflow)
         wish = self._wish(body, instruction, narrative)
         before = sum(map(self._gauge.estimate, body))
-        for target in targets:
+        held = [place for place, message in enumerate(body) if message is self.held and not overflow]
+        wishes = [wish.replace(pinned=(*wish.pinned, *held)), wish] if held else [wish]
+        attempts = [(each, target) for each in wishes for target in targets]
+        for attempt in attempts:
             try:
-                made = self._smaller(body, before, target, wish)
+                made = self._smaller(body, before, attempt[1], attempt[0])
             except IrreducibleContext:
-                if target == targets[-1]:
+                if attempt is attempts[-1]:
                     raise
             else:
                 return made._replace(report=replace(made.report, before=before))

@@ -1,36 +1,111 @@
-"""The recall tool: the model brings back what compaction took out of the list."""
+"""The recall tool: the model reads on in what was cut on its way in, or taken out by compaction.
+
+It is among codelet's own tools from the first request on, whether there is anything to recall or not: tools stand
+before everything else in a request, so one that came later would cost the provider's cache of the whole conversation.
+Where the user chose the tools it joins them once there is something to recall; where they are none, never.
+"""
 
 from __future__ import annotations
 
-from codelet.calls import Toolbox
-from codelet.compaction.archive import Archive
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
 from codelet.errors import ToolError
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
 
+if TYPE_CHECKING:
+    from codelet.compaction.archive import Archive, Archived, Hit
+    from codelet.context.entry import Entry
 
-def offer_recall(toolbox: Toolbox, archive: Archive) -> None:
-    """Give the model the tool from the next request on."""
-    toolbox.add(recall_tool(archive))
+_RANGE = re.compile(r"\s*L?([0-9]{1,12})\s*(?:(-|:|\.\.)\s*L?([0-9]{1,12})?)?\s*", re.IGNORECASE)
+_LARGEST = 10**12
 
 
-def recall_tool(archive: Archive) -> Tool:
-    """The tool over one archive; offered only once there is something in it."""
+def recall_tool(archive: Callable[[], Archive], entry_of: Callable[[], Entry]) -> Tool:
+    """The tool over one session's archive. Its entry bounds each answer, and keeps account of what it shows."""
 
     async def recall(
-        context: ToolContext, progress: Progress, *, entry: str = "", turn: int = 0, pattern: str = ""
+        context: ToolContext,
+        progress: Progress,
+        *,
+        entry: str = "",
+        lines: str = "",
+        byte_range: str = "",
+        pattern: str = "",
+        turn: int = 0,
     ) -> ToolOutput:
-        """Bring back messages that compaction took out of this conversation. Give one of entry, turn and pattern.
+        """Read what was cut or compacted out of this conversation.
 
-        entry: the id of one message, such as r17, as a marker or a search names it
-        turn: all messages of this turn
-        pattern: a regular expression; the lines that match it, with ids
+        entry: the id in a marker, such as r17
+        lines: range of the entry, such as 201-600
+        byte_range: the same in bytes, for long lines
+        pattern: regex; gives the matching lines instead
+        turn: all messages of a turn
         """
-        if entry:
-            return ToolOutput(archive.by_id(entry))
+        if entry or pattern:
+            text, ranges = _answered(archive(), entry, lines, byte_range, pattern, entry_of().piece_room())
+            entry_of().told(ranges, text)
+            return ToolOutput(text)
         if turn:
-            return ToolOutput(archive.by_turn(turn))
-        if pattern:
-            return ToolOutput(archive.search(pattern))
-        raise ToolError("recall: give an entry, a turn or a pattern")
+            return ToolOutput(archive().by_turn(turn))
+        raise ToolError("recall: give an entry, a pattern or a turn")
 
     return tool(recall, "read")
+
+
+def _answered(
+    archive: Archive, key: str, lines: str, byte_range: str, pattern: str, room: int
+) -> tuple[str, Sequence[Hit]]:
+    """What an entry or a pattern gives, and the ranges that it shows."""
+    entry = archive.entry(key) if key else None
+    if key and entry is None:
+        raise ToolError(f"recall: nothing in memory has the id {key!r}")
+    if pattern:
+        return archive.find(pattern, key, _bounds("lines", lines, 1)[0], room)
+    assert entry is not None
+    return _piece(entry, lines, byte_range, room)
+
+
+def _piece(entry: Archived, lines: str, byte_range: str, room: int) -> tuple[str, Sequence[Hit]]:
+    """One piece of an entry, with a line above it that says which one and how to go on."""
+    from codelet.compaction.archive import Hit, text_in
+    from codelet.text.ranges import byte_at, byte_length, line_at, line_count, place_of_byte, place_of_line
+
+    text = text_in(entry)
+    if byte_range:
+        first, last = _bounds("byte_range", byte_range, 0)
+        start, wanted = place_of_byte(text, first), place_of_byte(text, last + 1)
+    else:
+        first, last = _bounds("lines", lines, 1)
+        start, wanted = place_of_line(text, first), place_of_line(text, last + 1)
+    size, count = byte_length(text), line_count(text)
+    if start >= len(text) and text:
+        raise ToolError(f"recall: {entry.id} has only {count} lines, {size} bytes")
+    end = min(wanted, start + room)
+    if end < wanted:  # at a line's end, unless the line is longer than what there is room for
+        end = text.rfind("\n", start, end) + 1 or end
+    whole = start == 0 and end == len(text)
+    told = f"[{entry.id}, turn {entry.turn}, {entry.message.get('role')}"
+    if not whole:
+        last_line = line_at(text, max(start, end - 1))
+        told += f", lines {line_at(text, start)}-{last_line} of {count}"
+        told += f", bytes {byte_at(text, start)}-{byte_at(text, end) - 1} of {size}"
+    if end < wanted:
+        at_line = text[end - 1] == "\n"
+        told += f"; go on with {f'lines={last_line + 1}-' if at_line else f'byte_range={byte_at(text, end)}-'}"
+    return f"{told}]\n{text[start:end]}", [Hit(entry.id, start, end)]
+
+
+def _bounds(name: str, text: str, least: int) -> tuple[int, int]:
+    """The first and the last number of a range such as `201-600`, `201-` or `201`; all of it where there is none."""
+    if not text.strip():
+        return least, _LARGEST
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        raise ToolError(f"recall: {name} must be a range such as 201-600 or 201-, not {text[:40]!r}")
+    first = max(least, int(found[1]))
+    last = int(found[3]) if found[3] else _LARGEST if found[2] else first
+    if last < first:
+        raise ToolError(f"recall: {name} must be a range that grows, not {text[:40]!r}")
+    return first, last

@@ -155,7 +155,7 @@ class _Compiler:
 
 def _boolean(value: Any) -> None:
     if type(value) is not bool:
-        raise _Wrong("must be true or false")
+        raise WrongValue("must be true or false")
 
 
 def _array(item: Check, most: int) -> Check:

@@ -179,6 +179,9 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--max-tokens", metavar="N", help="at most N output tokens in all")
     group.add_argument("--max-cost", metavar="USD", help="stop at this cost, where prices are known")
     group.add_argument("--timeout", metavar="SECONDS", help="stop after this time")
+    group.add_argument(
+        "--allow-cut", action="store_const", const=True, help="input that was not read to its end is no failure"
+    )
     group.add_argument("-q", "--quiet", action="store_true", help="no progress on stderr")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from codelet import events
-from codelet.context import is_open
+from codelet.context import Piped, is_open
 from codelet.errors import UsageError
 from codelet.export.context import context_of
 from codelet.export.live import LiveExport, Resumed, open_export, read_export, same_target
@@ -104,10 +104,10 @@ class Exporting:
         finally:
             self.save()
 
-    def turn(self, prompt: str) -> AsyncGenerator[events.Event, None]:
+    def turn(self, prompt: str, piped: Piped | None = None) -> AsyncGenerator[events.Event, None]:
         """The turn of a one-shot prompt. `continue` takes an unfinished turn up again, as in the REPL."""
-        going_on = prompt.strip().lower() == "continue" and unfinished(self.session)
-        return self.follow(self.session.resume() if going_on else self.session.send(prompt))
+        going_on = piped is None and prompt.strip().lower() == "continue" and unfinished(self.session)
+        return self.follow(self.session.resume() if going_on else self.session.send(prompt, piped))
 
     def save(self) -> None:
         """Save soon, after a change between turns."""

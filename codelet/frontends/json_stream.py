@@ -16,7 +16,7 @@ FORMAT_VERSION = 1
 
 
 class JsonOutput:
-    """One object: `{version, result, partial, exit, error, usage, cost, refused}`."""
+    """One object: `{version, result, partial, exit, error, usage, cost, refused, cut}`."""
 
     says_exit = True
 
@@ -68,6 +68,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "usage": _usage(outcome.usage),
         "cost": outcome.cost if outcome.usage.known else None,
         "refused": list(outcome.refused),
+        "cut": [_fields(each) for each in outcome.cut],
     }
 
 

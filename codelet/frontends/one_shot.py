@@ -11,7 +11,8 @@ import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Protocol
 
-from codelet import events, prompt
+from codelet import events
+from codelet.context import Piped
 from codelet.errors import (
     EXIT_DONE,
     EXIT_HANGUP,
@@ -21,17 +22,19 @@ from codelet.errors import (
     EXIT_TERMINATE,
     CodeletError,
     LimitReached,
+    NoAnswer,
     UsageError,
 )
-from codelet.frontends.outcome import Outcome
+from codelet.frontends.outcome import Outcome, unread
 from codelet.frontends.stderr import say
-from codelet.frontends.stdin import Piped, read_stdin
+from codelet.frontends.stdin import KEPT, read_stdin
 from codelet.frontends.workspace import open_session
 from codelet.policy.secrets import mask
 from codelet.session import Session
 from codelet.settings import Settings
 from codelet.text import one_line, valid_unicode
 from codelet.tokens.usage import Usage
+from codelet.tokens.windows import model_facts
 
 if TYPE_CHECKING:
     from codelet.frontends.exporting import Exporting
@@ -41,6 +44,7 @@ _SIGNALS = {
     signal.SIGTERM: (EXIT_TERMINATE, "terminated"),
     signal.SIGHUP: (EXIT_HANGUP, "hung up"),
 }
+_MOST_KEPT = 64_000_000
 _UNSAVED = "stopped before the session was saved for the last time"
 
 
@@ -64,19 +68,26 @@ def run_one_shot(settings: Settings, text: str | None, *, output_format: str, qu
     output = _output(output_format, quiet=quiet)
     begun = time.monotonic()
     try:
-        piped = read_stdin(settings.timeout)
+        piped, notes = read_stdin(settings.timeout, _kept(settings)) or (None, [])
     except LimitReached as reached:
         return _unanswered(output, reached)
     if settings.timeout is not None and (taken := round(time.monotonic() - begun, 1)):
         settings = settings.replace(timeout=max(0.1, settings.timeout - taken))
-    question = _question(text, piped)
-    notes = [*(piped.notes if piped else ())]
-    if valid_unicode(question) != question:
+    if piped is not None and not piped.text.strip() and not piped.tail.strip():
+        piped = None
+    _check(text, piped)
+    if text is not None and valid_unicode(text) != text:
         notes.append("the prompt is not all UTF-8 text: what is not is replaced")
     for note in notes if not quiet else ():
         say(f"codelet: {note}")
-    run = _Run(settings, question, output)
+    run = _Run(settings, text or "", piped, output)
     return asyncio.run(run.run())
+
+
+def _kept(settings: Settings) -> int:
+    """Bytes of a pipe that are kept in memory: as many as the largest window takes, and more for recalling."""
+    window = settings.window or (model_facts(settings.model).window if settings.model else 0)
+    return min(_MOST_KEPT, max(KEPT, 4 * window))
 
 
 def _unanswered(output: Output, reached: LimitReached) -> int:
@@ -106,15 +117,11 @@ def _status_unwritten(error: OSError, status: int) -> int:
     return EXIT_INCOMPLETE if status in (EXIT_DONE, EXIT_REFUSED) else status
 
 
-def _question(text: str | None, piped: Piped | None) -> str:
-    body = piped.text if piped else ""
-    if text is None:
-        if not body.strip():
-            raise UsageError("nothing to answer: give a prompt with -p, or pipe one in")
-        return body
-    if not text.strip():
+def _check(text: str | None, piped: Piped | None) -> None:
+    if text is None and piped is None:
+        raise UsageError("nothing to answer: give a prompt with -p, or pipe one in")
+    if text is not None and not text.strip():
         raise UsageError("the prompt is empty: give one with -p")
-    return f"{text}\n\n{prompt.STDIN.format(text=body)}" if body.strip() else text
 
 
 def _output(output_format: str, *, quiet: bool) -> Output:
@@ -130,9 +137,10 @@ def _output(output_format: str, *, quiet: bool) -> Output:
 class _Run:
     """One run: the answer so far, and the signal that stopped it, if one did."""
 
-    def __init__(self, settings: Settings, question: str, output: Output) -> None:
+    def __init__(self, settings: Settings, question: str, piped: Piped | None, output: Output) -> None:
         self._settings = settings
         self._question = question
+        self._piped = piped
         self._output = output
         self._answer: list[str] = []
         self._earlier = ""
@@ -196,7 +204,9 @@ class _Run:
         return outcome.exit_status
 
     async def _turn(self, session: Session) -> None:
-        turn = self._export.turn(self._question) if self._export is not None else session.send(self._question)
+        begin = self._export.turn if self._export is not None else session.send
+        turn = begin(self._question, self._piped)
+        self._piped = None  # what fits stands in the list by now, the rest in the archive
         async with aclosing(turn) as stream:
             async for event in stream:
                 if isinstance(event, events.StepStart):
@@ -249,12 +259,18 @@ class _Run:
             status, message = error.exit_status, mask(str(error))
         else:
             status, message = (EXIT_REFUSED if refused else EXIT_DONE), None
+        cut = session.cut if session else ()
         partial = not self._turn_is_over  # a signal during the last save takes nothing from the answer
+        if status in (EXIT_DONE, EXIT_REFUSED) and not self._settings.allow_cut and (missed := unread(cut)):
+            partial, status, message = True, EXIT_INCOMPLETE, f"{missed}; --allow-cut takes that for success"
         if unsaved is not None:
             status = status if self._stopped is not None else unsaved.exit_status
             message = mask(f"{message}; {unsaved}" if message else str(unsaved))
+        result = "".join(self._answer) or (self._earlier if partial else "")
+        if isinstance(error, NoAnswer):
+            result = "".join(self._answer) if "".join(self._answer).strip() else ""
         return Outcome(
-            result="".join(self._answer) or (self._earlier if partial else ""),
+            result=result,
             partial=partial,
             exit_status=status,
             error=message,
@@ -262,4 +278,5 @@ class _Run:
             cost=session.spent_cost if session else None,
             refused=refused,
             denied=dict(session.approvals.denied) if session else {},
+            cut=cut,
         )

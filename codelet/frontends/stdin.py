@@ -7,28 +7,20 @@ import select
 import sys
 import time
 
+from codelet.context import Piped
 from codelet.errors import LimitReached
 from codelet.frontends.stderr import say
-from codelet.record import Record
-from codelet.text import valid_unicode
 
-_HEAD = 160 << 10
-_TAIL = 64 << 10
+KEPT = 16_000_000
+"""Bytes of a pipe that are kept in memory: three quarters are its beginning, where it has more, one is its end."""
 _CHUNK = 64 << 10
 _PATIENCE = 2.0
 
 _WAITING = "codelet: waiting for the pipe on stdin to end; if there is none, start codelet with </dev/null"
 
 
-class Piped(Record):
-    """What came through the pipe. `notes` are lines for the user about what is not as it was sent."""
-
-    text: str
-    notes: tuple[str, ...] = ()
-
-
-def read_stdin(limit: float | None = None) -> Piped | None:
-    """Everything on stdin if it is no terminal: at most 224 KiB, head and tail of more, to fit into a prompt.
+def read_stdin(limit: float | None = None, kept: int = KEPT) -> tuple[Piped, list[str]] | None:
+    """Everything on stdin if it is no terminal, at most `kept` bytes of it; lines for the user on what is not as sent.
 
     Raises LimitReached where it has not ended after `limit` seconds: some pipes never do (`yes |`, `</dev/zero`).
     """
@@ -36,23 +28,69 @@ def read_stdin(limit: float | None = None) -> Piped | None:
         descriptor = sys.stdin.fileno()
         if sys.stdin.isatty():
             return None
-        return _decoded(*_read_bounded(descriptor, limit))
+        pipe = _Pipe(kept)
+        waiting = _Waiting(limit)
+        while data := waiting.read(descriptor):
+            pipe.feed(data)
     except (AttributeError, ValueError, OSError):
         return None  # closed, or not readable: there is no pipe
+    return pipe.piped()
 
 
-def _read_bounded(descriptor: int, limit: float | None) -> tuple[bytes, bytes, int]:
-    head, tail, total = bytearray(), bytearray(), 0
-    waiting = _Waiting(limit)
-    while data := waiting.read(descriptor):
-        total += len(data)
-        taken = min(len(data), _HEAD - len(head))
-        head += data[:taken]
-        tail += data[taken:]
-        if len(tail) > _TAIL + (1 << 20):
-            del tail[:-_TAIL]
-    dropped = max(0, len(tail) - _TAIL)
-    return bytes(head), bytes(tail[dropped:]), total
+class _Pipe:
+    """The beginning of what comes, its end, and the size of all of it."""
+
+    def __init__(self, kept: int) -> None:
+        self._head, self._tail = bytearray(), bytearray()
+        self._head_room, self._tail_room = kept * 3 // 4, kept - kept * 3 // 4
+        self._bytes = self._line_ends = 0
+        self._ended = True
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece."""
+        self._bytes += len(data)
+        self._line_ends += data.count(b"\n")
+        self._ended = data.endswith(b"\n")
+        taken = min(len(data), self._head_room - len(self._head))
+        self._head += data[:taken]
+        self._tail += data[taken:]
+        if len(self._tail) > 2 * self._tail_room:
+            del self._tail[: -self._tail_room]
+
+    def piped(self) -> tuple[Piped, list[str]]:
+        """What came, as text. Where some of it was not kept, both parts end and begin at a line's end if they can."""
+        missing = self._bytes - len(self._head) - self._tail_room
+        if missing > 0:
+            del self._tail[: -self._tail_room]
+            _cut_at_lines(self._head, self._tail)
+        else:
+            self._head += self._tail
+            self._tail.clear()
+        head = self._head.decode("utf-8", "replace")
+        self._head.clear()
+        tail = self._tail.decode("utf-8", "replace")
+        self._tail.clear()
+        notes = []
+        if any(mark in text for text in (head, tail) for mark in "\ufffd\0"):
+            notes.append("stdin is not all UTF-8 text: what is not is replaced")
+            head, tail = head.replace("\0", "\u2400"), tail.replace("\0", "\u2400")
+        return Piped(head, tail, self._bytes, self._line_ends + (not self._ended)), notes
+
+
+def _cut_at_lines(head: bytearray, tail: bytearray) -> None:
+    """Take a line that was cut off at a part's inner end out, and half a character in any case."""
+    last, first = head.rfind(b"\n"), tail.find(b"\n")
+    if last > len(head) // 2:
+        del head[last + 1 :]
+    if 0 <= first < len(tail) // 2:
+        del tail[: first + 1]
+    while tail and tail[0] & 0xC0 == 0x80:
+        del tail[0]
+    for back in range(1, min(4, len(head)) + 1):
+        if head[-back] & 0xC0 != 0x80:
+            if head[-back] >= 0xC0:
+                del head[-back:]
+            break
 
 
 class _Waiting:
@@ -75,17 +113,3 @@ class _Waiting:
             moments = [moment for moment in (self._limit, self._patience) if moment is not None]
             if select.select([descriptor], [], [], min(moments) - waited if moments else None)[0]:
                 return os.read(descriptor, _CHUNK)
-
-
-def _decoded(head: bytes, tail: bytes, total: int) -> Piped:
-    notes = []
-    dropped = total - len(head) - len(tail)
-    data = head + tail
-    if dropped:
-        notes.append(f"stdin has {total:,} bytes: {dropped:,} in the middle are left out")
-        data = head + f"\n[… {dropped:,} bytes left out …]\n".encode() + tail
-    text = data.decode("utf-8", "replace")
-    if "\ufffd" in text or "\0" in text:
-        notes.append("stdin is not all UTF-8 text: what is not is replaced")
-        text = text.replace("\0", "\u2400")
-    return Piped(valid_unicode(text), tuple(notes))

@@ -6,7 +6,7 @@ import os
 import sys
 
 from codelet import events
-from codelet.frontends.outcome import Outcome
+from codelet.frontends.outcome import Outcome, unread
 from codelet.frontends.stderr import say
 from codelet.text import Cleaner, one_line
 
@@ -50,7 +50,7 @@ class TextOutput:
             case events.Note():
                 self._progress(event.text)
             case events.Retry():
-                self._progress(f"{event.reason}; trying again in {event.wait:.0f} s")
+                self._progress(f"{event.reason}; trying again{f' in {event.wait:.0f} s' if event.wait else ''}")
 
     def finish(self, outcome: Outcome) -> None:
         """Write the answer, and say on stderr what cut it short."""
@@ -69,6 +69,9 @@ class TextOutput:
             self._note("the answer above is partial")
         if outcome.error:
             self._note(outcome.error)
+        missed = unread(outcome.cut)
+        if missed and missed not in (outcome.error or ""):
+            self._note(missed)
         for call in outcome.refused:
             why = outcome.denied.get(call)
             self._note(f"refused: {call}" + (f": {why}" if why else "; --allow RULE or --yes would permit it"))

@@ -19,7 +19,7 @@ from codelet.sandbox import Sandbox
 from codelet.session import Session
 from codelet.settings import Settings
 from codelet.text import valid_unicode
-from codelet.tools import all_tools, select_tools
+from codelet.tools import select_tools
 from codelet.turn import Limits
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ async def open_session(settings: Settings) -> tuple[Session, Exporting | None]:
 def session_for(settings: Settings, provider: Provider, ask: Ask | None = None) -> Session:
     """A new session in the current folder; without `ask` nobody can be asked."""
     workspace = current_folder()
-    tools = all_tools() if settings.tools is None else select_tools(settings.tools)
+    tools = None if settings.tools is None else select_tools(settings.tools)
     return Session(
         provider,
         workspace=workspace,

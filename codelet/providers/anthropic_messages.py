@@ -30,7 +30,7 @@ from codelet.providers.decoding import count_of, decoded, text_of
 from codelet.providers.encoding import to_json
 from codelet.providers.failure import error_detail
 from codelet.providers.native import NativeProvider
-from codelet.providers.sse import DONE
+from codelet.providers.sse import DONE, until_silent
 from codelet.tokens.usage import Usage
 
 _VERSION = "2023-06-01"
@@ -151,9 +151,12 @@ class _Decoder:
 
     async def chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
         """The chunks, ended by the finish marker; raises ProviderError where it is missing."""
-        async for event in events:
+        async for event in until_silent(events, lambda: self._finish is not None):
             if event is DONE:
-                continue
+                if self._finish is None:
+                    continue
+                yield FinishChunk(self._finish)
+                return
             for chunk in decoded(self._decode, event):
                 yield chunk
             if event.get("type") == "message_stop":

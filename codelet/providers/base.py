@@ -53,6 +53,12 @@ class ToolCallChunk(Record):
     extra: dict[str, Any] | None = None
 
 
+class RefusalChunk(Record):
+    """A piece of what the model says instead of an answer, where the wire tells that apart from text."""
+
+    text: str
+
+
 class UsageChunk(Record):
     """The usage so far; a later one replaces an earlier one."""
 
@@ -80,7 +86,17 @@ class NoteChunk(Record):
     text: str
 
 
-Chunk = TextChunk | ReasoningChunk | ExtraChunk | ToolCallChunk | UsageChunk | FinishChunk | RetryChunk | NoteChunk
+Chunk = (
+    TextChunk
+    | ReasoningChunk
+    | ExtraChunk
+    | RefusalChunk
+    | ToolCallChunk
+    | UsageChunk
+    | FinishChunk
+    | RetryChunk
+    | NoteChunk
+)
 
 
 class Request(Record):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,11 +13,13 @@ from codelet.providers.base import (
     FinishChunk,
     FinishReason,
     ReasoningChunk,
+    RefusalChunk,
     TextChunk,
     ToolCallChunk,
     UsageChunk,
 )
 from codelet.providers.decoding import count_of
+from codelet.providers.sse import SILENCE
 from codelet.tokens.usage import Usage
 
 _FINISH: dict[str, FinishReason] = {
@@ -39,7 +42,8 @@ class Tap:
 
     After the end litellm would put the answer together again, count tokens that were not reported, work out
     costs and, for Ollama, send a request that holds up the event loop. StreamEnd arrives here before that. For
-    the same reason only usage passes after the finish marker: anything else there makes litellm see the end.
+    the same reason only usage passes after the finish marker: anything else there makes litellm see the end. Silence
+    after the marker is an end too. `refusal` is what the model says instead of an answer, which litellm drops.
 
     `whole` says whether the provider's own finish marker came, where litellm makes one up, else it is None: its
     adapter for Gemini says "stop" with each piece, so the objects that the server sent are looked at before. `details`
@@ -49,6 +53,7 @@ class Tap:
     def __init__(self, outer: Any, own: Any) -> None:
         self.whole: bool | None = None
         self.details: list[dict[str, Any]] = []
+        self.refusal = ""
         self._outer = outer
         self._own = own
         if callable(parse := getattr(own, "chunk_parser", None)):
@@ -60,10 +65,17 @@ class Tap:
 
     async def __anext__(self) -> Any:
         while True:
+            over = bool(self._outer.received_finish_reason)
             try:
-                chunk = await anext(self._iterator)
+                async with asyncio.timeout(SILENCE if over else None):
+                    chunk = await anext(self._iterator)
             except StopAsyncIteration:
                 raise StreamEnd from None
+            except TimeoutError:
+                if over:
+                    raise StreamEnd from None
+                raise
+            self.refusal += _refusal_in(chunk)
             if not self._outer.received_finish_reason or _usage_in(chunk):
                 return chunk
 
@@ -100,6 +112,12 @@ def _details_in(choices: list[Any]) -> list[dict[str, Any]]:
     deltas = [choice.get("delta") for choice in choices if isinstance(choice, dict)]
     found = [delta.get("reasoning_details") for delta in deltas if isinstance(delta, dict)]
     return [dict(detail) for details in found if isinstance(details, list) for detail in details]
+
+
+def _refusal_in(chunk: Any) -> str:
+    delta = getattr((getattr(chunk, "choices", None) or (None,))[0], "delta", None)
+    text = getattr(delta, "refusal", None)
+    return text if isinstance(text, str) else ""
 
 
 def _usage_in(chunk: Any) -> bool:
@@ -142,6 +160,8 @@ class Decoder:
         whole = getattr(stream.completion_stream, "whole", None)
         if whole is False or not (reason or whole):
             raise ProviderError("the answer was cut: the stream ended without its finish marker")
+        if refusal := getattr(stream.completion_stream, "refusal", ""):
+            yield RefusalChunk(refusal)
         yield FinishChunk(_FINISH.get(reason, "stop"))
 
     def _reasoning(self, delta: Any, stream: Any) -> Iterator[Chunk]:

@@ -19,6 +19,7 @@ from codelet.providers.base import (
     FinishReason,
     ProviderOptions,
     ReasoningChunk,
+    RefusalChunk,
     Request,
     TextChunk,
     ToolCallChunk,
@@ -30,7 +31,7 @@ from codelet.providers.demands import demands_of, returned
 from codelet.providers.encoding import PrefixCache, to_json
 from codelet.providers.failure import error_detail
 from codelet.providers.native import NativeProvider
-from codelet.providers.sse import DONE
+from codelet.providers.sse import DONE, until_silent
 from codelet.tokens.usage import Usage
 
 _FINISH: dict[str, FinishReason] = {
@@ -143,7 +144,11 @@ class OpenAIChatProvider(NativeProvider):
 
 async def _chunks(events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
     finish: FinishReason | None = None
-    async for event in events:
+
+    def finished() -> bool:
+        return finish is not None
+
+    async for event in until_silent(events, finished):
         if event is DONE:
             finish = finish or "stop"
             continue
@@ -189,6 +194,8 @@ def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
         chunks.append(ExtraChunk(extra))
     if text := text_of(delta.get("content")):
         chunks.append(TextChunk(text))
+    if refusal := text_of(delta.get("refusal")):
+        chunks.append(RefusalChunk(refusal))
     for position, call in enumerate(delta.get("tool_calls") or ()):
         function = call.get("function") or {}
         index = call.get("index")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 from codelet.errors import ProviderError
@@ -13,6 +14,27 @@ _BOM = b"\xef\xbb\xbf"
 _FIELDS = (b"data", b"event", b"id", b"retry", b":")
 
 DONE: dict[str, Any] = {}
+SILENCE = 2.0
+"""Seconds without an event after which an answer whose finish reason has come is whole, though the server goes on."""
+
+
+async def until_silent(
+    events: AsyncGenerator[dict[str, Any], None], finished: Callable[[], bool]
+) -> AsyncGenerator[dict[str, Any], None]:
+    """The events; once `finished`, silence counts as DONE: some servers neither say it nor close the connection."""
+    while True:
+        over = finished()
+        try:
+            async with asyncio.timeout(SILENCE if over else None):
+                event = await anext(events)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            if not over:
+                raise
+            yield DONE
+            return
+        yield event
 
 
 async def json_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[dict[str, Any], None]:

@@ -80,6 +80,10 @@ class Estimator:
         """A plain estimate, calibrated, rounded up."""
         return -(-tokens * self.factor // 1_000)
 
+    def characters(self, tokens: int) -> int:
+        """About how many characters so many tokens have: the reverse of `scaled`, rounded down."""
+        return tokens * _CHARACTERS_PER_TOKEN * 1_000 // self.factor
+
     def calibrate(self, estimated: int, reported: int) -> None:
         """Move the factor a quarter of the way to `reported / estimated`: plain estimate and real count of the same.
 

@@ -12,7 +12,8 @@ from codelet.tools.tool import Progress, ToolContext, ToolOutput
 if TYPE_CHECKING:
     from codelet.process import Finished
 
-_OUTPUT_LIMIT = 30_000
+_SHOWN = 30_000
+_KEPT = 4 << 20
 _LONGEST = 600.0
 
 
@@ -36,7 +37,7 @@ async def bash(context: ToolContext, progress: Progress, *, command: str, timeou
             cwd=context.workspace,
             environment=own,
             timeout=seconds,
-            output_limit=_OUTPUT_LIMIT,
+            output_limit=_KEPT,
             on_output=progress,
         )
     except StartError as error:
@@ -44,7 +45,8 @@ async def bash(context: ToolContext, progress: Progress, *, command: str, timeou
     failed = done.timed_out or done.exit_code != 0
     text = _text(done, seconds)
     context.outputs.append((began, f"{command}\n{text}"))
-    return ToolOutput(f"{text}\n{SANDBOXED}" if failed and context.wrap_command else text, failed=failed)
+    shown = f"{text}\n{SANDBOXED}" if failed and context.wrap_command else text
+    return ToolOutput(shown, failed=failed, most=_SHOWN)
 
 
 def _text(done: Finished, seconds: float) -> str:

@@ -34,13 +34,15 @@ class ToolOutput(Record):
     """What a tool gives back: `text` for the model and, where it should differ, `display` for the user.
 
     `failed` marks an expected failure that still has output, such as a command with a non-zero exit. `lines` are those
-    of a file that `text` shows: they count as shown once the text has reached the model as it is.
+    of a file that `text` shows: they count as shown once the text has reached the model as it is. Of a text of more
+    than `most` characters head and tail enter the list; the rest can be recalled.
     """
 
     text: str
     display: str | None = None
     failed: bool = False
     lines: ShownLines | None = None
+    most: int | None = None
 
 
 @dataclass(eq=False, repr=False)

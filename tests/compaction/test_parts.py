@@ -128,7 +128,7 @@ def test_recall_by_id_turn_and_pattern_is_bounded():
     assert key is not None
     assert "needle_42 here" in archive.by_id(key)
     assert "needle_42 here" in archive.by_turn(4)
-    assert archive.search(r"needle_\d+") == "r1 t4: needle_42 here"
+    assert archive.search(r"needle_\d+") == "r1 t4 line 2: needle_42 here"
     assert "Nothing" in archive.by_turn(99)
     assert len(archive.by_turn(5)) <= LONGEST_ANSWER + 100
 

@@ -39,14 +39,15 @@ async def test_p1_a_hundred_megabytes_as_a_prompt_and_as_a_tool_result(open_sess
     seen = await turn(session, ("a line of a prompt\n" * (100 * MIB // 19)) + "what is this?")
     assert time.process_time() - begun < 20
     notes = [event.note for event in compactions(seen, "reduced")]
-    assert len(notes) == 2 and all("characters was cut" in note for note in notes)
+    assert len(notes) == 2 and all("was cut" in note for note in notes)
     [prompt] = [message for message in session.messages if message["role"] == "user"]
     [result] = [message for message in session.messages if message["role"] == "tool"]
-    assert len(str(prompt["content"])) <= 256 * 1024 and str(prompt["content"]).endswith("what is this?")
+    assert len(str(prompt["content"])) <= 2 * session.gauge.budget.hard and "what is this?" in str(prompt["content"])
     assert len(str(result["content"])) <= 256 * 1024 and str(result["content"]).endswith("the end")
     assert "error: E1042" in str(result["content"])
     assert session.compactor.archive.bytes <= session.compactor.archive.cap
-    assert session.rewind() == prompt["content"], "not the hundred megabytes either"
+    kept = session.rewind()
+    assert kept is not None and len(kept) < 17 * MIB, "not the hundred megabytes either"
     assert all(sent.size <= session.gauge.budget.hard for sent in provider.sent)
 
 
@@ -56,7 +57,8 @@ async def test_p1_what_was_cut_can_be_recalled(open_session: Open):
     seen = await turn(session, "go")
     cut, recalled = [event for event in seen if isinstance(event, events.ToolResult)]
     assert "recall id=r1" in cut.text and len(cut.text) <= 4 * session.compactor.share_of("working")
-    assert recalled.status == "done" and recalled.text.startswith("[r1, turn 1, tool]\nvalue_a_0")
+    assert recalled.status == "done" and recalled.text.startswith("[r1, turn 1, tool, lines 1-")
+    assert recalled.text.partition("\n")[2].startswith("value_a_0 ") and "go on with lines=" in recalled.text
 
 
 async def test_p2_a_corrupted_list_is_mended_by_a_compaction(open_session: Open):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from codelet import events, prompt
-from codelet.errors import LimitReached, ProviderError
+from codelet.errors import LimitReached, NoAnswer, ProviderError
 from codelet.messages import assistant, unpaired, user
 from codelet.providers import open_provider
 from codelet.providers.base import ProviderOptions
@@ -352,7 +352,7 @@ async def test_the_limit_of_time(make_session: MakeSession, model_server: ModelS
 
 @pytest.mark.parametrize(
     ("finish", "kind", "says"),
-    [("length", LimitReached, "output limit"), ("refused", ProviderError, "content filter")],
+    [("length", LimitReached, "output limit"), ("refused", NoAnswer, "content filter")],
 )
 async def test_finish_reasons_that_are_no_success(
     make_session: MakeSession, model_server: ModelServer, finish: str, kind: type[Exception], says: str
@@ -424,9 +424,37 @@ async def test_text_that_cannot_be_encoded_is_replaced_on_its_way(make_session: 
             request.body.decode("utf-8")
 
 
-async def test_an_empty_answer_leaves_no_empty_message(make_session: MakeSession, model_server: ModelServer):
-    model_server.script = [Reply(), Reply("ok")]
+@pytest.mark.parametrize("empty", [(), " \n\t "], ids=["nothing", "white space"])
+async def test_an_empty_answer_is_asked_for_once_more(make_session: MakeSession, model_server: ModelServer, empty):
+    model_server.script = [Reply(empty, usage=Tokens(100, output=1)), Reply("ok", usage=Tokens(100, output=2))]
     session = make_session()
+    seen = await turn(session)
+    [retry] = of_type(seen, events.Retry)
+    assert "empty" in retry.reason
+    assert (seen[-1].reason, seen[-1].steps, seen[-1].usage.output) == ("done", 1, 3)
+    assert kinds(session).count("assistant") == 1 and assistant("ok") in session.messages
+    assert model_server.requests[0].body == model_server.requests[1].body
+
+
+async def test_a_second_empty_answer_fails_and_leaves_a_valid_list(
+    make_session: MakeSession, model_server: ModelServer
+):
+    model_server.script = [Reply(), Reply(), Reply("ok"), Reply(), Reply(), Reply("on")]
+    session = make_session()
+    seen, error = await turn_until_error(session)
+    assert isinstance(error, NoAnswer) and error.exit_status == 5
+    assert (seen[-1].reason, seen[-1].error) == ("failed", str(error))
+    assert [kind for kind in kinds(session) if kind in ("user", "assistant")] == ["user", "assistant"]
+    async with aclosing(session.resume()) as going_on:
+        async for _ in going_on:
+            pass
+    assert [m["content"] for m in session.messages if m["role"] == "assistant"] == ["ok"], "continue asks anew"
+    await turn_until_error(session)
     await turn(session)
-    assert "assistant" not in kinds(session)
-    await turn(session)
+    assert [kind for kind in kinds(session) if kind in ("user", "assistant")] == ["user", "assistant"] * 3
+
+
+async def test_an_empty_answer_that_reached_its_limit_is_a_limit(make_session: MakeSession, model_server: ModelServer):
+    model_server.script = [Reply(reasoning="long", finish="length")]
+    _, error = await turn_until_error(make_session())
+    assert isinstance(error, LimitReached) and len(model_server.requests) == 1

@@ -33,9 +33,10 @@ def test_json_is_one_object_with_the_named_keys(codelet_on_each_wire: Codelet):
     done = codelet("-p", "what does app.py do?", "--output-format", "json")
     assert done.exit == 0, done.err
     result = done.json()
-    assert set(result) == {"version", "result", "partial", "exit", "error", "usage", "cost", "refused"}
+    assert set(result) == {"version", "result", "partial", "exit", "error", "usage", "cost", "refused", "cut"}
     assert str(result["result"]).endswith("It prints hello.")
     assert (result["partial"], result["exit"], result["error"], result["refused"]) == (False, 0, None, [])
+    assert result["cut"] == []
     usage = result["usage"]
     assert isinstance(usage, dict)
     assert (usage["total_input"], usage["cache_read"], usage["output"]) == (130, 40, 11)

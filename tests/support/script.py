@@ -122,7 +122,8 @@ Fault = Stop | Insert | StreamError
 class Reply:
     """One answer of the model, in pieces. Calls go out one after the other, or `interleaved` piece by piece.
 
-    `finish` defaults to what the content says. `fault` is what goes wrong on the way. `reasoning_field` is what Chat
+    `finish` defaults to what the content says. `refusal` is what the model says in place of an answer: Anthropic's wire
+    has a stop reason for that, and no text. `fault` is what goes wrong on the way. `reasoning_field` is what Chat
     Completions calls the reasoning; `details` are entries of `reasoning_details`.
     """
 
@@ -135,6 +136,7 @@ class Reply:
     interleaved: bool = False
     usage: Tokens | None = Tokens()
     finish: Finish | None = None
+    refusal: str = ""
     delivery: Delivery = Delivery()
     fault: Fault | None = None
 

@@ -90,6 +90,10 @@ def _openai(reply: Reply, model: str, wants_usage: bool) -> Iterator[dict[str, A
         yield chunk({"reasoning_details": [dict(detail)]})
     for piece in reply.text_pieces:
         yield chunk({"content": piece})
+    if reply.refusal:
+        half = len(reply.refusal) // 2
+        yield chunk({"refusal": reply.refusal[:half]})
+        yield chunk({"refusal": reply.refusal[half:]})
     streams = [list(_openai_call(call, number)) for number, call in enumerate(reply.calls)]
     for part in _merge(streams, interleaved=reply.interleaved):
         yield chunk({"tool_calls": [part]})
@@ -152,7 +156,8 @@ def _anthropic(reply: Reply, model: str) -> Iterator[dict[str, Any]]:
         index += 1
     streams = [list(_anthropic_call(call, index + number)) for number, call in enumerate(reply.calls)]
     yield from _merge(streams, interleaved=reply.interleaved)
-    delta = {"stop_reason": _ANTHROPIC_REASONS[reply.reason], "stop_sequence": None}
+    reason = "refusal" if reply.refusal else _ANTHROPIC_REASONS[reply.reason]
+    delta = {"stop_reason": reason, "stop_sequence": None}
     yield {"type": "message_delta", "delta": delta, "usage": {"output_tokens": tokens.output}}
     yield {"type": "message_stop"}
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from codelet.events import Compaction, Interrupted, Note, Reminder, Retry, TurnEnd, UsageReport
+from codelet.frontends.outcome import unread
 from codelet.frontends.render.numbers import duration, plural, share, tokens
 from codelet.frontends.render.style import BAD, MARGIN, QUIET, WARN, Signs
 from codelet.frontends.render.wrap import cut, wrap
@@ -128,6 +129,8 @@ def end_rows(event: TurnEnd, report: UsageReport | None, seconds: float, width: 
         style = WARN if event.reason == "limit" else BAD
         message = Text.assemble((f"{signs.failed} ", style), clean(event.error))
         rows.extend(wrap(message, width))
+    if missed := unread(event.cut):
+        rows.extend(wrap(Text(f"{signs.failed} {missed}", WARN), width))
     parts = [plural(event.steps, "step")]
     usage = event.usage
     if usage.total:

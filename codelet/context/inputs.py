@@ -1,0 +1,143 @@
+"""The user's input: a prompt and what came with it through a pipe, how much of it stands in the list, what was sent.
+
+What does not fit is shown by its two ends with a marker between that names its size and how to read on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from codelet import prompt
+from codelet.events import Cut
+from codelet.record import Record
+from codelet.text.ranges import Spans, byte_length, ends, line_at, line_count
+
+_LEAST_SHOWN = 80
+_MARKER = r"\n\[… cut here: (stdin|the prompt) has ([0-9,]+) bytes in [0-9,]+ lines and does not fit; .*?…\]\n"
+
+
+class Piped(Record):
+    """What came through a pipe: `text`, or, of more than is kept in memory, its beginning, and `tail`, its end.
+
+    `bytes` and `lines` are the size of all of it.
+    """
+
+    text: str
+    tail: str = ""
+    bytes: int = 0
+    lines: int = 0
+
+
+class Part:
+    """A text in memory, the id that recalls it once it has one, and what of it was sent."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.key = ""
+        self.sent = Spans()
+
+
+class Shown(Record):
+    """What stands in the list for some input, and the ranges of its parts that this shows."""
+
+    text: str
+    ranges: tuple[tuple[Part, int, int], ...]
+
+
+class Input:
+    """One text of the user's; `what` names it. `cut` is set where it was sent other than whole."""
+
+    def __init__(self, what: str, text: str, tail: str = "", size: int | None = None, lines: int | None = None) -> None:
+        self.what = what
+        self.cut = False
+        self.parts = [Part(prompt.escape(piece)) for piece in (text, tail) if piece] or [Part("")]
+        self._bytes = byte_length(text) if size is None else size
+        self._lines = line_count(text) if lines is None else lines
+
+    @property
+    def kept(self) -> bool:
+        """Whether all of it is in memory."""
+        return len(self.parts) < 2
+
+    @property
+    def length(self) -> int:
+        """Characters in memory."""
+        return sum(len(part.text) for part in self.parts)
+
+    @property
+    def account(self) -> Cut:
+        """Its size and how much of it the model was sent, in bytes, each byte counted once."""
+        if self.kept and all(part.sent.cover(part.text) for part in self.parts):
+            return Cut(self.what, self._bytes, self._bytes)
+        read = sum(part.sent.bytes_of(part.text) for part in self.parts)
+        return Cut(self.what, self._bytes, min(read, self._bytes - 1))
+
+    def shown(self, room: int, *, recall: bool) -> Shown:
+        """What stands in the list for it, in at most `room` characters, or as few as the marker allows."""
+        first, last = self.parts[0], self.parts[-1]
+        if self.kept and len(first.text) <= room:
+            return Shown(first.text, ((first, 0, len(first.text)),))
+        longest = self._marker(0, 0, recall=recall)
+        brief = room < len(longest) + _LEAST_SHOWN
+        marker_room = len(self._brief_marker()) if brief else len(longest) + 40
+        left = max(0, room - marker_room)
+        if self.kept:
+            head, tail = ends(first.text, left)
+        else:
+            head, tail = ends(first.text, left)[0], ends(last.text, left)[1]
+        marker = self._brief_marker() if brief else self._marker(head, tail, recall=recall)
+        text = first.text[:head] + marker + last.text[tail:]
+        return Shown(text, ((first, 0, head), (last, tail, len(last.text))))
+
+    def _brief_marker(self) -> str:
+        ids = " and ".join(part.key for part in self.parts)
+        return prompt.CUT_BRIEFLY.format(size=self._bytes, lines=self._lines, ids=f"; recall id={ids}" if ids else "")
+
+    def _marker(self, head: int, tail: int, *, recall: bool) -> str:
+        first, last = self.parts[0], self.parts[-1]
+        size = prompt.CUT_INPUT.format(what=self.account.name, size=self._bytes, lines=self._lines)
+        if not recall or not all(part.key for part in self.parts):
+            return prompt.CUT_MARKER.format(says=size + prompt.CUT_LOST)
+        if self.kept:
+            between = f"{line_at(first.text, head)}-{line_at(first.text, max(head, tail - 1))}"
+            return prompt.CUT_MARKER.format(says=size + prompt.CUT_KEPT.format(id=first.key, between=between))
+        missing = self._bytes - sum(byte_length(part.text) for part in self.parts)
+        rest = prompt.CUT_ENDS.format(
+            first=first.key,
+            head=byte_length(first.text),
+            last=last.key,
+            tail=byte_length(last.text),
+            missing=max(0, missing),
+        )
+        return prompt.CUT_MARKER.format(says=size + rest)
+
+
+def composed(inputs: Sequence[Input], room: int, *, recall: bool) -> Shown:
+    """A prompt, and behind it what was piped in with it, in at most about `room` characters; whole where that fits."""
+    if len(inputs) == 1:
+        return inputs[0].shown(room, recall=recall)
+    words, piped = inputs
+    frame = prompt.STDIN.format(text="")
+    room -= len(frame) + 2
+    if words.length + piped.length <= room and piped.kept:
+        shares = words.length, piped.length
+    else:
+        spent = min(words.length, room // 2)
+        shares = spent, room - spent
+    said, read = (each.shown(share, recall=recall) for each, share in zip(inputs, shares, strict=True))
+    return Shown(f"{said.text}\n\n{prompt.STDIN.format(text=read.text)}", (*said.ranges, *read.ranges))
+
+
+def cut_in(text: str) -> tuple[Cut, ...]:
+    """What the markers in a prompt's text say was cut; as read counts what stands beside each of them."""
+    found = []
+    for marker in re.finditer(_MARKER, text):
+        piped = marker[1] == "stdin"
+        opening, closing = prompt.STDIN.split("{text}")
+        start = text.find(opening, 0, marker.start()) + len(opening) if piped and opening in text else 0
+        end = text.rfind(closing, marker.end()) if piped else text.find(f"\n\n{opening}", marker.end())
+        beside = text[start : marker.start()] + text[marker.end() : end if end >= 0 else len(text)]
+        size = int(marker[2].replace(",", ""))
+        found.append(Cut("stdin" if piped else "prompt", size, min(byte_length(beside), size - 1)))
+    return tuple(found)
