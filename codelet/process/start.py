@@ -51,7 +51,7 @@ def outside_path(workspace: Path, environment: Mapping[str, str] | None = None) 
 
 
 def _search_path(environment: Mapping[str, str] | None) -> str:
-    return (os.environ if environment is None else environment).get("PATH") or os.defpath
+    return (os.environ if environment is None else environment).get("PATH", os.defpath)
 
 
 def _roots(workspace: Path) -> tuple[str, ...]:
