@@ -38,7 +38,8 @@ def prepare_command(command: str, workspace: Path) -> str:
     edits: list[tuple[int, str]] = []
     for part in script.commands:
         here = folders.of(part)
-        judge_command(part, folders)  # follows a `cd`
+        if part.words and part.words[0].text == "cd":
+            judge_command(part, folders)  # follows it
         if part.words:
             edits += _edits(part, here, workspace_root(workspace))
     source = command.encode("utf-8", "surrogateescape" if command.isascii() else "replace")
