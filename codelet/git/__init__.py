@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codelet.git.configuration import LISTING, Configuration, parse_listing, redirected
 from codelet.git.repository import Repository, find_repository, stray
 from codelet.git.settings import (
     COMMAND_OPTIONS,
@@ -27,6 +26,8 @@ from codelet.record import Record
 
 if TYPE_CHECKING:
     import git
+
+    from codelet.git.configuration import Configuration
 
 _BY_VARIABLES = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_CONFIG_COUNT")
 _MARKS = (b"filter", b"include", b"worktree", b"gpg")
@@ -81,6 +82,8 @@ def open_repository(folder: Path) -> git.Repo:
     children alive. Raises git.InvalidGitRepositoryError where there is none, StartError where there is no git
     outside the workspace. Slow to import.
     """
+    from codelet.git.configuration import LISTING, parse_listing
+
     program = find_program("git", folder)
     if program is None:
         raise StartError("git is not installed, or only in the workspace")
@@ -137,6 +140,8 @@ async def _environment(folder: Path) -> dict[str, str]:
     repository = find_repository(root)
     if repository is None or _has_plain_configuration(repository, root):
         return environment
+    from codelet.git.configuration import redirected
+
     configuration = await _listed(repository, root, environment)
     if redirected(configuration, repository, root):
         raise _UnsafeError
@@ -145,6 +150,8 @@ async def _environment(folder: Path) -> dict[str, str]:
 
 
 async def _listed(repository: Repository, root: str, environment: Mapping[str, str]) -> Configuration:
+    from codelet.git.configuration import LISTING, parse_listing
+
     argv = hardened_argv("config", LISTING)
     folder = Path(repository.folder)
     listed = await capture(argv, cwd=folder, environment=environment, timeout=10.0, limit=_LISTING_CAP)

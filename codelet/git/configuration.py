@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from codelet.git.repository import Repository, stray
@@ -15,11 +16,13 @@ from codelet.record import Record
 LISTING = ("--list", "-z", "--show-scope", "--show-origin", "--includes")
 """The arguments of `git config` whose output `parse_listing` reads."""
 
+# git prints lines of these files: as the rule that ignores something, as a name, in the message about a bad line.
 _ELSEWHERE = {
     "core.excludesfile": "takes ignore rules from another file",
     "core.attributesfile": "takes attributes from another file",
     "mailmap.file": "takes names from another file",
     "diff.orderfile": "takes an order of files from another file",
+    "blame.ignorerevsfile": "takes revisions from another file",
 }
 _KNOWN_EXTENSIONS = frozenset(
     ("noop", "noop-v1", "objectformat", "compatobjectformat", "partialclone", "preciousobjects", "worktreeconfig",
@@ -109,12 +112,17 @@ def redirected(configuration: Configuration, repository: Repository, root: str) 
     return stray(repository, root, worktree)
 
 
-def doubt(configuration: Configuration, repository: Repository, root: str) -> str | None:
-    """Why the repository's own configuration cannot be made harmless by settings, in words, or None."""
+def doubt(
+    configuration: Configuration, repository: Repository, root: str, closed: Callable[[str], object]
+) -> str | None:
+    """Why the repository's own configuration cannot be made harmless by settings, in words, or None.
+
+    `closed` says of a path in the repository that it is not to be read.
+    """
     for one in configuration.own:
         if one.name == "include.path" or one.name.startswith("includeif."):
             return "the repository's configuration includes another file"
-        if one.name in _ELSEWHERE and one.value:
+        if one.name in _ELSEWHERE and not _may_be_read(one.value, repository, closed):
             return f"the repository's configuration {_ELSEWHERE[one.name]} ({one.name})"
         section, _, key = one.name.partition(".")
         known = key in _KNOWN_EXTENSIONS or (key == "refstorage" and one.value in ("files", "reftable"))
@@ -123,6 +131,12 @@ def doubt(configuration: Configuration, repository: Repository, root: str) -> st
     if any("=" in name or not _plain(name) for name in configuration.blanks()):
         return "the repository's configuration names a filter in an unusual way"
     return redirected(configuration, repository, root)
+
+
+def _may_be_read(value: str, repository: Repository, closed: Callable[[str], object]) -> bool:
+    place = os.path.realpath(os.path.join(repository.folder, value))
+    name = place.removeprefix(repository.folder.rstrip("/") + "/")
+    return not value or (not value.startswith(("~", "%")) and name != place and not closed(name) and not closed(value))
 
 
 def _plain(name: str) -> bool:

@@ -15,6 +15,7 @@ from codelet.git import hardened_argv, look_environment
 from codelet.git.configuration import LISTING, Configuration, doubt, parse_listing
 from codelet.git.repository import Repository, find_repository
 from codelet.git.settings import REDIRECTING
+from codelet.policy import names
 from codelet.policy.arguments import RefusedError
 from codelet.policy.paths import contained
 from codelet.policy.special import Place
@@ -60,7 +61,7 @@ def look(place: Place) -> Look:
         configuration = _configuration(repository, place)
     except RefusedError as refused:
         return NO_REPOSITORY.replace(repository=repository, reason=str(refused))
-    return Look(repository, configuration, variables or doubt(configuration, repository, place.root))
+    return Look(repository, configuration, variables or doubt(configuration, repository, place.root, names.secret))
 
 
 def ask_git(

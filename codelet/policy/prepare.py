@@ -43,10 +43,12 @@ def prepare_command(command: str, workspace: Path) -> str:
     edits: list[tuple[int, str]] = []
     for part in script.commands:
         here = folders.of(part)
-        found = judge_command(part, folders)  # follows a `cd`
+        name = part.words[0].text if part.words else ""
+        # Judging follows a `cd`, and tells which sed is harmless; a git was judged already, which asks git itself.
+        found = judge_command(part, folders) if name != "git" else None
         if part.words:
             edits += _edits(part, here, workspace_root(workspace))
-        if found.reason is None and part.words and part.words[0].text == "sed" and _sed_has_sandbox(workspace):
+        if name == "sed" and found is not None and found.reason is None and _sed_has_sandbox(workspace):
             edits.append((part.words[0].end, f" {_SANDBOX}"))
     source = command.encode("utf-8", "surrogateescape" if command.isascii() else "replace")
     for offset, text in sorted(set(edits), reverse=True):

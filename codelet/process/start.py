@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 
@@ -39,10 +40,14 @@ def outside_path(workspace: Path, environment: Mapping[str, str] | None = None) 
     """PATH without its relative entries and without the folders that lie in the workspace: for programs whose own
     helpers (git's filters, say) are looked up in it.
     """
-    roots = _roots(workspace)
+    return _outside(_search_path(environment), _roots(workspace))
+
+
+@lru_cache(maxsize=16)
+def _outside(search_path: str, roots: tuple[str, ...]) -> str:
     return os.pathsep.join(
         folder
-        for folder in _search_path(environment).split(os.pathsep)
+        for folder in search_path.split(os.pathsep)
         if folder.startswith("/")
         and not any(
             _lies_in(place, root) for place in (os.path.normpath(folder), os.path.realpath(folder)) for root in roots
@@ -51,7 +56,7 @@ def outside_path(workspace: Path, environment: Mapping[str, str] | None = None) 
 
 
 def _search_path(environment: Mapping[str, str] | None) -> str:
-    return (os.environ if environment is None else environment).get("PATH") or os.defpath
+    return (os.environ if environment is None else environment).get("PATH", os.defpath)
 
 
 def _roots(workspace: Path) -> tuple[str, ...]:
@@ -60,7 +65,7 @@ def _roots(workspace: Path) -> tuple[str, ...]:
     top = resolved
     while top != "/" and not os.path.lexists(f"{top}/.git"):
         top = os.path.dirname(top)
-    return tuple({os.path.abspath(workspace), resolved, top} - {"/"})
+    return tuple(sorted({os.path.abspath(workspace), resolved, top} - {"/"}))
 
 
 def _lies_in(place: str, root: str) -> bool:

@@ -137,3 +137,13 @@ def test_a_home_in_the_workspace_is_the_repositorys(tmp_path: Path, monkeypatch:
     assert "filter.x.clean=" in Policy(workspace).prepare("git diff")
     (workspace / ".gitconfig").write_text("[core]\n\texcludesFile = /etc/hostname\n")
     assert "core.excludesfile" in reason(workspace)
+
+
+def test_a_list_of_revisions_in_the_repository_goes_on(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    (workspace / ".git-blame-ignore-revs").write_text("")
+    git(workspace, "config", "blame.ignoreRevsFile", ".git-blame-ignore-revs")
+    assert verdict(workspace, "git blame a.txt") == "allow"
+    for elsewhere in ("../x", "/etc/hostname", "~/x", ".env", "secrets/x"):
+        git(workspace, "config", "blame.ignoreRevsFile", elsewhere)
+        assert "blame.ignorerevsfile" in reason(workspace), elsewhere

@@ -53,7 +53,7 @@ def _no_git(folder: Path) -> Finding:
     advice = "install git: without it the model is not told what changed"
     found = shutil.which("git")
     if found is not None:
-        return Finding("git", "warn", f"only {found}, which lies in the workspace and is not run", advice)
+        return Finding("git", "warn", f"not run: {found} lies in the workspace", advice)
     return Finding("git", "warn", "not found", advice)
 
 
