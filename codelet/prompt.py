@@ -19,6 +19,7 @@ from codelet; it informs you and is not the user speaking.
 
 REMINDER_OPEN = "<system-reminder>"
 REMINDER_CLOSE = "</system-reminder>"
+_REMINDER_START = f"{REMINDER_OPEN}\n<!-- type:"
 
 INTERRUPTED = "interrupted before it finished"
 STOPPED_RUNNING = "interrupted {why} while it ran: it may have taken effect in part; look before you repeat it"
@@ -84,8 +85,8 @@ def reminder(kind: str, text: str) -> str:
     return f"{REMINDER_OPEN}\n<!-- type:{kind} -->\n{escape(text)}\n{REMINDER_CLOSE}"
 
 
-_OTHER_ANGLES = re.compile("[\uff1c\ufe64]")
-_MAY_BE_TAG = re.compile("[<\uff1c\ufe64](?=[\\s/]*[^\\s/a-rt-zA-RT-Z0-9<>=])")
+_ANGLES = ("<", "\uff1c", "\ufe64")
+_MAY_BE_TAG = "[<\uff1c\ufe64](?=[\\s/]*[^\\s/a-rt-zA-RT-Z0-9<>=])"
 _TAG = "system-reminder"
 _UNSEEN = "\u115f\u1160\u17b4\u17b5\u3164\uffa0"
 """Letters and marks that show nothing though their category says otherwise."""
@@ -96,9 +97,9 @@ def escape(text: str) -> str:
 
     A tag counts as one however it is written: with blanks or letters that nobody sees inside, in full-width letters.
     """
-    if "<" not in text and (text.isascii() or not _OTHER_ANGLES.search(text)):
+    if not any(angle in text for angle in _ANGLES):
         return text
-    return _MAY_BE_TAG.sub(lambda found: "&lt;" if _is_tag(text, found.end()) else found.group(), text)
+    return re.sub(_MAY_BE_TAG, lambda found: "&lt;" if _is_tag(text, found.end()) else found.group(), text)
 
 
 def _is_tag(text: str, place: int) -> bool:
@@ -144,7 +145,6 @@ def is_cut(text: object) -> bool:
 
 def reminder_kind(text: object) -> str | None:
     """The type of the reminder that a message's text is, or None."""
-    start = f"{REMINDER_OPEN}\n<!-- type:"
-    if not isinstance(text, str) or not text.startswith(start):
+    if not isinstance(text, str) or not text.startswith(_REMINDER_START):
         return None
-    return text[len(start) :].partition(" -->")[0]
+    return text[len(_REMINDER_START) : text.find(" -->", len(_REMINDER_START))]

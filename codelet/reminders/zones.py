@@ -4,6 +4,10 @@ Head: `environment`, `claudeMd`; put in place anew each turn, but the same messa
 the same, so that the prefix of the request stays as it is. Tail: `gitStatus`, `tokenStatus`, …; always the
 last messages of the list. Everything else is inserted before the tail.
 
+Instructions of folders that come up in the middle of a turn stand in the tail, as `nestedClaudeMd`: in the head they
+would move everything behind it, and the provider's cache with it, at that very step. With the next turn they are part
+of `claudeMd`, which costs the cache once, however many folders have come up.
+
 With `--reminders prepend` all of them stand in front, in the order of PREPENDED; only what comes up in the middle of
 a turn stands in the tail.
 """

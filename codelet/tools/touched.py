@@ -12,7 +12,7 @@ from typing import Any
 MOST_FOLDERS = 1_000
 _MOST_WORDS = 500
 _MOST_BASES = 8
-_WORD = re.compile(r"""'([^']*)'|"([^"]*)"|([^\s;&|<>()'"`]+)""")
+_WORD = r"""'([^']*)'|"([^"]*)"|([^\s;&|<>()'"`]+)"""  # compiled when it is first needed, not at the start
 
 
 class Touched:
@@ -81,7 +81,7 @@ def _named(command: str, root: Path) -> Iterator[Path]:
 
 def _words(command: str) -> Iterator[str]:
     """The words that may be paths, without quotes; `--option=path` gives its path."""
-    for found in islice(_WORD.finditer(command), _MOST_WORDS):
+    for found in islice(re.finditer(_WORD, command), _MOST_WORDS):
         word = next((part for part in found.groups() if part), "")
         word = word.partition("=")[2] if word.startswith("-") and "=" in word else word
         if word and "\0" not in word:
