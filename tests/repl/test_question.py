@@ -54,9 +54,7 @@ class TestTyping:
     def test_a_sentence(self, start: Start, made: Path, words: str) -> None:
         terminal = start(step("Now.", bash(MADE), bash("pytest -x")), step("Done."))
         asked(terminal)
-        for letter in words:
-            terminal.type(letter)
-            wait(terminal, 0.15)
+        terminal.type(words)
         wait(terminal)
         assert "? bash asks to run" in terminal.text
         assert terminal.text.endswith(f"› {words}"), "nothing typed is lost"
@@ -144,13 +142,18 @@ class TestKeys:
         terminal.settle()
         assert made.exists() is runs
 
-    def test_enter_behind_a_letter_needs_no_waiting(self, start: Start, made: Path) -> None:
+    def test_behind_a_begun_line_always_wants_enter(self, start: Start, made: Path) -> None:
+        """As "a" may be the next word of it."""
         terminal = start(step("Now.", bash(MADE)), step("Done."))
         asked(terminal)
-        terminal.type("y")
-        wait(terminal, 0.15)
+        terminal.type("give me")
+        wait(terminal)
+        terminal.type("a")
+        terminal.wait_for("› a ")
+        wait(terminal)
         assert not made.exists()
         terminal.key("enter")
+        terminal.wait_for("allowed for this session: exactly this command")
         terminal.wait_for("Done.")
         assert made.exists()
 
@@ -272,6 +275,23 @@ def test_a_long_change_says_how_much_stands_above(start: Start) -> None:
     assert f"? write asks to change new.py 90 lines, {90 - len(visible)} above this screen: scroll up" in terminal.text
     assert visible[-1] == 90
     assert "+ line 1\n" in terminal.scrollback
+    terminal.key("esc")
+
+
+def test_a_change_that_is_too_long_to_show_says_so(start: Start) -> None:
+    lines = "".join(f"line {number} {'x' * 90}\n" for number in range(1000))
+    terminal = start(step("Now.", ("write", {"path": "new.py", "content": lines})), step("Done."))
+    asked(terminal)
+    assert "more characters]\n? write asks to change new.py" in terminal.text
+    terminal.key("esc")
+
+
+def test_why_auto_asks_is_told(start: Start) -> None:
+    terminal = start(
+        step("Now.", bash("node x; sh y")), step("Done."), arguments=("--mode", "auto", "--sandbox", "off")
+    )
+    asked(terminal)
+    assert "2 parts are not known to read only; auto runs it only in a sandbox, and" in terminal.text
     terminal.key("esc")
 
 

@@ -18,7 +18,7 @@ from codelet.frontends.render.style import ACCENT, QUIET
 from codelet.frontends.render.wrap import wrap
 from codelet.frontends.repl.draft import Draft
 from codelet.frontends.repl.keys import Key, Keyboard
-from codelet.frontends.repl.question import Choice, body_rows, choices_for, head_rows, question_rows, reason_rows
+from codelet.frontends.repl.question import Choice, body_rows, choices_for, head_rows, reason_rows
 from codelet.policy.verdict import Answer, Question
 from codelet.text import clean, visible
 
@@ -51,7 +51,7 @@ class _Open:
     pressed_at: float = 0.0
     timer: asyncio.TimerHandle | None = None
     printed: bool = False
-    rows: dict[int, list[Text]] = field(default_factory=dict)
+    bodies: dict[int, list[Text]] = field(default_factory=dict)
 
 
 class Approver:
@@ -108,22 +108,24 @@ class Approver:
         assert self._open is not None
         renderer, open_ = self._renderer, self._open
         width, height = renderer.width, renderer.console.height
-        rows = open_.rows.setdefault(width, question_rows(open_.question, renderer))
+        if width not in open_.bodies:  # thousands of rows, in the worst case
+            open_.bodies = {width: body_rows(open_.question, renderer)}
+        body = open_.bodies[width]
+        rows = [*head_rows(open_.question, renderer), *body, *reason_rows(open_.question, renderer)]
         choices = self._choice_rows(open_)
         footer = 0 if open_.reason is not None else len(renderer.footer)
         if len(rows) + len(choices) + footer > height - 2:
-            rows = self._too_long(open_, height - 2 - len(choices) - footer, len(choices) + footer)
+            rows = self._too_long(open_, body, height - 2 - len(choices) - footer, len(choices) + footer)
         if renderer.is_live:
             renderer.ask([*rows, *choices], cursor=open_.reason is not None)
         elif not open_.printed or open_.reason == "":
             renderer.say([*(() if open_.printed else rows), *choices])
             open_.printed = True
 
-    def _too_long(self, open_: _Open, room: int, below: int) -> list[Text]:
+    def _too_long(self, open_: _Open, body: list[Text], room: int, below: int) -> list[Text]:
         """Print the whole above, once; what stays in sight says how much that is, and names what is dangerous in it."""
         question, renderer = open_.question, self._renderer
         head = head_rows(question, renderer)
-        body = body_rows(question, renderer)
         if not open_.printed:
             renderer.say([*head, *body])
             renderer.seen(question.shown)

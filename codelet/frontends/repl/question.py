@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +22,8 @@ _LONGEST_WORD = 44
 _WORD_HEAD, _WORD_TAIL = 24, 16
 _MOST_REASON_ROWS = 4
 _CHANGES = ("edit", "write")
+_CUT_OFF = re.compile(r"\n(\[… \d+ more characters\])\n?\Z")
+"""How a diff ends that is too long to be made whole: no line of a file, as those have a sign in front."""
 
 Means = Literal["yes", "always", "mode", "no", "stop"]
 
@@ -32,11 +35,6 @@ class Choice:
     key: str
     words: str
     means: Means
-
-
-def question_rows(question: Question, renderer: Renderer) -> list[Text]:
-    """The whole command or change with nothing hidden, and why it is asked."""
-    return [*head_rows(question, renderer), *body_rows(question, renderer), *reason_rows(question, renderer)]
 
 
 def head_rows(question: Question, renderer: Renderer, told: str = "") -> list[Text]:
@@ -52,6 +50,8 @@ def body_rows(question: Question, renderer: Renderer) -> list[Text]:
     width, signs = renderer.width, renderer.signs
     if is_diff(question.shown):
         rows = set_diff(visible(question.shown), _NO_LIMIT, signs, limit=_NO_LIMIT)
+        if cut_off := _CUT_OFF.search(question.shown):
+            rows.append(Text(" " * MARGIN + cut_off[1], WARN))
         return [part for row in rows for part in _hanging(row, width, " " * (MARGIN + 7))]
     if question.tool == "read":
         return []  # its head says it all
@@ -81,7 +81,8 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
         if room is None or not parts or not parts[0][0]:
             return [*rows, *reason]
         return [*rows, *reason, _part_row(*parts[0], width, signs.more)]
-    rows.append(Text(f"  why: {len(parts)} parts are not known to read only", QUIET))
+    note = question.verdict.reason.partition(" more)")[2]
+    rows += wrap(Text(f"  why: {len(parts)} parts are not known to read only{visible(note)}", QUIET), width)
     most = len(parts) if room is None else max(1, room - len(rows) - _MOST_REASON_ROWS)
     shown = parts if len(parts) <= most + _MOST_REASON_ROWS else parts[:most]
     rows += [_part_row(text, reason, width, signs.more) for text, reason in shown]
