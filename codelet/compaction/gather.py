@@ -17,6 +17,7 @@ from codelet.compaction.coverage import Candidates, log2_milli
 from codelet.compaction.identifiers import Lexicon
 from codelet.compaction.segments import heading
 from codelet.compaction.signals import is_error_line, measures, reports_error
+from codelet.compaction.stale import Stale
 from codelet.compaction.vocabulary import ERROR_WORDS, RULE_WORDS
 
 SPEAKER_WEIGHT = {"assistant": 60, "user": 40, "result": 4, "other": 4, "output": 4, "segment": 40}
@@ -54,6 +55,7 @@ class Gatherer:
         self.facts: list[int] = []
         self.files: dict[str, int] = {}
         self._seen: dict[str, int] = {}
+        self.stale = Stale(self.candidates.text, self.candidates.source, self._seen.get)
         self._length = max(1, length)
         self._lines = 0
         self._unread: list[str] = []
@@ -120,10 +122,14 @@ class Gatherer:
                     candidates.position[index] = position
                     candidates.factor[index] = factor
                     self._said[index] += weight
+            again = [seen[line] for line in last if line in seen]
+            self.stale.revived(again)
+            self.stale.took(source, again, ())
         first = len(self.candidates.text)
         seen.update(zip(fresh, count(first)))
         self._append(fresh, fresh, source, factor, [last[line] for line in fresh])
         self._said += [weight] * len(fresh)
+        self.stale.took(source, range(first, first + len(fresh)), last)
         if len(last) < len(lines):
             for line, times in Counter(lines).items():
                 if times > 1:
@@ -134,6 +140,9 @@ class Gatherer:
         """Read the lines that were added since the last time: the names in them."""
         self.candidates.names += self.lexicon.lines(self._unread)
         self._unread.clear()
+        self._used = None
+        for number in self.stale.dead:
+            self.candidates.names[number] = ()
 
     @property
     def used(self) -> list[int]:

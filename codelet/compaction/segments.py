@@ -22,7 +22,7 @@ _ENTRY = re.compile(r"\[t(\d{1,7})(?: ([^\]\n]{0,300}))?\](?: (.*))?\Z", re.DOTA
 USER = "user"
 SUPERSEDED = "user, superseded"
 REQUESTS = "requests"
-LEDGER_KEYS = ("changed", "read", "open error", "status", "ran", "anchor", "narrative", "left out")
+LEDGER_KEYS = ("changed", "read", "deleted", "open error", "status", "ran", "anchor", "narrative", "left out")
 
 
 @dataclass
