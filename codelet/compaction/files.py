@@ -10,13 +10,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import pairwise
 
 from codelet.compaction.shell_line import TRIVIAL, Command
 
 _PROGRAMS = frozenset({"rm", "unlink", "mv", "git", "sed", "perl", "touch", "tee"})
 _SAID_NO = re.compile(r"(?:^|\n)(?:rm|mv|unlink|sed|fatal|error|git|perl)\b[^\n]{0,40}:")
-_SUBSTITUTION = re.compile(r"s([/|#,@!:])((?:(?!\1)[^\\]|\\.)*)\1((?:(?!\1)[^\\]|\\.)*)\1[gIi]*\Z", re.DOTALL)
-_PATTERN = re.compile(r"[\\.*\[\]^$+?(){}|]")
+_SUBSTITUTION = re.compile(r"(?:\A|[;\s])s([/|#,@!:%])((?:(?!\1)[^\\\n]|\\.)*)\1(?:(?!\1)[^\\\n]|\\.)*\1")
+# What a basic regular expression takes as it stands, and an extended one does not.
+_SWAPPED = re.compile(r"\\([+?(){}|])|([+?(){}|])")
+_LONGEST_PATTERN = 300
+# A repeated group, or many repetitions, could take a time that grows without bounds.
+_SLOW = re.compile(r"\)\s*[*+{]|\\\d|(?:[*+}].*){4}", re.DOTALL)
 _GLOB = re.compile(r"[*?\[]")
 _PASSING = ("/tmp/", "/dev/", "/proc/")
 
@@ -25,13 +30,13 @@ _PASSING = ("/tmp/", "/dev/", "/proc/")
 class Effect:
     """What was done to one path, which may be a pattern or a folder; "" as path of `reverted` means all files.
 
-    `how` is deleted, written, reverted or edited; of what is edited in place every line goes that holds `text`, or,
-    where that is "", that anybody has seen.
+    `how` is deleted, moved (it stands elsewhere), written, committed, reverted to what was committed, or edited; of what is edited in place the lines go
+    that match `pattern`.
     """
 
     how: str
     path: str
-    text: str = ""
+    pattern: re.Pattern[str] | None = None
 
 
 def same_file(one: str, other: str) -> bool:
@@ -96,7 +101,7 @@ def _moved(named: Sequence[str]) -> list[Effect]:
     if len(named) < 2:
         return []
     target = named[-1]
-    found = [Effect("deleted", path) for path in named[:-1]]
+    found = [Effect("moved", path) for path in named[:-1]]
     for path in named[:-1]:
         name = posixpath.basename(path)
         folder = len(named) > 2 or target.endswith("/") or ("." in name and "." not in posixpath.basename(target))
@@ -109,6 +114,8 @@ def _of_git(command: Command, words: list[str], *, separated: bool) -> list[Effe
     flags = [word for word in words[1:] if word.startswith("-")]
     paths = [_placed(command, word) for word in plain]
     match words[0] if words else "":
+        case "commit" if "--dry-run" not in flags:
+            return [Effect("committed", "")]
         case "rm" if "--cached" not in flags:
             return [Effect("deleted", path) for path in paths]
         case "mv":
@@ -125,18 +132,33 @@ def _of_git(command: Command, words: list[str], *, separated: bool) -> list[Effe
 
 
 def _in_place(command: Command) -> list[Effect]:
-    """What `sed -i` and `perl -pi` do: the lines that hold the old text go; all lines where it is a pattern."""
+    """What `sed -i` and `perl -pi` do: the lines that their substitutions match are no more what they were."""
     words = list(command.words[1:])
     flags = [word for word in words if word.startswith("-")]
     if not any(re.match(r"-\w*i|--in-place", flag) for flag in flags):
         return []
-    plain = [word for word in words if not word.startswith("-")]
-    if len(plain) < 2:
-        return []
-    found = _SUBSTITUTION.match(plain[0])
-    text = found.group(2) if found and not _PATTERN.search(found.group(2)) and "i" not in plain[0][-2:].lower() else ""
-    return [
-        effect
-        for path in plain[1:]
-        for effect in (Effect("edited", _placed(command, path), text), Effect("written", _placed(command, path)))
-    ]
+    scripts: list[str] = []
+    files: list[str] = []
+    for before, word in pairwise(["", *words]):
+        if before in ("-e", "--expression"):
+            scripts.append(word)
+        elif word and not word.startswith("-"):  # an empty word is the suffix that BSD's sed wants behind -i
+            (files if scripts or "-e" in flags else scripts).append(word)
+    extended = command.name == "perl" or any(re.match(r"-\w*[Er]\Z|--regexp-extended", flag) for flag in flags)
+    old = [text for script in scripts for _, text in _SUBSTITUTION.findall(script)]
+    patterns = [pattern for text in old if (pattern := _compiled(text, extended=extended)) is not None]
+    found = []
+    for path in files:
+        found += [Effect("edited", _placed(command, path), pattern) for pattern in patterns]
+        found.append(Effect("written", _placed(command, path)))
+    return found
+
+
+def _compiled(text: str, *, extended: bool) -> re.Pattern[str] | None:
+    """The pattern of a substitution; None for one that takes a construct which is not Python's."""
+    if not extended:
+        text = _SWAPPED.sub(lambda found: found.group(1) or "\\" + found.group(2), text)
+    try:
+        return re.compile(text) if len(text) <= _LONGEST_PATTERN and not _SLOW.search(text) else None
+    except (re.error, RecursionError, OverflowError):
+        return None

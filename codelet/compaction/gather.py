@@ -7,6 +7,7 @@ read together: that is several times faster than one by one.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,6 +27,10 @@ SHORTEST_LINE = 4
 _PIECE = 240
 # A failed build prints hundreds of errors; the first few stand for it.
 FACTS_OF_ONE = 3
+# A fence, a closing tag, a bare UUID, the rule of a table.
+_SAYS_NOTHING = re.compile(
+    r"(?:```+|~~~+)[\w+-]*\Z|</[\w:.-]+>\Z|[\"']?[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}[\"']?,?\Z|[|+:\s=_-]+\Z"
+)
 # So much use counts as one.
 _LEVEL = 500
 
@@ -161,6 +166,7 @@ class Gatherer:
         Error reports and measurements in the assistant's text become facts.
         """
         marks, candidates = self._marks, self.candidates
+        self._silence()
         marks.update(dict.fromkeys(self.lexicon.ending("Error"), 1))
         marks.update(dict.fromkeys(self.lexicon.ending("Exception"), 1))
         factors, texts = candidates.factor, candidates.text
@@ -178,6 +184,12 @@ class Gatherer:
                     self.facts.append(index)
             elif 2 in kinds:
                 factors[index] = factors[index] * 13 // 10
+
+    def _silence(self) -> None:
+        """Lines that say nothing by themselves give no names."""
+        names = self.candidates.names
+        for number in compress(count(), map(_SAYS_NOTHING.match, self.candidates.text)):
+            names[number] = ()
 
     def weights(self) -> list[int]:
         """The weight of every name: its shape times the logarithm of how much it was used."""

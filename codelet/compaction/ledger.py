@@ -87,6 +87,7 @@ class Ledger:
     status: dict[str, str] = field(default_factory=dict)
     anchors: list[str] = field(default_factory=list)
     narrative: list[str] = field(default_factory=list)
+    _uncommitted: set[str] = field(default_factory=set)
 
     def carry_on(self, lines: Sequence[tuple[str, str]]) -> None:
         """Take up the ledger lines of an earlier segment. Lines that cannot be read are left out."""
@@ -150,11 +151,14 @@ class Ledger:
     def _effect(self, effect: Effect, turn: int) -> None:
         if effect.how == "written":
             self._write(effect.path, turn)
-        elif effect.how == "deleted":
+        elif effect.how in ("deleted", "moved"):
             self._delete(effect.path, turn)
         elif effect.how == "reverted":
-            for path in [path for path in self.changed if not effect.path or meant(effect.path, path)]:
-                del self.changed[path]
+            for path in [path for path in self._uncommitted if not effect.path or meant(effect.path, path)]:
+                self._uncommitted.discard(path)
+                self.changed.pop(path, None)
+        elif effect.how == "committed":
+            self._uncommitted.clear()
 
     def _see(self, path: str, turn: int) -> None:
         """Count a file as read, so it is there."""
@@ -166,6 +170,7 @@ class Ledger:
         for known in [known for known in self.deleted if same_file(known, path)]:
             del self.deleted[known]
         self.changed[path] = max(self.changed.get(path, 0), turn)
+        self._uncommitted.add(path)
 
     def _delete(self, path: str, turn: int) -> None:
         """Count a file as deleted, and all files that a pattern or a folder means."""

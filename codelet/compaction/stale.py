@@ -20,13 +20,13 @@ class Stale:
     """Keeps the numbers of stale candidates in `dead`, and in `gone` the texts that were taken out.
 
     `texts` are the candidates' texts, `source_of` the number of the source that each stood in last, `numbers` finds a
-    candidate by its text. `files[source]` is the file that a source shows, "" for none, and `wrote` the sources that
-    changed theirs.
+    candidate by its text. `files[source]` is the file that a source shows, if it is known.
     """
 
     def __init__(self, texts: Sequence[str], source_of: Sequence[int], number: Callable[[str], int | None]) -> None:
         self.dead: set[int] = set()
         self.gone: set[str] = set()
+        # The sources that changed a file since the last commit: what goes back to the commit loses what they put in.
         self.wrote: set[int] = set()
         self.files: dict[int, str] = {}
         self._texts = texts
@@ -45,7 +45,7 @@ class Stale:
 
     def took(self, source: int, numbers: Iterable[int], texts: Iterable[str]) -> None:
         """Candidates came in, or came again: they are current."""
-        if source in self.files or source in self.wrote:
+        if source in self.files or source in self._of_source or source in self.wrote:
             self._of_source.setdefault(source, []).extend(numbers)
         if self.gone:
             self.gone.difference_update(texts)
@@ -80,10 +80,13 @@ class Stale:
 
     def happened(self, effect: Effect) -> None:
         """A command did something to a file."""
-        if effect.how == "edited" and effect.text:
-            self._remove_part(effect.path, effect.text)
-        elif effect.how in ("deleted", "edited"):
+        if effect.how == "edited" and effect.pattern is not None:
+            search = effect.pattern.search
+            self.dead.update(number for number in self._of_file(effect.path) if search(self._texts[number]))
+        elif effect.how == "deleted":
             self.rewrite(effect.path)
+        elif effect.how == "committed":
+            self.wrote.clear()
         elif effect.how == "reverted":
             for source in self.wrote:
                 file = self.files.get(source, "")
