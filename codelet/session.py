@@ -21,6 +21,7 @@ from codelet.context import (
     Entry,
     Gauge,
     ReminderLedger,
+    Size,
     context_rows,
     without_partial,
 )
@@ -225,9 +226,12 @@ class Session:
         finally:
             self.interruption = turn.receipt
 
-    async def compact(self, instruction: str = "") -> AsyncGenerator[events.Event, None]:
-        """Compact now, whether it is due or not; between turns only. `instruction` says what matters."""
-        async with aclosing(self.compactor.run("asked", instruction)) as steps:
+    async def compact(self, instruction: str = "", size: Size | None = None) -> AsyncGenerator[events.Event, None]:
+        """Compact now, whether it is due or not; between turns only. `instruction` says what matters.
+
+        `size` is what the next request is to have; without it the newest turns stay and what is older gets smaller.
+        """
+        async with aclosing(self.compactor.run("asked", instruction, size)) as steps:
             async for event in steps:
                 yield event
 

@@ -17,20 +17,26 @@ from codelet.compaction.signals import is_error_line
 
 _MARK = re.compile(
     r"\[exit code (-?\d+)\]|Command exited with code (\d+)|Process exited with code (\d+)|[Ee]xit code:? (\d+)|"
-    r"<returncode>(-?\d+)</returncode>|\[(?:The command|Command|Process) (?:completed|finished|exited) with exit code (-?\d+)\.?\]"
+    r"<returncode>(-?\d+)</returncode>|"
+    r"\[(?:The command|Command|Process) (?:completed|finished|exited) with exit code (-?\d+)\.?\]"
 )
-_NO_END = re.compile(r"\[(?:timed out|ended by signal|interrupted)|interrupted |Command timed out|\[Request interrupted")
+_NO_END = re.compile(
+    r"\[(?:timed out|ended by signal|interrupted)|interrupted |Command timed out|\[Request interrupted"
+)
 _EDGE_LINES = 6
 # What programs that look at text are called: an error in what they print is text, not something that happened.
 _LOOKERS = frozenset(
-    "grep rg egrep fgrep ag cat head tail sed awk less more find fd ls wc sort uniq diff git-grep echo printf jq tree nl bat "
-    "cut tr column xxd strings stat file which cd".split()
+    "grep rg egrep fgrep ag cat head tail sed awk less more find fd ls wc sort uniq diff git-grep echo printf jq tree "
+    "nl bat cut tr column xxd strings stat file which cd".split()
 )
 _GIT_LOOKS = frozenset({"grep", "log", "show", "diff", "blame", "status", "ls-files", "cat-file", "reflog"})
-_NOTHING_RAN = re.compile(r"\bRan 0 tests\b|\bno tests? (?:ran|found|to run)\b|\[no test files\]|\b0 tests\b", re.IGNORECASE)
+_NOTHING_RAN = re.compile(
+    r"\bRan 0 tests\b|\bno tests? (?:ran|found|to run)\b|\[no test files\]|\b0 tests\b", re.IGNORECASE
+)
 _TELLING = re.compile(
-    r"\b\d+ (?:passed|failed|passing|failing|tests?|errors?|warnings?)\b|^test result: |^(?:ok|FAIL)\s|^OK\b|^FAILED \(|"
-    r"^Success: |^All checks passed|^Found \d+ error|BUILD (?:SUCCESS|FAIL)|^\[[\w/.-]+(?: \(root-commit\))? [0-9a-f]{7,}\] "
+    r"\b\d+ (?:passed|failed|passing|failing|tests?|errors?|warnings?)\b|"
+    r"^test result: |^(?:ok|FAIL)\s|^OK\b|^FAILED \(|^Success: |^All checks passed|^Found \d+ error|BUILD (?:SUCCESS|FAIL)|"
+    r"^\[[\w/.-]+(?: \(root-commit\))? [0-9a-f]{7,}\] "
 )
 _LONGEST = 120
 # How much of an answer tells whether the call itself failed.
@@ -123,13 +129,17 @@ def _of_commands(index: int, reading: Reading, ended: Sequence[tuple[Command, bo
         if not command.words:
             continue
         run = run_of(command)
-        if run is not None and passed is False and not run.tells(exit_code(reading.text) or 0):
-            passed = None
-        if run is not None and passed and _NOTHING_RAN.search(reading.text):
-            passed = None
+        end = passed if run is None else _end_of(run, passed, reading.text)
         line = telling_line(reading.text) if run is not None else ""
-        found.append(Attempt(index, reading.turn, short(command.text), run, passed, line))
+        found.append(Attempt(index, reading.turn, short(command.text), run, end, line))
     return found
+
+
+def _end_of(run: Run, passed: bool | None, output: str) -> bool | None:
+    """How a run ended: nobody can tell where it ran nothing, or could not begin."""
+    if passed and _NOTHING_RAN.search(output):
+        return None
+    return None if passed is False and not run.tells(exit_code(output) or 0) else passed
 
 
 def telling_line(text: str) -> str:
@@ -172,14 +182,18 @@ def _looks(command: Command) -> bool:
     return command.name in _LOOKERS or not command.words
 
 
-_UNREADABLE = re.compile(r"does not exist|no such file|not found|\berror: |<tool_use_error>|refused|is a folder|interrupted", re.IGNORECASE)
+_UNREADABLE = re.compile(
+    r"does not exist|no such file|not found|\berror: |<tool_use_error>|refused|is a folder|interrupted", re.IGNORECASE
+)
 _WORKED = re.compile(
-    r"\s*(?:success|the file .{1,400} (?:has been|was) (?:updated|created|edited|written)|file (?:created|updated|written)|"
+    r"\s*(?:success|the file .{1,400} (?:has been|was) (?:updated|created|edited|written)|"
+    r"file (?:created|updated|written)|"
     r"(?:updated|replaced|edited|created|wrote|written|applied|done|ok|text replaced)\b)",
     re.IGNORECASE,
 )
 _REFUSED = re.compile(
-    r"\berror|\bfail|could not|couldn't|can(?:no|')t\b|not found|no (?:exact )?match|did not match|does not (?:exist|match|occur)|"
+    r"\berror|\bfail|could not|couldn't|can(?:no|')t\b|not found|no (?:exact )?match|did not match|"
+    r"does not (?:exist|match|occur)|"
     r"denied|refused|rejected|not permitted|invalid|interrupted|no changes|is a folder|must be read|has not been read|"
     r"occurs \d+ times|not unique|syntax error|before it started|doesn't|is not ",
     re.IGNORECASE,

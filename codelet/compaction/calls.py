@@ -28,7 +28,10 @@ _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 
 @dataclass(frozen=True)
 class Change:
-    """One step of a call: what it takes out, as pairs of a file ("" if unknown) and lines, and what it says or puts in."""
+    """One step of a call: `text` is what it says or puts in, `removed` what it takes out.
+
+    That is pairs of a file ("" if unknown) and lines.
+    """
 
     text: str
     removed: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -106,12 +109,13 @@ def _write(call_id: str, name: str, path: str, rest: object, *, whole: bool = Fa
 
 def _listed(parsed: dict[str, Any]) -> str:
     """A command given as a list of words: what a shell is to run, or the words as a line."""
-    words = next((parsed[key] for key in _COMMAND_KEYS if isinstance(parsed.get(key), list)), [])
-    if not all(isinstance(word, str) for word in words):
+    words: list[object] = next((parsed[key] for key in _COMMAND_KEYS if isinstance(parsed.get(key), list)), [])
+    told = [word for word in words if isinstance(word, str)]
+    if len(told) < len(words):
         return ""
-    if len(words) == 3 and words[0].rpartition("/")[2] in _SHELLS and words[1] in ("-c", "-lc"):
-        return str(words[2])
-    return shlex.join(words)
+    if len(told) == 3 and told[0].rpartition("/")[2] in _SHELLS and told[1] in ("-c", "-lc"):
+        return told[2]
+    return shlex.join(told)
 
 
 def _first(parsed: dict[str, Any], keys: tuple[str, ...]) -> str:

@@ -15,7 +15,7 @@ from codelet.compaction.gather import Gatherer
 from codelet.compaction.plan import Plan, Subject
 from codelet.compaction.reading import Reading
 from codelet.compaction.score import Score
-from codelet.compaction.segments import REQUESTS, SUPERSEDED
+from codelet.compaction.segments import REQUESTS
 from codelet.compaction.words import Said
 from codelet.tokens.estimate import text_of
 
@@ -177,7 +177,7 @@ def _take_segment(found: Collected, index: int, reading: Reading, block: Block) 
     block.first = min(block.first, segment.first) if block.start != index else segment.first
     for number, entry in enumerate(segment.entries):
         if entry.is_user:
-            found.said.append(Said(entry.turn, "\n".join(entry.lines), entry.label == SUPERSEDED))
+            found.said.append(Said(entry.turn, "\n".join(entry.lines)))
             found.places.append((index, number))
         elif entry.label == REQUESTS:
             for line in entry.lines:

@@ -30,8 +30,8 @@ _PASSING = ("/tmp/", "/dev/", "/proc/")
 class Effect:
     """What was done to one path, which may be a pattern or a folder; "" as path of `reverted` means all files.
 
-    `how` is deleted, moved (it stands elsewhere), written, committed, reverted to what was committed, or edited; of what is edited in place the lines go
-    that match `pattern`.
+    `how` is deleted, moved (it stands elsewhere), written, committed, reverted to what was committed, or edited; of
+    what is edited in place the lines go that match `pattern`.
     """
 
     how: str
@@ -123,7 +123,9 @@ def _of_git(command: Command, words: list[str], *, separated: bool) -> list[Effe
         case "restore" if "--staged" not in flags or "--worktree" in flags:
             return [Effect("reverted", "" if path in (".", ":/") else path) for path in paths]
         case "checkout" if separated or "." in plain:
-            return [Effect("reverted", "" if word in (".", ":/") else path) for word, path in zip(plain, paths, strict=True)]
+            return [
+                Effect("reverted", "" if word in (".", ":/") else path) for word, path in zip(plain, paths, strict=True)
+            ]
         case "reset" if "--hard" in flags:
             return [Effect("reverted", "")]
         case "stash" if not plain or plain[0] in ("push", "save"):

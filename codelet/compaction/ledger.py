@@ -30,9 +30,10 @@ _ERROR_LENGTH = 200
 
 @dataclass(frozen=True)
 class Fault:
-    """An error that was seen: the turn, the line, the commands that it may come from, and where in the list (-1: before).
+    """An error that was seen: its turn, its line, and the commands that it may come from.
 
-    `again` says that one of these ran later and nobody can tell how that ended.
+    `place` is where in the list it stands, -1 for one that an earlier segment tells of; `again` says that one of these
+    ran later and nobody can tell how that ended.
     """
 
     turn: int
@@ -113,7 +114,11 @@ class Ledger:
         lists[key][path] = max(lists[key].get(path, 0), turn)
 
     def take_in(
-        self, readings: Sequence[tuple[int, Reading]], ended: Endings, attempts: Sequence[Attempt], anchors: Sequence[Anchor]
+        self,
+        readings: Sequence[tuple[int, Reading]],
+        ended: Endings,
+        attempts: Sequence[Attempt],
+        anchors: Sequence[Anchor],
     ) -> None:
         """Take up what happened in a span: (index, reading) pairs. `attempts` are those of the whole list."""
         last_change = self._files(readings, ended)

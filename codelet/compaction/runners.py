@@ -55,9 +55,9 @@ _FORMATTERS = frozenset({"black", "isort", "prettier"})
 _COMMITS = frozenset({"commit", "tag", "push", "merge"})
 # With one of these a runner runs nothing, or hides how it ended.
 _NO_RUN = frozenset(
-    "--version -V --help -h help --collect-only --co --dry-run --just-print --recon --no-run --list --list-tests --listTests "
-    "--listenvs --show-config --showConfig --print-config --show-settings --show-files --init --exit-zero --fixtures "
-    "--markers --setup-only --setup-plan --cache-show --watch -w --passWithNoTests --pass-with-no-tests --if-present "
+    "--version -V --help -h help --collect-only --co --dry-run --just-print --recon --no-run --list --list-tests "
+    "--listTests --listenvs --show-config --showConfig --print-config --show-settings --show-files --init --exit-zero "
+    "--fixtures --markers --setup-only --setup-plan --cache-show --watch -w --passWithNoTests --pass-with-no-tests --if-present "
     "--ignore-errors --question --touch --no-verify-run --warn-only --exit-0 --fix-only".split()
 )
 _NO_RUN_OF: Mapping[str, frozenset[str]] = {
@@ -198,7 +198,11 @@ def _action(name: str, arguments: list[str]) -> tuple[str, str, list[str]] | Non
         known = [target for target in targets if target in tests | builds]
         if not targets or len(known) < len(targets):
             return None
-        return "tests" if tests.intersection(targets) else "build", name.removeprefix("g") if name == "gmake" else name, arguments
+        return (
+            "tests" if tests.intersection(targets) else "build",
+            name.removeprefix("g") if name == "gmake" else name,
+            arguments,
+        )
     first = arguments[0] if arguments else ""
     if first in tests:
         return "tests", f"{name} {first}", arguments[1:]

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 TRIVIAL = frozenset({"cd", "pushd", "export", "unset", "echo", "printf", "set", "true", ":", "pwd", "ulimit", "umask"})
 # With one of these the words of the line do not tell what runs.
 _OPAQUE = frozenset(
-    "if then elif else fi for while until do done case esac select function { } ( ) ! [[ exit return exec trap eval alias "
-    "break continue source . coproc".split()
+    "if then elif else fi for while until do done case esac select function { } ( ) ! [[ exit return exec trap eval "
+    "alias break continue source . coproc".split()
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _CD_FAILED = re.compile(r"\bcd: ")

@@ -17,7 +17,6 @@ from codelet.compaction.ledger import Ledger, open_errors
 from codelet.compaction.plan import Plan, Subject
 from codelet.compaction.score import Score, newest, scores, telling
 from codelet.compaction.settings import Settings
-from codelet.compaction.superseded import mark
 from codelet.compaction.words import Represented, Said, represent
 from codelet.tokens.estimate import characters, estimate_length, estimate_message, text_of
 
@@ -64,8 +63,7 @@ def summarise(subject: Subject, plan: Plan, settings: Settings, target: int, nar
     errors = [fault.turn for fault in open_errors(older, subject.ended, subject.attempts)]
     rated = scores(subject.readings, names, gatherer.lexicon, anchors, errors, settings.feedback)
     room = _room(subject, plan, found, target)
-    tail = [Said(r.turn, r.text) for i, r in enumerate(subject.readings) if i in plan.kept and r.kind == "user"]
-    words = _words(subject, plan, found, mark(found.said, tail), room, settings, target)
+    words = _words(subject, plan, found, found.said, room, settings, target)
     add_cut_words(found, words.cut)
     left = room - words.size()
     if found.blocks and room >= LEDGER_FROM:
@@ -124,8 +122,8 @@ def _names(subject: Subject, plan: Plan, found: Collected) -> tuple[set[int], di
             here |= gatherer.lexicon.read(deed.subject)
             for change in deed.changes:
                 here |= gatherer.lexicon.read(change.text)
-                for _, lines in change.removed:
-                    here |= gatherer.lexicon.read("\n".join(lines))
+                for _, taken in change.removed:
+                    here |= gatherer.lexicon.read("\n".join(taken))
         present |= here
         if reading.kind not in ("system", "reminder"):
             names.setdefault(reading.turn, set()).update(here)
