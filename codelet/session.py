@@ -23,6 +23,7 @@ from codelet.context import (
     Piped,
     ReminderLedger,
     Renewal,
+    Size,
     context_rows,
     recall_tool,
     without_partial,
@@ -255,9 +256,12 @@ class Session:
             self.interruption = turn.receipt
             await self._renewal.stop()
 
-    async def compact(self, instruction: str = "") -> AsyncGenerator[events.Event, None]:
-        """Compact now, whether it is due or not; between turns only. `instruction` says what matters."""
-        async with aclosing(self.compactor.run("asked", instruction)) as steps:
+    async def compact(self, instruction: str = "", size: Size | None = None) -> AsyncGenerator[events.Event, None]:
+        """Compact now, whether it is due or not; between turns only. `instruction` says what matters.
+
+        `size` is what the next request is to have; without it the newest turns stay and what is older gets smaller.
+        """
+        async with aclosing(self.compactor.run("asked", instruction, size)) as steps:
             async for event in steps:
                 yield event
 

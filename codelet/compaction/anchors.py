@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codelet.compaction.calls import Deed
+from codelet.compaction.attempts import Attempt
 from codelet.compaction.reading import Reading
-from codelet.compaction.signals import builds, commits, moves_on, outcome, runs_tests, states_decision
+from codelet.compaction.signals import moves_on, states_decision
 
 WEIGHTS = {"error fixed": 36, "task done": 32, "milestone": 30, "decision": 28, "checkpoint": 28}
 CONFIDENCE = {"error fixed": 95, "task done": 92, "milestone": 92, "decision": 90, "checkpoint": 91}
@@ -33,73 +33,35 @@ class Anchor:
         return CONFIDENCE[self.kind]
 
 
-@dataclass(frozen=True)
-class Run:
-    """A test run, build or commit, and how it ended (None: its output does not say)."""
-
-    turn: int
-    what: str
-    command: str
-    passed: bool | None
-    line: str
-
-
-def runs(readings: Sequence[Reading]) -> list[Run]:
-    """All test runs, builds and commits, in order, with the line that tells the outcome."""
-    found: list[Run] = []
-    for reading in readings:
-        deed = reading.answers
-        if reading.kind != "result" or deed is None or deed.kind != "command":
-            continue
-        tests, built, committed = runs_tests(deed.subject), builds(deed.subject), commits(deed.subject)
-        if not (tests or built or committed):
-            continue
-        what = "tests" if tests else "build" if built else "commit"
-        ended = outcome(deed.subject, reading.text)
-        if ended is None and what != "tests" and len(reading.text) < 4000:
-            ended = True
-        found.append(Run(reading.turn, what, deed.subject, ended, _telling_line(reading.text)))
-    return found
-
-
-def _telling_line(text: str) -> str:
-    lines = [line.strip() for line in text[-4000:].split("\n") if line.strip()]
-    return lines[-1][:160] if lines else ""
-
-
-def find(readings: Sequence[Reading], all_runs: Sequence[Run]) -> list[Anchor]:
+def find(readings: Sequence[Reading], attempts: Sequence[Attempt]) -> list[Anchor]:
     """The anchors of a list, in order of their turns; at most one of a kind in a turn."""
     found: dict[tuple[int, str], Anchor] = {}
-    by_turn: dict[int, list[Run]] = {}
-    for run in all_runs:
-        by_turn.setdefault(run.turn, []).append(run)
-    wrote = _writes(readings)
-    failing = False
-    for turn in sorted({reading.turn for reading in readings}):
-        for run in by_turn.get(turn, []):
-            kind = _kind_of(run, wrote.get(turn), failing)
-            if kind is not None:
-                text = f"{run.command[:80]}: {run.line[:100]}".replace("\n", " ")
-                found[turn, kind] = Anchor(turn, kind, text)
-            if run.what != "commit" and run.passed is not None:
-                failing = not run.passed
+    wrote = {reading.turn for reading in readings for deed in reading.deeds if deed.kind == "write"}
+    failing: list[str] = []
+    for run in attempts:
+        if run.run is None or run.passed is None:
+            continue
+        if not run.passed:
+            failing.append(run.text)
+            continue
+        mended = [text for text in failing if run.covers(text)]
+        kind = _kind_of(run, run.turn in wrote, bool(mended))
+        failing = [text for text in failing if text not in mended]
+        if kind is not None:
+            text = f"{run.text[:80]}: {run.line[:100]}" if run.line else run.text[:80]
+            found[run.turn, kind] = Anchor(run.turn, kind, " ".join(text.split()))
     for reading in readings:
         if reading.kind == "user":
             _from_user(reading, found)
     return sorted(found.values(), key=lambda anchor: (anchor.turn, -anchor.weight, anchor.kind))
 
 
-def _writes(readings: Sequence[Reading]) -> dict[int, Deed]:
-    return {r.turn: deed for r in readings for deed in r.deeds if deed.kind == "write"}
-
-
-def _kind_of(run: Run, wrote: Deed | None, failing: bool) -> str | None:
-    if not run.passed:
-        return None
+def _kind_of(run: Attempt, wrote: bool, mended: bool) -> str | None:
+    """What a run that passed settles."""
     if run.what == "tests":
-        if wrote is None:
+        if not wrote:
             return None
-        return "error fixed" if failing else "task done"
+        return "error fixed" if mended else "task done"
     return "milestone" if run.what == "build" else "checkpoint"
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from codelet.compaction.content import call_arguments, call_name
+from codelet.compaction.edits import shows_edit, taken_apart, texts_in
 
 _PATH_KEYS = ("path", "file_path", "filename", "file", "notebook_path", "target_file")
 _COMMAND_KEYS = ("command", "cmd", "script")
@@ -16,55 +18,122 @@ _WRITERS = frozenset({"write", "edit", "create", "apply_patch", "multiedit", "mu
 _WRITING = ("write", "edit", "create", "replace", "insert", "patch")
 READERS = frozenset({"read", "open", "cat", "view", "read_file", "open_file", "goto", "get_file"})
 LABEL_LENGTH = 110
+_WHOLE_WRITES = ("write", "create")
+
+
+# A tool with one name for several actions says here that it only looks.
+_LOOKS = frozenset({"view", "read", "open"})
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+
+
+@dataclass(frozen=True)
+class Change:
+    """One step of a call: `text` is what it says or puts in, `removed` what it takes out.
+
+    That is pairs of a file ("" if unknown) and lines.
+    """
+
+    text: str
+    removed: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True)
 class Deed:
-    """A call read: `kind` is read, write, command or other; `subject` its file, command or main argument."""
+    """A call read: `kind` is read, write, command or other; `subject` its file, command or main argument.
+
+    `changes` are its other arguments in order, with real line ends and without their names. `written` and `deleted`
+    are the files that a write leaves changed, and those that it leaves no more; `whole` says that nothing of what was
+    in the file before is left.
+    """
 
     call_id: str
     name: str
     kind: str
     subject: str
-    values: tuple[str, ...]
+    changes: tuple[Change, ...] = ()
+    written: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    whole: bool = False
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """What the call says or puts in, beside its subject."""
+        return tuple(change.text for change in self.changes if change.text)
 
 
 def read_call(call: Mapping[str, Any]) -> Deed:
     """What the call does. Arguments that do not parse count as one value."""
     name, raw = call_name(call), call_arguments(call)
+    call_id = str(call.get("id"))
     try:
         parsed = json.loads(raw) if raw else {}
     except (ValueError, RecursionError):
-        parsed = None
+        parsed = raw
     if not isinstance(parsed, dict):
-        return Deed(str(call.get("id")), name, _kind(name, False), "", (raw,) if raw else ())
+        kind = _kind(name, isinstance(parsed, str) and shows_edit(parsed))
+        return _write(call_id, name, "", parsed) if kind == "write" else Deed(call_id, name, kind, "", (Change(raw),))
     path = _first(parsed, _PATH_KEYS)
-    command = _first(parsed, _COMMAND_KEYS)
+    command = _first(parsed, _COMMAND_KEYS) or _listed(parsed)
     subject = path or command or _first(parsed, _OTHER_KEYS)
-    kind = "command" if command and not path else _kind(name, bool(path))
-    values = tuple(_flat(value) for value in parsed.values() if value is not None and value != subject)
-    return Deed(str(call.get("id")), name, kind, subject, values)
+    rest = {key: value for key, value in parsed.items() if value is not None and value != subject}
+    patches = any(isinstance(value, str) and shows_edit(value) for value in rest.values())
+    kind = "command" if command and not path else _kind(name, bool(path) or patches)
+    if path and command in _LOOKS:
+        kind = "read"
+    if kind == "write":
+        return _write(call_id, name, subject if path else "", rest, whole=command == "create")
+    changes = tuple(Change(text) for _, text in texts_in(rest) if text and text != subject)
+    return Deed(call_id, name, kind, subject, changes)
+
+
+def _write(call_id: str, name: str, path: str, rest: object, *, whole: bool = False) -> Deed:
+    """A call that changes files: the one at `path`, and those that patches in its arguments name."""
+    changes: list[Change] = []
+    written, deleted = [path] if path and "\n" not in path else [], []
+    for old, text in texts_in(rest):
+        if old:
+            changes.append(Change("", ((path, tuple(text.split("\n"))),)))
+        elif text and shows_edit(text):
+            own = taken_apart(text)
+            changes.append(Change(own.text, tuple((file or path, tuple(lines)) for file, lines in own.removed)))
+            written += own.written
+            deleted += own.deleted
+        elif text:
+            changes.append(Change(text))
+    gone = dict.fromkeys(file for file in deleted if file not in written)
+    stays = dict.fromkeys(file for file in written if file not in gone)
+    whole = (whole or name.lower().startswith(_WHOLE_WRITES)) and not any(change.removed for change in changes)
+    subject = path or next(iter([*stays, *gone]), "")
+    return Deed(call_id, name, "write", subject, tuple(changes), tuple(stays), tuple(gone), whole)
+
+
+def _listed(parsed: dict[str, Any]) -> str:
+    """A command given as a list of words: what a shell is to run, or the words as a line."""
+    words: list[object] = next((parsed[key] for key in _COMMAND_KEYS if isinstance(parsed.get(key), list)), [])
+    told = [word for word in words if isinstance(word, str)]
+    if len(told) < len(words):
+        return ""
+    if len(told) == 3 and told[0].rpartition("/")[2] in _SHELLS and told[1] in ("-c", "-lc"):
+        return told[2]
+    return shlex.join(told)
 
 
 def _first(parsed: dict[str, Any], keys: tuple[str, ...]) -> str:
     return next((parsed[key] for key in keys if isinstance(parsed.get(key), str) and parsed[key]), "")
 
 
-def _flat(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
-        return "\n".join(_flat(part) for item in value for part in item.values())
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
 def _kind(name: str, has_path: bool) -> str:
     low = name.lower()
-    if low in _WRITERS or any(word in low for word in _WRITING):
+    if low in _WRITERS or (has_path and any(word in low for word in _WRITING)):
         return "write"
     if low in READERS or (has_path and ("read" in low or "view" in low or "open" in low)):
         return "read"
     return "other"
+
+
+def is_writer(name: str) -> bool:
+    """Whether a tool of that name changes files."""
+    return _kind(name, True) == "write"
 
 
 def label_of(deed: Deed) -> str:

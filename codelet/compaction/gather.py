@@ -7,6 +7,7 @@ read together: that is several times faster than one by one.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from codelet.compaction.coverage import Candidates, log2_milli
 from codelet.compaction.identifiers import Lexicon
 from codelet.compaction.segments import heading
 from codelet.compaction.signals import is_error_line, measures, reports_error
+from codelet.compaction.stale import Stale
 from codelet.compaction.vocabulary import ERROR_WORDS, RULE_WORDS
 
 SPEAKER_WEIGHT = {"assistant": 60, "user": 40, "result": 4, "other": 4, "output": 4, "segment": 40}
@@ -25,6 +27,10 @@ SHORTEST_LINE = 4
 _PIECE = 240
 # A failed build prints hundreds of errors; the first few stand for it.
 FACTS_OF_ONE = 3
+# A fence, a closing tag, a bare UUID, the rule of a table.
+_SAYS_NOTHING = re.compile(
+    r"(?:```+|~~~+)[\w+-]*\Z|</[\w:.-]+>\Z|[\"']?[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}[\"']?,?\Z|[|+:\s=_-]+\Z"
+)
 # So much use counts as one.
 _LEVEL = 500
 
@@ -54,6 +60,7 @@ class Gatherer:
         self.facts: list[int] = []
         self.files: dict[str, int] = {}
         self._seen: dict[str, int] = {}
+        self.stale = Stale(self.candidates.text, self.candidates.source, self._seen.get)
         self._length = max(1, length)
         self._lines = 0
         self._unread: list[str] = []
@@ -120,10 +127,14 @@ class Gatherer:
                     candidates.position[index] = position
                     candidates.factor[index] = factor
                     self._said[index] += weight
+            again = [seen[line] for line in last if line in seen]
+            self.stale.revived(again)
+            self.stale.took(source, again, ())
         first = len(self.candidates.text)
         seen.update(zip(fresh, count(first)))
         self._append(fresh, fresh, source, factor, [last[line] for line in fresh])
         self._said += [weight] * len(fresh)
+        self.stale.took(source, range(first, first + len(fresh)), last)
         if len(last) < len(lines):
             for line, times in Counter(lines).items():
                 if times > 1:
@@ -134,6 +145,9 @@ class Gatherer:
         """Read the lines that were added since the last time: the names in them."""
         self.candidates.names += self.lexicon.lines(self._unread)
         self._unread.clear()
+        self._used = None
+        for number in self.stale.dead:
+            self.candidates.names[number] = ()
 
     @property
     def used(self) -> list[int]:
@@ -152,6 +166,7 @@ class Gatherer:
         Error reports and measurements in the assistant's text become facts.
         """
         marks, candidates = self._marks, self.candidates
+        self._silence()
         marks.update(dict.fromkeys(self.lexicon.ending("Error"), 1))
         marks.update(dict.fromkeys(self.lexicon.ending("Exception"), 1))
         factors, texts = candidates.factor, candidates.text
@@ -169,6 +184,12 @@ class Gatherer:
                     self.facts.append(index)
             elif 2 in kinds:
                 factors[index] = factors[index] * 13 // 10
+
+    def _silence(self) -> None:
+        """Lines that say nothing by themselves give no names."""
+        names = self.candidates.names
+        for number in compress(count(), map(_SAYS_NOTHING.match, self.candidates.text)):
+            names[number] = ()
 
     def weights(self) -> list[int]:
         """The weight of every name: its shape times the logarithm of how much it was used."""

@@ -1,22 +1,80 @@
-"""The ledger of a segment: files changed and read, open errors, the state of tests and build, anchors.
+"""The ledger of a segment: the state of files, errors that no run has settled, how runs ended, anchors.
 
-Facts, not prose: each line is `key: text`. The newest statement about a file or a runner replaces the older one, also
-across segments: an earlier segment's ledger lines are read back and carried on.
+Facts, not prose: each line is `key: text`. The newest statement about a file or a command replaces the older one, also
+across segments: an earlier segment's ledger lines are read back and carried on. A status comes only from a command that
+is the runner itself and whose exit status was reported; an error is settled only by a later pass of the same command,
+or of a run that covers it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from codelet.compaction.anchors import Anchor, Run
+from codelet.compaction.anchors import Anchor
+from codelet.compaction.attempts import Attempt, Endings, origins, read_failed, write_failed
+from codelet.compaction.files import Effect, effects, meant, same_file
 from codelet.compaction.reading import Reading
 
 _ITEM = re.compile(r"(\S[^\n]{0,300}?) \(t(\d{1,7})\)(?:, |$)")
-_TAGGED = re.compile(r"t(\d{1,7}) (.*)\Z", re.DOTALL)
+_STATUS = re.compile(r"(tests|build|commit) (passed|failed) \(t(\d{1,7})(, files changed since)?\): (.*)\Z", re.DOTALL)
+_ERROR = re.compile(r"t(\d{1,7}) (.*) \[([^\[\n]*)\]\Z|t(\d{1,7}) (.*)\Z", re.DOTALL)
+_JOINT = " ;; "
+_AGAIN = "; ran again, how it ended is not known"
 _OPEN_ERRORS = 6
+_STATUSES = 4
+_ORIGINS = 4
 _ERROR_LENGTH = 200
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An error that was seen: its turn, its line, and the commands that it may come from.
+
+    `place` is where in the list it stands, -1 for one that an earlier segment tells of; `again` says that one of these
+    ran later and nobody can tell how that ended.
+    """
+
+    turn: int
+    line: str
+    origins: tuple[str, ...]
+    place: int = -1
+    again: bool = False
+
+    @property
+    def text(self) -> str:
+        """As it stands in the ledger."""
+        by = _JOINT.join(self.origins) + _AGAIN * self.again
+        return f"t{self.turn} {self.line} [{by}]" if by else f"t{self.turn} {self.line}"
+
+    @classmethod
+    def read(cls, text: str) -> Fault | None:
+        """Read it back."""
+        found = _ERROR.match(text)
+        if found is None:
+            return None
+        if found.group(4):
+            return cls(int(found.group(4)), found.group(5), ())
+        by = found.group(3)
+        named = tuple(filter(None, by.removesuffix(_AGAIN).split(_JOINT)))
+        return cls(int(found.group(1)), found.group(2), named, again=by.endswith(_AGAIN))
+
+    def after(self, attempts: Sequence[Attempt]) -> Fault | None:
+        """The same in the light of what ran later; None where that settled it: all that it may come from passed."""
+        open_ones, again = set(self.origins), self.again
+        for attempt in attempts:
+            if attempt.place <= self.place:
+                continue
+            mine = {text for text in self.origins if attempt.covers(text)}
+            if attempt.passed:
+                open_ones -= mine
+            elif mine:
+                open_ones |= mine
+                again = again or attempt.passed is None
+            if self.origins and not open_ones:
+                return None
+        return Fault(self.turn, self.line, self.origins, self.place, again)
 
 
 @dataclass
@@ -25,50 +83,129 @@ class Ledger:
 
     changed: dict[str, int] = field(default_factory=dict)
     read: dict[str, int] = field(default_factory=dict)
-    errors: list[tuple[int, str]] = field(default_factory=list)
+    deleted: dict[str, int] = field(default_factory=dict)
+    errors: list[Fault] = field(default_factory=list)
     status: dict[str, str] = field(default_factory=dict)
     anchors: list[str] = field(default_factory=list)
     narrative: list[str] = field(default_factory=list)
+    _uncommitted: set[str] = field(default_factory=set)
 
     def carry_on(self, lines: Sequence[tuple[str, str]]) -> None:
         """Take up the ledger lines of an earlier segment. Lines that cannot be read are left out."""
         for key, text in lines:
-            if key in ("changed", "read"):
-                files = self.changed if key == "changed" else self.read
+            if key in ("changed", "read", "deleted"):
                 for path, turn in _ITEM.findall(text):
-                    files[path] = max(files.get(path, 0), int(turn))
+                    self._carry_file(key, path, int(turn))
             elif key == "open error":
-                found = _TAGGED.match(text)
-                if found:
-                    self.errors.append((int(found.group(1)), found.group(2)))
-            elif key == "status":
-                self.status[text.split(" ", 1)[0]] = text
+                found = Fault.read(text)
+                if found is not None:
+                    self.errors.append(found)
+            elif key == "status" and (told := _STATUS.match(text)):
+                self.status[told.group(5)] = text
             elif key == "anchor" and text not in self.anchors:
                 self.anchors.append(text)
             elif key == "narrative" and text not in self.narrative:
                 self.narrative.append(text)
 
-    def take_in(self, readings: Sequence[Reading], runs: Sequence[Run], anchors: Sequence[Anchor]) -> None:
-        """Take up what happened in a span."""
-        for reading in readings:
-            for deed in reading.deeds:
-                if deed.subject and deed.kind in ("write", "read") and "\n" not in deed.subject:
-                    files = self.changed if deed.kind == "write" else self.read
-                    files[deed.subject] = reading.turn
-        for run in runs:
-            ended = {True: "passed", False: "failed", None: "unclear"}[run.passed]
-            command = " ".join(run.command.split())[:80]
-            self.status[run.what] = f"{run.what} {ended} (t{run.turn}): {command}"
+    def _carry_file(self, key: str, path: str, turn: int) -> None:
+        lists = {"changed": self.changed, "read": self.read, "deleted": self.deleted}
+        if key != "read":
+            lists["changed" if key == "deleted" else "deleted"].pop(path, None)
+        lists[key][path] = max(lists[key].get(path, 0), turn)
+
+    def take_in(
+        self,
+        readings: Sequence[tuple[int, Reading]],
+        ended: Endings,
+        attempts: Sequence[Attempt],
+        anchors: Sequence[Anchor],
+    ) -> None:
+        """Take up what happened in a span: (index, reading) pairs. `attempts` are those of the whole list."""
+        last_change = self._files(readings, ended)
+        if last_change >= 0:
+            self._stale()
+        for attempt in attempts:
+            if attempt.run is not None:
+                self._status(attempt, last_change)
         for anchor in anchors:
             line = f"t{anchor.turn} {anchor.kind}: {anchor.text}"
             if line not in self.anchors:
                 self.anchors.append(line)
-        self.errors = open_errors(readings, runs, self.errors)
+        self.errors = open_errors(readings, ended, attempts, self.errors)
+
+    def _files(self, readings: Sequence[tuple[int, Reading]], ended: Endings) -> int:
+        """Take up what became of files; the place of the last change, -1 for none."""
+        last = -1
+        for index, reading in readings:
+            deed = reading.answers
+            if reading.kind != "result" or deed is None:
+                continue
+            if deed.kind == "read" and deed.subject and "\n" not in deed.subject and not read_failed(reading.text):
+                self._see(deed.subject, reading.turn)
+            elif deed.kind == "write" and not write_failed(reading.text):
+                last = index
+                for path in deed.written:
+                    self._write(path, reading.turn)
+                for path in deed.deleted:
+                    self._delete(path, reading.turn)
+            for effect in effects(ended.get(index, ()), reading.text):
+                last = index
+                self._effect(effect, reading.turn)
+        return last
+
+    def _effect(self, effect: Effect, turn: int) -> None:
+        if effect.how == "written":
+            self._write(effect.path, turn)
+        elif effect.how in ("deleted", "moved"):
+            self._delete(effect.path, turn)
+        elif effect.how == "reverted":
+            for path in [path for path in self._uncommitted if not effect.path or meant(effect.path, path)]:
+                self._uncommitted.discard(path)
+                self.changed.pop(path, None)
+        elif effect.how == "committed":
+            self._uncommitted.clear()
+
+    def _see(self, path: str, turn: int) -> None:
+        """Count a file as read, so it is there."""
+        for known in [known for known in self.deleted if same_file(known, path)]:
+            del self.deleted[known]
+        self.read[path] = turn
+
+    def _write(self, path: str, turn: int) -> None:
+        for known in [known for known in self.deleted if same_file(known, path)]:
+            del self.deleted[known]
+        self.changed[path] = max(self.changed.get(path, 0), turn)
+        self._uncommitted.add(path)
+
+    def _delete(self, path: str, turn: int) -> None:
+        """Count a file as deleted, and all files that a pattern or a folder means."""
+        known = [own for own in (*self.changed, *self.read) if meant(path, own)]
+        for own in known:
+            self.changed.pop(own, None)
+            self.read.pop(own, None)
+            self.deleted[own] = turn
+        if not known and "*" not in path:
+            self.deleted[path] = turn
+
+    def _status(self, attempt: Attempt, last_change: int) -> None:
+        """The newest state of a command; one that nobody can tell takes the older one away."""
+        for text in [text for text in self.status if attempt.covers(text)]:
+            del self.status[text]
+        if attempt.passed is not None:
+            since = ", files changed since" if attempt.passed and attempt.place < last_change else ""
+            ended = "passed" if attempt.passed else "failed"
+            self.status[attempt.text] = f"{attempt.what} {ended} (t{attempt.turn}{since}): {attempt.text}"
+
+    def _stale(self) -> None:
+        """Runs that an earlier segment tells of came before every change in this span."""
+        for text, line in self.status.items():
+            if " passed (" in line and ", files changed since)" not in line:
+                self.status[text] = line.replace("): ", ", files changed since): ", 1)
 
     def lines(self, room: int) -> list[tuple[str, str]]:
         """The ledger as lines of at most `room` characters together, the most needed first."""
-        wanted = [("open error", f"t{turn} {text}") for turn, text in self.errors[-_OPEN_ERRORS:]]
-        wanted += [("status", text) for _, text in sorted(self.status.items())]
+        wanted = [("open error", fault.text) for fault in self.errors[-_OPEN_ERRORS:]]
+        wanted += [("status", text) for text in self._statuses()]
         wanted += [("narrative", text) for text in self.narrative[-12:]]
         found: list[tuple[str, str]] = []
         for key, text in wanted:
@@ -76,8 +213,9 @@ class Ledger:
             if cost <= room:
                 found.append((key, text))
                 room -= cost
-        for key, files, share in (("changed", self.changed, 2), ("read", self._only_read(), 1)):
-            text = _listing(files, room * share // 3 - len(key) - 3)
+        lists = (("deleted", self.deleted, 1, 4), ("changed", self.changed, 2, 3), ("read", self._only_read(), 1, 3))
+        for key, files, share, of in lists:
+            text = _listing(files, room * share // of - len(key) - 3)
             if text:
                 found.append((key, text))
                 room -= len(key) + len(text) + 3
@@ -86,6 +224,11 @@ class Ledger:
                 found.append(("anchor", line))
                 room -= len(line) + 9
         return found
+
+    def _statuses(self) -> list[str]:
+        """What failed first, then the newest."""
+        texts = list(self.status.values())[::-1]
+        return sorted(texts, key=lambda text: " failed (" not in text)[:_STATUSES]
 
     def _only_read(self) -> dict[str, int]:
         return {path: turn for path, turn in self.read.items() if path not in self.changed}
@@ -104,20 +247,20 @@ def _listing(files: dict[str, int], room: int) -> str:
 
 
 def open_errors(
-    readings: Sequence[Reading], runs: Sequence[Run], earlier: Sequence[tuple[int, str]] = ()
-) -> list[tuple[int, str]]:
-    """Errors that nothing later showed as settled: (turn, line). A passed run settles what came before it."""
-    settled = max((run.turn for run in runs if run.passed and run.what != "commit"), default=-1)
-    found: dict[str, int] = {line: turn for turn, line in earlier if turn > settled}
-    for reading in readings:
-        if reading.kind != "result" or reading.turn < settled or len(reading.text) > 60_000:
+    readings: Sequence[tuple[int, Reading]],
+    ended: Endings,
+    attempts: Sequence[Attempt],
+    earlier: Collection[Fault] = (),
+) -> list[Fault]:
+    """Errors that nothing later showed as settled. `readings` are (index, reading) pairs of the list."""
+    found = {fault.line: fault for fault in earlier}
+    for index, reading in readings:
+        if reading.kind != "result" or len(reading.text) > 60_000 or not reading.errors:
             continue
-        if reading.answers is not None and reading.answers.kind == "read":
-            continue
-        for line in reading.errors:
-            found.pop(line[:_ERROR_LENGTH], None)
-            found[line[:_ERROR_LENGTH]] = reading.turn
-    for run in runs:
-        if run.passed and run.what != "commit":
-            found = {line: turn for line, turn in found.items() if turn > run.turn or run.turn < settled}
-    return [(turn, line) for line, turn in found.items()][-4 * _OPEN_ERRORS :]
+        sources = origins(reading, ended.get(index))
+        for line in reading.errors if sources else ():
+            short = line[:_ERROR_LENGTH]
+            found.pop(short, None)
+            found[short] = Fault(reading.turn, short, tuple(sources if len(sources) <= _ORIGINS else ()), index)
+    faults = (fault.after(attempts) for fault in found.values())
+    return [fault for fault in faults if fault is not None][-4 * _OPEN_ERRORS :]

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from codelet.compaction.anchors import Anchor, Run, find, runs
+from codelet.compaction.anchors import Anchor, find
+from codelet.compaction.attempts import Attempt, Endings, attempts, command_endings
 from codelet.compaction.content import Estimate
 from codelet.compaction.errors import IrreducibleContext
 from codelet.compaction.reading import Reading
@@ -62,14 +63,19 @@ class Subject:
     measure: Estimate
 
     @cached_property
-    def runs(self) -> list[Run]:
-        """Its test runs, builds and commits: found once, for every attempt at a summary."""
-        return runs(self.readings)
+    def ended(self) -> Endings:
+        """The commands in it and how they ended: found once, for every attempt at a summary."""
+        return command_endings(self.readings)
+
+    @cached_property
+    def attempts(self) -> list[Attempt]:
+        """Its commands and calls in order."""
+        return attempts(self.readings, self.ended)
 
     @cached_property
     def anchors(self) -> list[Anchor]:
         """Its anchors."""
-        return find(self.readings, self.runs)
+        return find(self.readings, self.attempts)
 
 
 def make(subject: Subject, target: int, settings: Settings, pinned: Collection[int], dropped: Collection[int]) -> Plan:

@@ -13,6 +13,7 @@ from typing import Any
 
 from codelet.compaction.calls import Deed, read_call
 from codelet.compaction.content import AnyMessage, Estimate, call_arguments, calls_of
+from codelet.compaction.edits import is_old, shows_edit
 from codelet.compaction.signals import is_error_line
 from codelet.tokens.estimate import text_of
 
@@ -22,7 +23,6 @@ _ERROR_LENGTH = 300
 _SEARCHED = 500_000
 _REST = 250
 _LONG_ARGUMENTS = 600
-_WHOLE_WRITES = ("write", "create")
 
 
 def cut(text: str, cap: int, recall_id: str = "") -> str:
@@ -159,7 +159,7 @@ def _superseded(messages: Sequence[dict[str, Any]]) -> dict[int, str]:
         for call in calls_of(message):
             deed = read_call(call)
             made[deed.call_id] = deed, call_arguments(call)
-            if deed.kind == "write" and deed.name.lower().startswith(_WHOLE_WRITES):
+            if deed.whole:
                 latest[deed.subject, ""] = index
         answered = made.get(str(message.get("tool_call_id"))) if message.get("role") == "tool" else None
         if answered is not None and answered[0].kind == "read" and answered[0].subject:
@@ -203,6 +203,8 @@ def _reduced_call(call: dict[str, Any], hint: str) -> dict[str, Any]:
     short: dict[str, Any] = {}
     for key, value in parsed.items() if isinstance(parsed, dict) else ():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        short[key] = value if len(text) <= _REST else f"[{len(text)} characters{hint}]"
+        # What the write took out goes first: left alone beside a size it would read as what the file says.
+        stays = len(text) <= _REST and not is_old(key) and not shows_edit(text)
+        short[key] = value if stays else f"[{len(text)} characters{hint}]"
     function = {**call["function"], "arguments": json.dumps(short, ensure_ascii=False)}
     return {**call, "function": function}

@@ -12,6 +12,7 @@ from typing import Any
 
 from codelet.compaction import anchors as anchor_rules
 from codelet.compaction import loss
+from codelet.compaction.attempts import attempts, command_endings
 from codelet.compaction.content import AnyMessage, Estimate, call_arguments, calls_of
 from codelet.compaction.coverage import log2_milli
 from codelet.compaction.identifiers import Lexicon
@@ -91,9 +92,11 @@ def _report(
         if reading.kind in _CONVERSATION:
             names.setdefault(reading.turn, set()).update(here)
     used = Counter(word for index in made.changed for word in lexicon.read(_all_text(messages[index])))
-    runs = anchor_rules.runs(readings)
-    anchors = anchor_rules.find(readings, runs)
-    rated = scores(readings, names, lexicon, anchors, [turn for turn, _ in open_errors(readings, runs)])
+    ended = command_endings(readings)
+    tried = attempts(readings, ended)
+    anchors = anchor_rules.find(readings, tried)
+    faults = open_errors(list(enumerate(readings)), ended, tried)
+    rated = scores(readings, names, lexicon, anchors, [fault.turn for fault in faults])
     before, after = sum(map(measure, messages)), sum(map(measure, made.messages))
     return Report(
         tier=1,

@@ -20,15 +20,16 @@ NOTE = (
 _HEAD = re.compile(r'<compacted turns="(\d{1,7})-(\d{1,7})">\n')
 _ENTRY = re.compile(r"\[t(\d{1,7})(?: ([^\]\n]{0,300}))?\](?: (.*))?\Z", re.DOTALL)
 USER = "user"
-SUPERSEDED = "user, superseded"
+# An older form of the same label, which segments in exports may have.
+_OLD_USER = "user, superseded"
 REQUESTS = "requests"
-LEDGER_KEYS = ("changed", "read", "open error", "status", "ran", "anchor", "narrative", "left out")
+LEDGER_KEYS = ("changed", "read", "deleted", "open error", "status", "ran", "anchor", "narrative", "left out")
 
 
 @dataclass
 class Entry:
-    """Lines of one source in one turn. `label` is `user` or `user, superseded` for one message of the
-    user's, `requests` for several, one a line, and "" for the assistant's text.
+    """Lines of one source in one turn. `label` is `user` for one message of the user's, `requests` for several, one a
+    line, and "" for the assistant's text.
     """
 
     turn: int
@@ -38,7 +39,7 @@ class Entry:
     @property
     def is_user(self) -> bool:
         """Whether these are the words of one message of the user's."""
-        return self.label in (USER, SUPERSEDED)
+        return self.label in (USER, _OLD_USER)
 
     @property
     def is_words(self) -> bool:

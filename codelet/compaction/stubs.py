@@ -1,7 +1,7 @@
 """Stubs: one short line for each of many messages, where not even their heads fit.
 
 What was laid down (rules, values) comes first, the shortest of it before the longer, so that most of it gets in whole;
-then what tells most; small talk, repetition and what was replaced come last. Order is kept.
+then what tells most; small talk and repetition come last. Order is kept.
 """
 
 from __future__ import annotations
@@ -77,28 +77,19 @@ def _worth(word: str, common: Mapping[str, int]) -> int:
     return 50 - min(40, 6 * (common.get(low, 1) - 1)) + 5 * word[:1].isupper()
 
 
-def stubs(said: Sequence[tuple[str, bool]], room: int) -> tuple[list[str], int]:
-    """One line per distinct message in at most `room` characters, and how many messages got none.
-
-    `said` holds each message's text, and whether a later one replaced it.
-    """
+def stubs(said: Sequence[str], room: int) -> tuple[list[str], int]:
+    """One line per distinct message in at most `room` characters, and how many messages got none."""
     counts: dict[str, int] = {}
-    replaced: set[str] = set()
-    for spoken, superseded in said:
+    for spoken in said:
         text = " ".join(spoken.split())
         counts[text] = counts.get(text, 0) + 1
-        if superseded:
-            replaced.add(text)
     texts = [text for text in counts if text]
     common: dict[str, int] = {}
     for text in texts:
         for word in set(map(_bare, text.split())):
             common[word] = common.get(word, 0) + 1
     telling = [Telling.of(text[:_READ], common) for text in texts]
-    ranks = [
-        _rank(text, counts[text] + one.repeats(common), text in replaced)
-        for text, one in zip(texts, telling, strict=True)
-    ]
+    ranks = [_rank(text, counts[text] + one.repeats(common)) for text, one in zip(texts, telling, strict=True)]
     lines = _fill(texts, telling, ranks, room)
     return lines, len(texts) - len(lines)
 
@@ -132,10 +123,8 @@ def _fitting(cap: int, left: int) -> int:
     return left - 1 if 2 * cap // 3 <= left - 1 < cap else cap
 
 
-def _rank(text: str, times: int, replaced: bool) -> int:
+def _rank(text: str, times: int) -> int:
     """How much a message must be kept whole: rules and values count; small talk and repetition do not."""
-    if replaced:
-        return -6
     laid_down = 2 * states_rule(text) + 2 * bool(_VALUE.search(text))
     again = 3 * min(2, times - 1)
     return (laid_down or -2 * chats(text)) + 1 - again

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from codelet.compaction.anchors import Anchor, Run
+from codelet.compaction.anchors import Anchor
 from codelet.compaction.assemble import Block, lengths, message_of, split
 from codelet.compaction.collect import Collected, add_cut_words, collect, factors
 from codelet.compaction.coverage import REPEAT_PERCENT, Choice, cover
@@ -17,7 +17,6 @@ from codelet.compaction.ledger import Ledger, open_errors
 from codelet.compaction.plan import Plan, Subject
 from codelet.compaction.score import Score, newest, scores, telling
 from codelet.compaction.settings import Settings
-from codelet.compaction.superseded import mark
 from codelet.compaction.words import Represented, Said, represent
 from codelet.tokens.estimate import characters, estimate_length, estimate_message, text_of
 
@@ -58,18 +57,18 @@ def summarise(subject: Subject, plan: Plan, settings: Settings, target: int, nar
     """The list for a plan, at most `target` tokens. Raises IrreducibleContext where even bare segments are too much."""
     found = collect(subject, plan)
     gatherer = found.gatherer
-    runs, anchors = subject.runs, subject.anchors
+    anchors = subject.anchors
     present, names = _names(subject, plan, found)
-    errors = open_errors([r for i, r in enumerate(subject.readings) if i not in plan.kept], runs)
-    rated = scores(subject.readings, names, gatherer.lexicon, anchors, [turn for turn, _ in errors], settings.feedback)
+    older = [(i, reading) for i, reading in enumerate(subject.readings) if i not in plan.kept]
+    errors = [fault.turn for fault in open_errors(older, subject.ended, subject.attempts)]
+    rated = scores(subject.readings, names, gatherer.lexicon, anchors, errors, settings.feedback)
     room = _room(subject, plan, found, target)
-    tail = [Said(r.turn, r.text) for i, r in enumerate(subject.readings) if i in plan.kept and r.kind == "user"]
-    words = _words(subject, plan, found, mark(found.said, tail), room, settings, target)
+    words = _words(subject, plan, found, found.said, room, settings, target)
     add_cut_words(found, words.cut)
     left = room - words.size()
     if found.blocks and room >= LEDGER_FROM:
         ledger_room = min(left // 2, room * settings.ledger_percent // 100)
-        found.blocks[-1].ledger = _ledger(subject, plan, found, runs, anchors, narrative).lines(ledger_room)
+        found.blocks[-1].ledger = _ledger(subject, plan, found, anchors, narrative).lines(ledger_room)
         left -= sum(len(key) + len(text) + 3 for key, text in found.blocks[-1].ledger)
     gatherer.mark()
     factors(found, rated, settings.minimum_score)
@@ -121,8 +120,10 @@ def _names(subject: Subject, plan: Plan, found: Collected) -> tuple[set[int], di
         here = gatherer.lexicon.read(text_of(message))
         for deed in reading.deeds:
             here |= gatherer.lexicon.read(deed.subject)
-            for value in deed.values:
-                here |= gatherer.lexicon.read(value)
+            for change in deed.changes:
+                here |= gatherer.lexicon.read(change.text)
+                for _, taken in change.removed:
+                    here |= gatherer.lexicon.read("\n".join(taken))
         present |= here
         if reading.kind not in ("system", "reminder"):
             names.setdefault(reading.turn, set()).update(here)
@@ -191,7 +192,6 @@ def _ledger(
     subject: Subject,
     plan: Plan,
     found: Collected,
-    runs: Sequence[Run],
     anchors: Sequence[Anchor],
     narrative: Sequence[str],
 ) -> Ledger:
@@ -202,7 +202,8 @@ def _ledger(
         if segment is not None:
             ledger.carry_on(segment.ledger)
     turns = {subject.readings[i].turn for i in old}
-    ledger.take_in([subject.readings[i] for i in old], runs, [a for a in anchors if a.turn in turns])
+    readings = [(i, subject.readings[i]) for i in old]
+    ledger.take_in(readings, subject.ended, subject.attempts, [a for a in anchors if a.turn in turns])
     ledger.narrative.extend(narrative)
     return ledger
 

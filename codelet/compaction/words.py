@@ -1,6 +1,6 @@
 """The user's words in a segment: verbatim while there is room, then head and tail of each, never none of any.
 
-Order is kept. What a later message replaced is marked. Where even the head of each message does not fit, messages
+Order is kept. Where even the head of each message does not fit, messages
 become stubs.
 """
 
@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from codelet.compaction.segments import REQUESTS, SUPERSEDED, USER, Entry, heading
+from codelet.compaction.segments import REQUESTS, USER, Entry, heading
 from codelet.compaction.stubs import stubs
 
 LEAST = 160
@@ -25,7 +25,6 @@ class Said:
 
     turn: int
     text: str
-    superseded: bool = False
 
 
 @dataclass
@@ -52,7 +51,7 @@ def represent(said: Sequence[Said], budget: int, room: int) -> Represented:
     """Represent every message within `budget` characters, or `room` where `budget` is not enough for the least."""
     if not said:
         return Represented()
-    frame = sum(len(heading(one.turn, _label(one))) + 2 for one in said)
+    frame = sum(len(heading(one.turn, USER)) + 2 for one in said)
     if frame + sum(len(one.text) for one in said) <= budget:
         return Represented([_entry(one, one.text) for one in said])
     lengths = sorted(len(one.text) for one in said)
@@ -60,7 +59,7 @@ def represent(said: Sequence[Said], budget: int, room: int) -> Represented:
     if cap < LEAST:
         cap = min(LEAST, _cap(lengths, room - frame))
     if cap < _READABLE:
-        lines, left_out = stubs([(one.text, one.superseded) for one in said], room)
+        lines, left_out = stubs([one.text for one in said], room)
         entries = [Entry(said[0].turn, REQUESTS, lines)] if lines else []
         return Represented(entries, mode="stubs", left_out=left_out)
     result = Represented(mode="head and tail" if cap > LEAST else "head")
@@ -72,12 +71,8 @@ def represent(said: Sequence[Said], budget: int, room: int) -> Represented:
     return result
 
 
-def _label(one: Said) -> str:
-    return SUPERSEDED if one.superseded else USER
-
-
 def _entry(one: Said, text: str) -> Entry:
-    return Entry(one.turn, _label(one), text.split("\n"))
+    return Entry(one.turn, USER, text.split("\n"))
 
 
 def _cap(lengths: Sequence[int], budget: int) -> int:

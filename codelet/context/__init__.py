@@ -1,5 +1,6 @@
 """What the model is sent, in the user's hands: how full the window is, what compaction does, what the cache gave."""
 
+from codelet.context.asked import Size
 from codelet.context.cache import CacheWatch
 from codelet.context.checkpoints import Checkpoints, is_open, without_partial
 from codelet.context.compactor import Compactor
@@ -27,6 +28,7 @@ __all__ = [
     "ReminderRow",
     "Renewal",
     "Share",
+    "Size",
     "context_rows",
     "is_open",
     "recall_tool",

@@ -9,8 +9,9 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, cast
 
 from codelet import events
+from codelet.context.asked import NothingToTakeOut, Size
 from codelet.context.entries import too_many
-from codelet.context.gauge import Gauge
+from codelet.context.gauge import Gauge, Reading
 from codelet.context.making import Maker
 from codelet.context.options import CompactionOptions
 from codelet.context.pins import Pins, unit_at
@@ -33,12 +34,28 @@ _FRUITLESS = 2
 
 
 class _Undo(Record):
-    """The conversation before a rewrite, what it became, what the rewrite was, and what left the archive with it."""
+    """The conversation before a rewrite, what it became, what the rewrite was, and what left the archive with it.
+
+    `reading` is what the gauge knew of it.
+    """
 
     before: list[Message]
     after: list[Message]
     what: str = "compaction"
     taken: tuple[Archived, ...] = ()
+    reading: Reading | None = None
+
+
+class Preview(Record):
+    """What a compaction would do: its report, the next request's size before and after in tokens, and its cost.
+
+    `pays_after` is the number of requests after which rewriting a warm cache is paid back, 0 for a cold one.
+    """
+
+    report: Report
+    before: int
+    after: int
+    pays_after: int
 
 
 class Compactor:
@@ -53,6 +70,8 @@ class Compactor:
     ) -> None:
         self.options = options
         self.report: Report | None = None
+        self.sizes = (0, 0)
+        """The next request's size in tokens before and after the last compaction."""
         self.count = 0
         self.narrator: Narrator | None = None
         self.reform: Callable[[list[Message]], list[Message]] | None = None
@@ -87,10 +106,12 @@ class Compactor:
         if self.narrator is not None:
             self.narrator.new_turn()
 
-    async def run(self, reason: Reason, instruction: str = "") -> AsyncGenerator[events.Event, None]:
+    async def run(
+        self, reason: Reason, instruction: str = "", size: Size | None = None
+    ) -> AsyncGenerator[events.Event, None]:
         """Compact: says that it begins, works on a copy in a thread, swaps it in. Cancelling leaves the list as it was.
 
-        `instruction` is what the user wants kept.
+        `instruction` is what the user wants kept, `size` what who asked wants the next request to have.
         """
         from codelet.compaction import IrreducibleContext
         from codelet.compaction.commit import Snapshot
@@ -101,11 +122,14 @@ class Compactor:
         snapshot = Snapshot.of(self._messages)
         listed = list(snapshot.messages)
         try:
-            made = await asyncio.to_thread(self.maker.make, listed, reason, instruction)
+            made = await asyncio.to_thread(self.maker.make, listed, reason, instruction, size)
             if made.report.tier >= 2 and (narrative := await self._narrative(reason, instruction)):
-                made = await asyncio.to_thread(self.maker.summarised, listed, instruction, narrative)
-        except IrreducibleContext as error:
-            self._fruitless = _FRUITLESS
+                made = await asyncio.to_thread(
+                    self.maker.summarised, listed, instruction, narrative, reason=reason, size=size
+                )
+        except (IrreducibleContext, NothingToTakeOut) as error:
+            if reason != "asked":
+                self._fruitless = _FRUITLESS
             yield events.Compaction("stopped", reason, before, before, note=str(error))
             return
         if (note := self._commit(snapshot, made)) is not None:
@@ -115,6 +139,7 @@ class Compactor:
             yield events.Compaction("stopped", reason, before, before, note=note)
             return
         after = self._gauge.size(self._messages)
+        self.sizes = before, after
         yield receipt(reason, before, after, made.report, warm=pays > 0)
         if reason in ("hard", "cost"):
             self._fruitless = 0 if worked(before, after, self._gauge.budget) else self._fruitless + 1
@@ -143,9 +168,13 @@ class Compactor:
         """Whether there is something to recall."""
         return self._archive is not None and len(self._archive) > 0
 
-    def preview(self, instruction: str = "") -> Report:
-        """What a compaction would do now. Raises IrreducibleContext."""
-        return self.maker.make(list(self._messages), "asked", instruction).report
+    def preview(self, instruction: str = "", size: Size | None = None) -> Preview:
+        """What a compaction would do now. Raises IrreducibleContext and NothingToTakeOut."""
+        made = self.maker.make(list(self._messages), "asked", instruction, size)
+        head, _, tail = parts(self._messages)
+        before = self._gauge.size(self._messages)
+        after = self._gauge.rewritten([*head, *cast("list[Message]", made.messages), *tail])
+        return Preview(made.report, before, after, 0 if self._gauge.cold else pays_after(before, after))
 
     def undo(self) -> events.Compaction | None:
         """Put back what the last compaction or drop took out; what came since stays. None if that cannot be done."""
@@ -158,7 +187,10 @@ class Compactor:
                 self._pins.prune(self._messages)
                 for entry in last.taken:
                     self.archive.restore(entry.id, entry.turn, entry.message)
-                self._gauge.forget()
+                if last.reading is not None and len(body) == len(last.after):
+                    self._gauge.restore(last.reading)  # the very list that it knew stands again
+                else:
+                    self._gauge.forget()
                 self._rewritten(f"a {last.what} was taken back")
                 return events.Compaction("undone", "asked", before, self._gauge.size(self._messages), note=last.what)
         return None
@@ -263,16 +295,17 @@ class Compactor:
 
         head, body, tail = parts(self._messages)
         new = cast("list[Message]", made.messages)
+        reading = self._gauge.reading()
         if not snapshot.still_holds(self._messages):
             return "the list changed meanwhile"
         if self.reform is not None:
             new = self.reform(new)
         if len(new) == len(body) and all(map(is_, new, body)):
-            return "there is nothing to take out"
+            return "nothing in it can be made smaller by a summary"
         whole = cast("list[dict[str, Any]]", [*head, *new, *tail])
         if not commit(self._messages, snapshot, made._replace(messages=whole)):
             return "the result was not valid"
-        self._undo.append(_Undo(body, new))
+        self._undo.append(_Undo(body, new, reading=reading))
         self._keep(body, made.report.removed)
         self._gauge.forget()
         self.report = made.report

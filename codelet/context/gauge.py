@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from codelet.messages import Message
+from codelet.record import Record
 from codelet.reminders import zones
 from codelet.tokens.budget import Budget, effective_tokens
 from codelet.tokens.counter import ExactCounter
@@ -17,6 +18,15 @@ CACHE_LIFETIME = 300.0
 
 _LEAST_DOUBTED = 4_000
 """Tokens below which a report is taken as it is: so short a list fits any window, whoever is right."""
+
+
+class Reading(Record):
+    """What a gauge knew of a list: the last usage and when it was reported, and what was counted since."""
+
+    budget: Budget
+    last: Usage | None
+    reported_at: float
+    counted: tuple[int, int, int, int]
 
 
 class Gauge:
@@ -77,6 +87,22 @@ class Gauge:
             return estimated
         counted = self._count(messages, end)
         return estimated if counted is None else known + self._estimator.scaled(beside) + counted
+
+    def rewritten(self, messages: Sequence[Message]) -> int:
+        """P of the next request if these messages stood in the list's place: estimated, as nothing reported counts."""
+        return self._estimator.scaled(self.fixed + _plain(messages, 0, len(messages)))
+
+    def reading(self) -> Reading:
+        """What is known of the list now, to be put back by `restore` if the very same list stands again."""
+        counted = (self._settled, self._since, self._counted_to, self._counted)
+        return Reading(self.budget, self._last, self._reported_at, counted)
+
+    def restore(self, reading: Reading) -> None:
+        """The list is again the one that was read; of another model's reading nothing counts."""
+        self.forget()
+        if reading.budget is self.budget:
+            self._last, self._reported_at = reading.last, reading.reported_at
+            self._settled, self._since, self._counted_to, self._counted = reading.counted
 
     def _near_limit(self, size: int) -> bool:
         """Whether a size is within a tenth of one at which a compaction is due, or beyond it but not by far."""

@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from codelet.context.asked import Size, asked
 from codelet.context.entries import compact_old
 from codelet.context.gauge import Gauge
 from codelet.context.options import CompactionOptions
 from codelet.context.pins import Pins
 from codelet.context.receipt import Reason
-from codelet.context.shares import category_sizes
-from codelet.context.targets import conversation_targets, parts, reduced_size
+from codelet.context.targets import beside_of, conversation_targets, parts, reduced_size, refused_limit
 from codelet.messages import Message
+from codelet.record import Record
 from codelet.tokens.budget import saves_enough
 
 if TYPE_CHECKING:
@@ -21,6 +22,22 @@ if TYPE_CHECKING:
     from codelet.compaction.archive import Archive
     from codelet.compaction.content import Estimate
     from codelet.context.smaller import Wish
+
+
+# By hand the usual size is aimed at where that makes a conversation so much smaller, in per cent; else a relative one.
+_FAR_PERCENT = 85
+BESIDE = "system prompt, tools and reminders"
+
+
+class Aim(Record):
+    """Sizes for the conversation in tokens, best first, and what the newest turns may take of them in per cent.
+
+    `holds` says whether a prompt that the model was not sent yet stays whole where that can be.
+    """
+
+    targets: tuple[int, ...]
+    newest_percent: int | None = None
+    holds: bool = True
 
 
 class Maker:
@@ -36,36 +53,65 @@ class Maker:
         self.held: Message | None = None
         """A prompt that the model was not sent yet: it stays whole where that can be."""
 
-    def make(self, snapshot: list[Message], reason: Reason, instruction: str = "") -> Compacted:
-        """The conversation in `snapshot`, smaller. Raises IrreducibleContext.
+    def make(
+        self, snapshot: list[Message], reason: Reason, instruction: str = "", size: Size | None = None
+    ) -> Compacted:
+        """The conversation in `snapshot`, smaller. Raises IrreducibleContext, and NothingToTakeOut to who asked.
 
-        First old results are only reduced, where that is enough and keeps at least what a summary would keep. A user
-        who says what matters wants a summary; so does an overflow, where every token counts.
+        `size` is what who asked wants the next request to have. First old results are only reduced, where that is
+        enough and keeps at least what a summary would keep. A user who says what matters wants a summary; so does an
+        overflow, where every token counts.
         """
         if reason == "entries":
             body = parts(snapshot)[1]
             return compact_old(
                 body, self._options.keep_last, cast("Estimate", self._gauge.estimate), self._pinned(body)
             )
-        reduced = None if instruction or reason == "overflow" else self._reduced(snapshot, reason)
+        aim = self._aim(snapshot, reason, size)
+        reduced = None if instruction or reason == "overflow" else self._reduced(snapshot, reason, aim)
         if reduced is None:
-            return self.summarised(snapshot, instruction, overflow=reason == "overflow")
-        return self._better(snapshot, reduced)
+            return self._summarised(snapshot, aim, instruction)
+        return self._better(snapshot, aim, reduced)
 
-    def _better(self, snapshot: list[Message], reduced: Compacted) -> Compacted:
+    def _aim(self, snapshot: list[Message], reason: Reason, size: Size | None) -> Aim:
+        """What to aim at. Raises IrreducibleContext and NothingToTakeOut."""
+        from codelet.compaction import IrreducibleContext
+
+        gauge = self._gauge
+        usual = conversation_targets(snapshot, gauge, at=self._options.at, overflow=reason == "overflow")
+        beside = beside_of(snapshot, gauge)
+        if reason == "asked":
+            body = parts(snapshot)[1]
+            state = asked(body, gauge.size(snapshot), beside, self._options.keep_last, gauge.estimate)
+            if size is None and usual and 100 * usual[0] <= _FAR_PERCENT * state.body:
+                return Aim(tuple(usual))
+            wanted = state.target(size)
+            if size is None:
+                wanted = min([wanted, *usual[:1]])
+                larger = [target for target in usual if wanted < target < state.body]
+                return Aim((wanted, *larger), state.newest_percent(wanted))
+            usual = [wanted] if wanted > 0 else []
+        if not usual:
+            limit = size.of(gauge.size(snapshot)) if size is not None else gauge.budget.limit
+            if reason == "overflow":
+                limit = refused_limit(limit, gauge.size(snapshot))
+            raise IrreducibleContext(min(limit, beside), {BESIDE: beside})
+        return Aim(tuple(usual), holds=reason != "overflow")
+
+    def _better(self, snapshot: list[Message], aim: Aim, reduced: Compacted) -> Compacted:
         """The reduced conversation, or the summary where that keeps more of what the conversation says."""
         from codelet.compaction import IrreducibleContext
         from codelet.compaction.reduction import holds_as_much
 
         try:
-            summary = self.summarised(snapshot)
+            summary = self._summarised(snapshot, aim)
         except IrreducibleContext:
             return reduced
         whole = self._originals(parts(snapshot)[1])
         return reduced if holds_as_much(reduced.messages, summary.messages, whole) else summary
 
-    def _reduced(self, snapshot: list[Message], reason: Reason) -> Compacted | None:
-        """Tier 1: None where it saves too little, or leaves more than is good enough."""
+    def _reduced(self, snapshot: list[Message], reason: Reason, aim: Aim | None = None) -> Compacted | None:
+        """Tier 1: None where it saves too little, or leaves more than is good enough; by hand `aim` says how much."""
         from codelet.compaction.commit import faults
         from codelet.compaction.reduction import reduction
 
@@ -73,14 +119,18 @@ class Maker:
         if faults(body):
             return None
         size = self._gauge.size(snapshot)
-        enough = size - reduced_size(self._gauge.budget, self._options.at, asked=reason == "asked")
+        by_hand = reason == "asked" and aim is not None
+        if by_hand and aim is not None:
+            enough = sum(map(self._gauge.estimate, body)) - aim.targets[0]
+        else:
+            enough = size - reduced_size(self._gauge.budget, self._options.at)
         archive = self._archive()
         spared = [*self._pinned(body), *self._earlier(body)]
         made = reduction(
             cast("list[dict[str, Any]]", body),
             cast("Estimate", self._gauge.estimate),
             keep_turns=self._options.keep_last,
-            least=self._gauge.budget.least_batch,
+            least=1 if by_hand else self._gauge.budget.least_batch,
             enough=enough,
             spared=spared,
             first_id=archive.next_number if archive is not None else 1,
@@ -91,31 +141,42 @@ class Maker:
         return made if saved >= enough and saves_enough(size, size - saved) else None
 
     def summarised(
-        self, snapshot: list[Message], instruction: str = "", narrative: Sequence[str] = (), *, overflow: bool = False
+        self,
+        snapshot: list[Message],
+        instruction: str = "",
+        narrative: Sequence[str] = (),
+        *,
+        reason: Reason = "hard",
+        size: Size | None = None,
     ) -> Compacted:
-        """Tiers 2 and 3, to the first target that can be met. Raises IrreducibleContext.
+        """Tiers 2 and 3, to the first target that can be met. Raises IrreducibleContext and NothingToTakeOut."""
+        return self._summarised(snapshot, self._aim(snapshot, reason, size), instruction, narrative)
+
+    def _summarised(
+        self, snapshot: list[Message], aim: Aim, instruction: str = "", narrative: Sequence[str] = ()
+    ) -> Compacted:
+        """The summary for an aim that is known.
 
         What was reduced before is read as it was, so that a reduction takes nothing from a later summary.
         """
         from codelet.compaction import IrreducibleContext
 
         body = parts(snapshot)[1]
-        targets = conversation_targets(snapshot, self._gauge, at=self._options.at, overflow=overflow)
-        wish = self._wish(body, instruction, narrative)
+        wish = self._wish(body, instruction, narrative, aim.newest_percent)
         before = sum(map(self._gauge.estimate, body))
-        held = [place for place, message in enumerate(body) if message is self.held and not overflow]
+        held = [place for place, message in enumerate(body) if message is self.held and aim.holds]
         wishes = [wish.replace(pinned=(*wish.pinned, *held)), wish] if held else [wish]
-        attempts = [(each, target) for each in wishes for target in targets]
-        for attempt in attempts:
+        attempts = [(each, target) for each in wishes for target in aim.targets]
+        for number, (each, target) in enumerate(attempts, 1):
             try:
-                made = self._smaller(body, before, attempt[1], attempt[0])
-            except IrreducibleContext:
-                if attempt is attempts[-1]:
-                    raise
+                made = self._smaller(body, before, target, each)
+            except IrreducibleContext as error:
+                if number == len(attempts):
+                    beside = beside_of(snapshot, self._gauge)  # sizes are those of the next request, as everywhere
+                    raise IrreducibleContext(error.target + beside, {BESIDE: beside, **error.floor}) from None
             else:
                 return made._replace(report=replace(made.report, before=before))
-        used = category_sizes(snapshot, self._gauge.estimate, self._gauge.fixed_size)
-        raise IrreducibleContext(self._gauge.budget.limit, {"system prompt, tools and reminders": used["core"]})
+        raise ValueError("there is no size to aim at")
 
     def _smaller(self, body: list[Message], before: int, target: int, wish: Wish) -> Compacted:
         from codelet.context.smaller import smaller
@@ -126,7 +187,9 @@ class Maker:
             return made
         return smaller(body, target, self._gauge.estimate, wish)  # it fits: nothing is to come back
 
-    def _wish(self, body: Sequence[Message], instruction: str, narrative: Sequence[str]) -> Wish:
+    def _wish(
+        self, body: Sequence[Message], instruction: str, narrative: Sequence[str], newest_percent: int | None
+    ) -> Wish:
         from codelet.context.smaller import Wish
 
         return Wish(
@@ -137,6 +200,7 @@ class Maker:
             minimum_score=self._options.minimum_score,
             instruction=instruction,
             narrative=tuple(narrative),
+            newest_percent=newest_percent,
         )
 
     def _pinned(self, body: Sequence[Message]) -> list[int]:

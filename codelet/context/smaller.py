@@ -20,7 +20,8 @@ _LIMITED = ("context", "history")
 class Wish(Record):
     """What a compaction is to respect. `pinned` are indices; `limit` is the budget that `shares`, in per cent, split.
 
-    `instruction` is what the user wants kept: it counts as the newest prompt while turns are scored.
+    `instruction` is what the user wants kept: it counts as the newest prompt while turns are scored. The newest turns
+    stay whole while they take at most `newest_percent` (None: what is usual).
     """
 
     limit: int
@@ -30,6 +31,7 @@ class Wish(Record):
     minimum_score: int = 0
     instruction: str = ""
     narrative: tuple[str, ...] = ()
+    newest_percent: int | None = None
 
 
 def smaller(body: list[Message], target: int, measure: Callable[[Message], int], wish: Wish) -> Compacted:
@@ -38,7 +40,7 @@ def smaller(body: list[Message], target: int, measure: Callable[[Message], int],
     Where a category passes its share, segments are written again for as much less; what is kept beside them stays as
     it is. A warning names what is too large even so, as pinned messages may be.
     """
-    settings = Settings()
+    settings = usual = Settings(newest_percent=max(wish.newest_percent or 0, Settings().newest_percent))
     made = _once(body, target, measure, wish, settings)
     aim = target
     for number in range(_PASSES):
@@ -52,7 +54,7 @@ def smaller(body: list[Message], target: int, measure: Callable[[Message], int],
             break
         settings = replace(
             settings,  # of the smaller target a larger part: the newest turns are kept as before
-            newest_percent=min(90, Settings().newest_percent * target // aim),
+            newest_percent=min(95, usual.newest_percent * target // aim),
             tail_percent=min(90, Settings().tail_percent * target // aim),
             user_percent=settings.user_percent * 2 // 3 if "history" in over else settings.user_percent,
         )

@@ -16,14 +16,23 @@ def parts(messages: Sequence[Message]) -> tuple[list[Message], list[Message], li
     return list(messages[:first]), list(messages[first:last]), list(messages[last:])
 
 
-def reduced_size(budget: Budget, at: int | None, *, asked: bool) -> int:
+def reduced_size(budget: Budget, at: int | None) -> int:
     """The size of the whole list, in tokens, at which reducing old results is enough and no summary is made.
 
-    0.6 H, or two thirds of where the user compacts; a user who asks for it wants the size that a summary has.
+    0.6 H, or two thirds of where the user compacts.
     """
-    if asked:
-        return budget.target
     return budget.enough if at is None else min(budget.enough, 2 * at * budget.limit // 300)
+
+
+def beside_of(messages: Sequence[Message], gauge: Gauge) -> int:
+    """What stands beside the conversation in tokens: system prompt, tools and reminders."""
+    head, _, tail = parts(messages)
+    return gauge.fixed_size + sum(map(gauge.estimate, [*head, *tail]))
+
+
+def refused_limit(limit: int, size: int) -> int:
+    """What a provider can be hoped to take that refused a request of that size as too long."""
+    return min(limit, size) * 8 // 10
 
 
 def conversation_targets(
@@ -36,8 +45,8 @@ def conversation_targets(
     None is larger than the budget; empty where nothing is left for a conversation.
     After an overflow the budget was wrong: the size that did not fit counts in its place.
     """
-    head, body, tail = parts(messages)
-    beside = gauge.fixed_size + sum(map(gauge.estimate, [*head, *tail]))
+    body = parts(messages)[1]
+    beside = beside_of(messages, gauge)
     estimated = beside + sum(map(gauge.estimate, body))
     real = max(1, gauge.size(messages))
     budget = gauge.budget
@@ -45,7 +54,7 @@ def conversation_targets(
     least = min(35, 4 * at // 10) if at is not None else 35
     wanted = [min(budget.target, least * limit // 100), budget.enough, budget.hard_trigger - 1]
     if overflow:
-        limit = min(limit, real) * 8 // 10
+        limit = refused_limit(limit, real)
         wanted = [min(budget.target // 2, 35 * limit // 100), 35 * limit // 100, 60 * limit // 100]
     if real > estimated:  # the estimate is too low: aim lower by as much
         wanted = [size * estimated // real for size in wanted]

@@ -122,7 +122,9 @@ def coding_session(turns: int, steps: int = 3, lines: int = 40) -> list[Message]
             path = f"src/pkg{turn % 7}/mod_{turn}.py"
             if step % 3 == 2:
                 messages.append(calling((call_id, "bash", {"command": f"pytest tests/test_{turn}.py -q"})))
-                messages.append(result(call_id, f"tests/test_{turn}.py ....\n{turn + 3} passed in 0.{turn}s"))
+                messages.append(
+                    result(call_id, f"tests/test_{turn}.py ....\n{turn + 3} passed in 0.{turn}s\n[exit code 0]")
+                )
             else:
                 messages.append(calling((call_id, "read", {"path": path}), text=f"Reading {path} for handler_{turn}."))
                 body = "\n".join(

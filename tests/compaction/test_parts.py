@@ -7,8 +7,9 @@ import time
 
 import pytest
 
-from codelet.compaction.anchors import find, runs
+from codelet.compaction.anchors import find
 from codelet.compaction.archive import LONGEST_ANSWER, Archive
+from codelet.compaction.attempts import attempts, command_endings
 from codelet.compaction.coverage import Candidates, Choice, log2_milli
 from codelet.compaction.identifiers import STEP, Lexicon
 from codelet.compaction.reading import read
@@ -22,7 +23,7 @@ from tests.compaction.lists import calling, coding_session, pairing_faults, resu
 
 def anchors_of(messages: list[dict]) -> list[tuple[int, str, int]]:
     readings = read(messages)
-    return [(a.turn, a.kind, a.confidence) for a in find(readings, runs(readings))]
+    return [(a.turn, a.kind, a.confidence) for a in find(readings, attempts(readings, command_endings(readings)))]
 
 
 def pytest_run(call_id: str, output: str) -> list[dict]:
@@ -30,24 +31,24 @@ def pytest_run(call_id: str, output: str) -> list[dict]:
 
 
 def test_an_edit_after_a_failure_with_passing_tests_is_an_error_fixed():
-    messages = [user("run"), *pytest_run("a", "2 failed, 1 passed")]
+    messages = [user("run"), *pytest_run("a", "2 failed, 1 passed\n[exit code 1]")]
     messages += [
         user("mend"),
         calling(("b", "edit", {"path": "x.py"})),
         result("b", "ok"),
-        *pytest_run("c", "3 passed"),
+        *pytest_run("c", "3 passed\n[exit code 0]"),
     ]
     assert anchors_of(messages) == [(2, "error fixed", 95)]
 
 
 def test_a_write_with_passing_tests_is_a_task_done_and_an_unclear_result_is_nothing():
     write = [calling(("b", "write", {"path": "x.py"})), result("b", "ok")]
-    assert anchors_of([user("do"), *write, *pytest_run("c", "Tests passed successfully")]) == [(1, "task done", 92)]
-    assert anchors_of([user("do"), *write, *pytest_run("c", "see the password test log")]) == []
+    assert anchors_of([user("do"), *write, *pytest_run("c", "3 passed\n[exit code 0]")]) == [(1, "task done", 92)]
+    assert anchors_of([user("do"), *write, *pytest_run("c", "3 passed")]) == []
 
 
 def test_decisions_and_commits_are_anchors():
-    commit = [calling(("c", "bash", {"command": "git commit -m x"})), result("c", "[main 1a2b] x")]
+    commit = [calling(("c", "bash", {"command": "git commit -m x"})), result("c", "[main 1a2b3c4] x\n[exit code 0]")]
     assert anchors_of([user("Never use redis here."), says("ok"), user("ship"), *commit]) == [
         (1, "decision", 90),
         (2, "checkpoint", 91),

@@ -7,8 +7,6 @@ import random
 import pytest
 
 from codelet.compaction import compact
-from codelet.compaction.superseded import mark
-from codelet.compaction.words import Said
 from tests.compaction.lists import Message, says, size, user
 
 LAID_DOWN = (
@@ -117,12 +115,3 @@ def test_a_list_of_little_else_than_requests_gives_them_all_the_room(target, mod
     assert not made.report.warnings
     shown = set(" ".join(str(message["content"]) for message in made.messages).replace(".", " ").split())
     assert all({str(number), f"{number * 3}px"} & shown for number in range(1_500))
-
-
-def test_what_was_said_again_with_another_value_replaces_what_was_said_before():
-    values = [f"The gateway listens on port {port}." for port in (8_101, 8_202, 8_303)]
-    remarks = [f"Please look at item {number} of the list." for number in range(3)]
-    found = mark([Said(turn, text) for turn, text in enumerate([*values, *remarks])])
-    assert [one.superseded for one in found] == [True, True, False, False, False, False]
-    row = [f"Please make button {number} blue and keep a margin of {number + 3}px." for number in range(8)]
-    assert not any(one.superseded for one in mark([Said(turn, text) for turn, text in enumerate(row)]))

@@ -182,7 +182,7 @@ def test_the_repl_overflows_previews_compacts_and_takes_back(start: Start, repo:
     shown = terminal.wait_for("working ")
     assert "core " in shown and "context " in shown
     terminal.line("/compact --preview")
-    terminal.wait_for("would be compacted from")
+    terminal.wait_for("would be compacted: the next request")
     terminal.settle(0.1)
     receipts = terminal.scrollback.count("· compacted: ")
     terminal.line("/compact mind compute_3")

@@ -124,17 +124,17 @@ async def test_a_summary_after_a_reduction_reads_the_originals(open_session: Ope
 async def test_asked_without_an_instruction_a_reduction_has_to_reach_the_size_of_a_summary(open_session: Open):
     session, provider = open_session(window=WINDOW)
     await until_reduced(session, provider)
-    assert session.compactor.preview().tier > 1
+    assert session.compactor.preview().report.tier > 1
     session, provider = open_session(window=400_000)
     await fill(session, provider, 60, lines=200)
     target = session.gauge.budget.target
     assert session.size > target
-    preview = session.compactor.preview()
+    preview = session.compactor.preview().report
     assert preview.tier == 1 and {fate.fate for fate in preview.turns} == {"kept", "reduced"}
     [_, done] = await compacted(session)
     assert (done.tier, done.reduced) == (1, len(preview.removed))
     assert done.after <= target < done.before
-    assert session.compactor.preview("mind compute_3").tier > 1 or session.size <= target
+    assert session.compactor.preview("mind compute_3").report.tier > 1 or session.size <= target
 
 
 async def test_pinned_results_and_the_newest_turns_are_not_reduced(open_session: Open):

@@ -69,7 +69,7 @@ def test_compact_preview_undo_and_why(start: Start, repo: Path) -> None:
     terminal.wait_for("· compacted: ")
     terminal.settle(0.1)
     terminal.line("/why")
-    terminal.wait_for("was compacted from")
+    terminal.wait_for("was compacted: the next request")
     terminal.settle(0.1)
     terminal.line("/uncompact")
     terminal.wait_for("taken back: ")

@@ -58,9 +58,14 @@ _LOST_NAMED = 8
 _ANCHORS_NAMED = 3
 
 
+def next_request(before: int, after: int, signs: Signs) -> str:
+    """The one measure of a compaction, in tokens: how large the next request was, and is or would be."""
+    return f"the next request {tokens(before)} {signs.arrow} {tokens(after)} tokens"
+
+
 def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
     """The warning before a compaction, or its receipt with what is nowhere in the list any more."""
-    sizes = f"{tokens(event.before)} {signs.arrow} {tokens(event.after)} tokens"
+    sizes = next_request(event.before, event.after, signs)
     match event.phase:
         case "starting":
             reason = f"{_REASONS[event.reason]}; esc stops it"
@@ -76,10 +81,10 @@ def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
 
 
 def _receipt(event: Compaction, sizes: str, width: int, signs: Signs) -> list[Text]:
-    kept = f"{plural(event.kept_turns, 'turn')} kept"
+    kept = f"{plural(event.kept_turns, 'turn')} kept word for word"
     reduced = plural(event.reduced, "old message")
     parts = [f"{signs.note} compacted: {sizes}", f"{reduced} reduced, no turn summarised" if event.reduced else kept]
-    parts += [plural(event.segments, "segment")] if event.segments else []
+    parts += [plural(event.segments, "summary", "summaries")] if event.segments else []
     parts += [f"pays back after {plural(event.pays_after, 'request')}"] if event.pays_after else []
     first, *details = wrap(Text(f" {signs.dot} ".join(parts), QUIET), width - MARGIN)
     anchors = () if event.reduced else event.anchors  # a reduction takes none of them away

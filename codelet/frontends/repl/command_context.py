@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from codelet.context.asked import NothingToTakeOut, Size, parsed
 from codelet.errors import UsageError
+from codelet.frontends.render.lines import next_request
 from codelet.frontends.render.numbers import plural, share, tokens
 from codelet.frontends.render.style import ACCENT, QUIET, WARN
 from codelet.frontends.repl.command_views import text
@@ -146,23 +148,36 @@ async def _exact(repl: Repl) -> Text | None:
 
 
 async def compact(repl: Repl, argument: str) -> None:
-    """Compact now, with what the argument says in mind; with --preview only say what that would do."""
-    from codelet.compaction import IrreducibleContext
-
+    """Compact now, to a size and with what the argument says in mind; with --preview only say what that would do."""
     first, _, rest = argument.partition(" ")
+    previewed = first == "--preview"
     if not repl.session.messages:
         repl.note("there is nothing to compact")
-    elif first == "--preview":
+    elif first.startswith("--") and not previewed:
+        repl.fail("/compact takes a size (20k, 30%) and what matters in your words, or --preview")
+    else:
         try:
-            report = repl.session.compactor.preview(rest.strip())
-        except IrreducibleContext as error:
+            size, wish = parsed(rest.strip() if previewed else argument)
+        except ValueError as error:
             repl.fail(str(error))
             return
-        _show_report(repl, report, "would be")
-    elif first.startswith("--"):
-        repl.fail("/compact takes what matters in your words, or --preview")
-    else:
-        await repl.watch(repl.session.compact(argument))
+        if previewed:
+            _preview(repl, wish, size)
+        else:
+            await repl.watch(repl.session.compact(wish, size))
+
+
+def _preview(repl: Repl, wish: str, size: Size | None) -> None:
+    """Say what a compaction would do."""
+    from codelet.compaction import IrreducibleContext
+
+    try:
+        seen = repl.session.compactor.preview(wish, size)
+    except (IrreducibleContext, NothingToTakeOut) as error:
+        repl.fail(f"not compacted: {clean(str(error))}")
+        return
+    pays = f"; pays back after {plural(seen.pays_after, 'request')}" if seen.pays_after else ""
+    _show_report(repl, seen.report, "would be", (seen.before, seen.after), pays)
 
 
 async def uncompact(repl: Repl, argument: str) -> None:
@@ -181,17 +196,18 @@ async def why(repl: Repl, argument: str) -> None:
     if report is None:
         repl.note("nothing was compacted yet; /compact --preview shows what would be")
     elif not argument:
-        _show_report(repl, report, "was")
+        _show_report(repl, report, "was", repl.session.compactor.sizes)
     elif (fate := next((fate for fate in report.turns if str(fate.turn) == argument), None)) is not None:
         sizes = f"{tokens(fate.before)} to {tokens(fate.after)} tokens"
         told = text((f"turn {fate.turn} {fate.fate}", ACCENT), f", {sizes}: {clean(fate.why)}")
         score = text((f"score {_parts(fate.score)}", QUIET))
-        repl.say(*_indented(repl, told), *_indented(repl, score), *_summary(repl, report, "was"))
+        summary = _summary(repl, report, "was", repl.session.compactor.sizes)
+        repl.say(*_indented(repl, told), *_indented(repl, score), *summary)
     else:
         repl.fail(f"the last compaction had no turn {clean(argument)}; /why lists what it had")
 
 
-def _show_report(repl: Repl, report: Report, verb: str) -> None:
+def _show_report(repl: Repl, report: Report, verb: str, sizes: tuple[int, int], more: str = "") -> None:
     details = repl.width >= _WIDE
     rows = []
     for fate in report.turns:
@@ -200,14 +216,15 @@ def _show_report(repl: Repl, report: Report, verb: str) -> None:
         line.append(f"{tokens(fate.before):>6} to {tokens(fate.after):<6} ")
         line.append(f"score {score}  {clean(fate.why)}", QUIET)
         rows.append(repl.cut(line))
-    repl.say(*rows, *_summary(repl, report, verb))
+    repl.say(*rows, *_summary(repl, report, verb, sizes, more))
 
 
-def _summary(repl: Repl, report: Report, verb: str) -> list[Text]:
-    """The sizes before and after, what was done in general, and the warnings."""
-    sizes = f"{tokens(report.before)} to {tokens(report.after)} tokens, {report.saved_percent}% less"
+def _summary(repl: Repl, report: Report, verb: str, sizes: tuple[int, int], more: str = "") -> list[Text]:
+    """The next request's sizes before and after, what was done in general, and the warnings."""
     how = "; old messages are reduced, no turn is summarised" if report.tier == 1 else ""
-    rows = _indented(repl, text(f"the conversation {verb} compacted from {sizes}{how}"))
+    less = f", {100 - share(sizes[1], sizes[0])}% less" if 0 < sizes[1] < sizes[0] else ""
+    told = f"the conversation {verb} compacted: {next_request(*sizes, repl.signs)}{less}{how}{more}"
+    rows = _indented(repl, text(told))
     rows.extend(repl.cut(text((f"  {repl.signs.failed} ", WARN), clean(warning))) for warning in report.warnings)
     return rows
 

@@ -48,7 +48,7 @@ COMMANDS = (
         "compact",
         "make the conversation smaller now, or see what that would do",
         context.compact,
-        "[WISH|--preview]",
+        "[--preview] [20k|30%] [WISH]",
     ),
     Command("uncompact", "take the last compaction back", context.uncompact),
     Command("pin", "keep a message word for word, by its number in /context, or what was lost", context.pin, "N|lost"),

@@ -1,0 +1,117 @@
+"""What a user who compacts by hand asks for, and the size that this means for the conversation.
+
+Sizes are those of the next request, the one measure that previews, receipts and `/context` give. `30%` is a share of
+what the next request has now.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from codelet.context.checkpoints import is_prompt
+from codelet.context.entries import newest_entries
+from codelet.errors import CodeletError
+from codelet.messages import Message
+from codelet.record import Record
+
+# Without a size: what comes before the newest turns is made so much smaller, in per cent.
+_OLD_PERCENT = 35
+# Newest turns of no more tokens stay whole where nothing says otherwise; longer ones are made smaller inside.
+LARGE_TURNS = 10_000
+_LEAST = 500
+_MOST_NEWEST = 95
+_SIZE = re.compile(r"(\d{1,12}(?:[.,]\d{1,3})?)(%|[kKmM]?)(?=\s|\Z)")
+_LEAST_BARE = 1_000
+_UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
+
+
+class Size(Record):
+    """The size that a user asks for: `tokens`, or `percent` of what the next request has; neither is 0."""
+
+    tokens: int | None = None
+    percent: float | None = None
+
+    def of(self, now: int) -> int:
+        """Tokens that the next request is to have at most, where it has `now`."""
+        return self.tokens if self.tokens is not None else max(1, int(now * (self.percent or 100) / 100))
+
+
+class NothingToTakeOut(CodeletError):
+    """A compaction by hand would change nothing; the message says why, and what would."""
+
+
+def parsed(argument: str) -> tuple[Size | None, str]:
+    """What `/compact` was given: a size, if it begins with one, and the wish that follows.
+
+    Raises ValueError, in words, for a size that is none: nothing, all, or more.
+    """
+    found = _SIZE.match(argument)
+    if found is None:
+        return None, argument.strip()
+    number, unit = found.group(1), found.group(2).lower()
+    if not unit and float(number.replace(",", "")) < _LEAST_BARE:
+        return None, argument.strip()  # "3 rules must stay" is a wish
+    wish = argument[found.end() :].strip()
+    if unit == "%":
+        percent = float(number.replace(",", "."))
+        if not 0 < percent < 100:
+            raise ValueError("name a share between 0% and 100% of what the next request has now")
+        return Size(percent=percent), wish
+    grouped = "," in number and len(number.rpartition(",")[2]) == 3 and not unit  # 20,000
+    tokens = int(float(number.replace(",", "" if grouped else ".")) * _UNITS[unit])
+    if tokens <= 0:
+        raise ValueError("name a size of at least one token")
+    return Size(tokens=tokens), wish
+
+
+class Asked(Record):
+    """Where a compaction by hand stands: the conversation, the room beside it, and what the newest turns take.
+
+    All in tokens; `beside` is what no compaction makes smaller, `now` the next request's size.
+    """
+
+    now: int
+    beside: int
+    body: int
+    newest: int
+    turns: int
+
+    def target(self, size: Size | None) -> int:
+        """The size for the conversation. Raises NothingToTakeOut."""
+        if size is not None:
+            wanted = size.of(self.now)
+            if wanted >= self.now:
+                raise NothingToTakeOut(f"the next request has {self.now:,} tokens already, {wanted:,} were asked for")
+            # The conversation's share of what the estimate calls too large or too small.
+            estimated = self.beside + self.body
+            return wanted * min(estimated, self.now) // max(1, self.now) - self.beside
+        old = self.body - self.newest
+        if 4 * old >= self.body and old > 2 * _LEAST:
+            return self.newest + max(_LEAST, old * _OLD_PERCENT // 100)
+        if self.newest > LARGE_TURNS:
+            return self.body * _OLD_PERCENT // 100
+        raise NothingToTakeOut(self._why())
+
+    def newest_percent(self, target: int) -> int | None:
+        """What the newest turns may take of a size so that they stay whole; None where no size of them does."""
+        needed = 100 * self.newest // max(1, target) + 2
+        return needed if needed <= _MOST_NEWEST else None
+
+    def _why(self) -> str:
+        """Why nothing is taken out, in words."""
+        floor = f"floor {self.beside:,} tokens: system prompt, tools and reminders"
+        if self.body == 0:
+            return f"there is no conversation yet; {floor}"
+        share = "everything" if self.body == self.newest else f"all but {self.body - self.newest:,} tokens"
+        stays = "turn, which stays" if self.turns == 1 else f"{self.turns} turns, which stay"
+        hint = "; `/compact 50%` shortens those too" if self.newest > 4 * _LEAST else ""
+        return f"{share} is in the newest {stays} word for word ({self.newest:,} tokens){hint}; {floor}"
+
+
+def asked(body: Sequence[Message], now: int, beside: int, keep_last: int, estimate: Callable[[Message], int]) -> Asked:
+    """Measure a conversation for a compaction by hand."""
+    count = newest_entries(body, keep_last) if keep_last else 0
+    sizes = list(map(estimate, body))
+    newest = body[len(body) - count :]
+    return Asked(now, beside, sum(sizes), sum(sizes[len(sizes) - count :]), sum(map(is_prompt, newest)))
