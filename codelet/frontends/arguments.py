@@ -65,13 +65,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     from codelet.frontends.words import read_words
 
     parser = build_parser(arguments)
-    words = read_words(parser, arguments)
-    options = parser.parse_args(words.options)
-    options.bare_prompt = words.prompt is not None
-    if words.prompt is not None:
+    read, prompt = read_words(parser, arguments)
+    options = parser.parse_args(read)
+    options.bare_prompt = prompt is not None
+    if prompt is not None:
         if options.prompt is not None:
             raise UsageError("two prompts: give one, with -p or without")
-        options.prompt = words.prompt
+        options.prompt = prompt
     return options
 
 

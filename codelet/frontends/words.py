@@ -9,19 +9,13 @@ import argparse
 from collections.abc import Iterable, Sequence
 
 from codelet.errors import UsageError
-from codelet.record import Record
 
 
-class Words(Record):
-    """`options` is what argparse is to read, `command` the command's name, `prompt` the bare words, joined."""
+def read_words(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> tuple[list[str], str | None]:
+    """What argparse is to read, and the bare words, joined: a prompt, None where there are none or a command.
 
-    options: tuple[str, ...]
-    command: str | None = None
-    prompt: str | None = None
-
-
-def read_words(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> Words:
-    """Sort the arguments. Raises UsageError that names an unknown option, or a word that is nearly a command."""
+    Raises UsageError that names an unknown option, or a word that is nearly a command.
+    """
     commands = commands_of(parser)
     options: list[str] = []
     bare: list[str] = []
@@ -34,7 +28,7 @@ def read_words(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> Wor
         if not _is_option(word):
             if word in commands and not bare:
                 _check(commands[word], rest, parser, word)
-                return Words((*options, word, *rest), word)
+                return [*options, word, *rest], None
             bare.append(word)
             continue
         options.append(word)
@@ -44,7 +38,7 @@ def read_words(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> Wor
             options[-1:] = [f"--prompt={value}"] if word in ("-p", "--prompt") else [word, value]
     if len(bare) == 1 and (near := _nearest(bare[0], commands)):
         raise UsageError(f"there is no command {bare[0]!r}; did you mean {near}? As a prompt: -p {bare[0]}")
-    return Words(tuple(options), prompt=" ".join(bare) if bare else None)
+    return options, " ".join(bare) if bare else None
 
 
 def asked_format(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> str | None:

@@ -1,6 +1,6 @@
 """No word of a streamed answer is lost, shown twice or moved, however it is cut and however wide the screen is.
 
-`CODELET_PARAGRAPHS=20000 pytest -s tests/repl/test_markdown_words.py` is the full size; `CODELET_SEED` repeats a run.
+`CODELET_PARAGRAPHS=20000 pytest -s --timeout 0 tests/repl/test_markdown_words.py` is the full size; `CODELET_SEED` repeats a run.
 """
 
 from __future__ import annotations
