@@ -101,7 +101,9 @@ def test_without_text_only_the_steps_are_shown() -> None:
 
 
 def test_a_note_is_shown_whole() -> None:
-    out = plain(events.TurnStart(1, "m"), events.StepStart(1), events.Note("it is asked not to reason " * 6), columns=40)
+    out = plain(
+        events.TurnStart(1, "m"), events.StepStart(1), events.Note("it is asked not to reason " * 6), columns=40
+    )
     assert out.count("reason") == 6
 
 
