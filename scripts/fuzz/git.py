@@ -1,7 +1,7 @@
 """Allowed git commands in repositories with generated configurations, run as codelet would run them.
 
 Whatever the policy allows unasked is run in a throw-away repository: no planted program may run, no file may change,
-nothing planted may be printed. Every tenth command is run by plain git, too, which shows that the plants work.
+nothing planted may be printed. Every fourth command is run by plain git, too, which shows that the plants work.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _try(places: Places, command: str, figures: dict[str, int]) -> list[str]:
     if allowed:
         figures["allowed"] += 1
         effects += _effects(places, before, _run(places, policy.prepare(command)))
-    if figures["judged"] % 10 == 0:
+    if figures["judged"] % 4 == 0:
         figures["plain"] += 1
         figures["by plain git"] += bool(
             _effects(places, places.snapshot(), _run(places, command, _SECONDS_OF_PLAIN_GIT))
