@@ -78,8 +78,8 @@ async def test_each_reminder_stands_once_over_many_turns(
 async def test_changes_of_reminders_are_reported_and_nothing_else(
     make_session: MakeSession, model_server: ModelServer, repo: Path
 ):
-    model_server.script = lambda request: Reply("ok", usage=Tokens(900, output=1))
-    session = make_session()
+    model_server.script = lambda request: Reply("ok", usage=Tokens(1000, output=1))
+    session = make_session(window=1_000_000)
     first = reminders(await turn(session))
     assert first == [("environment", "added"), ("gitStatus", "added"), ("tokenStatus", "added")]
     head = session.messages[0]
