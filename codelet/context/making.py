@@ -33,8 +33,8 @@ class Maker:
         self._options = options
         self._pins = pins
         self._archive = archive
-        self.held: Message | None = None
-        """A prompt that the model was not sent yet: it stays whole where that can be."""
+        self.held: Callable[[Message], bool] = lambda _: False
+        """Whether the model is still to be sent a message: such a one stays whole where that can be."""
 
     def make(self, snapshot: list[Message], reason: Reason, instruction: str = "") -> Compacted:
         """The conversation in `snapshot`, smaller. Raises IrreducibleContext.
@@ -103,7 +103,7 @@ class Maker:
         targets = conversation_targets(snapshot, self._gauge, at=self._options.at, overflow=overflow)
         wish = self._wish(body, instruction, narrative)
         before = sum(map(self._gauge.estimate, body))
-        held = [place for place, message in enumerate(body) if message is self.held and not overflow]
+        held = [place for place, message in enumerate(body) if self.held(message) and not overflow]
         wishes = [wish.replace(pinned=(*wish.pinned, *held)), wish] if held else [wish]
         attempts = [(each, target) for each in wishes for target in targets]
         for attempt in attempts:
