@@ -90,7 +90,8 @@ class Compactor:
         if not self.options.automatic or self._fruitless >= _FRUITLESS:
             return None
         budget, size = self._gauge.budget, self._gauge.size(self._messages)
-        if size < budget.hard_trigger and self.maker.held is not None and len(parts(self._messages)[1]) == 1:
+        body = parts(self._messages)[1]
+        if size < budget.hard_trigger and len(body) == 1 and self.maker.held(body[0]):
             return None  # there is nothing but the prompt, and it fits
         if self.options.at is not None and 100 * size >= self.options.at * budget.limit:
             return "hard"
@@ -324,7 +325,7 @@ class Compactor:
             for place in removed
             if place < len(body)
             and readings[place].kind != "segment"
-            and body[place] is not self.maker.held  # it has its own entry
+            and not self.maker.held(body[place])  # it has its own entry
             and self.archive.original(body[place]) is None
         )
 

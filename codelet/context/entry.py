@@ -66,6 +66,7 @@ class Entry:
         self._told: list[_Told] = []
         self._earlier: tuple[Cut, ...] = ()
         compactor.reform = self._reformed
+        compactor.maker.held = self._is_held
 
     def result(self, text: str, most: int | None = None) -> str:
         """A tool result as it goes into the list: within the working share, 256 KiB, and `most` characters."""
@@ -99,14 +100,12 @@ class Entry:
         shown = composed(self._inputs, min(length, longest), recall=False)
         message = user(shown.text)
         self._forms = [(message, shown)]
-        self._compactor.maker.held = message
         return message
 
     def forget(self) -> None:
         """The conversation was cleared."""
         self._inputs, self._forms, self._unsent, self._earlier = [], [], False, ()
         self._told.clear()
-        self._compactor.maker.held = None
 
     def adopt(self) -> None:
         """The list came from elsewhere: its newest prompt's own marker says what of it was cut.
@@ -153,7 +152,6 @@ class Entry:
         self._messages[place] = message
         self._gauge.replaced(place)
         self._forms.append((message, shown))
-        self._compactor.maker.held = message
         for each in self._inputs:
             if not each.kept or not _stands_whole(each, shown):
                 account = each.account
@@ -165,7 +163,6 @@ class Entry:
         """The provider has begun to answer: what stands in the list was sent."""
         if self._unsent:
             self._unsent = False
-            self._compactor.maker.held = None
             here = {id(message) for message in self._messages}
             for _, shown in [form for form in self._forms if id(form[0]) in here][-1:]:
                 for part, start, end in shown.ranges:
@@ -199,6 +196,12 @@ class Entry:
     def _is_cut(self, each: Input) -> bool:
         """Whether an input that was not sent yet would be sent cut."""
         return self._unsent and bool(self._forms) and not _stands_whole(each, self._forms[-1][1])
+
+    def _is_held(self, message: Message) -> bool:
+        """Whether the model is still to be sent a message: a prompt, or what it asked `recall` for."""
+        if message["role"] == "tool":
+            return any(message["content"] == told.text for told in self._told)
+        return self._unsent and any(message is form for form, _ in self._forms)
 
     def _take_told(self) -> None:
         texts = {message["content"] for message in self._messages if message["role"] == "tool"}

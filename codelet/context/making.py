@@ -50,8 +50,8 @@ class Maker:
         self._options = options
         self._pins = pins
         self._archive = archive
-        self.held: Message | None = None
-        """A prompt that the model was not sent yet: it stays whole where that can be."""
+        self.held: Callable[[Message], bool] = lambda _: False
+        """Whether the model is still to be sent a message: such a one stays whole where that can be."""
 
     def make(
         self, snapshot: list[Message], reason: Reason, instruction: str = "", size: Size | None = None
@@ -164,7 +164,7 @@ class Maker:
         body = parts(snapshot)[1]
         wish = self._wish(body, instruction, narrative, aim.newest_percent)
         before = sum(map(self._gauge.estimate, body))
-        held = [place for place, message in enumerate(body) if message is self.held and aim.holds]
+        held = [place for place, message in enumerate(body) if self.held(message) and aim.holds]
         wishes = [wish.replace(pinned=(*wish.pinned, *held)), wish] if held else [wish]
         attempts = [(each, target) for each in wishes for target in aim.targets]
         for number, (each, target) in enumerate(attempts, 1):

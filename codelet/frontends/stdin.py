@@ -14,6 +14,7 @@ from codelet.frontends.stderr import say
 KEPT = 16_000_000
 """Bytes of a pipe that are kept in memory: three quarters are its beginning, where it has more, one is its end."""
 _CHUNK = 64 << 10
+_SLACK = 1 << 20
 _PATIENCE = 2.0
 
 _WAITING = "codelet: waiting for the pipe on stdin to end; if there is none, start codelet with </dev/null"
@@ -54,7 +55,7 @@ class _Pipe:
         taken = min(len(data), self._head_room - len(self._head))
         self._head += data[:taken]
         self._tail += data[taken:]
-        if len(self._tail) > 2 * self._tail_room:
+        if len(self._tail) > self._tail_room + _SLACK:
             del self._tail[: -self._tail_room]
 
     def piped(self) -> tuple[Piped, list[str]]:

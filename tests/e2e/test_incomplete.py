@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import pytest
 
 from tests.e2e.conftest import KEYS, Codelet
 from tests.support.program import run
-from tests.support.script import Body, Call, Reply, Step
+from tests.support.script import Body, Call, Reply, Step, Stop
 from tests.support.server import ModelServer, Recorded
 
 WINDOW = ("--window", "16000")
@@ -261,6 +262,16 @@ def test_a_recording_that_is_empty_is_no_success(codelet: Codelet):
     recording.write_text(json.dumps({"version": 1, "steps": [{"text": ""}, {"text": " "}]}))
     done = codelet("--model", f"replay:{recording}", "-q", "-p", "x")
     assert (done.exit, done.out) == (5, "") and EMPTY in done.err
+
+
+@pytest.mark.parametrize(("wire", "events"), [("openai", 3), ("anthropic", 6)])
+def test_silence_after_the_finish_reason_is_the_end(
+    codelet: Codelet, wire: Literal["openai", "anthropic"], events: int
+):
+    codelet.wire = wire
+    codelet.server.script = [Reply("all of it", fault=Stop("stall", after=events))]
+    done = codelet("-p", "x", timeout=60)
+    assert (done.exit, done.out, done.err) == (0, "all of it\n", "")
 
 
 @pytest.mark.parametrize("size", [3_000_000, 100_000_000])
