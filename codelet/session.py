@@ -46,7 +46,10 @@ from codelet.turn import Limits, Turn, limited_in_time
 
 
 class Session:
-    """One message list with its usage, provider, tools and policy."""
+    """One message list with its usage, provider, tools and policy.
+
+    `spent` and `spent_cost` leave out what the session had used before it was taken up here: limits are about these.
+    """
 
     def __init__(
         self,
@@ -73,7 +76,6 @@ class Session:
         self.limits = limits or Limits()
         self.usage = Usage()
         self.cost: float | None = 0.0
-        # The same without what a session had used before it was taken up here: limits are about this.
         self.spent = Usage()
         self.spent_cost: float | None = 0.0
         self.turns = 0

@@ -13,13 +13,8 @@ from dataclasses import dataclass
 from codelet.compaction.reading import Reading
 from codelet.compaction.runners import Run, run_in, run_of
 from codelet.compaction.shell_line import Command, endings
-from codelet.compaction.signals import is_error_line
+from codelet.compaction.signals import EXIT_MARK, is_error_line
 
-_MARK = re.compile(
-    r"\[exit code (-?\d+)\]|Command exited with code (\d+)|Process exited with code (\d+)|[Ee]xit code:? (\d+)|"
-    r"<returncode>(-?\d+)</returncode>|"
-    r"\[(?:The command|Command|Process) (?:completed|finished|exited) with exit code (-?\d+)\.?\]"
-)
 _NO_END = re.compile(
     r"\[(?:timed out|ended by signal|interrupted)|interrupted |Command timed out|\[Request interrupted"
 )
@@ -35,7 +30,8 @@ _NOTHING_RAN = re.compile(
 )
 _TELLING = re.compile(
     r"\b\d+ (?:passed|failed|passing|failing|tests?|errors?|warnings?)\b|"
-    r"^test result: |^(?:ok|FAIL)\s|^OK\b|^FAILED \(|^Success: |^All checks passed|^Found \d+ error|BUILD (?:SUCCESS|FAIL)|"
+    r"^test result: |^(?:ok|FAIL)\s|^OK\b|^FAILED \(|^Success: |^All checks passed|^Found \d+ error|"
+    r"BUILD (?:SUCCESS|FAIL)|"
     r"^\[[\w/.-]+(?: \(root-commit\))? [0-9a-f]{7,}\] "
 )
 _LONGEST = 120
@@ -76,7 +72,10 @@ Endings = dict[int, list[tuple[Command, bool | None]]]
 
 def exit_code(output: str) -> int | None:
     """The exit status that a tool reported at the head or the end of an output; None without one, or with two."""
-    found = {code for code in (_at_end(output), _at_head(output)) if code is not None}
+    head, heads = _at_head(output)
+    if heads:  # what follows is the command's own output
+        return head
+    found = {code for code in (_at_end(output), head) if code is not None}
     return found.pop() if len(found) == 1 else None
 
 
@@ -84,18 +83,20 @@ def _at_end(output: str) -> int | None:
     for line in reversed(output[-4_000:].rstrip().split("\n")[-_EDGE_LINES:]):
         if _NO_END.match(line.strip()):
             return None
-        if mark := _MARK.fullmatch(line.strip()):
+        if mark := EXIT_MARK.fullmatch(line.strip()):
             return int(next(filter(None, mark.groups())))
     return None
 
 
-def _at_head(output: str) -> int | None:
+def _at_head(output: str) -> tuple[int | None, bool]:
+    """The status before the output, and whether a line says that the output begins behind it."""
+    code = None
     for line in output[:2_000].split("\n")[:_EDGE_LINES]:
         if line == "Output:":
-            break
-        if (mark := _MARK.fullmatch(line.strip())) and not line.startswith("[exit code"):
-            return int(next(filter(None, mark.groups())))
-    return None
+            return code, code is not None
+        if (mark := EXIT_MARK.fullmatch(line.strip())) and not line.startswith("[exit code"):
+            code = int(next(filter(None, mark.groups())))
+    return code, False
 
 
 def command_endings(readings: Sequence[Reading]) -> Endings:

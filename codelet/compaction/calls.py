@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ _WHOLE_WRITES = ("write", "create")
 
 # A tool with one name for several actions says here that it only looks.
 _LOOKS = frozenset({"view", "read", "open"})
+# A command that applies a patch in its own text.
+_PATCHES = re.compile(r"\b(?:apply_patch|git apply|patch)\b")
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 
 
@@ -80,6 +83,8 @@ def read_call(call: Mapping[str, Any]) -> Deed:
     kind = "command" if command and not path else _kind(name, bool(path) or patches)
     if path and command in _LOOKS:
         kind = "read"
+    if kind == "command" and shows_edit(command) and _PATCHES.search(command):
+        return _write(call_id, name, "", [command])
     if kind == "write":
         return _write(call_id, name, subject if path else "", rest, whole=command == "create")
     changes = tuple(Change(text) for _, text in texts_in(rest) if text and text != subject)

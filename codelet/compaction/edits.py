@@ -31,6 +31,7 @@ _NAME = re.compile(r"(---|\+\+\+) (?:[ab]/)?(\S+)(?:\t.*)?\Z")
 _SURE_NAME = re.compile(r"(?:---|\+\+\+) (?:[ab]/|/dev/null)")
 _LOOSE_HUNK = re.compile(r"@@(?: |\Z)")
 _NO_FILE = "/dev/null"
+_FRAME = ("*** Begin Patch", "*** End Patch")
 
 
 @dataclass
@@ -104,7 +105,7 @@ class _Reader:
             self._in_plain(line)
         elif mode in ("search", "replace"):
             self._in_block(line)
-        elif not _HEADER.match(line):
+        elif not _HEADER.match(line) and line not in _FRAME:
             self._parts.shown.append(line)
 
     def end(self) -> None:

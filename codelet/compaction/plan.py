@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from codelet.compaction.anchors import Anchor, find
-from codelet.compaction.attempts import Attempt, Endings, attempts, command_endings
+from codelet.compaction.attempts import Attempt, Endings, attempts, command_endings, write_failed
 from codelet.compaction.content import Estimate
 from codelet.compaction.errors import IrreducibleContext
 from codelet.compaction.reading import Reading
@@ -73,6 +73,25 @@ class Subject:
         return attempts(self.readings, self.ended)
 
     @cached_property
+    def outdated(self) -> set[int]:
+        """The segments that quote a line which a later edit took out."""
+        found: set[int] = set()
+        removed: set[str] = set()
+        answers = {r.answers.call_id: r.text for r in self.readings if r.kind == "result" and r.answers is not None}
+        for index in range(len(self.readings) - 1, -1, -1) if any(r.segment for r in self.readings) else ():
+            reading = self.readings[index]
+            if reading.segment is not None:
+                quoted = (line.strip() for e in reading.segment.entries if not e.is_words for line in e.lines)
+                if not removed.isdisjoint(quoted):
+                    found.add(index)
+            for deed in reading.deeds:
+                if deed.kind == "write" and not write_failed(answers.get(deed.call_id, "")):
+                    put_in = {line.strip() for text in deed.values for line in text.split("\n")}
+                    gone = (line.strip() for c in deed.changes for _, lines in c.removed for line in lines)
+                    removed.update(line for line in gone if line and line not in put_in)
+        return found
+
+    @cached_property
     def anchors(self) -> list[Anchor]:
         """Its anchors."""
         return find(self.readings, self.attempts)
@@ -109,10 +128,13 @@ def make(subject: Subject, target: int, settings: Settings, pinned: Collection[i
 
 
 def _keep_earlier_segments(subject: Subject, plan: Plan, target: int) -> None:
-    """Segments stay as they are, newest first, while there are few and they are small; the others are merged."""
+    """Segments stay as they are, newest first, while there are few and they are small; the others are merged.
+
+    So is one that quotes what an edit took out since.
+    """
     room = target * EARLIER_PERCENT // 100
     for index in reversed([i for i, r in enumerate(subject.readings) if r.kind == "segment"][-4:]):
-        if subject.sizes[index] > room:
+        if subject.sizes[index] > room or index in subject.outdated:
             break
         room -= subject.sizes[index]
         plan.keep(subject.messages, Span(index, index + 1), "segment")

@@ -10,7 +10,7 @@ from itertools import islice
 from codelet.compaction.calls import Deed, read_call
 from codelet.compaction.content import AnyMessage, calls_of, reminder_type
 from codelet.compaction.segments import Segment, is_segment, parse
-from codelet.compaction.signals import is_error_line
+from codelet.compaction.signals import EXIT_MARK, is_error_line
 from codelet.tokens.estimate import text_of
 
 
@@ -32,7 +32,8 @@ class Reading:
         if not is_error_line(self.text):
             return ()
         lines = map(str.strip, self.text.split("\n"))
-        return tuple(islice((line for line in lines if 8 <= len(line) <= 400 and is_error_line(line)), 2))
+        told = (line for line in lines if 8 <= len(line) <= 400 and is_error_line(line))
+        return tuple(islice((line for line in told if not EXIT_MARK.fullmatch(line)), 2))
 
 
 def read(messages: Sequence[AnyMessage]) -> list[Reading]:

@@ -83,7 +83,9 @@ _QUIET = re.compile(
     r"showlocals|pretty|no-pretty|output-format|no-color)(?:=.*)?\Z"
 )
 _QUIET_PAIRS = frozenset({"--tb", "--maxfail", "--durations", "--color", "--output-format", "-n", "--numprocesses"})
-_SELECTING = frozenset({"-k", "-m", "-run", "-t", "--grep", "--filter"})
+_SELECTING = frozenset({"-k", "-run"})
+# A marker may be left out by the project's own settings, so a run without one does not cover one with it.
+_MARKER = "-m"
 # Runners that run everything where no place is named, and everything below the places that are.
 _BY_PLACE = frozenset({"pytest", "go test", "mypy", "ruff check", "flake8", "pylint"})
 _NOT_ENDED: Mapping[str, frozenset[int]] = {
@@ -218,6 +220,8 @@ def _made(what: str, name: str, arguments: list[str], beside: tuple[str, ...]) -
     for word in rest:
         if word in _SELECTING and name in ("pytest", "go test"):
             selects += [word, next(rest, "")]
+        elif word == _MARKER and name == "pytest":
+            options += [word, next(rest, "")]
         elif word in _QUIET_PAIRS and name in ("pytest", "ruff check"):
             next(rest, None)
         elif _QUIET.match(word):

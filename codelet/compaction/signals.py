@@ -21,6 +21,12 @@ _ERROR_REPORT = re.compile(
     r"|FAILED |FAIL |E   \S|npm ERR!|thread .{1,40} panicked"
     r"|.{0,120}(?:command not found|No such file or directory|Permission denied)\s*\Z)"
 )
+# The line in which a tool reports the exit status of a command.
+EXIT_MARK = re.compile(
+    r"\[exit code (-?\d+)\]|Command exited with code (\d+)|Process exited with code (\d+)|[Ee]xit code:? (\d+)|"
+    r"<returncode>(-?\d+)</returncode>|"
+    r"\[(?:The command|Command|Process) (?:completed|finished|exited) with exit code (-?\d+)\.?\]"
+)
 _MEASURE = re.compile(
     r"(?<![\w.])\d[\d.,]*\s?(?:%|(?:ms|s|sec|secs|seconds?|min|minutes?|hours?|days?|[kKMG]i?B|bytes|px|tokens?|requests?|"
     r"rows?|entries|items|times|retries|attempts|percent|rps|qps|Hz|MHz|GHz|USD|EUR|dollars|euros)\b)"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from codelet.context.checkpoints import is_prompt
 from codelet.context.entries import newest_entries
+from codelet.context.shares import is_segment
 from codelet.errors import CodeletError
 from codelet.messages import Message
 from codelet.record import Record
@@ -112,6 +113,8 @@ class Asked(Record):
 def asked(body: Sequence[Message], now: int, beside: int, keep_last: int, estimate: Callable[[Message], int]) -> Asked:
     """Measure a conversation for a compaction by hand."""
     count = newest_entries(body, keep_last) if keep_last else 0
+    summaries = next((place for place, message in enumerate(body) if not is_segment(message)), len(body))
+    count = min(count, len(body) - summaries)
     sizes = list(map(estimate, body))
     newest = body[len(body) - count :]
     return Asked(now, beside, sum(sizes), sum(sizes[len(sizes) - count :]), sum(map(is_prompt, newest)))

@@ -331,7 +331,8 @@ def test_a_compaction_leaves_a_receipt() -> None:
     )
     assert out.rstrip().split("\n") == [
         "· compacting 120k tokens: the budget is nearly used; esc stops it",
-        "· compacted: 120k → 32k tokens · 3 turns kept · pays back after 5 requests",
+        "· compacted: the next request 120k → 32k tokens · 3 turns kept word for word ·",
+        "  pays back after 5 requests",
         "  kept: error fixed: x",
         "  not in the list any more: src/a.py; /pin lost puts them back",
         "  /uncompact takes it back, /why says what became of each turn",
@@ -353,16 +354,17 @@ def test_the_receipt_of_a_reduction_and_of_what_was_taken_back() -> None:
         events.Compaction("undone", "asked", 27_400, 27_500, note="drop"),
     )
     assert out.rstrip().split("\n") == [
-        "· compacted: 46.4k → 27.4k tokens · 13 old messages reduced, no turn",
-        "  summarised",
+        "· compacted: the next request 46.4k → 27.4k tokens · 13 old messages reduced,",
+        "  no turn summarised",
         "  not in the list any more: src/a.py; /pin lost puts them back",
         "  /uncompact takes it back, /why says what became of each turn",
-        "· compacted: 46.4k → 27.4k tokens · 9 turns kept · 1 segment",
+        "· compacted: the next request 46.4k → 27.4k tokens · 9 turns kept word for word",
+        "  · 1 summary",
         "  kept: decision: number 4",
         "  kept: decision: number 5",
         "  kept: decision: number 6",
         "  kept: 4 earlier anchors",
         "  /uncompact takes it back, /why says what became of each turn",
-        "· compaction taken back: 27.4k → 46.4k tokens",
-        "· drop taken back: 27.4k → 27.5k tokens",
+        "· compaction taken back: the next request 27.4k → 46.4k tokens",
+        "· drop taken back: the next request 27.4k → 27.5k tokens",
     ]
