@@ -1,4 +1,4 @@
-"""Count module and function lines under codelet/: no module over 300 lines, no function over 50."""
+"""Count module and function lines under codelet/: no module over 400 lines, no function over 50."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import sys
 from pathlib import Path
 
-MODULE_LINES = 300
+MODULE_LINES = 400
 FUNCTION_LINES = 50
 
 

@@ -28,7 +28,7 @@ EDITS = {
     "codelet": ("edit", {"path": "src/a.py", "old": OLD, "new": NEW}),
     "new text first": ("edit", {"path": "src/a.py", "newText": NEW, "oldText": OLD}),
     "old_string": ("Edit", {"file_path": "src/a.py", "old_string": OLD, "new_string": NEW}),
-    "old_str": ("str_replace_based_edit_tool", {"command": "str_replace", "path": "src/a.py", "old_str": OLD, "new_str": NEW}),
+    "old_str": ("str_replace_editor", {"command": "str_replace", "path": "src/a.py", "old_str": OLD, "new_str": NEW}),
     "several": ("MultiEdit", {"file_path": "src/a.py", "edits": [{"old_string": OLD, "new_string": NEW}]}),
     "search": ("edit", {"path": "src/a.py", "search": OLD, "replace": NEW}),
     "patch": ("apply_patch", {"input": PATCH}),
@@ -38,7 +38,7 @@ EDITS = {
     "blocks": ("replace_in_file", {"path": "src/a.py", "diff": BLOCK}),
     "the whole file": ("write", {"path": "src/a.py", "content": f"def go():\n{NEW}\n"}),
     "sed": ("bash", {"command": "sed -i 's/retry_count < LIMIT/retry_count <= LIMIT/' src/a.py"}),
-}  # fmt: skip
+}
 
 
 def session(*middle: Message) -> list[Message]:
