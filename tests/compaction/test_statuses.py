@@ -290,3 +290,14 @@ def test_the_ledger_of_a_summary_lists_deleted_files_and_anchors_name_no_debugge
     assert ledger["deleted"].startswith("src/gone.ts (t1)") and "gone.ts" not in ledger.get("changed", "")
     assert "debugger" not in str(made.report.anchors)
     assert any(anchor.text == "npm test: 4 passed" for anchor in made.report.anchors)
+
+
+def test_a_search_after_a_failing_run_leaves_its_error_in_the_summary_and_adds_no_build():
+    """The whole way, from messages to the text of the summary."""
+    failing = [calling(("p", "bash", {"command": "pytest -q"})), result("p", f"{ERROR}\n1 failed\n[exit code 1]")]
+    search = [calling(("g", "bash", {"command": "grep -n ruff pyproject.toml"})), result("g", "9: ruff\n[exit code 0]")]
+    later = [m for m in coding_session(20)[1:] if "pytest" not in str(m) and "passed" not in str(m)]
+    made = compact([user("Mend it."), *failing, user("Look on."), *search, says("ok"), *later], 9_000)
+    text = "\n".join(str(m["content"]) for m in made.messages if is_segment(m))
+    assert f"open error: t1 {ERROR}" in text
+    assert "build passed" not in text
