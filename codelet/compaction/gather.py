@@ -120,14 +120,15 @@ class Gatherer:
         fresh = [line for line in last if line not in seen]
         if len(fresh) < len(last):
             candidates = self.candidates
+            again = []
             for line, position in last.items():
                 index = seen.get(line)
                 if index is not None:
+                    again.append(index)
                     candidates.source[index] = source
                     candidates.position[index] = position
                     candidates.factor[index] = factor
                     self._said[index] += weight
-            again = [seen[line] for line in last if line in seen]
             self.stale.revived(again)
             self.stale.took(source, again, ())
         first = len(self.candidates.text)

@@ -118,7 +118,8 @@ class Compactor:
         from codelet.compaction.commit import Snapshot
 
         before = self._gauge.size(self._messages)
-        pays = 0 if self._gauge.cold else pays_after(before, min(before, self._gauge.budget.target))
+        warm = not self._gauge.cold
+        pays = pays_after(before, min(before, self._gauge.budget.target)) if warm else 0
         yield events.Compaction("starting", reason, before, before, pays_after=pays)
         snapshot = Snapshot.of(self._messages)
         listed = list(snapshot.messages)
@@ -141,7 +142,7 @@ class Compactor:
             return
         after = self._gauge.size(self._messages)
         self.sizes = before, after
-        yield receipt(reason, before, after, made.report, warm=pays > 0)
+        yield receipt(reason, before, after, made.report, warm=warm)
         if reason in ("hard", "cost"):
             self._fruitless = 0 if worked(before, after, self._gauge.budget) else self._fruitless + 1
         elif reason == "entries" and self.due() == reason:
@@ -188,11 +189,10 @@ class Compactor:
                 self._pins.prune(self._messages)
                 for entry in last.taken:
                     self.archive.restore(entry.id, entry.turn, entry.message)
+                self._gauge.forget()
+                self._rewritten(f"a {last.what} was taken back")
                 if last.reading is not None and len(body) == len(last.after):
                     self._gauge.restore(last.reading)  # the very list that it knew stands again
-                else:
-                    self._gauge.forget()
-                self._rewritten(f"a {last.what} was taken back")
                 return events.Compaction("undone", "asked", before, self._gauge.size(self._messages), note=last.what)
         return None
 
