@@ -123,7 +123,8 @@ class Archive:
     def lines_with(self, words: Iterable[str]) -> list[tuple[str, int, str]]:
         """For each word, or sentence of one line, the newest line that holds it: role, turn and line, oldest first.
 
-        Words that are in no message are left out; a line that holds several stands once. Of an edit its new text counts.
+        Words that are in no message are left out; a line that holds several stands once. Of an edit the
+        new text counts.
         """
         open_words = list(dict.fromkeys(words))
         found: list[tuple[str, int, str]] = []

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codelet.compaction.anchors import Anchor
-from codelet.compaction.attempts import Attempt, origins, says_looker, read_failed, write_failed
+from codelet.compaction.attempts import Attempt, origins, read_failed, says_looker, write_failed
 from codelet.compaction.files import Effect, meant, same_file
 from codelet.compaction.history import History
 from codelet.compaction.reading import Reading
