@@ -27,9 +27,9 @@ SHORTEST_LINE = 4
 _PIECE = 240
 # A failed build prints hundreds of errors; the first few stand for it.
 FACTS_OF_ONE = 3
-# A fence, a closing tag, a bare UUID, the rule of a table.
+# A fence, a bare UUID, the rule of a table.
 _SAYS_NOTHING = re.compile(
-    r"(?:```+|~~~+)[\w+-]*\Z|</[\w:.-]+>\Z|[\"']?[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}[\"']?,?\Z|[|+:\s=_-]+\Z"
+    r"(?:```+|~~~+)[\w+-]*\Z|[\"']?[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}[\"']?,?\Z|[|+:\s=_-]+\Z"
 )
 # So much use counts as one.
 _LEVEL = 500

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codelet.compaction.anchors import Anchor
-from codelet.compaction.attempts import Attempt, origins, read_failed, write_failed
+from codelet.compaction.attempts import Attempt, origins, read_failed, says_looker, write_failed
 from codelet.compaction.files import Effect, meant, same_file
 from codelet.compaction.history import History
 from codelet.compaction.reading import Reading
@@ -25,7 +25,10 @@ _JOINT = " ;; "
 _AGAIN = "; ran again, how it ended is not known"
 _OPEN_ERRORS = 6
 _STATUSES = 4
-_ORIGINS = 4
+# What is kept for the lists of files, however many errors there are.
+_FILES_PERCENT = 40
+# Commands that take more room are not named, and then nothing is known to settle their errors.
+_LONGEST_ORIGINS = 200
 _ERROR_LENGTH = 200
 
 
@@ -199,13 +202,15 @@ class Ledger:
 
     def lines(self, room: int) -> list[tuple[str, str]]:
         """The ledger as lines of at most `room` characters together, the most needed first."""
-        wanted = [("open error", fault.text) for fault in self.errors[-_OPEN_ERRORS:]]
+        surest_last = sorted(self.errors, key=lambda fault: not fault.again)
+        wanted = [("open error", fault.text) for fault in surest_last[-_OPEN_ERRORS:]]
         wanted += [("status", text) for text in self._statuses()]
         wanted += [("narrative", text) for text in self.narrative[-12:]]
         found: list[tuple[str, str]] = []
+        files_room = room * _FILES_PERCENT // 100 if self.changed or self.deleted else 0
         for key, text in wanted:
             cost = len(key) + len(text) + 3
-            if cost <= room:
+            if cost <= room - files_room:
                 found.append((key, text))
                 room -= cost
         lists = (("deleted", self.deleted, 1, 4), ("changed", self.changed, 2, 3), ("read", self._only_read(), 1, 3))
@@ -255,6 +260,9 @@ def open_errors(
         for line in reading.errors if sources else ():
             short = line[:_ERROR_LENGTH]
             found.pop(short, None)
-            found[short] = Fault(reading.turn, short, tuple(sources if len(sources) <= _ORIGINS else ()), index)
+            if says_looker(line):
+                continue
+            named = tuple(sources if len(_JOINT.join(sources)) <= _LONGEST_ORIGINS else ())
+            found[short] = Fault(reading.turn, short, named, index)
     faults = (fault.after(history.attempts) for fault in found.values())
     return [fault for fault in faults if fault is not None][-4 * _OPEN_ERRORS :]
