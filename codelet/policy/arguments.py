@@ -51,13 +51,15 @@ class Program:
 class Parsed:
     """The arguments taken apart: `options` as (name, value), `operands` and their `kinds`, `uses` as (kind, path).
 
-    `ended` is how many operands stand before a `--` that ends the options, None where there is none.
+    `programs` are those that it starts itself, by their names alone. `ended` is how many operands stand before a `--`
+    that ends the options, None where there is none.
     """
 
     options: list[tuple[str, str | None]] = field(default_factory=list)
     operands: list[str] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     uses: list[tuple[str, str]] = field(default_factory=list)
+    programs: list[str] = field(default_factory=list)
     ended: int | None = None
 
     def has(self, *names: str) -> bool:

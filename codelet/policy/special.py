@@ -45,6 +45,10 @@ def _find(words: Sequence[str], parsed: Parsed, _: Place) -> None:
     while rest:
         word = rest.pop(0)
         kind = _FIND_TESTS.get(word)
+        if word == "-exec" and (length := _counting(rest)):
+            del rest[:length]
+            parsed.programs.append("wc")
+            continue
         if kind is None:
             raise RefusedError(f"find {word} is not known to be read-only")
         if kind == "":
@@ -54,6 +58,14 @@ def _find(words: Sequence[str], parsed: Parsed, _: Place) -> None:
         value = rest.pop(0)
         if kind == "list":
             parsed.uses.append(("list", value))
+
+
+def _counting(words: Sequence[str]) -> int:
+    """How many words behind `-exec` run `wc`, which prints numbers alone, on what find found; 0 where they do not."""
+    options = 1
+    while options < len(words) and re.fullmatch(r"-[lwcmL]+", words[options]):
+        options += 1
+    return options + 2 if words[:1] == ["wc"] and words[options : options + 2] in (["{}", "+"], ["{}", ";"]) else 0
 
 
 _FIND_TESTS: dict[str, str] = dict.fromkeys(
@@ -210,6 +222,12 @@ def _strings(words: Sequence[str], _: Parsed, __: Place) -> None:
         raise RefusedError("strings @FILE takes options from the file")
 
 
+def _less(words: Sequence[str], _: Parsed, __: Place) -> None:
+    # Its output is no terminal: it only copies its files. `+` brings commands of its own.
+    if any(word.startswith("+") for word in words):
+        raise RefusedError("less runs what stands behind +")
+
+
 def _diff(_: Sequence[str], parsed: Parsed, place: Place) -> None:
     for operand in parsed.operands:
         if Path(place.cwd, operand).is_dir():
@@ -292,6 +310,7 @@ CHECKS: dict[str, Check] = {
     "find": _find,
     "grep": _grep,
     "jq": _jq,
+    "less": _less,
     "printf": _printf,
     "rg": _rg,
     "sed": _sed,
