@@ -188,11 +188,10 @@ class Compactor:
                 self._pins.prune(self._messages)
                 for entry in last.taken:
                     self.archive.restore(entry.id, entry.turn, entry.message)
+                self._gauge.forget()
+                self._rewritten(f"a {last.what} was taken back")
                 if last.reading is not None and len(body) == len(last.after):
                     self._gauge.restore(last.reading)  # the very list that it knew stands again
-                else:
-                    self._gauge.forget()
-                self._rewritten(f"a {last.what} was taken back")
                 return events.Compaction("undone", "asked", before, self._gauge.size(self._messages), note=last.what)
         return None
 
