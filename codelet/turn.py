@@ -21,11 +21,12 @@ from codelet.providers.base import Provider, Request, RetryChunk
 from codelet.record import Record
 from codelet.reminders import zones
 from codelet.reply import Reply
-from codelet.text import one_line
+from codelet.text import is_blank, one_line
 from codelet.tokens.usage import Usage
 
 _UNUSABLE_STEPS = 5
 _LONGEST_REFUSAL = 1_000
+_PAUSED = "the provider paused the answer: it is not finished"
 _REFUSED = "the model or the provider's content filter refused to answer"
 
 
@@ -113,7 +114,7 @@ class Turn:
             if self.reply.usage is not None:  # what had been reported before the answer broke off was spent
                 self.usage += self.reply.usage
                 self.count(self.reply.usage)
-            if self.reply.text.strip():
+            if not is_blank(self.reply.text):
                 zones.insert(self.messages, [assistant(f"{self.reply.text}\n\n{note}")])
             self.reply = None
         if self.calls is not None:
@@ -249,7 +250,7 @@ def _take_in(turn: Turn, reply: Reply) -> int:
     """
     calls = reply.calls(turn.call_ids)
     turn.reply = None
-    if not calls and not reply.text.strip():
+    if not calls and is_blank(reply.text):
         return len(turn.messages) - zones.tail_length(turn.messages)
     message = reply.message(calls, turn.provider.origin)
     placeholders = [tool_result(call["id"], prompt.INTERRUPTED) for call in calls]
@@ -283,7 +284,7 @@ def _again_or_fail(turn: Turn, reply: Reply) -> events.Retry:
     Raises NoAnswer where that is final, with a note of it in the answer's place: else the next prompt would follow
     right on this one.
     """
-    if reply.refusal.strip():
+    if not is_blank(reply.refusal):
         why = f"the model refused: {one_line(reply.refusal, _LONGEST_REFUSAL)}"
     else:
         why = _REFUSED if reply.finish == "refused" else "the model's answer is empty"
@@ -301,8 +302,10 @@ def _after_answer(turn: Turn, reply: Reply) -> None:
     if reply.finish == "length":
         raise LimitReached("the answer reached the model's output limit")
     if reply.finish == "refused":
-        said = f": {one_line(reply.refusal, _LONGEST_REFUSAL)}" if reply.refusal.strip() else ""
+        said = f": {one_line(reply.refusal, _LONGEST_REFUSAL)}" if not is_blank(reply.refusal) else ""
         raise NoAnswer(f"{_REFUSED}{said}")
+    if reply.finish == "paused":
+        raise NoAnswer(_PAUSED)
     if (passed := turn.exceeded()) is not None:
         raise LimitReached(passed)
 
