@@ -150,7 +150,7 @@ def secret(path: str) -> str | None:
     spelled = (parts[-1], original, original.removeprefix("."))
     if _any(SECRET_FILES, spelled) and not _any(NOT_SECRET, spelled[:2]):
         return "has the name of a file with secrets"
-    if parts[-2:-1] == [".git"] and parts[-1] in ("config", "config.worktree"):
+    if ".git" in parts[:-1] and (original == "config" or original.startswith("config.")):
         return "may hold credentials of a remote"
     return None
 

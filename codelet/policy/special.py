@@ -259,9 +259,12 @@ def _rg(_: Sequence[str], parsed: Parsed, place: Place) -> None:
     given = parsed.operands if parsed.has("-e", "--regexp") else parsed.operands[1:]
     if not given:
         parsed.uses.append(("read", "."))
-    if parsed.has("--hidden", "-.", "--no-ignore", "-u", "--unrestricted"):
-        for operand in given or ["."]:
-            refuse_secrets("rg --hidden", operand, place)
+    everything = parsed.has("--hidden", "-.", "--no-ignore", "-u", "--unrestricted")
+    for operand in given or ["."]:
+        # Told to start in a hidden folder, it does not leave it out, and its rules for names no longer see that one.
+        inside = os.path.relpath(os.path.realpath(os.path.join(place.cwd, operand)), place.root)
+        if everything or any(part.startswith(".") for part in Path(inside).parts):
+            refuse_secrets("rg", operand, place)
 
 
 def refuse_secrets(

@@ -21,11 +21,12 @@ REBASE = (
     "mkdir .git/rebase-merge; cd .git/rebase-merge; echo pick > git-rebase-todo; echo refs/heads/main > head-name; "
     "git rev-parse HEAD > onto; touch interactive; "
 )
+URL = f"https://u:{SECRET}@example.org/x"
+ADDRESS = f"git config remote.origin.url {URL}"
 TOKEN = f"printf 'abc:tok {SECRET}\\n' > .npmrc; git add -f .npmrc; git commit -qm n"
 
 ATTACKS = {
     "awk: a call behind a number": ("", """awk 'BEGIN{x=1system("touch PWN")}'"""),
-    "awk: a variable behind a number": ("", """awk 'BEGIN{ARGC=2;1ARGV[1]=".env"}{print}' a.txt"""),
     "printf: a format known only at run time": (
         "mkdir 0; cp pwn 0/cat",
         'printf -- "$(printf %s %n)" PATH; cat a.txt',
@@ -70,7 +71,22 @@ ATTACKS = {
     ),
     "git log: a link for the references": ("ln -s ../.env .git/packed-refs", "git log --oneline"),
     "git log: a link for the shallow commits": ("ln -s ../.env .git/shallow", "git log"),
-    "git diff: another way to the system": ("", "git diff /dev/null /proc/self/root/etc/hostname"),
+    "rg: in git's own folder": (ADDRESS, "cd .git && rg url"),
+    "rg: above, in git's own folder": (ADDRESS, "cd .git/info && rg url .."),
+    "rg: in a hidden folder": (f"mkdir -p .config/gh; echo {SECRET} > .config/gh/hosts.yml", "cd .config/gh && rg CAN"),
+    "the configuration of a submodule": (
+        f"{ADDRESS}; mkdir -p .git/modules/s; cp .git/config .git/modules/s",
+        "cat .git/modules/s/config",
+    ),
+    "a copy of git's configuration": (f"{ADDRESS}; cp .git/config .git/config.bak", "cat .git/config.bak"),
+    "git config: an address as a branch's remote": (
+        f"git config branch.main.remote {URL}",
+        "git config branch.main.remote",
+    ),
+    "git for-each-ref: an address as a remote's name": (
+        f"git config branch.main.remote {URL}; git config branch.main.merge refs/heads/main",
+        "git for-each-ref --format='%(upstream:remotename)'",
+    ),
     "less: a command behind +": ("", "less '+!touch PWN' a.txt"),
     "find: another program": ("", "find . -name a.txt -exec ./pwn {} +"),
     "a secret's copy": (f"echo {SECRET} > .netrc~", "cat .netrc~"),
@@ -130,6 +146,9 @@ HARMLESS = {
     "git grep -e one -- src": "",
     "git grep one -- src": "",
     "git config user.signingkey": "",
+    "git config core.bare": "",
+    "cd .github && rg one": "mkdir .github; echo one > .github/a.txt",
+    "cat .git/HEAD": "",
     "git status": "ln -s a.txt link; mkdir -p .git/hooks; ln -s ../../pwn .git/hooks/pre-commit",
     "less -N a.txt": "",
     "find . -name '*.txt' -exec wc -l {} +": "",
