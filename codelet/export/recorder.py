@@ -36,6 +36,7 @@ from codelet.tokens.usage import Usage
 HISTORY_ENTRIES = 50
 HISTORY_CHARACTERS = 2_000
 TIMELINE_MARKS = 5_000
+_MOST_COUNTED = 10**15
 
 
 class Recorder:
@@ -235,16 +236,24 @@ def _counted(stats: ToolStats, result: events.ToolResult) -> ToolStats:
     }
 
 
+def _count(value: object) -> int:
+    """A count that the file can hold; what is none counts as 0, as everywhere."""
+    whole = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_COUNTED
+    return int(value) if whole else 0
+
+
 def _token_usage(session: Session) -> TokenUsage:
     """What was used; of a session that had turns, and whose usage nobody reported, that is not known."""
-    usage = session.usage
-    known = usage.known or not session.turns
+    used = session.usage
+    counts = map(_count, (used.total_input, used.cache_read, used.cache_write, used.output, used.reasoning))
+    total_input, cache_read, cache_write, output, reasoning = counts
+    known = total_input or output or cache_read or cache_write or reasoning or not session.turns
     return {
-        "total_input": usage.total_input if known else None,
-        "cache_read": usage.cache_read if known else None,
-        "cache_write": usage.cache_write if known else None,
-        "output": usage.output if known else None,
-        "reasoning": usage.reasoning if known else None,
+        "total_input": total_input if known else None,
+        "cache_read": cache_read if known else None,
+        "cache_write": cache_write if known else None,
+        "output": output if known else None,
+        "reasoning": reasoning if known else None,
         "turns": session.turns,
         "cost": session.cost,
     }

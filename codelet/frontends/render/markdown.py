@@ -189,7 +189,7 @@ class _Setter:
 
     def _inline(self, node: SyntaxTreeNode, text: Text, style: str) -> None:
         match node.type:
-            case "text":
+            case "text" | "text_special":  # inside the label of an image escapes and entities stay apart
                 text.append(node.content, style or None)
             case "code_inline":
                 text.append(node.content, f"{style} {CODE}".strip())
