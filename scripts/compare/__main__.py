@@ -45,28 +45,21 @@ def compare(before: Any, after: Any, place: str = "") -> list[str]:
     if type(before) is not type(after):
         return [f"{place}: {_cut(before)} is now {_cut(after)}"]
     if isinstance(before, dict):
-        gone = [f"{place}.{key}: is gone" for key in before if key not in after]
-        new = [f"{place}.{key}: is new: {_cut(after[key])}" for key in after if key not in before]
-        return (
-            gone
-            + new
-            + [row for key in before if key in after for row in compare(before[key], after[key], f"{place}.{key}")]
-        )
-    if isinstance(before, list):
-        length = [f"{place}: {len(before)} items are now {len(after)}"] if len(before) != len(after) else []
+        rows = [f"{place}.{key}: is gone" for key in before if key not in after]
+        rows += [f"{place}.{key}: is new: {_cut(after[key])}" for key in after if key not in before]
+        both = ((f"{place}.{key}", before[key], after[key]) for key in before if key in after)
+    elif isinstance(before, list):
+        rows = [f"{place}: {len(before)} items are now {len(after)}"] if len(before) != len(after) else []
         pairs = zip(before, after, strict=False)
-        return length + [
-            row for number, (one, two) in enumerate(pairs) for row in compare(one, two, f"{place}[{number}]")
-        ]
-    if isinstance(before, str) and before != after:
-        start = next(
-            (n for n, (one, two) in enumerate(zip(before, after, strict=False)) if one != two),
-            min(len(before), len(after)),
-        )
-        return [
-            f"{place}, character {start}: {_cut(before[max(0, start - 40) :])} is now {_cut(after[max(0, start - 40) :])}"
-        ]
-    return [] if before == after else [f"{place}: {before!r} is now {after!r}"]
+        both = ((f"{place}[{number}]", one, two) for number, (one, two) in enumerate(pairs))
+    elif isinstance(before, str) and before != after:
+        same = (one == two for one, two in zip(before, after, strict=False))
+        start = next((number for number, equal in enumerate(same) if not equal), min(len(before), len(after)))
+        old, new = (_cut(text[max(0, start - 40) :]) for text in (before, after))
+        return [f"{place}, character {start}: {old} is now {new}"]
+    else:
+        return [] if before == after else [f"{place}: {before!r} is now {after!r}"]
+    return rows + [row for inner, one, two in both for row in compare(one, two, inner)]
 
 
 def _cut(value: Any) -> str:

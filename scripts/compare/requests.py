@@ -180,6 +180,7 @@ class Turns:
     server: ModelServer
 
     def ask(self, prompt: str, *steps: Step) -> None:
+        """A prompt that takes these steps."""
         self.conductor.plan(*steps)
         expected = len(self.server.requests) + len(steps)
         self.shown.line(prompt)
@@ -187,6 +188,7 @@ class Turns:
         self.shown.settle(0.5, 20)
 
     def stop(self, prompt: str, step: Step, *, quiet: float) -> None:
+        """A prompt whose first step is stopped by ESC after `quiet` seconds."""
         self.conductor.plan(step)
         expected = len(self.server.requests) + 1
         self.shown.line(prompt)
@@ -198,6 +200,7 @@ class Turns:
         self.shown.settle(0.5, 20)
 
     def command(self, line: str) -> None:
+        """A command, which asks the model nothing."""
         self.shown.line(line)
         self.shown.settle(0.5, 20)
 
