@@ -1,4 +1,4 @@
-"""Verdict, tier, reason, rule and suggestion on recorded cases and on 5,000 generated calls, as a version judges them."""
+"""The verdicts on recorded cases and on 5,000 generated calls, with tier, reason, rule and suggestion."""
 
 from __future__ import annotations
 
