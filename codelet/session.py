@@ -1,11 +1,12 @@
-"""Session: owns the one message list, and everything that may change it.
+"""Session: a conversation with its usage, provider, tools and policy, and everything that may change it.
 
 In memory only: when the last reference goes, the conversation is gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from codelet.approvals import Approvals
 from codelet.calls import Safeguards, equip
 from codelet.context import (
     CacheWatch,
-    Checkpoints,
     CompactionOptions,
     Compactor,
     ContextRow,
@@ -26,10 +26,10 @@ from codelet.context import (
     Size,
     context_rows,
     recall_tool,
-    without_partial,
 )
 from codelet.context import Limits as ContextLimits
 from codelet.context.entry import LONGEST_KEPT
+from codelet.loop.conversation import Conversation, Messages
 from codelet.masking import masked
 from codelet.messages import Message
 from codelet.policy import Policy
@@ -46,9 +46,10 @@ from codelet.turn import Limits, Turn, limited_in_time
 
 
 class Session:
-    """One message list with its usage, provider, tools and policy.
+    """One conversation with its usage, provider, tools and policy.
 
     `spent` and `spent_cost` leave out what the session had used before it was taken up here: limits are about these.
+    `clock` gives seconds, by which a provider's cache gets old.
     """
 
     def __init__(
@@ -68,8 +69,8 @@ class Session:
         environment: Mapping[str, str] | None = None,
         safeguards: Safeguards | None = None,
         placement: zones.Placement = "tail",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.messages: list[Message] = []
         self.provider = provider
         self.workspace = workspace
         self.system_prompt = prompt.SYSTEM if system_prompt is None else system_prompt
@@ -86,21 +87,30 @@ class Session:
         self.safeguards = safeguards or Safeguards()
         self._toolbox = equip(chosen, context, policy or Policy(workspace), ask, self.safeguards)
         self._sizes = ContextLimits(window, budget)
-        self.gauge = Gauge(self._sizes.of(self.facts), self._fixed_size(), model=provider.model)
-        self.compactor = Compactor(self.messages, self.gauge, compaction or CompactionOptions(), self._rewritten)
+        self.gauge = Gauge(self._sizes.of(self.facts), self._fixed_size(), clock, model=provider.model)
+        self.cache = CacheWatch(clock)
+        self.conversation = Conversation(self.gauge, self.cache, self._toolbox.context, placement=placement)
+        self.compactor = Compactor(self.conversation, self.gauge, compaction or CompactionOptions())
         if self.compactor.options.narrative:
             from codelet.context.narrator import Narrator
 
             self.compactor.narrator = Narrator(lambda: self.provider, self._request, self._count)
-        self._entry = Entry(self.messages, self.compactor, self.gauge, self._toolbox.masker, recall=bool(chosen))
+        self._entry = Entry(self.conversation, self.compactor, self.gauge, self._toolbox.masker, recall=bool(chosen))
         self._toolbox.admit = self._entry.result
-        self.cache = CacheWatch()
         self.reminders = ReminderLedger()
         self.touched = self._toolbox.touched
-        self._renewal = self._renewal_of(Sources(workspace, bare=bare), placement)
+        sources, mask = Sources(workspace, bare=bare), self._toolbox.masker.mask
+        self._renewal = Renewal(self.conversation, self.gauge, sources, self.reminders, self.touched, mask=mask)
         self._call_ids: set[str] = set()
         self._doubted = False
-        self.checkpoints = Checkpoints()
+
+    @property
+    def messages(self) -> Messages:
+        """What was said and done, behind the reminders of the head: live, read-only, the same objects each time.
+
+        The volatile reminders, which go out behind it, are in `conversation.sent()`.
+        """
+        return self.conversation.messages
 
     @property
     def policy(self) -> Policy:
@@ -125,6 +135,11 @@ class Session:
     def tools(self) -> tuple[Tool, ...]:
         """The tools that the model has."""
         return tuple(self._toolbox.tools.values())
+
+    def add_tool(self, tool: Tool) -> None:
+        """Offer one more tool from the next request on: the provider's cache of the whole list is lost by it."""
+        self._toolbox.add(tool)
+        self.gauge.fixed = self._fixed_size()
 
     @property
     def refused(self) -> list[str]:
@@ -153,7 +168,7 @@ class Session:
     @property
     def size(self) -> int:
         """The next request's size in tokens: the last one's, as reported, and an estimate of what came since."""
-        return self.gauge.size(self.messages)
+        return self.gauge.size(self.conversation)
 
     @property
     def cut(self) -> tuple[events.Cut, ...]:
@@ -168,8 +183,8 @@ class Session:
         inside `contextlib.aclosing`, so that leaving early stops the turn at once.
         """
         message = self._entry.prompt(text, piped)
-        self.checkpoints.take(self.messages, text if 0 < len(text) <= LONGEST_KEPT else message["content"] or "")
-        zones.insert(self.messages, [message])
+        self.conversation.checkpoint(text if 0 < len(text) <= LONGEST_KEPT else message["content"] or "")
+        self.conversation.append(message)
         self.turns += 1
         self.compactor.new_turn()
         async with aclosing(self._turn()) as turn_events:
@@ -181,40 +196,34 @@ class Session:
 
         Text that was cut off is taken out: the model writes it anew. What tools did stands in the list.
         """
-        if self.interruption is not None and without_partial(self.messages):
-            self._rewritten("the answer that was cut off is written anew")
+        if self.interruption is not None:
+            self.conversation.drop_partial()
         async with aclosing(self._turn()) as turn_events:
             async for event in turn_events:
                 yield event
 
     def rewind(self) -> str | None:
         """Go back to before the last prompt, which is returned; None if there is none. Files stay as they are."""
-        checkpoint = self.checkpoints.back()
-        if checkpoint is None:
-            return None
-        self.messages[:] = checkpoint.messages
-        self.interruption = None
-        self._rewritten("the conversation went back")
-        self.compactor.went_back()
-        return checkpoint.prompt
+        asked = self.conversation.back()
+        if asked is not None:
+            self.interruption = None
+            self.compactor.went_back()
+        return asked
 
     def clear(self) -> None:
         """Forget the conversation; usage and cost go on."""
-        self.messages.clear()
-        self.checkpoints.clear()
+        self.conversation.clear()
         self._toolbox.context.seen.clear()
         self.touched.clear()
         self.interruption = None
-        self._rewritten("the conversation was cleared")
         self.compactor.forget()
         self._entry.forget()
 
     def adopt(self, messages: Sequence[Message], before: Sequence[Message] | None = None) -> None:
         """Go on with a list from elsewhere; `before` is the list before its last prompt, if known."""
         self.clear()
-        self.messages[:] = messages
+        self.conversation.adopt(messages, before)
         self._call_ids.update(call["id"] for message in messages for call in message.get("tool_calls", ()))
-        self.checkpoints.rebuild(messages, before)
         self._entry.adopt()
 
     def switch(self, provider: Provider) -> None:
@@ -226,12 +235,14 @@ class Session:
     def context(self) -> list[ContextRow]:
         """What the next request would carry, entry by entry, with estimates."""
         schemas = estimate_text(str(self._toolbox.schemas))
-        return context_rows(self.messages, estimate_text(self.system_prompt), schemas, self.compactor.is_pinned)
+        return context_rows(
+            self.conversation.sent(), estimate_text(self.system_prompt), schemas, self.compactor.is_pinned
+        )
 
     async def _turn(self) -> AsyncGenerator[events.Event, None]:
         self.interruption = None
         turn = Turn(
-            messages=self.messages,
+            conversation=self.conversation,
             provider=self.provider,
             system=self.system_prompt,
             toolbox=self._toolbox,
@@ -278,23 +289,21 @@ class Session:
             reason = None
         while self._entry.reduced:
             yield events.Compaction("reduced", "entry", self.size, self.size, note=self._entry.reduced.pop(0))
-        self.gauge.settle(self.messages)
+        self.gauge.settle(self.conversation)
         if reason is not None:
             async with aclosing(self.compactor.run(reason)) as steps:
                 async for event in steps:
                     yield event
         if self._toolbox.tools and self.compactor.archived and self._recall.name not in self._toolbox.tools:
-            self._toolbox.add(self._recall)
-            self.gauge.fixed = self._fixed_size()
+            self.add_tool(self._recall)
         for event in await self._renewal.for_step():
             yield event
-        self.reminders.count(self.messages)
+        self.reminders.count(self.conversation)
 
     def _spend(self, usage: Usage, answered: int) -> events.UsageReport:
         self._count(usage)
-        doubt = self.gauge.measured(usage, self.messages, answered)
-        tail = len(self.messages) - zones.tail_length(self.messages)
-        volatile = sum(map(self.gauge.estimate, self.messages[tail:]))
+        doubt = self.gauge.measured(usage, self.conversation, answered)
+        volatile = sum(map(self.gauge.estimate, self.conversation.tail))
         note = self.cache.observe(self.messages[: answered - 1], usage, volatile)
         return events.UsageReport(usage, self.size, self.window, note, self.budget, self._told_once(doubt))
 
@@ -313,30 +322,6 @@ class Session:
         cost = self.facts.cost(usage) if usage is not None else None
         self.cost = None if cost is None or self.cost is None else self.cost + cost
         self.spent_cost = None if cost is None or self.spent_cost is None else self.spent_cost + cost
-
-    def _rewritten(self, why: str) -> None:
-        """The list is another one now: what was measured of it is void, and the next request finds no cache."""
-        self.gauge.forget()
-        self.cache.explain_next(why)
-        self._toolbox.context.forget_content()
-
-    def _renewal_of(self, sources: Sources, placement: zones.Placement) -> Renewal:
-        return Renewal(
-            self.messages,
-            sources,
-            self.reminders,
-            self.touched,
-            placement=placement,
-            mask=self._toolbox.masker.mask,
-            measure=lambda: (self.size, self.budget),
-            head_changed=self._head_changed,
-        )
-
-    def _head_changed(self, why: str) -> None:
-        """Everything behind the head stands elsewhere now; `why` explains it where the reminder's name does not."""
-        self.gauge.forget()
-        if why:
-            self.cache.explain_next(why)
 
     def _fixed_size(self) -> int:
         return estimate_text(self.system_prompt) + estimate_text(str(self._toolbox.schemas))

@@ -16,10 +16,10 @@ from typing import Literal
 from codelet import events, prompt
 from codelet.calls import CallRunner, Toolbox
 from codelet.errors import LimitReached, NoAnswer, ProviderError
-from codelet.messages import Message, assistant, tool_result
+from codelet.loop.conversation import Conversation
+from codelet.messages import assistant, tool_result
 from codelet.providers.base import Provider, Request, RetryChunk
 from codelet.record import Record
-from codelet.reminders import zones
 from codelet.reply import Reply
 from codelet.text import one_line
 from codelet.tokens.usage import Usage
@@ -55,7 +55,7 @@ class Limits(Record):
 
 @dataclass(eq=False, repr=False)
 class Turn:
-    """What one turn works with and what it has come to. `messages` is the session's own list.
+    """What one turn works with and what it has come to.
 
     `prepare` gathers the reminders; `before_step` compacts where that is due (or, given True, because the provider
     said that the prompt is too long) and renews the volatile reminders; `changed` is told that calls may have changed
@@ -67,7 +67,7 @@ class Turn:
     passed. `receipt` says what an early end left.
     """
 
-    messages: list[Message]
+    conversation: Conversation
     provider: Provider
     system: str
     toolbox: Toolbox
@@ -114,7 +114,7 @@ class Turn:
                 self.usage += self.reply.usage
                 self.count(self.reply.usage)
             if self.reply.text.strip():
-                zones.insert(self.messages, [assistant(f"{self.reply.text}\n\n{note}")])
+                self.conversation.append(assistant(f"{self.reply.text}\n\n{note}"))
             self.reply = None
         if self.calls is not None:
             self.receipt = self.calls.settle(prompt.BY_USER if reason is None else prompt.BECAUSE.format(reason=reason))
@@ -235,8 +235,8 @@ async def _run_step(turn: Turn) -> AsyncGenerator[events.Event, None]:
 def _request(turn: Turn) -> Request:
     return Request(
         system=turn.system,
-        messages=turn.messages,
-        tail=zones.tail_length(turn.messages),
+        messages=turn.conversation.sent(),
+        tail=len(turn.conversation.tail),
         tools=turn.toolbox.schemas,
         max_output=turn.max_output(),
     )
@@ -250,18 +250,12 @@ def _take_in(turn: Turn, reply: Reply) -> int:
     calls = reply.calls(turn.call_ids)
     turn.reply = None
     if not calls and not reply.text.strip():
-        return len(turn.messages) - zones.tail_length(turn.messages)
+        return len(turn.conversation.messages)
     message = reply.message(calls, turn.provider.origin)
     placeholders = [tool_result(call["id"], prompt.INTERRUPTED) for call in calls]
-    place = zones.insert(turn.messages, [message, *placeholders])
-    if not calls:
-        return place + 1
-    positions = {call["id"]: place + 1 + number for number, call in enumerate(calls)}
-
-    def answer(call_id: str, text: str, failed: bool) -> None:
-        turn.messages[positions[call_id]] = tool_result(call_id, text, failed=failed)
-
-    turn.calls = CallRunner(calls, turn.toolbox, answer, cut=reply.finish == "length")
+    place = turn.conversation.append(message, *placeholders)
+    if calls:
+        turn.calls = CallRunner(calls, turn.toolbox, turn.conversation, cut=reply.finish == "length")
     return place + 1
 
 
@@ -292,7 +286,7 @@ def _again_or_fail(turn: Turn, reply: Reply) -> events.Retry:
             turn.steps -= 1
             return events.Retry(2, 2, 0.0, why)
         why = f"{why}, also when asked again"
-    zones.insert(turn.messages, [assistant(prompt.NO_TEXT.format(reason=why))])
+    turn.conversation.append(assistant(prompt.NO_TEXT.format(reason=why)))
     raise NoAnswer(why)
 
 

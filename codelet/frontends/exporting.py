@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from codelet import events
-from codelet.context import Piped, is_open
+from codelet.context import Piped
 from codelet.errors import UsageError
 from codelet.export.context import context_of
 from codelet.export.live import LiveExport, Resumed, open_export, read_export, same_target
@@ -163,12 +163,12 @@ async def surroundings(workspace: Path) -> EnvironmentState:
 
 def unfinished(session: Session) -> bool:
     """Whether the last turn did not come to its end, so that `continue` has something to take up."""
-    return session.interruption is not None or is_open(session.messages)
+    return session.interruption is not None or session.conversation.is_open
 
 
 def resumed_note(session: Session, shown: str) -> str:
     """What was taken up, in one line."""
-    count, turns = len(session.messages), session.turns
+    count, turns = len(session.conversation.sent()), session.turns
     note = f"resumed {shown}: {count} messages, {turns} turn{'s' if turns != 1 else ''}"
     return f"{note}; the last one is unfinished, continue takes it up" if unfinished(session) else note
 

@@ -12,7 +12,6 @@ import pytest
 from codelet.compaction import compact
 from codelet.compaction.edits import taken_apart
 from codelet.compaction.reduce import old_results
-from codelet.compaction.segments import is_segment, parse
 from codelet.tokens.estimate import estimate_message
 from scripts.bench.context.readers import read_all
 from tests.compaction.lists import Message, calling, coding_session, result, says, user
@@ -49,7 +48,7 @@ def session(*middle: Message) -> list[Message]:
 
 def shown(messages: list[Message]) -> list[str]:
     """The lines of the summaries that are not the user's words."""
-    segments = [parse(str(m["content"])) for m in messages if is_segment(m)]
+    segments = segments_of(messages)
     return [line.strip() for s in segments for e in s.entries if not e.is_words for line in e.lines]
 
 

@@ -12,7 +12,6 @@ from codelet.compaction.attempts import attempts, command_endings, exit_code
 from codelet.compaction.ledger import Ledger
 from codelet.compaction.normalise import normalise
 from codelet.compaction.reading import read
-from codelet.compaction.segments import is_segment, parse
 from codelet.compaction.shell_line import commands
 from tests.compaction.lists import Message, calling, coding_session, result, says, user
 
@@ -210,7 +209,7 @@ def test_the_ledger_of_a_summary_lists_deleted_files_and_anchors_name_no_debugge
     ]
     gone = [calling(("r", "bash", {"command": "rm src/gone.ts"})), result("r", "[exit code 0]")]
     made = compact([user("go"), *wrote, *ran, *gone, says("ok"), *coding_session(20)[1:]], 9_000)
-    [segment] = [parse(str(m["content"])) for m in made.messages if is_segment(m)]
+    [segment] = segments_of(made.messages)
     ledger = dict(segment.ledger)
     assert ledger["deleted"].startswith("src/gone.ts (t1)") and "gone.ts" not in ledger.get("changed", "")
     assert "debugger" not in str(made.report.anchors)

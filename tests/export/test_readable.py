@@ -59,7 +59,7 @@ def test_whatever_was_counted_is_written_so_that_it_comes_back(
     tmp_path: Path, counted: list[tuple[Any, ...]], size: Any, cost: Any
 ):
     session = idle_session(tmp_path)
-    session.messages += [user("go"), assistant("done")]
+    session.conversation.append(user("go"), assistant("done"))
     recorder = Recorder()
     for counts in counted:
         recorder.see(events.TurnStart(1, "scripted"))
