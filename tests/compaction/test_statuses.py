@@ -13,7 +13,7 @@ from codelet.compaction.ledger import Ledger
 from codelet.compaction.normalise import normalise
 from codelet.compaction.reading import read
 from codelet.compaction.shell_line import commands
-from tests.compaction.lists import Message, calling, coding_session, result, says, user
+from tests.compaction.lists import Message, calling, coding_session, result, says, segments_of, user
 
 LINES = 2_000
 ERROR = "E   ValueError: the cart is empty"
