@@ -112,7 +112,8 @@ class Compactor:
         from codelet.compaction import IrreducibleContext
 
         before = self._gauge.size(self._conversation)
-        pays = 0 if self._gauge.cold else pays_after(before, min(before, self._gauge.budget.target))
+        warm = not self._gauge.cold
+        pays = pays_after(before, min(before, self._gauge.budget.target)) if warm else 0
         yield events.Compaction("starting", reason, before, before, pays_after=pays)
         snapshot = self._conversation.snapshot()
         try:
@@ -134,7 +135,7 @@ class Compactor:
             return
         after = self._gauge.size(self._conversation)
         self.sizes = before, after
-        yield receipt(reason, before, after, made.report, warm=pays > 0)
+        yield receipt(reason, before, after, made.report, warm=warm)
         if reason in ("hard", "cost"):
             self._fruitless = 0 if worked(before, after, self._gauge.budget) else self._fruitless + 1
         elif reason == "entries" and self.due() == reason:

@@ -24,8 +24,7 @@ class GitWatch:
         self._asking: asyncio.Task[None] | None = None
 
     async def for_turn(self) -> str | None:
-        """The text at the start of a turn; None outside a repository or without git."""
-        await self.stop()
+        """The text at the start of a turn, the one before being stopped; None outside a repository or without git."""
         self._changes = self._answered = 0
         self._when = prompt.TURN_START
         self._text = await git_status(self._workspace)

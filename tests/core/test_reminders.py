@@ -17,6 +17,7 @@ from codelet.session import Session
 from tests.core.conftest import MakeSession, of_type, turn
 from tests.support import repo as repositories
 from tests.support.bodies import messages_of, stable_prefix
+from tests.support.program import processes_with
 from tests.support.script import Call, Reply, Tokens
 from tests.support.server import ModelServer, Recorded
 
@@ -46,6 +47,7 @@ class Git:
     """A program in front of git that notes each call of `git status`, and waits while `hold` is set."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
         self._log, self._held = folder / "calls", folder / "held"
         real = shutil.which("git")
         script = folder / "git"
@@ -146,11 +148,15 @@ async def test_what_git_is_still_busy_with_ends_with_the_turn(
 ):
     def script(request: Recorded) -> Reply:
         watched_git.hold()
+        if request.number == 1:
+            assert processes_with(str(watched_git.folder / "git"))
         return Reply(calls=[TOUCH]) if request.number == 0 else Reply("done")
 
     model_server.script = script
     session = make_session()
     await turn(session)
+    assert len(model_server.requests) == 2
+    assert processes_with(str(watched_git.folder / "git")) == []
     watched_git.release()
     model_server.script = lambda request: Reply("done")
     await turn(session)

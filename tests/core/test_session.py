@@ -426,7 +426,7 @@ async def test_text_that_cannot_be_encoded_is_replaced_on_its_way(make_session: 
 @pytest.mark.parametrize("empty", [(), " \n\t "], ids=["nothing", "white space"])
 async def test_an_empty_answer_is_asked_for_once_more(make_session: MakeSession, model_server: ModelServer, empty):
     model_server.script = [Reply(empty, usage=Tokens(100, output=1)), Reply("ok", usage=Tokens(100, output=2))]
-    session = make_session()
+    session = make_session(window=1_000_000)  # far from where the per cent that the model is told would change
     seen = await turn(session)
     [retry] = of_type(seen, events.Retry)
     assert "empty" in retry.reason

@@ -167,7 +167,7 @@ async def test_an_interrupted_answer_and_a_stopped_tool_are_taken_back(
         async with aclosing(session.send("look")) as stream:
             async for event in stream:
                 if isinstance(event, events.Text) and event.delta.startswith("It"):
-                    asyncio.current_task().cancel()  # type: ignore[union-attr]
+                    task.cancel()
 
     task = asyncio.create_task(until_text())
     with suppress(asyncio.CancelledError):
