@@ -9,10 +9,12 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from sys import getsizeof
+from typing import Any, NamedTuple
 
 from codelet.compaction.calls import label_of, read_call
 from codelet.compaction.content import call_arguments, call_name, calls_of
+from codelet.text.ranges import place_of_line
 from codelet.tokens.estimate import characters, text_of
 
 CAP = 64 * 1024 * 1024
@@ -22,9 +24,10 @@ _MOST_HITS = 40
 _SCANNED = 4 * 1024 * 1024
 _LONGEST_LINE = 400
 _HEAD = 200
-# A Python string takes up to four bytes a character, and an entry some for itself.
-_BYTES_PER_CHARACTER = 4
+# What an entry takes beside its text.
 _ENTRY_BYTES = 512
+# What a call takes for each character of it.
+_BYTES_PER_CHARACTER = 4
 _OWN_ID = re.compile(r"r[0-9]{1,9}")
 _NAMED_HINT = "recall id=r"
 _NAMED = re.compile(r"recall id=(r[0-9]{1,9})\b")
@@ -40,6 +43,14 @@ class Archived:
     turn: int
     message: Mapping[str, Any]
     bytes: int
+
+
+class Hit(NamedTuple):
+    """What a search has shown of one entry: the places, in characters of its text, where that begins and ends."""
+
+    key: str
+    start: int
+    end: int
 
 
 class Archive:
@@ -89,7 +100,7 @@ class Archive:
         return [entry for entry in found if entry.message is not message]
 
     def _store(self, key: str, turn: int, message: Mapping[str, Any]) -> bool:
-        size = _BYTES_PER_CHARACTER * characters(message) + _ENTRY_BYTES
+        size = _size_of(message)
         if size > self.cap:
             self.lost += 1
             return False
@@ -123,8 +134,8 @@ class Archive:
     def lines_with(self, words: Iterable[str]) -> list[tuple[str, int, str]]:
         """For each word, or sentence of one line, the newest line that holds it: role, turn and line, oldest first.
 
-        Words that are in no message are left out; a line that holds several stands once. Of an edit the
-        new text counts.
+        Words that are in no message are left out; a line that holds several stands once. Of an edit its new
+        text counts.
         """
         open_words = list(dict.fromkeys(words))
         found: list[tuple[str, int, str]] = []
@@ -138,9 +149,13 @@ class Archive:
             open_words = [word for word in open_words if word not in lines]
         return found[::-1]
 
+    def entry(self, key: str) -> Archived | None:
+        """What has this id, if anything has."""
+        return self._entries.get(key.strip())
+
     def by_id(self, key: str) -> str:
         """The text of one message, bounded; says so where there is none."""
-        entry = self._entries.get(key.strip())
+        entry = self.entry(key)
         return _bounded(_shown(entry)) if entry else f"Nothing in the archive has the id {key!r}."
 
     def by_turn(self, turn: int) -> str:
@@ -148,25 +163,51 @@ class Archive:
         found = [_shown(entry) for entry in self._entries.values() if entry.turn == turn]
         return _bounded("\n\n".join(found)) if found else f"Nothing in the archive belongs to turn {turn}."
 
-    def search(self, pattern: str) -> str:
-        """Lines that match a regular expression, newest messages first, with ids; bounded in number and time.
+    def search(self, pattern: str, key: str = "", first: int = 1) -> str:
+        """Lines that match a regular expression, as `find` gives them."""
+        return self.find(pattern, key, first)[0]
 
-        A pattern that does not compile, is too long or could take exponential time is searched for as plain text.
+    def find(self, pattern: str, key: str = "", first: int = 1, longest: int = LONGEST_ANSWER) -> tuple[str, list[Hit]]:
+        """Lines that match a regular expression, newest messages first, with ids and numbers; and the same as places.
+
+        Bounded in number, in time, and to `longest` characters. With `key` only that entry is searched, from line
+        `first` on. A pattern that does not compile, is too long or could take exponential time is searched for as plain
+        text.
         """
         matcher = _matcher(pattern)
-        hits: list[str] = []
-        scanned = 0
-        for entry in reversed(self._entries.values()):
-            for line in _lines(entry):
-                scanned += len(line)
+        hits: list[Hit] = []
+        shown: list[str] = []
+        scanned = room = 0
+        only = self.entry(key) if key else None
+        for entry in [only] if only else reversed(self._entries.values()):
+            for number, place, line in _numbered(entry, first if only else 1):
+                scanned += min(len(line), _LONGEST_LINE)
                 if scanned > _SCANNED:
-                    hits.append("[… the search stopped here; name a turn or an id]")
-                    return _bounded("\n".join(hits))
-                if matcher.search(line[:_LONGEST_LINE]):
-                    hits.append(f"{entry.id} t{entry.turn}: {line.strip()[:_LONGEST_LINE]}")
-                    if len(hits) == _MOST_HITS:
-                        return _bounded("\n".join([*hits, f"[… more than {_MOST_HITS} lines match]"]))
-        return _bounded("\n".join(hits)) if hits else f"Nothing in the archive matches {pattern[:LONGEST_PATTERN]!r}."
+                    on = f"; go on with lines={number}-" if only else "; name an id or a turn"
+                    return "\n".join([*shown, f"[… the search stopped at {entry.id} line {number}{on}]"]), hits
+                if not matcher.search(line[:_LONGEST_LINE]):
+                    continue
+                text = f"{entry.id} t{entry.turn} line {number}: {line.strip()[:_LONGEST_LINE]}"
+                room += len(text) + 1
+                if len(hits) == _MOST_HITS or room > min(longest, LONGEST_ANSWER):
+                    return "\n".join(
+                        [*shown, f"[… more than {len(hits)} lines match; the next is line {number}]"]
+                    ), hits
+                shown.append(text)
+                hits.append(Hit(entry.id, place, place + min(len(line), _LONGEST_LINE)))
+        if shown:
+            return "\n".join(shown), hits
+        within = f"{key} from line {first} on" if only else "the archive"
+        return (
+            f"Nothing in {within} matches {pattern[:LONGEST_PATTERN]!r}; of a line its first {_LONGEST_LINE} "
+            "characters were searched."
+        ), hits
+
+
+def _size_of(message: Mapping[str, Any]) -> int:
+    """Bytes in memory: a text takes one, two or four a character, as its widest one needs."""
+    text = text_of(message)
+    return getsizeof(text) + _BYTES_PER_CHARACTER * (characters(message) - len(text)) + _ENTRY_BYTES
 
 
 def _line_with(text: str, word: str) -> str | None:
@@ -193,9 +234,9 @@ def _same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _same_head(whole: Mapping[str, Any], cut: Mapping[str, Any]) -> bool:
-    """Whether a text without a call is what another one of its role begins with."""
-    head = text_of(cut)[:_HEAD]
-    return whole.get("role") == cut.get("role") and "tool_call_id" not in whole and text_of(whole)[:_HEAD] == head
+    """Whether a text without a call has a beginning that stands in another one of its role."""
+    head = text_of(whole)[:_HEAD]
+    return whole.get("role") == cut.get("role") and "tool_call_id" not in whole and head != "" and head in text_of(cut)
 
 
 def _matcher(pattern: str) -> re.Pattern[str]:
@@ -205,6 +246,23 @@ def _matcher(pattern: str) -> re.Pattern[str]:
         except (re.error, RecursionError, OverflowError):
             return re.compile(re.escape(pattern), re.IGNORECASE)
     return re.compile(re.escape(pattern[:LONGEST_PATTERN]), re.IGNORECASE)
+
+
+def text_in(entry: Archived) -> str:
+    """The whole text of an entry: what its message says, and the calls that it makes."""
+    text, calls = text_of(entry.message), calls_of(entry.message)
+    return "\n".join([text, *(f"{call_name(call)} {call_arguments(call)}" for call in calls)]) if calls else text
+
+
+def _numbered(entry: Archived, first: int) -> Iterator[tuple[int, int, str]]:
+    """Number, place and text of an entry's lines, from line `first` on."""
+    text = text_in(entry)
+    number, place = first, place_of_line(text, first)
+    while place < len(text):
+        end = text.find("\n", place)
+        end = len(text) if end < 0 else end
+        yield number, place, text[place:end]
+        number, place = number + 1, end + 1
 
 
 def _lines(entry: Archived) -> Iterator[str]:

@@ -113,7 +113,8 @@ def _refuse_dynamic(name: str, words: Sequence[Word]) -> None:
         plain = [None if word.dynamic else word.text for word in words[1:]]
         if (len(plain) == 3 and plain[1] in ("=", "==", "!=")) or (len(plain) == 2 and plain[0] in ("-n", "-z")):
             return
-    if name not in _DYNAMIC_WORDS or (name == "printf" and words[1].dynamic):
+    format_at = 2 if name == "printf" and words[1].text == "--" else 1
+    if name not in _DYNAMIC_WORDS or (name == "printf" and any(word.dynamic for word in words[1 : format_at + 1])):
         raise RefusedError(f"{name} gets words known only at run time")
 
 
@@ -147,10 +148,11 @@ def _judge_in(name: str, words: Sequence[Word], cwd: str, workspace: Path) -> No
 
 
 def _refuse_path(kind: str, text: str, cwd: str, workspace: Path) -> None:
-    if text == "-" or text in ("/dev/null", "/dev/stdin"):
+    # `-` is standard input to most programs, a file of that name to some, and to bash behind `<`.
+    if text in ("/dev/null", "/dev/stdin"):
         return
     found = judge_path(text, "list" if kind == "list" else "read", workspace, cwd, shell=True)
-    if kind == "rev" and found.action == "deny" and "\0" not in text:
+    if kind == "rev" and found.action == "deny" and found.place is None and "\0" not in text:
         return
     if found.action != "allow":
         raise RefusedError(found.reason)
