@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codelet import events, prompt
 from codelet.approvals import Approvals
@@ -43,6 +44,9 @@ from codelet.tokens.windows import ModelFacts, model_facts
 from codelet.tools import all_tools
 from codelet.tools.tool import Tool, ToolContext
 from codelet.turn import Limits, Turn, limited_in_time
+
+if TYPE_CHECKING:
+    from codelet.context.narrator import Narrator
 
 
 class Session:
@@ -92,9 +96,7 @@ class Session:
         self.conversation = Conversation(self.gauge, self.cache, self._toolbox.context, placement=placement)
         self.compactor = Compactor(self.conversation, self.gauge, compaction or CompactionOptions())
         if self.compactor.options.narrative:
-            from codelet.context.narrator import Narrator
-
-            self.compactor.narrator = Narrator(lambda: self.provider, self._request, self._count)
+            self.compactor.narrator = self._narrator()
         self._entry = Entry(self.conversation, self.compactor, self.gauge, self._toolbox.masker, recall=bool(chosen))
         self._toolbox.admit = self._entry.result
         self.reminders = ReminderLedger()
@@ -325,6 +327,11 @@ class Session:
 
     def _fixed_size(self) -> int:
         return estimate_text(self.system_prompt) + estimate_text(str(self._toolbox.schemas))
+
+    def _narrator(self) -> Narrator:
+        from codelet.context.narrator import Narrator
+
+        return Narrator(lambda: self.provider, self._request, self._count)
 
     def _request(self, messages: list[Message]) -> Request:
         """A request of the session's own, beside the turn."""
