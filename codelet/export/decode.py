@@ -49,10 +49,15 @@ def from_json(data: bytes, name: str = "the export") -> Snapshot:
 
 
 def _prompts(document: dict[str, Any]) -> frozenset[str]:
-    """Texts of the role user that are no segments, whatever they look like; none where a file does not list these."""
+    """Texts of the role user that are no segments, whatever they look like; none where a file does not list these.
+
+    What is pinned does not count: 0.1.0 did not list the segments that were put back after a compaction and pinned.
+    """
     if "segments" not in document:
         return frozenset()
-    said = {message["content"] for message in document["messages"] if message["role"] == "user"}
+    pins = set(document.get("pins", ()))
+    messages = enumerate(document["messages"])
+    said = {message["content"] for place, message in messages if message["role"] == "user" and place not in pins}
     return frozenset(said - {segment["text"] for segment in document["segments"]})
 
 

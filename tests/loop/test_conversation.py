@@ -318,8 +318,11 @@ def test_a_file_that_does_not_list_its_segments_is_understood_by_their_text():
     listed = [{"role": "user", "content": LOOKALIKE}, {"role": "user", "content": AS_REMINDER}]
     plain = from_json(json.dumps({**document, "messages": listed}).encode())
     assert [kind_of(message) for message in plain.messages] == ["segment", "reminder"]
-    told = from_json(json.dumps({**document, "segments": [], "messages": listed}).encode())
+    document["segments"] = []
+    told = from_json(json.dumps({**document, "messages": listed}).encode())
     assert [kind_of(message) for message in told.messages] == ["prompt", "reminder"]
+    pinned = from_json(json.dumps({**document, "pins": [0], "messages": listed}).encode())
+    assert [kind_of(message) for message in pinned.messages] == ["segment", "reminder"], "as 0.1.0 left it unlisted"
 
 
 def test_a_list_from_outside_is_taken_apart_and_goes_out_whole():
