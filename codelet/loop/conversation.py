@@ -177,11 +177,11 @@ class Conversation(Parts):
         changes: list[Event] = []
         if head:
             front = zones.PREPENDED if prepended else zones.HEAD
-            self.head, self.tail, told = zones.renewed(front, head, self.head, self.tail, zone_first=True)
+            self.head, self.tail, told = zones.renewed(front, head, self.head, self.tail)
             changes += told
         if tail:
             back = zones.NESTED if prepended else zones.TAIL
-            self.tail, self.head, told = zones.renewed(back, tail, self.tail, self.head, zone_first=False)
+            self.tail, self.head, told = zones.renewed(back, tail, self.tail, self.head)
             changes += told
         if len(before) != len(self.head) or not all(map(is_, before, self.head)):
             for watch in self._watches:

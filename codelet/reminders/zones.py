@@ -47,8 +47,6 @@ def renewed(
     texts: Mapping[str, str | None],
     own: Sequence[Message],
     other: Sequence[Message],
-    *,
-    zone_first: bool,
 ) -> tuple[tuple[Message, ...], tuple[Message, ...], list[events.Event]]:
     """The reminders at a zone's own end of the list and at the other, brought up to date; an event for each change.
 
@@ -67,7 +65,7 @@ def renewed(
             changes.append(_change(kind, old, message))
     rest = [message for message in own if reminder_type(message) not in zone]
     kept = [message for message in other if reminder_type(message) not in zone]
-    return tuple([*wanted, *rest] if zone_first else [*rest, *wanted]), tuple(kept), changes
+    return (*wanted, *rest), tuple(kept), changes
 
 
 def _of(zone: tuple[str, ...], messages: Sequence[Message]) -> dict[str, Message]:
