@@ -34,7 +34,7 @@ class Renewal:
         self._conversation = conversation
         self._gauge = gauge
         self._sources = sources
-        self._ledger = ledger
+        self.ledger = ledger
         self._touched = touched
         self._mask = mask
         self._known = 0
@@ -45,7 +45,7 @@ class Renewal:
             return []
         self._known = self._touched.count
         head = self._sources.head(self._touched.folders)
-        git = await self._sources.git.for_turn() if "gitStatus" not in self._ledger.off else None
+        git = await self._sources.git.for_turn() if "gitStatus" not in self.ledger.off else None
         nested = dict.fromkeys(zones.NESTED)
         if not self._prepended:
             return self._renew(head, {"gitStatus": git, **nested})
@@ -59,7 +59,7 @@ class Renewal:
     def changed(self) -> None:
         """Calls have run that may have changed files: begin at once to see what is different."""
         self._known = -1
-        if not self._sources.bare and not self._prepended and "gitStatus" not in self._ledger.off:
+        if not self._sources.bare and not self._prepended and "gitStatus" not in self.ledger.off:
             self._sources.git.changed()
 
     async def for_step(self) -> list[Event]:
@@ -69,10 +69,10 @@ class Renewal:
         texts: dict[str, str | None] = {}
         if self._known != self._touched.count:
             self._known = self._touched.count
-            on = "claudeMd" not in self._ledger.off
+            on = "claudeMd" not in self.ledger.off
             texts["nestedClaudeMd"] = self._sources.instructions.more(self._touched.folders) if on else None
         if not self._prepended:
-            if "gitStatus" not in self._ledger.off:
+            if "gitStatus" not in self.ledger.off:
                 texts["gitStatus"] = await self._sources.git.for_step()
             texts["tokenStatus"] = self._token_status()
         return self._renew({}, texts)
@@ -90,7 +90,7 @@ class Renewal:
 
     def _renew(self, head: Texts, tail: Texts) -> list[Event]:
         """Bring reminders up to date, without what the user switched off."""
-        off = self._ledger.off
+        off = self.ledger.off
 
         def wanted(texts: Texts) -> Texts:
             return {kind: self._mask(text) if text and kind not in off else None for kind, text in texts.items()}

@@ -159,10 +159,10 @@ def restore(session: Session, snapshot: Snapshot) -> None:
     usage, stopped = snapshot.token_usage, snapshot.interruption
     session.adopt(snapshot.messages, stopped["messages"] if stopped is not None else None)
     restore_context(session, snapshot)
-    session.usage = Usage(
+    session.meter.usage = Usage(
         usage["total_input"], usage["cache_read"], usage["cache_write"], usage["output"], usage["reasoning"]
     )
-    session.cost = usage["cost"]
+    session.meter.cost = usage["cost"]
     session.turns = usage["turns"]
     session.interruption = None
     if stopped is not None:

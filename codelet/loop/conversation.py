@@ -14,7 +14,7 @@ from operator import is_
 from typing import Protocol, overload
 
 from codelet import prompt
-from codelet.events import Event
+from codelet.events import Event, Interrupted
 from codelet.messages import Message, kind_of, tool_result, unpaired, with_kinds
 from codelet.record import Record
 from codelet.reminders import zones
@@ -119,10 +119,11 @@ class Checkpoint(Record):
 class Conversation(Parts):
     """The list of one session. `watches` are told of every rewrite; `placement` says where volatile reminders go.
 
-    `rewrites` counts how often the body was replaced.
+    `rewrites` counts how often the body was replaced, `call_ids` are all ids that calls ever had; `interruption` is
+    what the early end of the last turn left, if it had one.
     """
 
-    __slots__ = ("_checkpoints", "_watches", "placement", "rewrites")
+    __slots__ = ("_checkpoints", "_watches", "call_ids", "interruption", "placement", "rewrites")
 
     body: list[Message]
 
@@ -130,6 +131,8 @@ class Conversation(Parts):
         super().__init__((), [], ())
         self.placement: zones.Placement = placement
         self.rewrites = 0
+        self.call_ids: set[str] = set()
+        self.interruption: Interrupted | None = None
         self._watches = watches
         self._checkpoints: deque[Checkpoint] = deque(maxlen=_MOST_CHECKPOINTS)
 
@@ -214,6 +217,7 @@ class Conversation(Parts):
         """Go on with a list from elsewhere; `before` is the list before its last prompt, if known."""
         self._checkpoints.clear()
         taken = Parts.of(messages)
+        self.call_ids.update(call["id"] for message in messages for call in message.get("tool_calls", ()))
         self._become(taken, "the conversation was cleared")
         places = [place for place, message in enumerate(taken.body) if kind_of(message) == "prompt"]
         for place in places[-_MOST_CHECKPOINTS:]:
@@ -238,5 +242,6 @@ class Conversation(Parts):
         return kind_of(last) in ("tool", "prompt") or bool(last.get("tool_calls"))
 
     def _become(self, parts: Parts, why: str) -> None:
+        self.interruption = None
         self.head, self.tail = parts.head, parts.tail
         self.rewrite(parts.body, why)

@@ -137,7 +137,9 @@ async def test_p5_a_bad_narrator_changes_nothing(open_session: Open, how: str):
         session, provider = open_session(window=24_000, compaction=CompactionOptions(narrative=narrative))
         await fill(session, provider, 8)
         if narrative:
-            session.compactor.narrator = Narrator(lambda p=provider: p, session._request, session._count, limit=0.05)
+            session.compactor.narrator = Narrator(
+                lambda p=provider: p, session.upkeep.request, session.meter.count, limit=0.05
+            )
             session.compactor.narrator._breaker.failures = 2  # one more opens it: no waiting between tries
             provider.script = lambda request: answers[how]
         async with aclosing(session.compact()) as stream:

@@ -10,9 +10,9 @@ import pytest
 from codelet import events, prompt
 from codelet.errors import LimitReached
 from codelet.messages import unpaired
+from codelet.meter import Limits
 from codelet.session import Session
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
-from codelet.turn import Limits
 from tests.context.conftest import Open
 from tests.context.scripted import Answer, turn, turn_until_error
 
@@ -45,7 +45,7 @@ async def test_calls_that_a_time_limit_stopped_name_it(open_session: Open):
     assert "begun" in running
     assert waiting == f"interrupted because {REASON} before it started: nothing was done"
     assert session.interruption == events.Interrupted(("call1",), ("call2",), ("call3",))
-    session.limits = Limits()
+    session.meter.limits = Limits()
     await turn(session, None)
     assert "by the user" not in str(provider.sent[-1].stable)
 

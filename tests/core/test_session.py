@@ -12,11 +12,11 @@ import pytest
 from codelet import events, prompt
 from codelet.errors import LimitReached, NoAnswer, ProviderError
 from codelet.messages import assistant, reminder_type, unpaired, user
+from codelet.meter import Limits
 from codelet.providers import open_provider
 from codelet.providers.base import ProviderOptions
 from codelet.session import Session
 from codelet.tokens.estimate import estimate_text
-from codelet.turn import Limits
 from tests.core.conftest import MakeSession, of_type, provider_of, turn, turn_until_error
 from tests.support import repo as repositories
 from tests.support.bodies import messages_of

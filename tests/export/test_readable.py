@@ -65,7 +65,7 @@ def test_whatever_was_counted_is_written_so_that_it_comes_back(
         recorder.see(events.TurnStart(1, "scripted"))
         recorder.see(events.UsageReport(Usage(*counts), size, 128_000, None, size))
         recorder.see(events.Compaction("done", "hard", size, size))
-    session.usage, session.cost = Usage(*counted[0]), cost
+    session.meter.usage, session.meter.cost = Usage(*counted[0]), cost
     first = document_of(session, recorder)
     resumed = from_json(to_json(recorder.snapshot(session), mask=None))
     again = idle_session(tmp_path)
