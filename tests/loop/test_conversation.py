@@ -22,6 +22,7 @@ from codelet.messages import (
     Message,
     assistant,
     kind_of,
+    newest_prompt,
     reminder,
     reminder_type,
     segment,
@@ -331,3 +332,17 @@ def test_a_list_from_outside_is_taken_apart_and_goes_out_whole():
     )
     assert (len(parts.head), len(parts.body), len(parts.tail)) == (1, 1, 2)
     assert [m["content"] for m in parts.sent()] == ["e", "hi", "g", "t"] and len(parts.messages) == 2
+
+
+def test_the_newest_prompt_is_no_reminder_and_no_segment():
+    messages = [user("one"), assistant("a"), user(LOOKALIKE), reminder("gitStatus", "g"), segment("s")]
+    assert [newest_prompt(messages, number) for number in (1, 2, 3)] == [2, 0, -1]
+
+
+def test_a_prompt_that_was_cut_is_still_a_prompt():
+    asked = user(LOOKALIKE + "\n" + "word " * 4_000)
+    made = compact([user("one"), assistant("two"), asked], 900)
+    assert made.messages[-1] is not asked and str(made.messages[-1]["content"]).startswith(LOOKALIKE[:30])
+    again = compact([*made.messages, assistant("three" * 2_000)], 700)
+    assert [kind_of(message) for message in with_kinds(made.messages)][-1] == "prompt"
+    assert {fate.turn for fate in again.report.turns} == {1, 2}
