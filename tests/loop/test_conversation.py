@@ -346,3 +346,20 @@ def test_a_prompt_that_was_cut_is_still_a_prompt():
     again = compact([*made.messages, assistant("three" * 2_000)], 700)
     assert [kind_of(message) for message in with_kinds(made.messages)][-1] == "prompt"
     assert max(fate.turn for fate in again.report.turns) <= 3, "no turns are counted that nobody took"
+
+
+@pytest.mark.parametrize(
+    ("messages", "is_open"),
+    [
+        ([], False),
+        ([user("hi")], True),
+        ([user("hi"), assistant("ok")], False),
+        ([user("hi"), assistant("", [tool_call("c", "read", "{}")]), tool_result("c", "x")], True),
+        ([segment("told")], False),
+    ],
+)
+def test_a_turn_without_its_answer_is_open(messages: list[Message], is_open: bool):
+    conversation = Conversation()
+    conversation.append(*messages)
+    conversation.renew({"environment": "here"}, {"gitStatus": "clean"})
+    assert conversation.is_open is is_open
