@@ -6,6 +6,7 @@ import errno
 import gc
 import os
 import sys
+import time
 
 from codelet import __version__
 
@@ -34,15 +35,20 @@ def main() -> NoReturn:
             print(f"codelet {__version__}")
             outcome.status = 0
         else:
-            outcome.status = _run(arguments)
+            outcome.status = _run(arguments, outcome)
     _leave(outcome.status)
 
 
 class _Outcome:
-    """How the run ended, however it ended: `status` is the exit status. No exception gets past it."""
+    """How the run ended, however it ended: `status` is the exit status. No exception gets past it.
+
+    `model` is the one that the user named, once that is known.
+    """
 
     def __init__(self, *, debug: bool) -> None:
         self.status = _EXIT_BUG
+        self.model: str | None = None
+        self.begun = time.monotonic()
         self._debug = debug
 
     def __enter__(self) -> None:
@@ -61,7 +67,7 @@ class _Outcome:
             case OSError() if error.errno in _FULL:
                 self.status = _unwritten(error)
             case _:
-                self.status = _report(error, debug=self._debug)
+                self.status = _report(error, self, debug=self._debug)
         return True
 
 
@@ -78,7 +84,7 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], outcome: _Outcome) -> int:
     from codelet.frontends.arguments import parse, print_help
 
     options = parse(arguments)
@@ -105,6 +111,7 @@ def _run(arguments: list[str]) -> int:
     if options.command == "demo":
         return _demo(keep=options.keep)
     settings = _settings(options)
+    outcome.model = settings.model
     if options.command == "doctor":
         return _doctor(settings, as_json=options.json)
     if _interactive(options):
@@ -163,7 +170,7 @@ def _repl(settings: Settings, trusting: Callable[[], Settings], first: str | Non
     return asyncio.run(run_repl(trusted(settings, trusting), first))
 
 
-def _report(error: BaseException, *, debug: bool) -> int:
+def _report(error: BaseException, outcome: _Outcome, *, debug: bool) -> int:
     """One line on stderr for what went wrong; the exit status that it leads to."""
     from codelet.errors import CodeletError
     from codelet.frontends.stderr import say
@@ -171,7 +178,7 @@ def _report(error: BaseException, *, debug: bool) -> int:
 
     if isinstance(error, CodeletError):
         line, status = str(error), error.exit_status
-        status = _as_json(line, status)
+        status = _as_json(line, status, outcome)
     else:
         hint = "" if debug else "; run it again with --debug"
         line, status = f"a bug in codelet: {type(error).__name__}: {error}{hint}", _EXIT_BUG
@@ -183,7 +190,7 @@ def _report(error: BaseException, *, debug: bool) -> int:
     return status
 
 
-def _as_json(message: str, status: int) -> int:
+def _as_json(message: str, status: int, outcome: _Outcome) -> int:
     """Tell those who asked for JSON, too, why there is no answer; the exit status."""
     arguments = sys.argv[1:]
     if not any(word.startswith("--output-format") for word in arguments):
@@ -194,10 +201,14 @@ def _as_json(message: str, status: int) -> int:
     if form is None or sys.stdout is None:
         return status
     from codelet.frontends.json_stream import write_failure
+    from codelet.frontends.outcome import Outcome
     from codelet.policy.secrets import mask
+    from codelet.tokens.usage import Usage
 
+    took = time.monotonic() - outcome.begun
+    failed = Outcome("", True, status, mask(message), Usage(), None, (), model=outcome.model, duration=took)
     try:
-        write_failure(form, mask(message), status)
+        write_failure(form, failed)
     except BrokenPipeError:
         return status
     except OSError as error:

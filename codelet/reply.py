@@ -24,6 +24,7 @@ from codelet.providers.base import (
     ToolCallChunk,
     UsageChunk,
 )
+from codelet.text import is_blank
 from codelet.tokens.usage import Usage
 
 _PLAIN = {"role", "content", "tool_calls"}
@@ -77,7 +78,11 @@ class Reply:
             case RefusalChunk():
                 self.refusal += chunk.text
             case FinishChunk():
-                self.finish = "refused" if self.refusal.strip() and chunk.reason == "stop" else chunk.reason
+                self.finish = chunk.reason
+                if not is_blank(self.refusal) and chunk.reason == "stop":
+                    self.finish = "refused"
+                if self.finish == "refused":
+                    self._calls.clear()  # what was refused is not to be run: a filter may have taken parts of it
             case RetryChunk():
                 return events.Retry(chunk.attempt, chunk.attempts, chunk.wait, chunk.reason)
             case NoteChunk():
@@ -92,7 +97,7 @@ class Reply:
     @property
     def is_void(self) -> bool:
         """Whether a finished answer has neither text nor calls; one that reached its output limit is none of these."""
-        return self.finish != "length" and not self._calls and not self.text.strip()
+        return self.finish != "length" and not self._calls and is_blank(self.text)
 
     def calls(self, taken: set[str]) -> list[ToolCall]:
         """The finished calls. Ids that are missing or in `taken` are replaced, and all are added to it.

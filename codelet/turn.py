@@ -21,12 +21,13 @@ from codelet.messages import assistant, tool_result
 from codelet.meter import Meter
 from codelet.providers.base import Provider, RetryChunk
 from codelet.reply import Reply
-from codelet.text import one_line
+from codelet.text import is_blank, one_line
 from codelet.tokens.usage import Usage
 from codelet.upkeep import Upkeep
 
 _UNUSABLE_STEPS = 5
 _LONGEST_REFUSAL = 1_000
+_PAUSED = "the provider paused the answer: it is not finished"
 _REFUSED = "the model or the provider's content filter refused to answer"
 
 
@@ -66,7 +67,7 @@ class _Turn:
             if self.reply.usage is not None:  # what had been reported before the answer broke off was spent
                 self.usage += self.reply.usage
                 self.meter.count(self.reply.usage)
-            if self.reply.text.strip():
+            if not is_blank(self.reply.text):
                 self.conversation.append(assistant(f"{self.reply.text}\n\n{note}"))
             self.reply = None
         if self.calls is not None:
@@ -168,7 +169,7 @@ def _take_in(turn: _Turn, reply: Reply) -> int:
     """
     calls = reply.calls(turn.conversation.call_ids)
     turn.reply = None
-    if not calls and not reply.text.strip():
+    if not calls and is_blank(reply.text):
         return len(turn.conversation.messages)
     message = reply.message(calls, turn.provider.origin)
     placeholders = [tool_result(call["id"], prompt.INTERRUPTED) for call in calls]
@@ -196,7 +197,7 @@ def _again_or_fail(turn: _Turn, reply: Reply) -> events.Retry:
     Raises NoAnswer where that is final, with a note of it in the answer's place: else the next prompt would follow
     right on this one.
     """
-    if reply.refusal.strip():
+    if not is_blank(reply.refusal):
         why = f"the model refused: {one_line(reply.refusal, _LONGEST_REFUSAL)}"
     else:
         why = _REFUSED if reply.finish == "refused" else "the model's answer is empty"
@@ -214,6 +215,8 @@ def _after_answer(turn: _Turn, reply: Reply) -> None:
     if reply.finish == "length":
         raise LimitReached("the answer reached the model's output limit")
     if reply.finish == "refused":
-        said = f": {one_line(reply.refusal, _LONGEST_REFUSAL)}" if reply.refusal.strip() else ""
+        said = f": {one_line(reply.refusal, _LONGEST_REFUSAL)}" if not is_blank(reply.refusal) else ""
         raise NoAnswer(f"{_REFUSED}{said}")
+    if reply.finish == "paused":
+        raise NoAnswer(_PAUSED)
     turn.meter.check()

@@ -35,13 +35,8 @@ def recall_tool(archive: Callable[[], Archive], entry_of: Callable[[], Entry]) -
         pattern: str = "",
         turn: int = 0,
     ) -> ToolOutput:
-        """Read what was cut or compacted out of this conversation.
-
-        entry: the id in a marker, such as r17
-        lines: range of the entry, such as 201-600
-        byte_range: the same in bytes, for long lines
-        pattern: regex; gives the matching lines instead
-        turn: all messages of a turn
+        """Read what was cut or compacted out: an `entry` (marker's id, r17), its `lines` 201-600 or `byte_range`,
+        lines that match a regex, or a `turn`.
         """
         if entry or pattern:
             text, ranges = _answered(archive(), entry, lines, byte_range, pattern, entry_of().piece_room())

@@ -77,7 +77,7 @@ def _facts(snapshot: Snapshot) -> Markup:
         "Saved": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(min(snapshot.timestamp, 2.5e11))),
         "Model": one_line(snapshot.model or "", 120),
         "Turns": f"{usage['turns']:,}" if usage["turns"] else "",
-        "Read": f"{usage['total_input']:,} tokens, {usage['cache_read']:,} cached" if usage["total_input"] else "",
+        "Read": f"{usage['total_input']:,} tokens, {usage['cache_read'] or 0:,} cached" if usage["total_input"] else "",
         "Written": f"{usage['output']:,} tokens" if usage["output"] else "",
         "Cost": f"${usage['cost']:.2f}" if usage["cost"] else "",
         "Tool calls": f"{stats['total_calls']:,}, {stats['failures']:,} failed" if stats["total_calls"] else "",

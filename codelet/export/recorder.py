@@ -160,7 +160,11 @@ def restore(session: Session, snapshot: Snapshot) -> None:
     session.adopt(snapshot.messages, stopped["messages"] if stopped is not None else None)
     restore_context(session, snapshot)
     session.meter.usage = Usage(
-        usage["total_input"], usage["cache_read"], usage["cache_write"], usage["output"], usage["reasoning"]
+        usage["total_input"] or 0,
+        usage["cache_read"] or 0,
+        usage["cache_write"] or 0,
+        usage["output"] or 0,
+        usage["reasoning"] or 0,
     )
     session.meter.cost = usage["cost"]
     session.turns = usage["turns"]
@@ -226,13 +230,15 @@ def _counted(stats: ToolStats, result: events.ToolResult) -> ToolStats:
 
 
 def _token_usage(session: Session) -> TokenUsage:
+    """What was used; of a session that had turns, and whose usage nobody reported, that is not known."""
     usage = session.usage
+    known = usage.known or not session.turns
     return {
-        "total_input": usage.total_input,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "output": usage.output,
-        "reasoning": usage.reasoning,
+        "total_input": usage.total_input if known else None,
+        "cache_read": usage.cache_read if known else None,
+        "cache_write": usage.cache_write if known else None,
+        "output": usage.output if known else None,
+        "reasoning": usage.reasoning if known else None,
         "turns": session.turns,
         "cost": session.cost,
     }

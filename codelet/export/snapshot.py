@@ -69,13 +69,15 @@ class EnvironmentState(TypedDict, total=False):
 
 
 class TokenUsage(TypedDict):
-    """Tokens as the provider reported them, summed; `cost` in US dollars, None where a price is not known."""
+    """Tokens as the provider reported them, summed, None where it reported none; `cost` in US dollars, None where it is
+    not known.
+    """
 
-    total_input: int
-    cache_read: int
-    cache_write: int
-    output: int
-    reasoning: int
+    total_input: int | None
+    cache_read: int | None
+    cache_write: int | None
+    output: int | None
+    reasoning: int | None
     turns: int
     cost: float | None
 

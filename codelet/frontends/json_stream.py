@@ -16,7 +16,7 @@ FORMAT_VERSION = 1
 
 
 class JsonOutput:
-    """One object: `{version, result, partial, exit, error, usage, cost, refused, cut}`."""
+    """One object: `{version, result, partial, exit, error, usage, cost, refused, cut, model, turns, duration}`."""
 
     says_exit = True
 
@@ -50,11 +50,10 @@ class StreamJsonOutput:
         _write_line({"type": end.type, **_fields(end), **summary(outcome)})
 
 
-def write_failure(form: str, message: str, status: int) -> None:
-    """Write what a run comes to that could not even start: nothing was used, so nothing is known of usage and cost."""
-    outcome = Outcome(result="", partial=True, exit_status=status, error=message, usage=Usage(), cost=None, refused=())
-    kind: dict[str, Any] = {"type": events.TurnEnd.type} if form == "stream-json" else {}
-    _write_line({**kind, **summary(outcome), "usage": None, "cost": None})
+def write_failure(form: str, outcome: Outcome) -> None:
+    """Write what a run comes to that could not even start."""
+    output = StreamJsonOutput() if form == "stream-json" else JsonOutput()
+    output.finish(outcome)
 
 
 def summary(outcome: Outcome) -> dict[str, Any]:
@@ -69,6 +68,9 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "cost": outcome.cost if outcome.usage.known else None,
         "refused": list(outcome.refused),
         "cut": [_fields(each) for each in outcome.cut],
+        "model": outcome.model,
+        "turns": outcome.turns,
+        "duration": round(outcome.duration, 3),
     }
 
 

@@ -32,7 +32,7 @@ from codelet.frontends.workspace import open_session
 from codelet.policy.secrets import mask
 from codelet.session import Session
 from codelet.settings import Settings
-from codelet.text import one_line, valid_unicode
+from codelet.text import is_blank, one_line, valid_unicode
 from codelet.tokens.usage import Usage
 from codelet.tokens.windows import model_facts
 
@@ -70,7 +70,7 @@ def run_one_shot(settings: Settings, text: str | None, *, output_format: str, qu
     try:
         piped, notes = read_stdin(settings.timeout, _kept(settings)) or (None, [])
     except LimitReached as reached:
-        return _unanswered(output, reached)
+        return _unanswered(output, reached, settings.model, time.monotonic() - begun)
     if settings.timeout is not None and (taken := round(time.monotonic() - begun, 1)):
         settings = settings.replace(timeout=max(0.1, settings.timeout - taken))
     if piped is not None and not piped.text.strip() and not piped.tail.strip():
@@ -80,7 +80,7 @@ def run_one_shot(settings: Settings, text: str | None, *, output_format: str, qu
         notes.append("the prompt is not all UTF-8 text: what is not is replaced")
     for note in notes if not quiet else ():
         say(f"codelet: {note}")
-    run = _Run(settings, text or "", piped, output)
+    run = _Run(settings, text or "", piped, output, begun)
     return asyncio.run(run.run())
 
 
@@ -90,11 +90,11 @@ def _kept(settings: Settings) -> int:
     return min(_MOST_KEPT, max(KEPT, 4 * window))
 
 
-def _unanswered(output: Output, reached: LimitReached) -> int:
+def _unanswered(output: Output, reached: LimitReached, model: str | None, duration: float) -> int:
     """The exit status where a limit was reached before anything was asked."""
     status = reached.exit_status
     try:
-        output.finish(Outcome("", True, status, str(reached), Usage(), None, ()))
+        output.finish(Outcome("", True, status, str(reached), Usage(), None, (), model=model, duration=duration))
     except OSError as unwritten:
         return _status_unwritten(unwritten, status)
     return status
@@ -137,11 +137,13 @@ def _output(output_format: str, *, quiet: bool) -> Output:
 class _Run:
     """One run: the answer so far, and the signal that stopped it, if one did."""
 
-    def __init__(self, settings: Settings, question: str, piped: Piped | None, output: Output) -> None:
+    def __init__(self, settings: Settings, question: str, piped: Piped | None, output: Output, begun: float) -> None:
         self._settings = settings
         self._question = question
         self._piped = piped
         self._output = output
+        self._begun = begun
+        self._steps = 0
         self._answer: list[str] = []
         self._earlier = ""
         self._stopped: tuple[int, str] | None = None
@@ -213,10 +215,13 @@ class _Run:
                     if export is not None:
                         export.see(event)
                     if isinstance(event, events.StepStart):
+                        self._steps = event.step
                         self._earlier = "".join(self._answer) or self._earlier
                         self._answer.clear()
                     elif isinstance(event, events.Text):
                         self._answer.append(event.delta)
+                    elif isinstance(event, events.TurnEnd):
+                        self._steps = event.steps
                     try:
                         self._output.show(event)
                     except OSError as error:
@@ -274,7 +279,7 @@ class _Run:
             message = mask(f"{message}; {unsaved}" if message else str(unsaved))
         result = "".join(self._answer) or (self._earlier if partial else "")
         if isinstance(error, NoAnswer):
-            result = "".join(self._answer) if "".join(self._answer).strip() else ""
+            result = "" if is_blank("".join(self._answer)) else "".join(self._answer)
         return Outcome(
             result=result,
             partial=partial,
@@ -285,4 +290,7 @@ class _Run:
             refused=refused,
             denied=dict(session.approvals.denied) if session else {},
             cut=cut,
+            model=session.provider.model if session else self._settings.model,
+            turns=self._steps,
+            duration=time.monotonic() - self._begun,
         )

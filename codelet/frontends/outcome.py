@@ -15,6 +15,8 @@ class Outcome(Record):
 
     `cost` is in US dollars, None where prices are unknown; `refused` are the calls the policy refused, and `denied`
     says why of those among them that no flag would have permitted; `cut` is the input that was not sent whole.
+    `model` is None where none was settled on; `turns` counts steps, as `--max-turns` does; `duration` is the
+    wall-clock time in seconds.
     """
 
     result: str
@@ -26,6 +28,9 @@ class Outcome(Record):
     refused: tuple[str, ...]
     denied: Mapping[str, str] = MappingProxyType({})
     cut: tuple[Cut, ...] = ()
+    model: str | None = None
+    turns: int = 0
+    duration: float = 0.0
 
 
 def unread(cut: Sequence[Cut]) -> str:

@@ -20,10 +20,12 @@ def read_words(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> tup
     options: list[str] = []
     bare: list[str] = []
     rest = list(arguments)
+    said = False  # whether the user said that the words are no commands
     while rest:
         word = rest.pop(0)
         if word == "--":
             bare += rest
+            said = True
             break
         if not _is_option(word):
             if word in commands and not bare:
@@ -36,7 +38,7 @@ def read_words(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> tup
             value = rest.pop(0)
             # As one word with its option, a prompt is never taken for something else.
             options[-1:] = [f"--prompt={value}"] if word in ("-p", "--prompt") else [word, value]
-    if len(bare) == 1 and (near := _nearest(bare[0], commands)):
+    if len(bare) == 1 and not said and (near := _nearest(bare[0], commands)):
         raise UsageError(f"there is no command {bare[0]!r}; did you mean {near}? As a prompt: -p {bare[0]}")
     return options, " ".join(bare) if bare else None
 
@@ -92,6 +94,10 @@ def _is_option(word: str) -> bool:
 def _takes_value(parser: argparse.ArgumentParser, word: str, rest: Sequence[str]) -> bool:
     """Whether the next word is the option's value. Raises UsageError for an option that the parser does not know."""
     if name := _unknown(parser, word):
+        commands = commands_of(parser)
+        for command in (later for later in rest if later in commands):
+            if own := name if name in _options(commands[command]) else _nearest(name, _options(commands[command])):
+                raise UsageError(f"unknown option {name}; did you mean codelet {command} {own}?")
         near = _nearest(name, _options(parser))
         raise UsageError(f"unknown option {name}; " + (f"did you mean {near}?" if near else "see codelet --help"))
     if word.startswith("--"):

@@ -51,13 +51,15 @@ class Program:
 class Parsed:
     """The arguments taken apart: `options` as (name, value), `operands` and their `kinds`, `uses` as (kind, path).
 
-    `ended` is how many operands stand before a `--` that ends the options, None where there is none.
+    `programs` are those that it starts itself, by their names alone. `ended` is how many operands stand before a `--`
+    that ends the options, None where there is none.
     """
 
     options: list[tuple[str, str | None]] = field(default_factory=list)
     operands: list[str] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     uses: list[tuple[str, str]] = field(default_factory=list)
+    programs: list[str] = field(default_factory=list)
     ended: int | None = None
 
     def has(self, *names: str) -> bool:
@@ -164,7 +166,7 @@ def _long(name: str, options: Options, word: str, rest: list[str], parsed: Parse
     elif option in options.values:
         if not attached and not rest:
             raise RefusedError(f"{name} {option} lacks its value")
-        _value(name, option, options.values[option], value if attached else rest.pop(0), parsed)
+        _value(name, option, options.values[option], value if attached else _next(name, option, rest), parsed)
     else:
         raise RefusedError(f"{name} {option} is not known to be read-only")
 
@@ -198,10 +200,19 @@ def _short(name: str, options: Options, word: str, rest: list[str], parsed: Pars
                 raise RefusedError(f"{name} {option} lacks its value")
             if attached and not attaches and not (attached.isascii() and attached.isdigit()):
                 raise RefusedError(f"{name} {word}: the value of {option} belongs in a word of its own")
-            _value(name, option, options.values[option], attached or rest.pop(0), parsed)
+            _value(name, option, options.values[option], attached or _next(name, option, rest), parsed)
             return
         else:
             raise RefusedError(f"{name} {option} is not known to be read-only")
+
+
+def _next(name: str, option: str, rest: list[str]) -> str:
+    """The next word as a value. Some options of git are known to some of its commands only, and some take a value
+    only behind `=`: what looks like an option there may be one.
+    """
+    if name.startswith("git ") and name != "git grep" and rest[0].startswith("-"):
+        raise RefusedError(f"{name} {option} {rest[0]}: whether that is a value or an option is not certain")
+    return rest.pop(0)
 
 
 def _value(name: str, option: str, kind: str, value: str | None, parsed: Parsed) -> None:

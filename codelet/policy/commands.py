@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
 from codelet.policy.arguments import Loose, Parsed, RefusedError, parse, refuse_loose
@@ -138,6 +137,8 @@ def _judge_in(name: str, words: Sequence[Word], cwd: str, workspace: Path) -> No
         parsed = Parsed() if program.raw else parse(name, program, arguments)
         if program.check:
             CHECKS[program.check](arguments, parsed, place)
+    for other in (*_STARTS.get(name, ()), *parsed.programs):
+        _refuse_own_program(other, place)
     if program is None or not program.raw:
         refuse_loose(name, arguments, parsed)
     uses = dict.fromkeys(parsed.uses)
@@ -233,6 +234,8 @@ def judge_redirect(redirect: Redirect, folders: Folders) -> Finding:
     return Finding(None, "read")
 
 
+_STARTS = {"egrep": ("grep",), "fgrep": ("grep",)}
+"""Scripts of the system that start another program, by its name alone."""
 _BUILTINS = frozenset(("cd", "echo", "printf", "test", "true", "false", ":", "type", "command", "pwd", "exit"))
 
 
@@ -247,8 +250,8 @@ def _refuse_own_program(name: str, place: Place) -> None:
         raise RefusedError(f"{name} is a program of the workspace")
 
 
-@lru_cache(maxsize=256)
 def _found_program(name: str, search: str) -> str | None:
+    """Where the shell finds the program now: what is kept here would hide one that came into a folder meanwhile."""
     for folder in search.split(os.pathsep):
         candidate = f"{folder}/{name}" if folder else name
         if not folder.startswith("/") or os.access(candidate, os.X_OK):

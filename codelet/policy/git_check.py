@@ -91,7 +91,7 @@ _FORMATS = ("oneline", "short", "medium", "full", "fuller", "reference", "email"
 
 def _listing(parsed: Parsed, place: Place) -> None:
     """`git branch` and `git tag` list; with a bare name they create."""
-    _format_of_references(parsed)
+    _format_of_references(parsed, place)
     lists = ("-l", "--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
     if parsed.operands and not parsed.has(*lists):
         raise RefusedError("git branch and git tag with a name create it")
@@ -99,16 +99,18 @@ def _listing(parsed: Parsed, place: Place) -> None:
     parsed.uses[:] = []
 
 
-def _format_of_references(parsed: Parsed) -> None:
+def _format_of_references(parsed: Parsed, place: Place) -> None:
     for value in parsed.values("--format", "--sort"):
+        if "remotename" in value:  # it may be an address
+            _refuse_passwords(place)
         if re.search(r"signature|%G", value):
             raise RefusedError("a format with a signature runs the signature program")
         if "raw" in value.lower():
             raise RefusedError("a format with %(raw) prints content whose file is not named")
 
 
-def _for_each(parsed: Parsed, _: Place) -> None:
-    _format_of_references(parsed)
+def _for_each(parsed: Parsed, place: Place) -> None:
+    _format_of_references(parsed, place)
 
 
 def _cat_file(parsed: Parsed, _: Place) -> None:
@@ -159,7 +161,7 @@ def _config(parsed: Parsed, place: Place) -> None:
     name = parsed.operands[0].lower()
     if not name.startswith(CONFIG_SECTIONS) or _CREDENTIAL.search(name.rpartition(".")[2]):
         raise RefusedError(f"{parsed.operands[0]} may hold credentials")
-    if name.startswith("remote."):
+    if not name.startswith("user."):
         _refuse_passwords(place)
 
 

@@ -102,6 +102,7 @@ PROGRAMS: dict[str, Program] = {
         "read*",
         any_option=True,
     ),
+    "less": Program("-N -S -R -F -X -i -n -e -E -s -m -M -q -Q", "read*", check="less"),
     "wc": Program(
         "-l --lines -w --words -c --bytes -m --chars -L --max-line-length --total:text", "read*", any_option=True
     ),

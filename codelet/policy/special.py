@@ -45,6 +45,10 @@ def _find(words: Sequence[str], parsed: Parsed, _: Place) -> None:
     while rest:
         word = rest.pop(0)
         kind = _FIND_TESTS.get(word)
+        if word == "-exec" and (length := _counting(rest)):
+            del rest[:length]
+            parsed.programs.append("wc")
+            continue
         if kind is None:
             raise RefusedError(f"find {word} is not known to be read-only")
         if kind == "":
@@ -54,6 +58,14 @@ def _find(words: Sequence[str], parsed: Parsed, _: Place) -> None:
         value = rest.pop(0)
         if kind == "list":
             parsed.uses.append(("list", value))
+
+
+def _counting(words: Sequence[str]) -> int:
+    """How many words behind `-exec` run `wc`, which prints numbers alone, on what find found; 0 where they do not."""
+    options = 1
+    while options < len(words) and re.fullmatch(r"-[lwcmL]+", words[options]):
+        options += 1
+    return options + 2 if words[:1] == ["wc"] and words[options : options + 2] in (["{}", "+"], ["{}", ";"]) else 0
 
 
 _FIND_TESTS: dict[str, str] = dict.fromkeys(
@@ -210,6 +222,12 @@ def _strings(words: Sequence[str], _: Parsed, __: Place) -> None:
         raise RefusedError("strings @FILE takes options from the file")
 
 
+def _less(words: Sequence[str], _: Parsed, __: Place) -> None:
+    # Its output is no terminal: it only copies its files. `+` brings commands of its own.
+    if any(word.startswith("+") for word in words):
+        raise RefusedError("less runs what stands behind +")
+
+
 def _diff(_: Sequence[str], parsed: Parsed, place: Place) -> None:
     for operand in parsed.operands:
         if Path(place.cwd, operand).is_dir():
@@ -241,9 +259,12 @@ def _rg(_: Sequence[str], parsed: Parsed, place: Place) -> None:
     given = parsed.operands if parsed.has("-e", "--regexp") else parsed.operands[1:]
     if not given:
         parsed.uses.append(("read", "."))
-    if parsed.has("--hidden", "-.", "--no-ignore", "-u", "--unrestricted"):
-        for operand in given or ["."]:
-            refuse_secrets("rg --hidden", operand, place)
+    everything = parsed.has("--hidden", "-.", "--no-ignore", "-u", "--unrestricted")
+    for operand in given or ["."]:
+        # Told to start in a hidden folder, it does not leave it out, and its rules for names no longer see that one.
+        inside = os.path.relpath(os.path.realpath(os.path.join(place.cwd, operand)), place.root)
+        if everything or any(part.startswith(".") for part in Path(inside).parts):
+            refuse_secrets("rg", operand, place)
 
 
 def refuse_secrets(
@@ -292,6 +313,7 @@ CHECKS: dict[str, Check] = {
     "find": _find,
     "grep": _grep,
     "jq": _jq,
+    "less": _less,
     "printf": _printf,
     "rg": _rg,
     "sed": _sed,

@@ -41,7 +41,7 @@ _MARK_BYTES = b"," + to_json(_MARK)[1:]
 _FINISH: dict[str, FinishReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
-    "pause_turn": "stop",
+    "pause_turn": "paused",
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
@@ -150,7 +150,11 @@ class _Decoder:
         self._finish: FinishReason | None = None
 
     async def chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
-        """The chunks, ended by the finish marker; raises ProviderError where it is missing."""
+        """The chunks, ended by the finish marker; raises ProviderError where it is missing.
+
+        An end before anything came is an empty answer.
+        """
+        empty = True
         async for event in until_silent(events, lambda: self._finish is not None):
             if event is DONE:
                 if self._finish is None:
@@ -158,10 +162,14 @@ class _Decoder:
                 yield FinishChunk(self._finish)
                 return
             for chunk in decoded(self._decode, event):
+                empty = False
                 yield chunk
             if event.get("type") == "message_stop":
                 yield FinishChunk(self._finish or "stop")
                 return
+        if empty:
+            yield FinishChunk("stop")
+            return
         raise ProviderError("the answer was cut: the stream ended without its finish marker")
 
     def _decode(self, event: dict[str, Any]) -> list[Chunk]:

@@ -12,7 +12,7 @@ from codelet.tokens.usage import Usage
 LONGEST_ORIGIN = 512
 """Characters of a provider's `origin`, as an export takes it."""
 
-FinishReason = Literal["stop", "tool_calls", "length", "refused"]
+FinishReason = Literal["stop", "tool_calls", "length", "refused", "paused"]
 
 
 class TextChunk(Record):

@@ -28,6 +28,8 @@ _FINISH: dict[str, FinishReason] = {
     "length": "length",
     "content_filter": "refused",
     "refusal": "refused",
+    "sensitive": "refused",
+    "pause_turn": "paused",
 }
 _SIGNATURE = "__thought__"
 _NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
@@ -125,6 +127,12 @@ def _usage_in(chunk: Any) -> bool:
     return usage is not None
 
 
+def _content_type(stream: Any) -> str:
+    """What the server called its answer, empty where litellm does not tell."""
+    headers = (getattr(stream, "_hidden_params", None) or {}).get("additional_headers") or {}
+    return str(headers.get("llm_provider-content-type") or "").partition(";")[0]
+
+
 class Decoder:
     """Turns one stream's chunks into ours; holds the open thinking block.
 
@@ -146,7 +154,7 @@ class Decoder:
             yield piece
 
     def end(self, stream: Any) -> Iterator[Chunk]:
-        """Usage and finish marker; raises ProviderError where the marker is missing.
+        """Usage and finish marker; raises ProviderError where the marker is missing, unless nothing came at all.
 
         Both are taken from what litellm received: it makes them up where the server did not send them.
         """
@@ -158,9 +166,13 @@ class Decoder:
             yield UsageChunk(usage)
         reason = stream.received_finish_reason or stream.intermittent_finish_reason
         whole = getattr(stream.completion_stream, "whole", None)
-        if whole is False or not (reason or whole):
+        refusal = getattr(stream.completion_stream, "refusal", "")
+        empty = not (reason or whole or self.begun or reported or refusal)
+        if empty and (kind := _content_type(stream)) and "event-stream" not in kind:
+            raise ProviderError(f"the answer is no event stream, but {kind}; check --api-base")
+        if not empty and (whole is False or not (reason or whole)):
             raise ProviderError("the answer was cut: the stream ended without its finish marker")
-        if refusal := getattr(stream.completion_stream, "refusal", ""):
+        if refusal:
             yield RefusalChunk(refusal)
         yield FinishChunk(_FINISH.get(reason, "stop"))
 

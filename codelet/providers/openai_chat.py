@@ -42,12 +42,16 @@ _FINISH: dict[str, FinishReason] = {
     "length": "length",
     "model_length": "length",
     "max_tokens": "length",
+    "model_context_window_exceeded": "length",
     "content_filter": "refused",
+    "sensitive": "refused",
+    "refusal": "refused",
+    "pause_turn": "paused",
 }
 # Of a call everything that came beside it goes back; beside the text there is also what nobody wants back.
 _CALL = ("index", "id", "type", "function")
 _KEPT = ("extra_content", "encrypted_content")
-_BROKEN_OFF = ("error", "abort", "insufficient_system_resource")
+_BROKEN_OFF = ("error", "abort", "insufficient_system_resource", "network_error")
 _OPEN, _CLOSING = (
     ("user", "tool"),
     b'"}',
@@ -143,7 +147,12 @@ class OpenAIChatProvider(NativeProvider):
 
 
 async def _chunks(events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
+    """The chunks of an answer; raises ProviderError where its finish marker is missing.
+
+    An end before anything came is an empty answer.
+    """
     finish: FinishReason | None = None
+    empty = True
 
     def finished() -> bool:
         return finish is not None
@@ -160,7 +169,10 @@ async def _chunks(events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerato
             if isinstance(chunk, FinishChunk):
                 finish = chunk.reason
             else:
+                empty = False
                 yield chunk
+    if finish is None and empty:
+        finish = "stop"
     if finish is None:
         raise ProviderError("the answer was cut: the stream ended without its finish marker")
     yield FinishChunk(finish)

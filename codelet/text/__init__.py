@@ -8,7 +8,7 @@ string cannot be avoided, `escape_markup` makes it literal.
 
 from __future__ import annotations
 
-from codelet.text.cleaner import Cleaner, clean, valid_unicode
+from codelet.text.cleaner import Cleaner, clean, is_blank, valid_unicode
 from codelet.text.lookalikes import confusables
 from codelet.text.shown import (
     escape_markup,
@@ -27,6 +27,7 @@ __all__ = [
     "escape_markup",
     "first_sentence",
     "has_markup",
+    "is_blank",
     "one_line",
     "valid_unicode",
     "visible",

@@ -174,6 +174,14 @@ def clean(text: str) -> str:
     return cleaner.feed(text) + cleaner.flush()
 
 
+def is_blank(text: str) -> bool:
+    """Whether nobody would see anything of `text`: white space, and what `clean` takes out."""
+    stripped = text.strip()
+    if not stripped or (stripped[0].isascii() and stripped[0].isprintable()):
+        return not stripped
+    return not clean(stripped).strip()
+
+
 def valid_unicode(text: str) -> str:
     """`text` with every lone surrogate replaced, so that it can be encoded; pairs become their character."""
     if text.isascii() or re.search("[\ud800-\udfff]", text) is None:

@@ -16,9 +16,9 @@ class Replacement(TypedDict):
 
 
 async def edit(context: ToolContext, progress: Progress, *, path: str, edits: list[Replacement]) -> ToolOutput:
-    """Replace exact text in a file that you have read, or that grep or a command showed and that is unchanged since.
+    """Replace exact text in a file that is unchanged since you read it, or grep or a command showed it.
 
-    Each `old` must occur once, unless `all`. They apply in order; if one fails, none is made.
+    Each `old` must occur once, unless `all`. They apply in order, all or none.
     """
     from codelet.tools.planning import plan_edit
 

@@ -8,7 +8,7 @@ _MOST_COUNTED = 100_000
 
 
 async def find(context: ToolContext, progress: Progress, *, pattern: str, path: str = ".") -> ToolOutput:
-    """Find files by glob, e.g. *.py or src/**/test_*. Skips what .gitignore excludes."""
+    """Find files by glob, e.g. src/**/test_*. Skips what git ignores."""
     from codelet.tools.results import MOST_FILES, files_found
     from codelet.tools.search import Query, root_of, search
 

@@ -21,11 +21,9 @@ async def grep(
     around: int = 0,
     limit: int = 100,
 ) -> ToolOutput:
-    """Search file contents for a regular expression. Skips what .gitignore excludes, and files with secrets.
+    """Search files, or those like `glob` src/**/*.{ts,tsx}, for a regex, with `around` lines of context.
 
-    glob: only such files, e.g. src/**/*.{ts,tsx}
-    around: lines of context
-    limit: most matches
+    Skips what git ignores, and files with secrets.
     """
     from codelet.policy.names import secret
     from codelet.tools.results import lines_found

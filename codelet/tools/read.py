@@ -8,11 +8,7 @@ from codelet.tools.tool import Progress, ToolContext, ToolOutput
 async def read(
     context: ToolContext, progress: Progress, *, path: str, offset: int = 1, limit: int = 2000
 ) -> ToolOutput:
-    """Read a text file, as numbered lines, or list a folder.
-
-    offset: first line, from 1
-    limit: most lines
-    """
+    """Read a text file as numbered lines, `limit` from `offset` on, or list a folder."""
     from codelet.tools.reading import read_path
 
     return await read_path(context, path, offset, limit)

@@ -121,7 +121,9 @@ def tool(function: Callable[..., Awaitable[ToolOutput]], tier: Tier) -> Tool:
             properties[name]["description"] = described[name]
         if parameter.default is inspect.Parameter.empty:
             required.append(name)
-    parameters = {"type": "object", "properties": properties, "required": required}
+    parameters: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        parameters["required"] = required
     return Tool(function.__name__, text, parameters, tier, function)
 
 
@@ -193,7 +195,7 @@ def check_arguments(tool: Tool, arguments: object) -> dict[str, Any]:
     if not isinstance(arguments, dict):
         raise ToolError(f"{tool.name}: the arguments must be a JSON object")
     known = tool.parameters["properties"]
-    required = tool.parameters["required"]
+    required = tool.parameters.get("required", ())
     arguments = with_known_names(arguments, known)
     unknown = [name for name in arguments if name not in known]
     if unknown:

@@ -6,7 +6,7 @@ from codelet.tools.tool import Progress, ToolContext, ToolOutput
 
 
 async def write(context: ToolContext, progress: Progress, *, path: str, content: str) -> ToolOutput:
-    """Create a file, or replace one of which you have read every line. Makes missing folders."""
+    """Create a file, or replace one that you read every line of. Makes missing folders."""
     from codelet.tools.planning import known_content, plan_write
 
     change = context.change or known_content(plan_write(context, path, content))

@@ -48,7 +48,10 @@ Script = Callable[[Request], Answer | None]
 
 @dataclass(eq=False)
 class ScriptedProvider:
-    """Plays `answers`, then says ok. `window` is what it takes; `script` may answer first."""
+    """Plays `answers`, then says ok. `window` is what it takes; `script` may answer first.
+
+    `percent` is what it reports of the size that we would estimate: another tokeniser's counts.
+    """
 
     model: str = "scripted/small"
     name: str = "script"
@@ -61,6 +64,7 @@ class ScriptedProvider:
     sent: list[Sent] = field(default_factory=list)
     keep: int | None = None
     overflows: int = 0
+    percent: int = 100
     _cached: int = 0
     _seen: list[Message] = field(default_factory=list)
     _sizes: list[int] = field(default_factory=list)
@@ -91,7 +95,15 @@ class ScriptedProvider:
             await asyncio.sleep(0)
             self._number += 1
             yield ToolCallChunk(index, f"call{self._number}", called, json.dumps(arguments))
-        yield UsageChunk(Usage(size, read, 0, estimate_text(answer.text) + 20 * len(answer.calls), 0))
+        yield UsageChunk(
+            Usage(
+                size * self.percent // 100,
+                read * self.percent // 100,
+                0,
+                estimate_text(answer.text) + 20 * len(answer.calls),
+                0,
+            )
+        )
         yield FinishChunk("tool_calls" if answer.calls else "stop")
 
     def forget(self) -> None:

@@ -175,7 +175,7 @@ def text(piece: str) -> dict[str, Any]:
     [
         ("end_turn", "stop"),
         ("stop_sequence", "stop"),
-        ("pause_turn", "stop"),
+        ("pause_turn", "paused"),
         ("tool_use", "tool_calls"),
         ("max_tokens", "length"),
         ("model_context_window_exceeded", "length"),

@@ -287,6 +287,8 @@ def test_a_prompt_flag_without_a_prompt_means_the_pipe(codelet: Codelet, flags: 
         (("doctor", "--model", "m"), "--model is no option of doctor: options of the whole program stand before it"),
         (("policy", "check", "--mdoe", "ask", "ls"), "unknown option --mdoe; did you mean --mode?"),
         (("sessions", "list", "--nothing"), "unknown option --nothing; codelet sessions list --help"),
+        (("--keep", "demo"), "unknown option --keep; did you mean codelet demo --keep?"),
+        (("--jsno", "doctor"), "unknown option --jsno; did you mean codelet doctor --json?"),
         (("dmeo",), "there is no command 'dmeo'; did you mean demo?"),
         (("demo", "the", "feature"), "a prompt that begins with a command's name is given with -p"),
         (("help", "dmeo"), "there is no command 'dmeo'"),
@@ -314,6 +316,8 @@ def test_what_is_wrong_is_named(codelet: Codelet, arguments: tuple[str, ...], sa
         (("fix", "-q", "it"), "fix it"),
         (("-qp", "fix it"), "fix it"),
         (("--", "--weird", "doctor"), "--weird doctor"),
+        (("--", "demo"), "demo"),
+        (("--", "dmeo"), "dmeo"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -356,6 +360,11 @@ def test_a_usage_error_is_json_where_json_was_asked_for(
         assert says in told["error"]
         assert (told["exit"], told["result"], told["usage"], told["cost"]) == (2, "", None, None)
         assert told["partial"] is True
+        assert (told["model"], told["turns"]) == (
+            "openai/scripted" if "telepathy" in says or "empty" in says else None,
+            0,
+        )
+        assert told["duration"] > 0
         assert ("type" in told) == (form == "stream-json")
     assert codelet(*arguments).out == ""
     assert codelet(*arguments, "--output-format", "text").out == ""

@@ -230,6 +230,8 @@ STOP = delta("stop")
         ("length", "length"),
         ("model_length", "length"),
         ("content_filter", "refused"),
+        ("sensitive", "refused"),
+        ("model_context_window_exceeded", "length"),
         ("something new", "stop"),
     ],
 )

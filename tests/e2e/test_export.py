@@ -87,6 +87,22 @@ def test_a_session_goes_on_in_another_process(codelet: Codelet):
     assert saved(path)["token_usage"]["turns"] == 2
 
 
+def test_usage_that_nobody_reported_is_null_in_the_file(codelet: Codelet):
+    codelet.server.script = [
+        Reply("one", usage=None),
+        Reply("two", usage=None),
+        Reply("three", usage=Tokens(100, output=7)),
+    ]
+    path = codelet.cwd / "work.json"
+    for turns in (1, 2):
+        assert codelet("-p", "go on", *keep("work.json")).exit == 0
+        counts = saved(path)["token_usage"]
+        assert counts.pop("turns") == turns
+        assert set(counts.values()) == {None} and len(counts) == 6
+    assert codelet("-p", "go on", *keep("work.json")).exit == 0
+    assert (saved(path)["token_usage"]["output"], saved(path)["token_usage"]["cost"]) == (7, None)
+
+
 def test_the_resumed_model_is_used_unless_another_is_named(codelet: Codelet):
     codelet.server.script = lambda request: Reply("ok")
     assert codelet("-p", "one", "--export", "work.json").exit == 0

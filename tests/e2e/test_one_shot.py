@@ -33,10 +33,13 @@ def test_json_is_one_object_with_the_named_keys(codelet_on_each_wire: Codelet):
     done = codelet("-p", "what does app.py do?", "--output-format", "json")
     assert done.exit == 0, done.err
     result = done.json()
-    assert set(result) == {"version", "result", "partial", "exit", "error", "usage", "cost", "refused", "cut"}
+    names = "version result partial exit error usage cost refused cut model turns duration"
+    assert list(result) == names.split()
     assert str(result["result"]).endswith("It prints hello.")
     assert (result["partial"], result["exit"], result["error"], result["refused"]) == (False, 0, None, [])
     assert result["cut"] == []
+    assert (result["model"], result["turns"]) == (f"{codelet.wire}/scripted", 2)
+    assert isinstance(result["duration"], float) and result["duration"] > 0
     usage = result["usage"]
     assert isinstance(usage, dict)
     assert (usage["total_input"], usage["cache_read"], usage["output"]) == (130, 40, 11)
@@ -53,6 +56,7 @@ def test_stream_json_is_one_event_a_line(codelet_on_each_wire: Codelet):
     assert types[-1] == "turn_end"
     assert types.count("turn_end") == 1
     assert (events[-1]["reason"], events[-1]["exit"], events[-1]["partial"]) == ("done", 0, False)
+    assert (events[-1]["model"], events[-1]["turns"], events[-1]["steps"]) == (f"{codelet.wire}/scripted", 2, 2)
     assert str(events[-1]["result"]).endswith("It prints hello.")
     assert types.count("step_start") == 2
     assert types.index("tool_call") < types.index("tool_result")

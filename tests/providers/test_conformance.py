@@ -88,7 +88,6 @@ FAULTS: dict[str, Step | Callable[[int], Step]] = {
     "an error in the stream": lambda at: Reply(["one ", "two"], fault=StreamError("overloaded", after=at)),
     "garbled": lambda at: Reply(["one ", "two"], fault=Insert(b"data: {nonsense\n\n", after=at)),
     "a web page": Body(b"<html>Please log in</html>"),
-    "an empty answer": Body(b"", content_type="text/event-stream"),
 }
 
 SHORT = Deadlines(connect=5.0, first_token=20.0, between_chunks=1.0)
@@ -128,6 +127,15 @@ async def test_calls_are_told_apart_the_same_way(answer: Reply, model_server: Mo
     native, litellm = await both(model_server, MODELS["chat completions"], answer)
     assert litellm == native
     assert native[0]["calls"] == [(call.id, call.name, call.json) for call in answer.calls]
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+@pytest.mark.parametrize("raw", [b"", b"data: [DONE]\n\n", b": waiting\n\n"])
+async def test_a_stream_of_nothing_is_an_empty_answer_both_ways(raw: bytes, model: str, model_server: ModelServer):
+    native, litellm = await both(model_server, model, Body(raw, content_type="text/event-stream"))
+    assert (native[1], litellm[1]) == (None, None)
+    assert litellm[0] == native[0]
+    assert (native[0]["text"], native[0]["calls"], native[0]["finish"]) == ("", [], ["stop"])
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())

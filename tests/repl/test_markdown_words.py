@@ -117,10 +117,12 @@ def test_no_letter_of_any_text_is_lost(source: str, width: int) -> None:
         (24, "twenty", "Title of one paragraph\n# A heading that is longer than twenty columns\nand text"),
         (20, "three", "| one | two |\n|---|---|\n| `a|three` | four | five |"),
         (20, "never", "*one zulxq and three never drop 1.**never drop the zulxq** and more words"),
+        (40, "never", "| one |\r\n|---|\r\n| two | never |\r\n"),
+        (40, "never", "```\r\nnever drop it\r\n```\r\n\r\n- x\r\n- y\r\n"),
         (80, "never", "[note]: never\n\ndrop it"),
         (80, "never", "```never drop it\ncode\n```"),
     ],
-    ids=["link", "link_60", "bold", "heading", "table", "run", "definition", "fence"],
+    ids=["link", "link_60", "bold", "heading", "table", "run", "returns", "fence_returns", "definition", "fence"],
 )
 def test_a_word_before_or_inside_a_mark_stays(width: int, word: str, source: str, size: int) -> None:
     rows = streamed(source, width, list(range(size, len(source), size)))

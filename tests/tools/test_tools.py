@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from codelet.compaction.archive import Archive
+from codelet.context.recall import recall_tool
 from codelet.errors import ToolError, UsageError
 from codelet.tools import all_tools, select_tools
 from codelet.tools.tool import ToolContext, ToolOutput, check_arguments, tool
@@ -53,8 +55,10 @@ def test_schemas_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(folder))
     import tiktoken
 
-    schemas = json.dumps([each.schema() for each in all_tools()])
+    recall = recall_tool(Archive, lambda: pytest.fail("nothing is recalled"))
+    schemas = json.dumps([each.schema() for each in (*all_tools(), recall)])
     assert len(tiktoken.get_encoding("o200k_base").encode(schemas)) <= 750
+    assert '"required": []' not in schemas
 
 
 def test_schemas_say_what_the_functions_take() -> None:

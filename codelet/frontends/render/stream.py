@@ -77,7 +77,7 @@ class MarkdownStream:
         return [*open_rows, *rest][-rows:]
 
     def _end_line(self) -> list[Text]:
-        line = "".join(self._partial)
+        line = "".join(self._partial).removesuffix("\r")
         self._partial, self._partial_size, self._unlooked, self._uncut = [], 0, 0, False
         return self._set_all(self._splitter.feed(line))
 
