@@ -93,8 +93,6 @@ class Session:
         self.conversation = Conversation(self.gauge, self.cache, self._toolbox.context, placement=placement)
         self.meter = Meter(self.conversation, self.gauge, self.cache, facts, limits or Limits())
         self.compactor = Compactor(self.conversation, self.gauge, compaction or CompactionOptions())
-        if self.compactor.options.narrative:
-            self.compactor.narrator = self._narrator()
         self._entry = Entry(self.conversation, self.compactor, self.gauge, self._toolbox.masker, recall=bool(chosen))
         self._toolbox.admit = self._entry.result
         self.reminders = ReminderLedger()
@@ -103,6 +101,8 @@ class Session:
         renewal = Renewal(self.conversation, self.gauge, sources, self.reminders, self.touched, mask=mask)
         parts = self.conversation, self.gauge, self._toolbox, self.compactor, self._entry, renewal, recall
         self.upkeep = Upkeep(*parts, system=prompt.SYSTEM if system_prompt is None else system_prompt)
+        if self.compactor.options.narrative:
+            self.compactor.narrator = self._narrator()
 
     @property
     def messages(self) -> Messages:
