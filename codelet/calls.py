@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from codelet import events, prompt
 from codelet.approvals import Approvals
 from codelet.errors import ToolError
+from codelet.loop.conversation import Conversation
 from codelet.messages import ToolCall
 from codelet.policy import Policy
 from codelet.policy.secrets import Masker, own_masker
@@ -121,14 +122,12 @@ class _Pending:
 
 
 class CallRunner:
-    """Runs the calls of one step. `answer(id, text, failed)` puts a result into the list."""
+    """Runs the calls of one step, whose placeholders stand in the conversation. `cut` says that the answer was."""
 
-    def __init__(
-        self, calls: Sequence[ToolCall], toolbox: Toolbox, answer: Callable[[str, str, bool], None], *, cut: bool
-    ) -> None:
+    def __init__(self, calls: Sequence[ToolCall], toolbox: Toolbox, conversation: Conversation, *, cut: bool) -> None:
         self._pending = [_Pending(call) for call in calls]
         self._toolbox = toolbox
-        self._answer = answer
+        self._answer = conversation.answer
         self._cut = cut
 
     def __len__(self) -> int:
@@ -162,10 +161,10 @@ class CallRunner:
                 self._record_end(item, "interrupted")
                 recent = self._toolbox.masker.mask(item.recent)
                 output = prompt.PARTIAL_OUTPUT.format(output=recent) if recent else ""
-                self._answer(item.id, prompt.STOPPED_RUNNING.format(why=why) + output, True)
+                self._answer(item.id, prompt.STOPPED_RUNNING.format(why=why) + output, failed=True)
             else:
                 waiting.append(item.id)
-                self._answer(item.id, prompt.STOPPED_WAITING.format(why=why), True)
+                self._answer(item.id, prompt.STOPPED_WAITING.format(why=why), failed=True)
         return events.Interrupted(tuple(done), tuple(half), tuple(waiting))
 
     def _batches(self) -> list[list[_Pending]]:
@@ -276,7 +275,7 @@ class CallRunner:
         display = None if display is None else mask(display)
         seconds = self._record_end(item, status)
         item.result = events.ToolResult(item.id, item.name, status, text, display, seconds)
-        self._answer(item.id, text, status != "done")
+        self._answer(item.id, text, failed=status != "done")
 
     def _with_warning(self, output: ToolOutput) -> ToolOutput:
         """The output of a confined command, failed where it made what programs outside would obey."""

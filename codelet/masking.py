@@ -12,16 +12,8 @@ from codelet.record import Record
 
 
 async def masked(turn: AsyncGenerator[events.Event, None], masker: Masker) -> AsyncGenerator[events.Event, None]:
-    """The turn's events without secrets.
-
-    Text, reasoning and output in pieces are held back to the end of a word, so that no cut hides a secret.
-    """
-    if not masker.has_secrets:
-        async with aclosing(turn):
-            async for event in turn:
-                yield event
-        return
-    pieces = _Pieces(masker)
+    """Events without secrets; see MaskedPieces."""
+    pieces = MaskedPieces(masker)
     async with aclosing(turn):
         async for event in turn:
             for settled in pieces.take(event):
@@ -30,8 +22,11 @@ async def masked(turn: AsyncGenerator[events.Event, None], masker: Masker) -> As
         yield settled
 
 
-class _Pieces:
-    """The streams of one turn: its text, its reasoning, the output of each running call."""
+class MaskedPieces:
+    """The streams of one turn without secrets: its text, its reasoning, the output of each running call.
+
+    What comes in pieces is held back to the end of a word, so that no cut hides a secret.
+    """
 
     def __init__(self, masker: Masker) -> None:
         self._masker = masker
@@ -39,6 +34,8 @@ class _Pieces:
 
     def take(self, event: events.Event) -> list[events.Event]:
         """What can be shown by now; a piece of another kind ends the streams before it."""
+        if not self._masker.has_secrets:
+            return [event]
         match event:
             case events.Text() | events.Reasoning():
                 others = self.flush(but=(type(event), ""))

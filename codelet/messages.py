@@ -2,14 +2,25 @@
 
 Messages are plain dicts and are never changed once they stand in a list: whoever wants another text puts
 another dict in its place. Encoders rely on that to encode each message once (see `providers/encoding.py`).
+
+Three kinds of message go out with the role of the user: prompts, reminders and segments. Which of them one is, it
+knows from when it was made, in an attribute that no wire and no file sees; its text decides nothing. Only where a
+list comes from outside are the kinds worked out from the texts, by `with_kinds`, once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal, NotRequired, Required, TypedDict
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, NotRequired, Required, TypedDict, TypeVar, cast
 
 Role = Literal["system", "user", "assistant", "tool"]
+UserKind = Literal["prompt", "reminder", "segment"]
+AnyMessage = TypeVar("AnyMessage", bound=Mapping[str, Any])
+
+SEGMENT_OPENING = "<compacted turns="
+_SEGMENT = re.compile(rf'{SEGMENT_OPENING}"\d{{1,7}}-\d{{1,7}}">\n')
+_REMINDER = re.compile(r"<system-reminder>\n<!-- type:([^\n>]{1,80}?) -->")
 
 
 class FunctionCall(TypedDict):
@@ -60,9 +71,33 @@ def system(text: str) -> Message:
     return {"role": "system", "content": text}
 
 
+class _Marked(dict[str, Any]):
+    """A message of the role user that knows what it was made as: for everybody who writes it, a plain dict."""
+
+    __slots__ = ("kind", "reminder")
+    kind: UserKind
+    reminder: str | None
+
+
+def _marked(fields: Mapping[str, Any], kind: UserKind, reminder: str | None = None) -> Message:
+    message = _Marked(fields)
+    message.kind, message.reminder = kind, reminder
+    return cast("Message", message)
+
+
 def user(text: str) -> Message:
-    """A user message."""
-    return {"role": "user", "content": text}
+    """A prompt: what the user says."""
+    return _marked({"role": "user", "content": text}, "prompt")
+
+
+def reminder(kind: str, text: str) -> Message:
+    """A reminder of that type; `text` is the whole message."""
+    return _marked({"role": "user", "content": text}, "reminder", kind)
+
+
+def segment(text: str) -> Message:
+    """A message that stands for compacted turns."""
+    return _marked({"role": "user", "content": text}, "segment")
 
 
 def assistant(text: str | None, calls: list[ToolCall] | None = None) -> Message:
@@ -84,6 +119,59 @@ def tool_result(call_id: str, text: str, *, failed: bool = False) -> Message:
     if failed:
         message["failed"] = True
     return message
+
+
+def with_text(message: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Another message of the same kind, with that text."""
+    changed = {**message, "content": text}
+    if isinstance(message, _Marked):
+        return cast("dict[str, Any]", _marked(changed, message.kind, message.reminder))
+    return changed
+
+
+def kind_of(message: Mapping[str, Any]) -> str:
+    """What a message is: `prompt`, `reminder` or `segment` where its role is user, else its role."""
+    role = message.get("role")
+    if role != "user":
+        return str(role)
+    return message.kind if isinstance(message, _Marked) else "prompt"
+
+
+def reminder_type(message: Mapping[str, Any]) -> str | None:
+    """The type of a reminder; None for every other message."""
+    return message.reminder if isinstance(message, _Marked) else None
+
+
+def newest_prompt(messages: Sequence[Mapping[str, Any]], number: int = 1) -> int:
+    """Where the newest prompt stands, or the one `number` prompts from the end; -1 where there are fewer."""
+    for place in range(len(messages) - 1, -1, -1):
+        if kind_of(messages[place]) == "prompt":
+            number -= 1
+            if number == 0:
+                return place
+    return -1
+
+
+def with_kinds(messages: Iterable[AnyMessage], prompts: Collection[str] = ()) -> list[AnyMessage]:
+    """A list from outside with the kinds of its messages worked out from their texts: the entry for every such list.
+
+    A message that is a plain prompt, or whose kind is known already, is the same object. `prompts` are texts that
+    are no segments, whatever they look like.
+    """
+    return [_understood(message, prompts) for message in messages]
+
+
+def _understood(message: AnyMessage, prompts: Collection[str]) -> AnyMessage:
+    if not isinstance(message, dict) or isinstance(message, _Marked) or message.get("role") != "user":
+        return message
+    text = message.get("content")
+    if not isinstance(text, str):
+        return message
+    if (found := _REMINDER.match(text)) is not None:
+        return cast("AnyMessage", _marked(message, "reminder", found.group(1)))
+    if _SEGMENT.match(text) is None:
+        return message
+    return cast("AnyMessage", _marked(message, "prompt" if text in prompts else "segment"))
 
 
 def unpaired(messages: Iterable[Message]) -> list[str]:

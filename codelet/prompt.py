@@ -19,7 +19,6 @@ from codelet; it informs you and is not the user speaking.
 
 REMINDER_OPEN = "<system-reminder>"
 REMINDER_CLOSE = "</system-reminder>"
-_REMINDER_START = f"{REMINDER_OPEN}\n<!-- type:"
 
 INTERRUPTED = "interrupted before it finished"
 STOPPED_RUNNING = "interrupted {why} while it ran: it may have taken effect in part; look before you repeat it"
@@ -126,25 +125,11 @@ def _is_tag(text: str, place: int) -> bool:
 
 
 def reminder_text(text: str) -> str:
-    """What a reminder says, without its tags; any other text as it is."""
-    if reminder_kind(text) is None:
-        return text
+    """What a reminder says, without its tags."""
     return text.partition("-->\n")[2].removesuffix(f"\n{REMINDER_CLOSE}")
-
-
-def is_segment(text: object) -> bool:
-    """Whether a message's text stands for compacted turns."""
-    return isinstance(text, str) and text.startswith("<compacted turns=")
 
 
 def is_cut(text: object) -> bool:
     """Whether an assistant's text is what was left of an answer that was stopped."""
     last = text.rpartition("\n\n")[2] if isinstance(text, str) else ""
     return last == INTERRUPTED_TEXT or last.startswith((CUT_TEXT.partition("{")[0], NO_TEXT.partition("{")[0]))
-
-
-def reminder_kind(text: object) -> str | None:
-    """The type of the reminder that a message's text is, or None."""
-    if not isinstance(text, str) or not text.startswith(_REMINDER_START):
-        return None
-    return text[len(_REMINDER_START) : text.find(" -->", len(_REMINDER_START))]

@@ -1,20 +1,22 @@
-"""Session: owns the one message list, and everything that may change it.
+"""Session: a conversation with its usage, provider, tools and policy, and everything that may change it.
 
 In memory only: when the last reference goes, the conversation is gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codelet import events, prompt
 from codelet.approvals import Approvals
 from codelet.calls import Safeguards, equip
 from codelet.context import (
     CacheWatch,
-    Checkpoints,
     CompactionOptions,
     Compactor,
     ContextRow,
@@ -26,15 +28,17 @@ from codelet.context import (
     Size,
     context_rows,
     recall_tool,
-    without_partial,
 )
 from codelet.context import Limits as ContextLimits
 from codelet.context.entry import LONGEST_KEPT
-from codelet.masking import masked
+from codelet.errors import LimitReached
+from codelet.loop.conversation import Conversation, Messages
+from codelet.masking import MaskedPieces
 from codelet.messages import Message
+from codelet.meter import Limits, Meter
 from codelet.policy import Policy
 from codelet.policy.verdict import Ask
-from codelet.providers.base import Provider, Request
+from codelet.providers.base import Provider
 from codelet.reminders import zones
 from codelet.reminders.sources import Sources
 from codelet.tokens.estimate import estimate_text
@@ -42,13 +46,17 @@ from codelet.tokens.usage import Usage
 from codelet.tokens.windows import ModelFacts, model_facts
 from codelet.tools import all_tools
 from codelet.tools.tool import Tool, ToolContext
-from codelet.turn import Limits, Turn, limited_in_time
+from codelet.turn import run_turn
+from codelet.upkeep import Upkeep
+
+if TYPE_CHECKING:
+    from codelet.context.narrator import Narrator
 
 
 class Session:
-    """One message list with its usage, provider, tools and policy.
+    """One conversation with its usage, provider, tools and policy.
 
-    `spent` and `spent_cost` leave out what the session had used before it was taken up here: limits are about these.
+    `clock` gives seconds, by which a provider's cache gets old.
     """
 
     def __init__(
@@ -68,39 +76,41 @@ class Session:
         environment: Mapping[str, str] | None = None,
         safeguards: Safeguards | None = None,
         placement: zones.Placement = "tail",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.messages: list[Message] = []
         self.provider = provider
         self.workspace = workspace
-        self.system_prompt = prompt.SYSTEM if system_prompt is None else system_prompt
-        self.limits = limits or Limits()
-        self.usage = Usage()
-        self.cost: float | None = 0.0
-        self.spent = Usage()
-        self.spent_cost: float | None = 0.0
         self.turns = 0
-        self.interruption: events.Interrupted | None = None
-        recall = self._recall = recall_tool(lambda: self.compactor.archive, lambda: self._entry)
+        recall = recall_tool(lambda: self.compactor.archive, lambda: self._entry)
         chosen = (*all_tools(), recall) if tools is None else tools
         context = ToolContext(workspace, dict(environment) if environment is not None else None)
         self.safeguards = safeguards or Safeguards()
         self._toolbox = equip(chosen, context, policy or Policy(workspace), ask, self.safeguards)
         self._sizes = ContextLimits(window, budget)
-        self.gauge = Gauge(self._sizes.of(self.facts), self._fixed_size(), model=provider.model)
-        self.compactor = Compactor(self.messages, self.gauge, compaction or CompactionOptions(), self._rewritten)
-        if self.compactor.options.narrative:
-            from codelet.context.narrator import Narrator
-
-            self.compactor.narrator = Narrator(lambda: self.provider, self._request, self._count)
-        self._entry = Entry(self.messages, self.compactor, self.gauge, self._toolbox.masker, recall=bool(chosen))
+        facts = _facts_of(provider)
+        self.gauge = Gauge(self._sizes.of(facts), 0, clock, model=provider.model)
+        self.cache = CacheWatch(clock)
+        self.conversation = Conversation(self.gauge, self.cache, self._toolbox.context, placement=placement)
+        self.meter = Meter(self.conversation, self.gauge, self.cache, facts, limits or Limits())
+        self.compactor = Compactor(self.conversation, self.gauge, compaction or CompactionOptions())
+        self._entry = Entry(self.conversation, self.compactor, self.gauge, self._toolbox.masker, recall=bool(chosen))
         self._toolbox.admit = self._entry.result
-        self.cache = CacheWatch()
         self.reminders = ReminderLedger()
         self.touched = self._toolbox.touched
-        self._renewal = self._renewal_of(Sources(workspace, bare=bare), placement)
-        self._call_ids: set[str] = set()
-        self._doubted = False
-        self.checkpoints = Checkpoints()
+        sources, mask = Sources(workspace, bare=bare), self._toolbox.masker.mask
+        renewal = Renewal(self.conversation, self.gauge, sources, self.reminders, self.touched, mask=mask)
+        parts = self.conversation, self.gauge, self._toolbox, self.compactor, self._entry, renewal, recall
+        self.upkeep = Upkeep(*parts, system=prompt.SYSTEM if system_prompt is None else system_prompt)
+        if self.compactor.options.narrative:
+            self.compactor.narrator = self._narrator()
+
+    @property
+    def messages(self) -> Messages:
+        """What was said and done, behind the reminders of the head: live, read-only, the same objects each time.
+
+        The volatile reminders, which go out behind it, are in `conversation.sent()`.
+        """
+        return self.conversation.messages
 
     @property
     def policy(self) -> Policy:
@@ -127,6 +137,34 @@ class Session:
         return tuple(self._toolbox.tools.values())
 
     @property
+    def usage(self) -> Usage:
+        """What the session has used, what it had before it was taken up here included."""
+        return self.meter.usage
+
+    @property
+    def cost(self) -> float | None:
+        """The same in dollars; None where a price is not known."""
+        return self.meter.cost
+
+    @property
+    def interruption(self) -> events.Interrupted | None:
+        """What the early end of the last turn left, if it had one."""
+        return self.conversation.interruption
+
+    @interruption.setter
+    def interruption(self, left: events.Interrupted | None) -> None:
+        self.conversation.interruption = left
+
+    @property
+    def system_prompt(self) -> str:
+        """What the model is told first."""
+        return self.upkeep.system
+
+    def add_tool(self, tool: Tool) -> None:
+        """Offer one more tool from the next request on: the provider's cache of the whole list is lost by it."""
+        self.upkeep.add_tool(tool)
+
+    @property
     def refused(self) -> list[str]:
         """The calls that were refused because of the policy, each in one line."""
         return self.approvals.refused
@@ -134,8 +172,7 @@ class Session:
     @property
     def facts(self) -> ModelFacts:
         """What is known of the model: sizes, and prices unless it answers on this machine."""
-        facts = model_facts(self.provider.model)
-        return facts.without_prices() if self.provider.local else facts
+        return self.meter.facts
 
     @property
     def window(self) -> int:
@@ -153,110 +190,105 @@ class Session:
     @property
     def size(self) -> int:
         """The next request's size in tokens: the last one's, as reported, and an estimate of what came since."""
-        return self.gauge.size(self.messages)
+        return self.gauge.size(self.conversation)
 
     @property
     def cut(self) -> tuple[events.Cut, ...]:
         """What of the newest prompt, and of what was piped in with it, was not sent whole; how much of it was."""
         return self._entry.cut
 
-    async def send(self, text: str, piped: Piped | None = None) -> AsyncGenerator[events.Event, None]:
+    def send(self, text: str, piped: Piped | None = None) -> AsyncGenerator[events.Event, None]:
         """One turn: takes the prompt in, then steps until the model stops calling tools.
 
         `piped` goes with the prompt, or is the prompt where `text` is empty.
         Raises CancelledError, ProviderError or LimitReached, always after the turn's last event. Iterate
         inside `contextlib.aclosing`, so that leaving early stops the turn at once.
         """
-        message = self._entry.prompt(text, piped)
-        self.checkpoints.take(self.messages, text if 0 < len(text) <= LONGEST_KEPT else message["content"] or "")
-        zones.insert(self.messages, [message])
-        self.turns += 1
-        self.compactor.new_turn()
-        async with aclosing(self._turn()) as turn_events:
-            async for event in turn_events:
-                yield event
+        return self._turn(lambda: self._take_in(text, piped))
 
-    async def resume(self) -> AsyncGenerator[events.Event, None]:
+    def resume(self) -> AsyncGenerator[events.Event, None]:
         """Take an interrupted turn up again, without a new user message.
 
         Text that was cut off is taken out: the model writes it anew. What tools did stands in the list.
         """
-        if self.interruption is not None and without_partial(self.messages):
-            self._rewritten("the answer that was cut off is written anew")
-        async with aclosing(self._turn()) as turn_events:
-            async for event in turn_events:
-                yield event
+        return self._turn(self._go_on)
 
     def rewind(self) -> str | None:
         """Go back to before the last prompt, which is returned; None if there is none. Files stay as they are."""
-        checkpoint = self.checkpoints.back()
-        if checkpoint is None:
-            return None
-        self.messages[:] = checkpoint.messages
-        self.interruption = None
-        self._rewritten("the conversation went back")
-        self.compactor.went_back()
-        return checkpoint.prompt
+        asked = self.conversation.back()
+        if asked is not None:
+            self.compactor.went_back()
+        return asked
 
     def clear(self) -> None:
         """Forget the conversation; usage and cost go on."""
-        self.messages.clear()
-        self.checkpoints.clear()
+        self.conversation.clear()
         self._toolbox.context.seen.clear()
         self.touched.clear()
-        self.interruption = None
-        self._rewritten("the conversation was cleared")
         self.compactor.forget()
         self._entry.forget()
 
     def adopt(self, messages: Sequence[Message], before: Sequence[Message] | None = None) -> None:
         """Go on with a list from elsewhere; `before` is the list before its last prompt, if known."""
         self.clear()
-        self.messages[:] = messages
-        self._call_ids.update(call["id"] for message in messages for call in message.get("tool_calls", ()))
-        self.checkpoints.rebuild(messages, before)
+        self.conversation.adopt(messages, before)
         self._entry.adopt()
 
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
-        self.provider = provider
+        self.provider, self.meter.facts = provider, _facts_of(provider)
         self.gauge.switch(self._sizes.within(self.facts), provider.model)
         self.cache.switched()
 
     def context(self) -> list[ContextRow]:
         """What the next request would carry, entry by entry, with estimates."""
         schemas = estimate_text(str(self._toolbox.schemas))
-        return context_rows(self.messages, estimate_text(self.system_prompt), schemas, self.compactor.is_pinned)
-
-    async def _turn(self) -> AsyncGenerator[events.Event, None]:
-        self.interruption = None
-        turn = Turn(
-            messages=self.messages,
-            provider=self.provider,
-            system=self.system_prompt,
-            toolbox=self._toolbox,
-            limits=self.limits,
-            prepare=self._renew_for_turn,
-            before_step=self._before_step,
-            changed=self._renewal.changed,
-            spend=self._spend,
-            count=self._count,
-            exceeded=lambda: self.limits.passed(self.spent, self.spent_cost),
-            max_output=self._max_output,
-            may_compact=lambda: self.compactor.options.automatic,
-            call_ids=self._call_ids,
-            sent=self._entry.sent,
-            cut=lambda: self._entry.cut,
+        return context_rows(
+            self.conversation.sent(), estimate_text(self.system_prompt), schemas, self.compactor.is_pinned
         )
+
+    def _take_in(self, text: str, piped: Piped | None) -> None:
+        message = self._entry.prompt(text, piped)
+        self.conversation.checkpoint(text if 0 < len(text) <= LONGEST_KEPT else message["content"] or "")
+        self.conversation.append(message)
+        self.turns += 1
+        self.compactor.new_turn()
+
+    def _go_on(self) -> None:
+        if self.interruption is not None:
+            self.conversation.drop_partial()
+
+    async def _turn(self, begin: Callable[[], None]) -> AsyncGenerator[events.Event, None]:
+        """A turn's events, masked, under the time limit, which ends it as LimitReached instead of an interrupt."""
+        begin()
+        self.interruption = None
+        meter, shown = self.meter, MaskedPieces(self._toolbox.masker)
+        turn = run_turn(self.conversation, self.provider, self._toolbox, self.upkeep, meter)
+        yield events.TurnStart(self.turns, self.provider.model)
+        seconds = meter.limits.timeout
+        deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
         try:
-            yield events.TurnStart(self.turns, self.provider.model)
-            running = limited_in_time(turn, self.limits.timeout)
-            async with aclosing(masked(running, self._toolbox.masker)) as turn_events:
-                async for event in turn_events:
-                    yield event
+            async with aclosing(turn):
+                while True:
+                    try:
+                        async with asyncio.timeout_at(deadline) as meter.timer:
+                            event = await anext(turn)
+                    except StopAsyncIteration:
+                        break
+                    except TimeoutError:
+                        if not meter.is_out_of_time:
+                            raise
+                        raise LimitReached(meter.out_of_time) from None
+                    if meter.is_out_of_time:  # what the turn says of its own cancellation is said of the limit instead
+                        event = await _end_of(turn, meter.out_of_time)
+                    for each in shown.take(event):
+                        yield each
+                    if meter.is_out_of_time:
+                        raise LimitReached(meter.out_of_time)
+            for each in shown.flush():
+                yield each
         finally:
-            self.interruption = turn.receipt
-            await self._renewal.stop()
+            await self.upkeep.after_turn()
 
     async def compact(self, instruction: str = "", size: Size | None = None) -> AsyncGenerator[events.Event, None]:
         """Compact now, whether it is due or not; between turns only. `instruction` says what matters.
@@ -267,84 +299,20 @@ class Session:
             async for event in steps:
                 yield event
 
-    async def _renew_for_turn(self) -> list[events.Event]:
-        await self.provider.warm()
-        return await self._renewal.for_turn()
+    def _narrator(self) -> Narrator:
+        from codelet.context.narrator import Narrator
 
-    async def _before_step(self, overflow: bool) -> AsyncGenerator[events.Event, None]:
-        self._entry.fit()
-        reason = "overflow" if overflow else self.compactor.due()
-        if reason in ("overflow", "hard") and self._entry.shrink():
-            reason = None
-        while self._entry.reduced:
-            yield events.Compaction("reduced", "entry", self.size, self.size, note=self._entry.reduced.pop(0))
-        self.gauge.settle(self.messages)
-        if reason is not None:
-            async with aclosing(self.compactor.run(reason)) as steps:
-                async for event in steps:
-                    yield event
-        if self._toolbox.tools and self.compactor.archived and self._recall.name not in self._toolbox.tools:
-            self._toolbox.add(self._recall)
-            self.gauge.fixed = self._fixed_size()
-        for event in await self._renewal.for_step():
-            yield event
-        self.reminders.count(self.messages)
+        return Narrator(lambda: self.provider, self.upkeep.request, self.meter.count)
 
-    def _spend(self, usage: Usage, answered: int) -> events.UsageReport:
-        self._count(usage)
-        doubt = self.gauge.measured(usage, self.messages, answered)
-        tail = len(self.messages) - zones.tail_length(self.messages)
-        volatile = sum(map(self.gauge.estimate, self.messages[tail:]))
-        note = self.cache.observe(self.messages[: answered - 1], usage, volatile)
-        return events.UsageReport(usage, self.size, self.window, note, self.budget, self._told_once(doubt))
 
-    def _told_once(self, doubt: str | None) -> str | None:
-        """A sentence on a report that cannot be right, the first time: it would be the same at each step."""
-        if doubt is None or self._doubted:
-            return None
-        self._doubted = True
-        return f"{doubt}: the size of the list is estimated instead; usage and cost are as reported"
+def _facts_of(provider: Provider) -> ModelFacts:
+    facts = model_facts(provider.model)
+    return facts.without_prices() if provider.local else facts
 
-    def _count(self, usage: Usage | None) -> None:
-        """Add to what the session has used and cost; None is an answer whose usage nobody reported."""
-        if usage is not None:
-            self.usage += usage
-            self.spent += usage
-        cost = self.facts.cost(usage) if usage is not None else None
-        self.cost = None if cost is None or self.cost is None else self.cost + cost
-        self.spent_cost = None if cost is None or self.spent_cost is None else self.spent_cost + cost
 
-    def _rewritten(self, why: str) -> None:
-        """The list is another one now: what was measured of it is void, and the next request finds no cache."""
-        self.gauge.forget()
-        self.cache.explain_next(why)
-        self._toolbox.context.forget_content()
-
-    def _renewal_of(self, sources: Sources, placement: zones.Placement) -> Renewal:
-        return Renewal(
-            self.messages,
-            sources,
-            self.reminders,
-            self.touched,
-            placement=placement,
-            mask=self._toolbox.masker.mask,
-            measure=lambda: (self.size, self.budget),
-            head_changed=self._head_changed,
-        )
-
-    def _head_changed(self, why: str) -> None:
-        """Everything behind the head stands elsewhere now; `why` explains it where the reminder's name does not."""
-        self.gauge.forget()
-        if why:
-            self.cache.explain_next(why)
-
-    def _fixed_size(self) -> int:
-        return estimate_text(self.system_prompt) + estimate_text(str(self._toolbox.schemas))
-
-    def _request(self, messages: list[Message]) -> Request:
-        """A request of the session's own, beside the turn."""
-        return Request(self.system_prompt, messages, tools=self._toolbox.schemas)
-
-    def _max_output(self) -> int | None:
-        """The output limit for a request, where one must or should be named: the model's, less what is used up."""
-        return self.limits.output_left(self.gauge.budget.reserve if self.facts.known else None, self.spent)
+async def _end_of(turn: AsyncGenerator[events.Event, None], reason: str) -> events.TurnEnd:
+    """The last event of a turn that the time limit ended."""
+    async for event in turn:
+        if isinstance(event, events.TurnEnd):
+            return event.replace(reason="limit", error=reason)
+    raise LimitReached(reason)

@@ -8,7 +8,7 @@ cancel leaves a call without its result.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Literal
@@ -16,13 +16,14 @@ from typing import Literal
 from codelet import events, prompt
 from codelet.calls import CallRunner, Toolbox
 from codelet.errors import LimitReached, NoAnswer, ProviderError
-from codelet.messages import Message, assistant, tool_result
-from codelet.providers.base import Provider, Request, RetryChunk
-from codelet.record import Record
-from codelet.reminders import zones
+from codelet.loop.conversation import Conversation
+from codelet.messages import assistant, tool_result
+from codelet.meter import Meter
+from codelet.providers.base import Provider, RetryChunk
 from codelet.reply import Reply
 from codelet.text import is_blank, one_line
 from codelet.tokens.usage import Usage
+from codelet.upkeep import Upkeep
 
 _UNUSABLE_STEPS = 5
 _LONGEST_REFUSAL = 1_000
@@ -30,60 +31,15 @@ _PAUSED = "the provider paused the answer: it is not finished"
 _REFUSED = "the model or the provider's content filter refused to answer"
 
 
-class Limits(Record):
-    """Bounds that the user set: steps of a turn, output tokens, dollars and seconds. None is no bound."""
-
-    max_turns: int | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
-    timeout: float | None = None
-
-    def passed(self, usage: Usage, cost: float | None) -> str | None:
-        """The limit on a whole session that its usage or cost has passed, in words, or None."""
-        if self.max_tokens is not None and usage.output >= self.max_tokens:
-            return f"the limit of {self.max_tokens} output tokens is reached (--max-tokens)"
-        if self.max_cost is not None and cost is not None and cost >= self.max_cost:
-            return f"the limit of {self.max_cost:g} dollars is reached (--max-cost)"
-        return None
-
-    def output_left(self, most: int | None, usage: Usage) -> int | None:
-        """What a request may still ask for, of at most `most` tokens, in a session that has used as much."""
-        if self.max_tokens is None:
-            return most
-        left = max(1, self.max_tokens - usage.output)
-        return left if most is None else min(left, most)
-
-
 @dataclass(eq=False, repr=False)
-class Turn:
-    """What one turn works with and what it has come to. `messages` is the session's own list.
+class _Turn:
+    """What one turn works with and what it has come to."""
 
-    `prepare` gathers the reminders; `before_step` compacts where that is due (or, given True, because the provider
-    said that the prompt is too long) and renews the volatile reminders; `changed` is told that calls may have changed
-    files, as soon as they have ended; `spend` takes a step's usage and the index behind its answer, `count` that of a
-    step without a whole answer, or None where nothing was reported; `exceeded` says which limit of the session is
-    passed, `max_output` what a request may still ask for; `may_compact` whether an overflow may be answered by a
-    compaction. `sent` is called once the provider has begun to answer, so that it was sent the list; `cut` says what of
-    the user's input was not sent whole. `timer` is the time limit's, if any; `out_of_time` is what it says when it has
-    passed. `receipt` says what an early end left.
-    """
-
-    messages: list[Message]
+    conversation: Conversation
     provider: Provider
-    system: str
     toolbox: Toolbox
-    limits: Limits
-    prepare: Callable[[], Awaitable[list[events.Event]]]
-    before_step: Callable[[bool], AsyncGenerator[events.Event, None]]
-    changed: Callable[[], None]
-    spend: Callable[[Usage, int], events.UsageReport]
-    count: Callable[[Usage | None], None]
-    exceeded: Callable[[], str | None]
-    max_output: Callable[[], int | None]
-    may_compact: Callable[[], bool]
-    sent: Callable[[], None]
-    cut: Callable[[], tuple[events.Cut, ...]]
-    call_ids: set[str] = field(default_factory=set)
+    upkeep: Upkeep
+    meter: Meter
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
     reply: Reply | None = None
@@ -92,46 +48,48 @@ class Turn:
     overflow: Literal["no", "now", "handled"] = "no"
     asked_again: bool = False
     open: bool = True
-    timer: asyncio.Timeout | None = None
-    out_of_time: str = ""
-    receipt: events.Interrupted | None = None
 
     def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
         """The turn's last event."""
         self.open = False
-        return events.TurnEnd(reason, self.steps, self.usage, error, self.cut())
+        return events.TurnEnd(reason, self.steps, self.usage, error, self.upkeep.cut)
 
     def settle(self, reason: str | None = None) -> events.Interrupted:
         """Leave a valid list that says what happened: partial text kept, open calls answered.
 
         `reason` is the limit or the failure that ended the turn; without one the user did, or the time limit.
         """
-        if reason is None and self.timer is not None and self.timer.expired():
-            reason = self.out_of_time
+        if reason is None and self.meter.is_out_of_time:
+            reason = self.meter.out_of_time
         note = prompt.INTERRUPTED_TEXT if reason is None else prompt.CUT_TEXT.format(reason=reason)
-        self.receipt = events.Interrupted((), (), ())
+        receipt = events.Interrupted((), (), ())
         if self.reply is not None:
             if self.reply.usage is not None:  # what had been reported before the answer broke off was spent
                 self.usage += self.reply.usage
-                self.count(self.reply.usage)
+                self.meter.count(self.reply.usage)
             if not is_blank(self.reply.text):
-                zones.insert(self.messages, [assistant(f"{self.reply.text}\n\n{note}")])
+                self.conversation.append(assistant(f"{self.reply.text}\n\n{note}"))
             self.reply = None
         if self.calls is not None:
-            self.receipt = self.calls.settle(prompt.BY_USER if reason is None else prompt.BECAUSE.format(reason=reason))
+            receipt = self.calls.settle(prompt.BY_USER if reason is None else prompt.BECAUSE.format(reason=reason))
             self.calls = None
         self.open = False
-        return self.receipt
+        self.conversation.interruption = receipt
+        return receipt
 
 
-async def run_turn(turn: Turn) -> AsyncGenerator[events.Event, None]:
+async def run_turn(
+    conversation: Conversation, provider: Provider, toolbox: Toolbox, upkeep: Upkeep, meter: Meter
+) -> AsyncGenerator[events.Event, None]:
     """Steps until the model stops calling tools, or something else ends the turn.
 
-    Raises what ended it early, after the list is settled and its TurnEnd is out: CancelledError, ProviderError
-    or LimitReached.
+    What an early end left is in `conversation.interruption`. Raises what ended it early, after the list is settled and
+    its TurnEnd is out: CancelledError, ProviderError or LimitReached.
     """
+    turn = _Turn(conversation, provider, toolbox, upkeep, meter)
     try:
-        for event in await turn.prepare():
+        await provider.warm()
+        for event in await upkeep.before_turn():
             yield event
         while turn.open:
             async with aclosing(_run_step(turn)) as step:
@@ -155,38 +113,9 @@ async def run_turn(turn: Turn) -> AsyncGenerator[events.Event, None]:
         raise
 
 
-async def limited_in_time(turn: Turn, seconds: float | None) -> AsyncGenerator[events.Event, None]:
-    """The turn's events under a time limit, which ends it as LimitReached instead of an interrupt."""
-    if seconds is None:
-        async with aclosing(run_turn(turn)) as running:
-            async for event in running:
-                yield event
-        return
-    deadline = asyncio.get_running_loop().time() + seconds
-    turn.out_of_time = f"the time limit of {seconds:g} s is reached (--timeout)"
-    async with aclosing(run_turn(turn)) as running:
-        expired = False
-        while not expired:
-            try:
-                async with asyncio.timeout_at(deadline) as turn.timer:
-                    event = await anext(running)
-            except StopAsyncIteration:
-                return
-            except TimeoutError:
-                raise LimitReached(turn.out_of_time) from None
-            expired = turn.timer.expired()
-            if not expired:
-                yield event
-        async for event in running:  # what the turn says of its own cancellation is said of the limit instead
-            if isinstance(event, events.TurnEnd):
-                yield event.replace(reason="limit", error=turn.out_of_time)
-                break
-        raise LimitReached(turn.out_of_time)
-
-
-async def _run_step(turn: Turn) -> AsyncGenerator[events.Event, None]:
-    _check_limits(turn)
-    async with aclosing(turn.before_step(turn.overflow == "now")) as preparation:
+async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
+    turn.meter.check(turn.steps)
+    async with aclosing(turn.upkeep.before_step(turn.overflow == "now")) as preparation:
         async for event in preparation:
             yield event
     if turn.overflow == "now":
@@ -196,18 +125,18 @@ async def _run_step(turn: Turn) -> AsyncGenerator[events.Event, None]:
     reply = turn.reply = Reply()
     begun = False
     try:
-        async with aclosing(turn.provider.stream(_request(turn))) as chunks:
+        async with aclosing(turn.provider.stream(turn.upkeep.request(max_output=turn.meter.room))) as chunks:
             async for chunk in chunks:
                 if not begun and not isinstance(chunk, RetryChunk):
                     begun = True
-                    turn.sent()
+                    turn.upkeep.answering()
                 shown = reply.add(chunk)
                 if shown is not None:
                     yield shown
     except ProviderError as error:
         if not error.overflow or turn.overflow != "no":
             raise
-        if not turn.may_compact():
+        if not turn.upkeep.may_compact:
             raise ProviderError(f"{error}; compaction is off (--compact auto)", status=error.status) from error
         turn.overflow = "now"  # one forced compaction, then the step is tried once more
         turn.steps -= 1
@@ -217,9 +146,9 @@ async def _run_step(turn: Turn) -> AsyncGenerator[events.Event, None]:
     answered = _take_in(turn, reply)
     if reply.usage is not None:
         turn.usage += reply.usage
-        yield turn.spend(reply.usage, answered)
+        yield turn.meter.spend(reply.usage, answered)
     else:
-        turn.count(None)
+        turn.meter.count(None)
     if reply.is_void:
         yield _again_or_fail(turn, reply)
         return
@@ -233,43 +162,27 @@ async def _run_step(turn: Turn) -> AsyncGenerator[events.Event, None]:
         _after_answer(turn, reply)
 
 
-def _request(turn: Turn) -> Request:
-    return Request(
-        system=turn.system,
-        messages=turn.messages,
-        tail=zones.tail_length(turn.messages),
-        tools=turn.toolbox.schemas,
-        max_output=turn.max_output(),
-    )
-
-
-def _take_in(turn: Turn, reply: Reply) -> int:
+def _take_in(turn: _Turn, reply: Reply) -> int:
     """Put the finished reply into the list, together with a placeholder result for each call.
 
     Gives the index behind the assistant message.
     """
-    calls = reply.calls(turn.call_ids)
+    calls = reply.calls(turn.conversation.call_ids)
     turn.reply = None
     if not calls and is_blank(reply.text):
-        return len(turn.messages) - zones.tail_length(turn.messages)
+        return len(turn.conversation.messages)
     message = reply.message(calls, turn.provider.origin)
     placeholders = [tool_result(call["id"], prompt.INTERRUPTED) for call in calls]
-    place = zones.insert(turn.messages, [message, *placeholders])
-    if not calls:
-        return place + 1
-    positions = {call["id"]: place + 1 + number for number, call in enumerate(calls)}
-
-    def answer(call_id: str, text: str, failed: bool) -> None:
-        turn.messages[positions[call_id]] = tool_result(call_id, text, failed=failed)
-
-    turn.calls = CallRunner(calls, turn.toolbox, answer, cut=reply.finish == "length")
+    place = turn.conversation.append(message, *placeholders)
+    if calls:
+        turn.calls = CallRunner(calls, turn.toolbox, turn.conversation, cut=reply.finish == "length")
     return place + 1
 
 
-def _after_calls(turn: Turn) -> None:
+def _after_calls(turn: _Turn) -> None:
     assert turn.calls is not None
     if turn.calls.changed:
-        turn.changed()
+        turn.upkeep.after_calls()
     turn.unusable_steps = turn.unusable_steps + 1 if turn.calls.all_unusable else 0
     turn.calls = None
     if turn.unusable_steps >= _UNUSABLE_STEPS:
@@ -278,7 +191,7 @@ def _after_calls(turn: Turn) -> None:
         )
 
 
-def _again_or_fail(turn: Turn, reply: Reply) -> events.Retry:
+def _again_or_fail(turn: _Turn, reply: Reply) -> events.Retry:
     """An answer without text and calls: asked for once more, unless it says that the model refuses.
 
     Raises NoAnswer where that is final, with a note of it in the answer's place: else the next prompt would follow
@@ -293,11 +206,11 @@ def _again_or_fail(turn: Turn, reply: Reply) -> events.Retry:
             turn.steps -= 1
             return events.Retry(2, 2, 0.0, why)
         why = f"{why}, also when asked again"
-    zones.insert(turn.messages, [assistant(prompt.NO_TEXT.format(reason=why))])
+    turn.conversation.append(assistant(prompt.NO_TEXT.format(reason=why)))
     raise NoAnswer(why)
 
 
-def _after_answer(turn: Turn, reply: Reply) -> None:
+def _after_answer(turn: _Turn, reply: Reply) -> None:
     turn.open = False
     if reply.finish == "length":
         raise LimitReached("the answer reached the model's output limit")
@@ -306,12 +219,4 @@ def _after_answer(turn: Turn, reply: Reply) -> None:
         raise NoAnswer(f"{_REFUSED}{said}")
     if reply.finish == "paused":
         raise NoAnswer(_PAUSED)
-    if (passed := turn.exceeded()) is not None:
-        raise LimitReached(passed)
-
-
-def _check_limits(turn: Turn) -> None:
-    if turn.limits.max_turns is not None and turn.steps >= turn.limits.max_turns:
-        raise LimitReached(f"the limit of {turn.limits.max_turns} turns is reached (--max-turns)")
-    if (passed := turn.exceeded()) is not None:
-        raise LimitReached(passed)
+    turn.meter.check()

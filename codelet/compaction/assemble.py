@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
+from codelet import messages
 from codelet.compaction.gather import Gatherer
 from codelet.compaction.segments import REQUESTS, Entry, Segment, guarded, heading, opening, render
 
@@ -44,7 +45,7 @@ def message_of(block: Block, gatherer: Gatherer, chosen: Sequence[int], *, note:
         return None
     placed.sort(key=lambda item: item[0])
     segment = Segment(block.first, block.last, block.ledger, _joined([entry for _, entry in placed]))
-    return {"role": "user", "content": render(segment, note=note)}
+    return cast("dict[str, Any]", messages.segment(render(segment, note=note)))
 
 
 def _joined(entries: Sequence[Entry]) -> list[Entry]:

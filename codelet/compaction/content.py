@@ -1,4 +1,4 @@
-"""Read messages of any shape: calls, ids, reminders.
+"""Read messages of any shape: calls, names, arguments.
 
 Lists come from providers, files and users: keys may be missing or of another type. Everything here answers
 for every dict and raises nothing.
@@ -7,14 +7,11 @@ for every dict and raises nothing.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 AnyMessage = Mapping[str, Any]
 Estimate = Callable[[AnyMessage], int]
-
-_REMINDER = re.compile(r"<system-reminder>\n<!-- type:([^\n>]{1,80}?) -->")
 
 
 def calls_of(message: AnyMessage) -> list[dict[str, Any]]:
@@ -38,12 +35,3 @@ def call_arguments(call: Mapping[str, Any]) -> str:
     if isinstance(arguments, str):
         return arguments
     return "" if arguments is None else json.dumps(arguments, ensure_ascii=False, default=str)
-
-
-def reminder_type(message: AnyMessage) -> str | None:
-    """The type of a reminder; None for every other message."""
-    content = message.get("content")
-    if message.get("role") != "user" or not isinstance(content, str):
-        return None
-    found = _REMINDER.match(content)
-    return found.group(1) if found else None

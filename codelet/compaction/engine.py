@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 from codelet.compaction import plan
 from codelet.compaction.content import AnyMessage, Estimate
@@ -48,7 +49,7 @@ def compact(
     sizes = [measure(message) for message in normal.messages]
     before = sum(sizes) if len(normal.messages) == len(messages) else _size(messages, measure, normal, sizes)
     if sum(sizes) <= target:
-        return Compacted(list(normal.messages), _mended(normal, target, before, sum(sizes)))
+        return Compacted(_as_given(normal.messages, normal, messages), _mended(normal, target, before, sum(sizes)))
     subject = Subject(normal.messages, read(normal.messages), sizes, measure)
     place_of = {origin: place for place, origin in enumerate(normal.origin) if origin >= 0}
     held = [place_of[i] for i in pinned if i in place_of]
@@ -59,7 +60,9 @@ def compact(
         return made, summarise(subject, made, wanted, target, narrative)
 
     made, summary = _filled(attempt, settings or Settings(), target)
-    return Compacted(summary.messages, receipt(subject, made, summary, normal, target, before))
+    return Compacted(
+        _as_given(summary.messages, normal, messages), receipt(subject, made, summary, normal, target, before)
+    )
 
 
 def _filled(
@@ -86,6 +89,16 @@ def _filled(
         return first
     better = second[1].size > summary.size and second[1].words.mode == summary.words.mode
     return second if better else first
+
+
+def _as_given(made: list[dict[str, Any]], normal: Normalised, given: Sequence[AnyMessage]) -> list[dict[str, Any]]:
+    """The caller's own object for each message that only differs from it by what it is known to be."""
+    own = {
+        id(message): cast("dict[str, Any]", given[origin])
+        for message, origin in zip(normal.messages, normal.origin, strict=True)
+        if origin >= 0 and message is not given[origin] and message == given[origin]
+    }
+    return [own.get(id(message), message) for message in made]
 
 
 def _size(messages: Sequence[AnyMessage], measure: Estimate, normal: Normalised, sizes: Sequence[int]) -> int:

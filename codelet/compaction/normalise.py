@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from codelet.compaction.content import AnyMessage, calls_of, reminder_type
+from codelet.compaction.content import AnyMessage, calls_of
+from codelet.messages import reminder_type, with_kinds
 
 NO_RESULT = "[interrupted: no result]"
 _ROLES = frozenset({"system", "user", "assistant", "tool", "developer"})
@@ -38,8 +39,10 @@ class Normalised:
 def normalise(messages: Sequence[AnyMessage], *, in_flight: bool = False) -> Normalised:
     """A list of the same messages (the same objects where nothing had to change) that obeys the pairing rule.
 
-    `in_flight` leaves the last assistant message's unanswered calls open. Entries that are not messages go.
+    The kinds of messages from outside are worked out here. `in_flight` leaves the last assistant message's unanswered
+    calls open. Entries that are not messages go.
     """
+    messages = with_kinds(messages)
     out = Normalised()
     wanted, last_calls = _owners(messages)
     results = _results(messages, wanted)

@@ -15,13 +15,12 @@ from typing import Any
 
 from codelet.compaction.anchors import Anchor, find
 from codelet.compaction.attempts import write_failed
-from codelet.compaction.content import Estimate
+from codelet.compaction.content import AnyMessage, Estimate
 from codelet.compaction.errors import IrreducibleContext
 from codelet.compaction.history import History
 from codelet.compaction.reading import Reading
 from codelet.compaction.reduce import shortened
 from codelet.compaction.settings import Settings
-from codelet.compaction.turns import Span, units
 
 _SEGMENT_FLOOR = 24
 _PROMPT_FLOOR = 48
@@ -31,6 +30,24 @@ SHORT_TALK = 100
 EARLIER_PERCENT = 15
 # The current prompt is the last to be cut: up to this share of the room it stays whole.
 PROMPT_PERCENT = 50
+
+
+@dataclass(frozen=True)
+class Span:
+    """Messages `start` (inclusive) to `stop` (exclusive)."""
+
+    start: int
+    stop: int
+
+
+def units(messages: Sequence[AnyMessage]) -> list[Span]:
+    """The list as units, in order; together they are the whole list.
+
+    A unit is what can only stay or go as a whole: an assistant message with the results of its calls, or one other
+    message.
+    """
+    starts = [i for i, message in enumerate(messages) if message.get("role") != "tool" or i == 0]
+    return [Span(a, b) for a, b in zip(starts, [*starts[1:], len(messages)], strict=True)]
 
 
 @dataclass

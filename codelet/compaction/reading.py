@@ -8,9 +8,10 @@ from functools import cached_property
 from itertools import islice
 
 from codelet.compaction.calls import Deed, read_call
-from codelet.compaction.content import AnyMessage, calls_of, reminder_type
-from codelet.compaction.segments import Segment, is_segment, parse
+from codelet.compaction.content import AnyMessage, calls_of
+from codelet.compaction.segments import Segment, parse
 from codelet.compaction.signals import EXIT_MARK, is_error_line
+from codelet.messages import kind_of, reminder_type
 from codelet.tokens.estimate import text_of
 
 
@@ -42,23 +43,21 @@ def read(messages: Sequence[AnyMessage]) -> list[Reading]:
     turn = 0
     made: dict[str, Deed] = {}
     for message in messages:
-        role = message.get("role")
-        if role == "user":
-            kind = reminder_type(message)
-            if kind is not None:
-                found.append(Reading("reminder", text_of(message), turn, reminder=kind))
-            elif is_segment(message):
-                segment = parse(text_of(message))
-                turn = max(turn, segment.last)
-                found.append(Reading("segment", text_of(message), turn, segment=segment))
-            else:
-                turn += 1
-                found.append(Reading("user", text_of(message), turn))
-        elif role == "assistant":
+        kind = kind_of(message)
+        if kind == "reminder":
+            found.append(Reading("reminder", text_of(message), turn, reminder=reminder_type(message)))
+        elif kind == "segment":
+            segment = parse(text_of(message))
+            turn = max(turn, segment.last)
+            found.append(Reading("segment", text_of(message), turn, segment=segment))
+        elif kind == "prompt":
+            turn += 1
+            found.append(Reading("user", text_of(message), turn))
+        elif kind == "assistant":
             deeds = tuple(read_call(call) for call in calls_of(message))
             made = {deed.call_id: deed for deed in deeds}
             found.append(Reading("assistant", text_of(message), turn, deeds))
-        elif role == "tool":
+        elif kind == "tool":
             answers = made.get(str(message.get("tool_call_id")))
             found.append(Reading("result", text_of(message), turn, answers=answers))
         else:

@@ -15,6 +15,7 @@ from codelet.compaction.calls import Deed, read_call
 from codelet.compaction.content import AnyMessage, Estimate, call_arguments, calls_of
 from codelet.compaction.edits import is_old, shows_edit
 from codelet.compaction.signals import is_error_line
+from codelet.messages import with_text
 from codelet.tokens.estimate import text_of
 
 ENTRY_CAP = 64_000
@@ -77,7 +78,7 @@ def shortened(message: AnyMessage, tokens: int, measure: Estimate) -> dict[str, 
     size = measure(message)
     cap = max(0, len(text) * tokens // max(1, size))
     while True:
-        candidate = {**message, "content": cut(text, cap)}
+        candidate = with_text(message, cut(text, cap))
         over = measure(candidate) - tokens
         if over <= 0 or cap == 0:
             return candidate
@@ -181,8 +182,8 @@ def _reduced_message(message: dict[str, Any], superseded: str | None, key: str) 
         text = text_of(message)
         if superseded is not None:
             note = f"[file {superseded}, {text.count(chr(10)) + 1} lines; read again or written later{hint}]"
-            return {**message, "content": note} if len(note) < len(text) else None
-        return {**message, "content": cut(text, 2 * _REST + 100, key)} if len(text) > 3 * _REST else None
+            return with_text(message, note) if len(note) < len(text) else None
+        return with_text(message, cut(text, 2 * _REST + 100, key)) if len(text) > 3 * _REST else None
     calls = calls_of(message)
     if not any(len(call_arguments(call)) > _LONG_ARGUMENTS for call in calls):
         return None

@@ -9,11 +9,10 @@ among their lines, never summarising a summary.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-OPENING = "<compacted turns="
+from codelet.messages import SEGMENT_OPENING
+
 NOTE = (
     "What these turns left, in their own lines; requests in them are already handled unless open. More of it: `recall`."
 )
@@ -57,15 +56,9 @@ class Segment:
     entries: list[Entry] = field(default_factory=list)
 
 
-def is_segment(message: Mapping[str, Any]) -> bool:
-    """Whether a message is a segment that codelet wrote."""
-    content = message.get("content")
-    return message.get("role") == "user" and isinstance(content, str) and _HEAD.match(content) is not None
-
-
 def opening(first: int, last: int) -> str:
     """The first line of a segment."""
-    return f'{OPENING}"{first}-{last}">'
+    return f'{SEGMENT_OPENING}"{first}-{last}">'
 
 
 def heading(turn: int, label: str) -> str:
@@ -130,8 +123,3 @@ def _ledger_line(segment: Segment, line: str) -> None:
         segment.ledger.append((key, rest))
     elif line and line != NOTE:
         segment.entries.append(Entry(segment.first, REQUESTS, [line]))
-
-
-def numbers(segments: Iterable[Segment]) -> int:
-    """The highest turn number that any of the segments stands for."""
-    return max((segment.last for segment in segments), default=0)

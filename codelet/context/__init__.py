@@ -2,7 +2,6 @@
 
 from codelet.context.asked import Size
 from codelet.context.cache import CacheWatch
-from codelet.context.checkpoints import Checkpoints, is_open, without_partial
 from codelet.context.compactor import Compactor
 from codelet.context.entry import Entry
 from codelet.context.gauge import Gauge
@@ -16,7 +15,6 @@ from codelet.context.shares import Share
 
 __all__ = [
     "CacheWatch",
-    "Checkpoints",
     "CompactionOptions",
     "Compactor",
     "ContextRow",
@@ -30,7 +28,5 @@ __all__ = [
     "Share",
     "Size",
     "context_rows",
-    "is_open",
     "recall_tool",
-    "without_partial",
 ]

@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from codelet.context.checkpoints import is_prompt
 from codelet.context.entries import newest_entries
-from codelet.context.shares import is_segment
 from codelet.errors import CodeletError
-from codelet.messages import Message
+from codelet.messages import Message, kind_of
 from codelet.record import Record
 
 # Without a size: what comes before the newest turns is made so much smaller, in per cent.
@@ -113,8 +111,8 @@ class Asked(Record):
 def asked(body: Sequence[Message], now: int, beside: int, keep_last: int, estimate: Callable[[Message], int]) -> Asked:
     """Measure a conversation for a compaction by hand."""
     count = newest_entries(body, keep_last) if keep_last else 0
-    summaries = next((place for place, message in enumerate(body) if not is_segment(message)), len(body))
+    summaries = next((place for place, message in enumerate(body) if kind_of(message) != "segment"), len(body))
     count = min(count, len(body) - summaries)
     sizes = list(map(estimate, body))
-    newest = body[len(body) - count :]
-    return Asked(now, beside, sum(sizes), sum(sizes[len(sizes) - count :]), sum(map(is_prompt, newest)))
+    turns = sum(kind_of(message) == "prompt" for message in body[len(body) - count :])
+    return Asked(now, beside, sum(sizes), sum(sizes[len(sizes) - count :]), turns)

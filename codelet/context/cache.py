@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from operator import is_
 
 from codelet.context.gauge import CACHE_LIFETIME
-from codelet.messages import Message
-from codelet.reminders import zones
+from codelet.messages import Message, reminder_type
 from codelet.tokens.usage import Usage
 
 _LEAST_PREFIX = 2_000
@@ -28,9 +27,10 @@ class CacheWatch:
         self._switched = False
         self._why: str | None = None
 
-    def explain_next(self, why: str) -> None:
-        """Name what is about to change the prefix, such as a compaction."""
-        self._why = why
+    def list_changed(self, why: str, *, body: bool) -> None:
+        """Something changed the prefix, such as a compaction; an empty `why` means that the messages tell what."""
+        if why:
+            self._why = why
 
     def switched(self) -> None:
         """Another model reads the list; whether its provider keeps a cache is not known yet."""
@@ -62,7 +62,7 @@ def _reason(before: Sequence[Message], now: Sequence[Message], why: str | None, 
     same = list(map(is_, before, now))
     place = same.index(False) if False in same else len(same)
     if place < len(before):
-        kind = zones.kind_of(before[place])
+        kind = reminder_type(before[place])
         what = f"the reminder {kind}" if kind else f"the {before[place]['role']} message"
         return f"{what} at {place} changed{f', as {why}' if why else ''}"
     if why is not None:

@@ -17,8 +17,8 @@ from codelet.context.options import CompactionOptions
 from codelet.context.pins import Pins, unit_at
 from codelet.context.receipt import Reason, pays_after, receipt
 from codelet.context.shares import Share, category_sizes, shares_of
-from codelet.context.targets import parts
 from codelet.errors import UsageError
+from codelet.loop.conversation import Conversation, Parts
 from codelet.messages import Message
 from codelet.record import Record
 from codelet.tokens.budget import BudgetExceeded, worked
@@ -26,7 +26,6 @@ from codelet.tokens.budget import BudgetExceeded, worked
 if TYPE_CHECKING:
     from codelet.compaction import Compacted, Report
     from codelet.compaction.archive import Archive, Archived
-    from codelet.compaction.commit import Snapshot
     from codelet.context.narrator import Narrator
 
 _UNDO_STEPS = 5
@@ -59,15 +58,12 @@ class Preview(Record):
 
 
 class Compactor:
-    """Works on the session's own list; reminders stay out of it and where they are.
+    """Works on the session's conversation; reminders stay out of it and where they are.
 
-    `rewritten` is called after each rewrite of the list, with the reason in words. `reform` may put another message
-    of the same size in the place of what a compaction left of the newest prompt.
+    `reform` may put another message of the same size in the place of what a compaction left of the newest prompt.
     """
 
-    def __init__(
-        self, messages: list[Message], gauge: Gauge, options: CompactionOptions, rewritten: Callable[[str], None]
-    ) -> None:
+    def __init__(self, conversation: Conversation, gauge: Gauge, options: CompactionOptions) -> None:
         self.options = options
         self.report: Report | None = None
         self.sizes = (0, 0)
@@ -76,10 +72,9 @@ class Compactor:
         self.narrator: Narrator | None = None
         self.reform: Callable[[list[Message]], list[Message]] | None = None
         self._archive: Archive | None = None
-        self._messages = messages
+        self._conversation = conversation
         self._gauge = gauge
         gauge.at = options.at
-        self._rewritten = rewritten
         self._pins = Pins()
         self.maker = Maker(gauge, options, self._pins, lambda: self._archive)
         self._undo: deque[_Undo] = deque(maxlen=_UNDO_STEPS)
@@ -89,15 +84,15 @@ class Compactor:
         """Which limit asks for an automatic compaction now, if one does."""
         if not self.options.automatic or self._fruitless >= _FRUITLESS:
             return None
-        budget, size = self._gauge.budget, self._gauge.size(self._messages)
-        body = parts(self._messages)[1]
+        budget, size = self._gauge.budget, self._gauge.size(self._conversation)
+        body = self._conversation.body
         if size < budget.hard_trigger and len(body) == 1 and self.maker.held(body[0]):
             return None  # there is nothing but the prompt, and it fits
         if self.options.at is not None and 100 * size >= self.options.at * budget.limit:
             return "hard"
         if (trigger := budget.trigger(size, self._gauge.cached)) is not None:
             return trigger
-        if too_many(self._messages, self.options.entries, self.options.keep_last):
+        if too_many(body, self.options.entries, self.options.keep_last):
             return "entries"
         return None
 
@@ -115,19 +110,17 @@ class Compactor:
         `instruction` is what the user wants kept, `size` what who asked wants the next request to have.
         """
         from codelet.compaction import IrreducibleContext
-        from codelet.compaction.commit import Snapshot
 
-        before = self._gauge.size(self._messages)
+        before = self._gauge.size(self._conversation)
         warm = not self._gauge.cold
         pays = pays_after(before, min(before, self._gauge.budget.target)) if warm else 0
         yield events.Compaction("starting", reason, before, before, pays_after=pays)
-        snapshot = Snapshot.of(self._messages)
-        listed = list(snapshot.messages)
+        snapshot = self._conversation.snapshot()
         try:
-            made = await asyncio.to_thread(self.maker.make, listed, reason, instruction, size)
+            made = await asyncio.to_thread(self.maker.make, snapshot, reason, instruction, size)
             if made.report.tier >= 2 and (narrative := await self._narrative(reason, instruction)):
                 made = await asyncio.to_thread(
-                    self.maker.summarised, listed, instruction, narrative, reason=reason, size=size
+                    self.maker.summarised, snapshot, instruction, narrative, reason=reason, size=size
                 )
         except (IrreducibleContext, NothingToTakeOut) as error:
             if reason != "asked":
@@ -140,7 +133,7 @@ class Compactor:
                 note = f"{note}; {self._what_stays()}"
             yield events.Compaction("stopped", reason, before, before, note=note)
             return
-        after = self._gauge.size(self._messages)
+        after = self._gauge.size(self._conversation)
         self.sizes = before, after
         yield receipt(reason, before, after, made.report, warm=warm)
         if reason in ("hard", "cost"):
@@ -154,7 +147,7 @@ class Compactor:
         """What the model says of the list for a summary of it; it cannot read what is too long for it."""
         if self.narrator is None or reason in ("overflow", "entries"):
             return ()
-        return await self.narrator.lines(self._messages, instruction)
+        return await self.narrator.lines(self._conversation.messages, instruction)
 
     @property
     def archive(self) -> Archive:
@@ -172,28 +165,26 @@ class Compactor:
 
     def preview(self, instruction: str = "", size: Size | None = None) -> Preview:
         """What a compaction would do now. Raises IrreducibleContext and NothingToTakeOut."""
-        made = self.maker.make(list(self._messages), "asked", instruction, size)
-        head, _, tail = parts(self._messages)
-        before = self._gauge.size(self._messages)
-        after = self._gauge.rewritten([*head, *cast("list[Message]", made.messages), *tail])
+        now = self._conversation.snapshot()
+        made = self.maker.make(now, "asked", instruction, size)
+        before = self._gauge.size(now)
+        after = self._gauge.rewritten(Parts(now.head, cast("list[Message]", made.messages), now.tail))
         return Preview(made.report, before, after, 0 if self._gauge.cold else pays_after(before, after))
 
     def undo(self) -> events.Compaction | None:
         """Put back what the last compaction or drop took out; what came since stays. None if that cannot be done."""
-        head, body, tail = parts(self._messages)
+        conversation, body = self._conversation, self._conversation.body
         while self._undo:
             last = self._undo.pop()
             if len(body) >= len(last.after) and all(map(is_, last.after, body)):
-                before = self._gauge.size(self._messages)
-                self._messages[:] = [*head, *last.before, *body[len(last.after) :], *tail]
-                self._pins.prune(self._messages)
+                before = self._gauge.size(conversation)
+                conversation.rewrite([*last.before, *body[len(last.after) :]], f"a {last.what} was taken back")
+                self._pins.prune(conversation.body)
                 for entry in last.taken:
                     self.archive.restore(entry.id, entry.turn, entry.message)
-                self._gauge.forget()
-                self._rewritten(f"a {last.what} was taken back")
                 if last.reading is not None and len(body) == len(last.after):
                     self._gauge.restore(last.reading)  # the very list that it knew stands again
-                return events.Compaction("undone", "asked", before, self._gauge.size(self._messages), note=last.what)
+                return events.Compaction("undone", "asked", before, self._gauge.size(conversation), note=last.what)
         return None
 
     def pin(self, number: int) -> None:
@@ -202,10 +193,16 @@ class Compactor:
         Raises UsageError for a number that is none, and where the pinned messages would take more than the share of
         the context.
         """
-        self._pin([self._messages[place] for place in unit_at(self._messages, number)])
+        self._pin(self._unit(number)[1])
+
+    def _unit(self, number: int) -> tuple[int, list[Message]]:
+        """Where that begins which stays or goes with the message of this number, and all of it. Raises UsageError."""
+        messages = self._conversation.sent()
+        places = unit_at(messages, number)
+        return places[0], [messages[place] for place in places]
 
     def _pin(self, unit: list[Message]) -> None:
-        kept = [message for message in self._messages if message in self._pins and message not in unit]
+        kept = [message for message in self._conversation.body if message in self._pins and message not in unit]
         size = sum(map(self._gauge.estimate, [*kept, *unit]))
         try:
             shares_of(self._gauge.budget.limit, self.options.shares).allocate("context", size)
@@ -221,21 +218,19 @@ class Compactor:
         """
         from codelet.context.lost import put_back
 
-        head, body, tail = parts(self._messages)
+        body = list(self._conversation.body)
         made = put_back(body, self.report, self.archive) if self.report is not None else None
         if made is None:
             raise UsageError("the last compaction lost nothing that can be put back")
         new, message = made
         self._pin([message])
-        self._messages[:] = [*head, *new, *tail]
+        self._conversation.rewrite(new, "what was lost was put back")
         self._undo.append(_Undo(body, new, "pin"))
-        self._gauge.forget()
-        self._rewritten("what was lost was put back")
         return self._gauge.estimate(message)
 
     def unpin(self, number: int) -> None:
         """Let go of a pin."""
-        self._pins.remove(self._messages[place] for place in unit_at(self._messages, number))
+        self._pins.remove(self._unit(number)[1])
 
     def drop(self, number: int) -> list[int]:
         """Take a message out, a call with its results; gives the numbers that went. `undo` puts them back.
@@ -243,15 +238,14 @@ class Compactor:
         They do not go into the archive, and what was in there of them goes: what the user dropped the model is not to
         find again.
         """
-        unit = unit_at(self._messages, number)
-        self.unpin(number)
-        before = parts(self._messages)[1]
-        taken = [e for place in unit for e in self.archive.take_out(self._messages[place])] if self.archived else ()
-        del self._messages[unit[0] : unit[-1] + 1]
-        self._undo.append(_Undo(before, parts(self._messages)[1], "drop", tuple(taken)))
-        self._gauge.forget()
-        self._rewritten("a message was dropped")
-        return unit
+        first, gone = self._unit(number)
+        self._pins.remove(gone)
+        taken = [entry for message in gone for entry in self.archive.take_out(message)] if self.archived else ()
+        before, start = list(self._conversation.body), first - len(self._conversation.head)
+        after = [*before[:start], *before[start + len(gone) :]]
+        self._conversation.rewrite(after, "a message was dropped")
+        self._undo.append(_Undo(before, after, "drop", tuple(taken)))
+        return list(range(first, first + len(gone)))
 
     def is_pinned(self, message: Message) -> bool:
         """Whether the user pinned this message."""
@@ -260,13 +254,14 @@ class Compactor:
     @property
     def pins(self) -> tuple[int, ...]:
         """The numbers of the messages that are pinned."""
-        return tuple(number for number, message in enumerate(self._messages) if message in self._pins)
+        return tuple(number for number, message in enumerate(self._conversation.messages) if message in self._pins)
 
     @pins.setter
     def pins(self, numbers: Iterable[int]) -> None:
         """Pin these messages and no other; a number that is none is left out."""
         self._pins.prune(())
-        self._pins.add(self._messages[number] for number in numbers if number < len(self._messages))
+        messages = self._conversation.sent()
+        self._pins.add(messages[number] for number in numbers if number < len(messages))
 
     def forget(self) -> None:
         """The conversation was cleared."""
@@ -278,7 +273,7 @@ class Compactor:
 
     def went_back(self) -> None:
         """The list is what it was before a prompt. The archive stays: segments in the list may speak of it."""
-        self._pins.prune(self._messages)
+        self._pins.prune(self._conversation.body)
         self._fruitless = 0
 
     def share_of(self, category: str) -> int:
@@ -287,32 +282,31 @@ class Compactor:
 
     def shares(self) -> list[Share]:
         """What each category uses of the budget, in tokens, and its limit."""
-        used = category_sizes(self._messages, self._gauge.estimate, self._gauge.fixed_size)
+        used = category_sizes(self._conversation.sent(), self._gauge.estimate, self._gauge.fixed_size)
         return [Share(name, size, self.share_of(name)) for name, size in used.items()]
 
-    def _commit(self, snapshot: Snapshot, made: Compacted) -> str | None:
+    def _commit(self, snapshot: Parts, made: Compacted) -> str | None:
         """Swap the result in; gives in words why not, where that is not right."""
-        from codelet.compaction.commit import commit
+        from codelet.compaction.faults import is_valid
 
-        head, body, tail = parts(self._messages)
+        body = list(snapshot.body)
         new = cast("list[Message]", made.messages)
         reading = self._gauge.reading()
-        if not snapshot.still_holds(self._messages):
+        if not self._conversation.same_body(body):
             return "the list changed meanwhile"
         if self.reform is not None:
             new = self.reform(new)
-        if len(new) == len(body) and all(map(is_, new, body)):
+        if self._conversation.same_body(new):
             return "nothing in it can be made smaller by a summary"
-        whole = cast("list[dict[str, Any]]", [*head, *new, *tail])
-        if not commit(self._messages, snapshot, made._replace(messages=whole)):
+        if not is_valid(made._replace(messages=cast("list[dict[str, Any]]", new))):
             return "the result was not valid"
         self._undo.append(_Undo(body, new, reading=reading))
         self._keep(body, made.report.removed)
-        self._gauge.forget()
         self.report = made.report
         self.count += 1
         reduced = made.report.tier == 1
-        self._rewritten("a reduction made old results shorter" if reduced else "the list was compacted")
+        why = "a reduction made old results shorter" if reduced else "the list was compacted"
+        self._conversation.rewrite(new, why)
         return None
 
     def _keep(self, body: list[Message], removed: tuple[int, ...]) -> None:

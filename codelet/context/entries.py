@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from codelet.context.checkpoints import is_prompt
-from codelet.messages import Message
-from codelet.reminders import zones
+from codelet.messages import Message, newest_prompt
 
 if TYPE_CHECKING:
     from codelet.compaction import Compacted
@@ -16,22 +14,16 @@ if TYPE_CHECKING:
 _WORTH_IT = 10
 
 
-def too_many(messages: Sequence[Message], most: int | None, keep_last: int) -> bool:
+def too_many(conversation: Sequence[Message], most: int | None, keep_last: int) -> bool:
     """Whether a history has more than `most` entries, and enough of them before its `keep_last` newest turns."""
-    first, last = zones.head_length(messages), len(messages) - zones.tail_length(messages)
-    if most is None or last - first <= most:
+    if most is None or len(conversation) <= most:
         return False
-    return last - first - newest_entries(messages[first:last], keep_last) >= min(_WORTH_IT, most)
+    return len(conversation) - newest_entries(conversation, keep_last) >= min(_WORTH_IT, most)
 
 
 def newest_entries(conversation: Sequence[Message], turns: int) -> int:
     """How many messages the newest `turns` turns of a conversation have; all of them where there are no more."""
-    for place in range(len(conversation) - 1, -1, -1):
-        if is_prompt(conversation[place]):
-            turns -= 1
-            if turns == 0:
-                return len(conversation) - place
-    return len(conversation)
+    return len(conversation) - max(0, newest_prompt(conversation, turns))
 
 
 def compact_old(

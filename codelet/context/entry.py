@@ -13,10 +13,10 @@ from codelet import prompt
 from codelet.context.compactor import Compactor
 from codelet.context.gauge import Gauge
 from codelet.context.inputs import Input, Piped, Shown, composed, cut_in
-from codelet.context.shares import current_turn
-from codelet.context.targets import parts
+from codelet.context.targets import beside_of
 from codelet.events import Cut
-from codelet.messages import Message, user
+from codelet.loop.conversation import Conversation
+from codelet.messages import Message, newest_prompt, user
 from codelet.policy.secrets import Masker
 from codelet.record import Record
 from codelet.text import valid_unicode
@@ -46,16 +46,16 @@ class _Told(Record):
 
 
 class Entry:
-    """Cuts texts on their way into `messages`. With `recall` the model can read on in what was cut.
+    """Cuts texts on their way into the conversation. With `recall` the model can read on in what was cut.
 
     `reduced` are sentences on what was cut since they were last taken.
     """
 
     def __init__(
-        self, messages: list[Message], compactor: Compactor, gauge: Gauge, masker: Masker, *, recall: bool
+        self, conversation: Conversation, compactor: Compactor, gauge: Gauge, masker: Masker, *, recall: bool
     ) -> None:
         self.reduced: list[str] = []
-        self._messages = messages
+        self._conversation = conversation
         self._compactor = compactor
         self._gauge = gauge
         self._masker = masker
@@ -112,9 +112,9 @@ class Entry:
 
         What was recalled there is not known, so it counts as unread.
         """
-        place = current_turn(self._messages)
-        text = self._messages[place]["content"] or "" if place < len(self._messages) else ""
-        self._earlier = cut_in(text)
+        body = self._conversation.body
+        place = newest_prompt(body)
+        self._earlier = cut_in(body[place]["content"] or "") if place >= 0 else ()
 
     def fit(self) -> None:
         """Before a prompt is first sent: cut it to half of the room, where it does not fit beside what always stands.
@@ -124,11 +124,10 @@ class Entry:
         place = self._place() if self._unsent else None
         if place is None:
             return
-        head, _, tail = parts(self._messages)
-        beside = self._gauge.fixed_size + sum(map(self._gauge.estimate, [*head, *tail]))
-        room = max(0, self._gauge.budget.hard_trigger - 1 - beside)
-        short = len(self._messages[place]["content"] or "") <= _SMALLEST_CAP
-        if all(each.kept for each in self._inputs) and (short or self._gauge.estimate(self._messages[place]) <= room):
+        message = self._conversation.body[place]
+        room = max(0, self._gauge.budget.hard_trigger - 1 - beside_of(self._conversation, self._gauge))
+        short = len(message["content"] or "") <= _SMALLEST_CAP
+        if all(each.kept for each in self._inputs) and (short or self._gauge.estimate(message) <= room):
             return
         self._cut_to(place, max(_SMALLEST_CAP, self._gauge.characters(room // 2)))
 
@@ -138,9 +137,9 @@ class Entry:
         False where that is not how things are: then a compaction is wanted.
         """
         place = self._place() if self._unsent else None
-        if place is None or len(parts(self._messages)[1]) != 1:
+        if place is None or len(self._conversation.body) != 1:
             return False
-        length = len(self._messages[place]["content"] or "")
+        length = len(self._conversation.body[place]["content"] or "")
         if length <= 2 * _SMALLEST_CAP:
             return False
         self._cut_to(place, length * _SHRUNK_PERCENT // 100)
@@ -149,8 +148,7 @@ class Entry:
     def _cut_to(self, place: int, room: int) -> None:
         shown = self._shown(room)
         message = user(shown.text)
-        self._messages[place] = message
-        self._gauge.replaced(place)
+        self._gauge.replaced(self._conversation.replace(place, message))
         self._forms.append((message, shown))
         for each in self._inputs:
             if not each.kept or not _stands_whole(each, shown):
@@ -163,7 +161,7 @@ class Entry:
         """The provider has begun to answer: what stands in the list was sent."""
         if self._unsent:
             self._unsent = False
-            here = {id(message) for message in self._messages}
+            here = {id(message) for message in self._conversation.body}
             for _, shown in [form for form in self._forms if id(form[0]) in here][-1:]:
                 for part, start, end in shown.ranges:
                     part.sent.add(start, end)
@@ -181,7 +179,7 @@ class Entry:
     def piece_room(self) -> int:
         """How many characters one answer of `recall` may have, its first line apart."""
         budget = self._gauge.budget
-        free = budget.hard_trigger - self._gauge.size(self._messages)
+        free = budget.hard_trigger - self._gauge.size(self._conversation)
         # Half of what is free: a piece that makes a compaction due would be cut before the model sees it.
         wanted = self._gauge.characters(max(free // 2, budget.limit // _PIECES))
         return max(_SMALLEST_PIECE, min(_LARGEST_PIECE, self._room(), wanted) - _HEADING)
@@ -204,7 +202,7 @@ class Entry:
         return self._unsent and any(message is form for form, _ in self._forms)
 
     def _take_told(self) -> None:
-        texts = {message["content"] for message in self._messages if message["role"] == "tool"}
+        texts = {message["content"] for message in self._conversation.body if message["role"] == "tool"}
         by_key = {part.key: part for each in self._inputs for part in each.parts if part.key}
         for told in self._told:
             for hit in told.ranges if told.text in texts else ():
@@ -213,9 +211,9 @@ class Entry:
         self._told.clear()
 
     def _place(self) -> int | None:
-        """Where the newest prompt stands in the list, if it is there as it was put there."""
-        ours = {id(message) for message, _ in self._forms}
-        return next((n for n in range(len(self._messages) - 1, -1, -1) if id(self._messages[n]) in ours), None)
+        """Where the newest prompt stands in the body, if it is there as it was put there."""
+        ours, body = {id(message) for message, _ in self._forms}, self._conversation.body
+        return next((place for place in range(len(body) - 1, -1, -1) if id(body[place]) in ours), None)
 
     def _reformed(self, messages: list[Message]) -> list[Message]:
         """A compacted conversation with our own form in the place of what a compaction left of the prompt.
@@ -223,8 +221,8 @@ class Entry:
         It names the size and the id that reads on; what it shows is known.
         """
         here = {id(message) for message in messages}
-        place = current_turn(messages)
-        if place == len(messages) or not self._forms or any(id(message) in here for message, _ in self._forms):
+        place = newest_prompt(messages)
+        if place < 0 or not self._forms or any(id(message) in here for message, _ in self._forms):
             return messages
         left, whole = messages[place]["content"] or "", self._forms[-1][0]["content"] or ""
         if left[:_BEGINNING] != whole[:_BEGINNING]:
@@ -247,7 +245,7 @@ class Entry:
         """Put a text into the archive; its id, empty where it does not fit."""
         from codelet.compaction.reading import read
 
-        readings = read(self._messages)
+        readings = read(self._conversation.body)
         message: Message = {"role": role, "content": text}
         return self._compactor.archive.put(readings[-1].turn if readings else 1, message) or ""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from codelet.loop.conversation import Parts
 from codelet.messages import Message
 from codelet.record import Record
-from codelet.reminders import zones
 from codelet.tokens.budget import Budget, effective_tokens
 from codelet.tokens.counter import ExactCounter
 from codelet.tokens.estimate import Estimator, estimate_message
@@ -75,22 +75,21 @@ class Gauge:
         """System prompt and tools in tokens, calibrated."""
         return self._estimator.scaled(self.fixed)
 
-    def size(self, messages: Sequence[Message]) -> int:
+    def size(self, parts: Parts) -> int:
         """P: real tokens of the next request."""
-        end = len(messages) - zones.tail_length(messages)
-        new = self._since + _plain(messages, self._settled, end)
+        new = self._since + _plain(parts.messages[self._settled :])
         # The last tail is part of what was reported.
-        beside = 0 if self._last is not None else self.fixed + _plain(messages, end, len(messages))
+        beside = 0 if self._last is not None else self.fixed + _plain(parts.tail)
         known = self._last.total if self._last is not None else 0
         estimated = known + self._estimator.scaled(beside + new)
         if not self.exact.able or not self._near_limit(estimated):
             return estimated
-        counted = self._count(messages, end)
+        counted = self._count(parts.messages)
         return estimated if counted is None else known + self._estimator.scaled(beside) + counted
 
-    def rewritten(self, messages: Sequence[Message]) -> int:
-        """P of the next request if these messages stood in the list's place: estimated, as nothing reported counts."""
-        return self._estimator.scaled(self.fixed + _plain(messages, 0, len(messages)))
+    def rewritten(self, parts: Parts) -> int:
+        """P of the next request if these stood in the list's place: estimated, as nothing reported counts."""
+        return self._estimator.scaled(self.fixed + _plain(parts.messages) + _plain(parts.tail))
 
     def reading(self) -> Reading:
         """What is known of the list now, to be put back by `restore` if the very same list stands again."""
@@ -111,10 +110,10 @@ class Gauge:
         wanted += [self.at * budget.limit // 100] if self.at is not None else []
         return 9 * min(wanted) <= 10 * size <= 12 * budget.hard_trigger
 
-    def _count(self, messages: Sequence[Message], end: int) -> int | None:
+    def _count(self, messages: Sequence[Message]) -> int | None:
         """What came since the last report, counted exactly; None while that is not known."""
         settled = self.exact.total(messages[self._counted_to : self._settled])
-        new = self.exact.total(messages[self._settled : end])
+        new = self.exact.total(messages[self._settled :])
         if settled is None or new is None:
             return None
         if self._counted_to < self._settled:
@@ -127,29 +126,28 @@ class Gauge:
         """Tokens that the next request can hope to have from the cache; a cold one gives none."""
         return 0 if self._last is None or self.cold else self._last.cache_read
 
-    def effective(self, messages: Sequence[Message]) -> int:
+    def effective(self, parts: Parts) -> int:
         """E: the same with what the cache gave counted at a tenth; a cold cache gives nothing."""
-        return effective_tokens(self.size(messages), self.cached)
+        return effective_tokens(self.size(parts), self.cached)
 
-    def settle(self, messages: Sequence[Message]) -> None:
+    def settle(self, parts: Parts) -> None:
         """Count what came since, for good: none of it will be replaced before the next rewrite."""
-        self._settle(messages, len(messages) - zones.tail_length(messages))
+        self._settle(parts.messages, len(parts.messages))
 
     def _settle(self, messages: Sequence[Message], end: int) -> None:
-        new = _plain(messages, self._settled, end)
+        new = _plain(messages[self._settled : end])
         self._since += new
         self._whole += new
         self._settled = end
 
-    def measured(self, usage: Usage, messages: Sequence[Message], answered: int) -> str | None:
-        """Take in what a request used: `messages` up to index `answered` are counted by it, its answer included.
+    def measured(self, usage: Usage, parts: Parts, answered: int) -> str | None:
+        """Take in what a request used: the messages up to index `answered` are counted by it, its answer included.
 
         Gives in words that the report is not believed, where that matters.
         """
-        self._settle(messages, answered)
-        tail = len(messages) - zones.tail_length(messages)
-        beside = self.fixed + _plain(messages, tail, len(messages))
-        sent = beside + self._whole - _plain(messages, max(0, answered - 1), answered)
+        self._settle(parts.messages, answered)
+        beside = self.fixed + _plain(parts.tail)
+        sent = beside + self._whole - _plain(parts.messages[max(0, answered - 1) : answered])
         if usage.total < 1 or (sent >= _LEAST_DOUBTED and 3 * usage.total_input < sent):
             told = f"the provider counts {usage.total_input:,} tokens where about {sent:,} were sent"
             return told if sent >= _LEAST_DOUBTED else None
@@ -161,8 +159,12 @@ class Gauge:
         self.exact.forget()
         return None
 
+    def list_changed(self, why: str, *, body: bool) -> None:
+        """What was measured of the list is void: only estimates are left, and the cache is cold."""
+        self.forget()
+
     def forget(self) -> None:
-        """The list was rewritten: only estimates are left, and the cache is cold."""
+        """Void what was measured."""
         self._last, self._settled, self._since, self._whole = None, 0, 0, 0
         self._counted_to, self._counted = 0, 0
         self.exact.forget()
@@ -180,5 +182,5 @@ class Gauge:
         self.forget()
 
 
-def _plain(messages: Sequence[Message], start: int, stop: int) -> int:
-    return sum(map(estimate_message, messages[start:stop]))
+def _plain(messages: Sequence[Message]) -> int:
+    return sum(map(estimate_message, messages))

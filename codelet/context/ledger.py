@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from codelet.messages import Message
+from codelet.loop.conversation import Parts
+from codelet.messages import reminder_type
 from codelet.record import Record
 from codelet.reminders import zones
 from codelet.tokens.estimate import estimate_message
@@ -27,17 +26,15 @@ class ReminderLedger:
         self.off: set[str] = set()
         self._sent: dict[str, int] = {}
 
-    def count(self, messages: Sequence[Message]) -> None:
+    def count(self, parts: Parts) -> None:
         """A request with these reminders leaves."""
-        head, tail = zones.head_length(messages), len(messages) - zones.tail_length(messages)
-        for message in (*messages[:head], *messages[tail:]):
-            kind = zones.kind_of(message)
-            if kind is not None:
+        for message in (*parts.head, *parts.tail):
+            if (kind := reminder_type(message)) is not None:
                 self._sent[kind] = self._sent.get(kind, 0) + estimate_message(message)
 
-    def rows(self, messages: Sequence[Message]) -> list[ReminderRow]:
+    def rows(self, parts: Parts) -> list[ReminderRow]:
         """One row for each type that stands in the list, was sent or is off."""
-        standing = {kind: message for message in messages if (kind := zones.kind_of(message)) is not None}
+        standing = {kind: message for message in parts.sent() if (kind := reminder_type(message)) is not None}
         rows = []
         for kind in (*zones.HEAD, *zones.TAIL):
             message = standing.get(kind)

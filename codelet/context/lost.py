@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from codelet.context.shares import is_segment
-from codelet.messages import Message, user
+from codelet.messages import Message, kind_of, segment
 
 if TYPE_CHECKING:
     from codelet.compaction import Report
@@ -25,14 +24,14 @@ def put_back(body: Sequence[Message], report: Report, archive: Archive) -> tuple
     found = archive.lines_with((*loss.rules, *loss.paths, *loss.names, *loss.numbers))
     if not found:
         return None
-    place = next((n for n, message in enumerate(body) if not is_segment(message)), len(body))
+    place = next((n for n, message in enumerate(body) if kind_of(message) != "segment"), len(body))
     last = read(body)[place - 1].turn if place else 0
-    segment = Segment(last, last)  # it stands for no turn of its own: those behind it keep their numbers
+    lines = Segment(last, last)  # it stands for no turn of its own: those behind it keep their numbers
     for role, turn, line in found:
         label = "user" if role == "user" else ""
-        if segment.entries and (segment.entries[-1].turn, segment.entries[-1].label) == (turn, label):
-            segment.entries[-1].lines.append(line)
+        if lines.entries and (lines.entries[-1].turn, lines.entries[-1].label) == (turn, label):
+            lines.entries[-1].lines.append(line)
         else:
-            segment.entries.append(Entry(turn, label, [line]))
-    message = user(render(segment, note=False))
+            lines.entries.append(Entry(turn, label, [line]))
+    message = segment(render(lines, note=False))
     return [*body[:place], message, *body[place:]], message

@@ -12,7 +12,8 @@ from codelet.context.gauge import Gauge
 from codelet.context.options import CompactionOptions
 from codelet.context.pins import Pins
 from codelet.context.receipt import Reason
-from codelet.context.targets import beside_of, conversation_targets, parts, reduced_size, refused_limit
+from codelet.context.targets import beside_of, conversation_targets, reduced_size, refused_limit
+from codelet.loop.conversation import Parts
 from codelet.messages import Message
 from codelet.record import Record
 from codelet.tokens.budget import saves_enough
@@ -53,9 +54,7 @@ class Maker:
         self.held: Callable[[Message], bool] = lambda _: False
         """Whether the model is still to be sent a message: such a one stays whole where that can be."""
 
-    def make(
-        self, snapshot: list[Message], reason: Reason, instruction: str = "", size: Size | None = None
-    ) -> Compacted:
+    def make(self, snapshot: Parts, reason: Reason, instruction: str = "", size: Size | None = None) -> Compacted:
         """The conversation in `snapshot`, smaller. Raises IrreducibleContext, and NothingToTakeOut to who asked.
 
         `size` is what who asked wants the next request to have. First old results are only reduced, where that is
@@ -63,7 +62,7 @@ class Maker:
         overflow, where every token counts.
         """
         if reason == "entries":
-            body = parts(snapshot)[1]
+            body = snapshot.body
             return compact_old(
                 body, self._options.keep_last, cast("Estimate", self._gauge.estimate), self._pinned(body)
             )
@@ -73,7 +72,7 @@ class Maker:
             return self._summarised(snapshot, aim, instruction)
         return self._better(snapshot, aim, reduced)
 
-    def _aim(self, snapshot: list[Message], reason: Reason, size: Size | None) -> Aim:
+    def _aim(self, snapshot: Parts, reason: Reason, size: Size | None) -> Aim:
         """What to aim at. Raises IrreducibleContext and NothingToTakeOut."""
         from codelet.compaction import IrreducibleContext
 
@@ -81,7 +80,7 @@ class Maker:
         usual = conversation_targets(snapshot, gauge, at=self._options.at, overflow=reason == "overflow")
         beside = beside_of(snapshot, gauge)
         if reason == "asked":
-            body = parts(snapshot)[1]
+            body = snapshot.body
             state = asked(body, gauge.size(snapshot), beside, self._options.keep_last, gauge.estimate)
             if size is None and usual and 100 * usual[0] <= _FAR_PERCENT * state.body:
                 return Aim(tuple(usual))
@@ -98,7 +97,7 @@ class Maker:
             raise IrreducibleContext(min(limit, beside), {BESIDE: beside})
         return Aim(tuple(usual), holds=reason != "overflow")
 
-    def _better(self, snapshot: list[Message], aim: Aim, reduced: Compacted) -> Compacted:
+    def _better(self, snapshot: Parts, aim: Aim, reduced: Compacted) -> Compacted:
         """The reduced conversation, or the summary where that keeps more of what the conversation says."""
         from codelet.compaction import IrreducibleContext
         from codelet.compaction.reduction import holds_as_much
@@ -107,15 +106,15 @@ class Maker:
             summary = self._summarised(snapshot, aim)
         except IrreducibleContext:
             return reduced
-        whole = self._originals(parts(snapshot)[1])
+        whole = self._originals(snapshot.body)
         return reduced if holds_as_much(reduced.messages, summary.messages, whole) else summary
 
-    def _reduced(self, snapshot: list[Message], reason: Reason, aim: Aim | None = None) -> Compacted | None:
+    def _reduced(self, snapshot: Parts, reason: Reason, aim: Aim | None = None) -> Compacted | None:
         """Tier 1: None where it saves too little, or leaves more than is good enough; by hand `aim` says how much."""
-        from codelet.compaction.commit import faults
+        from codelet.compaction.faults import faults
         from codelet.compaction.reduction import reduction
 
-        _, body, _ = parts(snapshot)
+        body = snapshot.body
         if faults(body):
             return None
         size = self._gauge.size(snapshot)
@@ -142,7 +141,7 @@ class Maker:
 
     def summarised(
         self,
-        snapshot: list[Message],
+        snapshot: Parts,
         instruction: str = "",
         narrative: Sequence[str] = (),
         *,
@@ -152,16 +151,14 @@ class Maker:
         """Tiers 2 and 3, to the first target that can be met. Raises IrreducibleContext and NothingToTakeOut."""
         return self._summarised(snapshot, self._aim(snapshot, reason, size), instruction, narrative)
 
-    def _summarised(
-        self, snapshot: list[Message], aim: Aim, instruction: str = "", narrative: Sequence[str] = ()
-    ) -> Compacted:
+    def _summarised(self, snapshot: Parts, aim: Aim, instruction: str = "", narrative: Sequence[str] = ()) -> Compacted:
         """The summary for an aim that is known.
 
         What was reduced before is read as it was, so that a reduction takes nothing from a later summary.
         """
         from codelet.compaction import IrreducibleContext
 
-        body = parts(snapshot)[1]
+        body = snapshot.body
         wish = self._wish(body, instruction, narrative, aim.newest_percent)
         before = sum(map(self._gauge.estimate, body))
         held = [place for place, message in enumerate(body) if self.held(message) and aim.holds]
@@ -178,7 +175,7 @@ class Maker:
                 return made._replace(report=replace(made.report, before=before))
         raise ValueError("there is no size to aim at")
 
-    def _smaller(self, body: list[Message], before: int, target: int, wish: Wish) -> Compacted:
+    def _smaller(self, body: Sequence[Message], before: int, target: int, wish: Wish) -> Compacted:
         from codelet.context.smaller import smaller
 
         whole = self._originals(body)

@@ -9,7 +9,6 @@ from contextlib import aclosing
 from codelet.compaction.narrative import INSTRUCTION, LARGEST, Breaker, narrate
 from codelet.messages import Message, user
 from codelet.providers.base import Provider, Request, TextChunk, UsageChunk
-from codelet.reminders import zones
 from codelet.tokens.usage import Usage
 
 TRY_LIMIT = 30.0
@@ -41,8 +40,8 @@ class Narrator:
         self._turn += 1
 
     async def lines(self, messages: Sequence[Message], instruction: str) -> tuple[str, ...]:
-        """Checked lines of narrative, or none."""
-        stable = list(messages[: len(messages) - zones.tail_length(messages)])
+        """Checked lines of narrative on the messages that stay as they are, or none."""
+        stable = list(messages)
         source = [message["content"] or "" for message in stable]
         wish = f"{INSTRUCTION} {instruction}".strip()
 

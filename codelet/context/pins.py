@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from codelet.errors import UsageError
-from codelet.messages import Message
-from codelet.reminders import zones
+from codelet.messages import Message, reminder_type
 
 
 class Pins:
@@ -40,7 +39,7 @@ def unit_at(messages: Sequence[Message], number: int) -> list[int]:
     """The numbers of the messages that stay or go together with this one. Raises UsageError."""
     if not 0 <= number < len(messages):
         raise UsageError(f"there is no message {number}; /context lists them")
-    if (kind := zones.kind_of(messages[number])) is not None:
+    if (kind := reminder_type(messages[number])) is not None:
         raise UsageError(f"message {number} is the reminder {kind}; /reminders switches it")
     first = number
     while first > 0 and messages[first]["role"] == "tool":

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from codelet import prompt
-from codelet.messages import Message
+from codelet.messages import Message, kind_of, reminder_type
 from codelet.record import Record
-from codelet.reminders import zones
 from codelet.tokens.estimate import estimate_message
 
 
@@ -69,11 +67,11 @@ def _turns(messages: Sequence[Message]) -> tuple[list[int], dict[int, str]]:
 
 
 def _source(message: Message) -> str:
-    kind = zones.kind_of(message)
-    if kind is not None:
-        return f"reminder {kind}"
+    kind = kind_of(message)
+    if kind == "reminder":
+        return f"reminder {reminder_type(message)}"
     if calls := message.get("tool_calls"):
         return "calls " + ", ".join(call["function"]["name"] for call in calls)
-    if message["role"] == "user" and prompt.is_segment(message["content"]):
+    if kind == "segment":
         return "compacted turns"
     return message["role"]

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from codelet import prompt
-from codelet.messages import Message
+from codelet.messages import Message, kind_of, newest_prompt
 from codelet.record import Record
-from codelet.reminders import zones
 from codelet.tokens.budget import CATEGORIES, BudgetExceeded, Shares
 
 
@@ -35,12 +33,13 @@ def category_sizes(messages: Sequence[Message], measure: Callable[[Message], int
     """Tokens by category; `fixed` is the size of system prompt and tools."""
     used = dict.fromkeys(CATEGORIES, 0)
     used["core"] = fixed
-    current = current_turn(messages)
+    current = newest_prompt(messages) % (len(messages) + 1)  # behind the last where there is none
     for place, message in enumerate(messages):
         size = measure(message)
-        if zones.kind_of(message) is not None:
+        kind = kind_of(message)
+        if kind == "reminder":
             used["core"] += size
-        elif is_segment(message):
+        elif kind == "segment":
             quoted = size * _quoted(message) // max(1, len(message["content"] or ""))
             used["context"] += quoted
             used["history"] += size - quoted
@@ -58,20 +57,6 @@ def beyond(shares: Shares, used: Mapping[str, int]) -> dict[str, int]:
         except BudgetExceeded:
             over[category] = tokens - shares.left(category)
     return over
-
-
-def is_segment(message: Message) -> bool:
-    """Whether a message stands for compacted turns."""
-    return message["role"] == "user" and prompt.is_segment(message["content"])
-
-
-def current_turn(messages: Sequence[Message]) -> int:
-    """The index of the newest prompt; of the list's end where there is none."""
-    for place in range(len(messages) - 1, -1, -1):
-        message = messages[place]
-        if message["role"] == "user" and zones.kind_of(message) is None and not is_segment(message):
-            return place
-    return len(messages)
 
 
 def _quoted(segment: Message) -> int:

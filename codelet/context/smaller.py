@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -34,7 +34,7 @@ class Wish(Record):
     newest_percent: int | None = None
 
 
-def smaller(body: list[Message], target: int, measure: Callable[[Message], int], wish: Wish) -> Compacted:
+def smaller(body: Sequence[Message], target: int, measure: Callable[[Message], int], wish: Wish) -> Compacted:
     """Compact a conversation to at most `target` tokens. Raises IrreducibleContext.
 
     Where a category passes its share, segments are written again for as much less; what is kept beside them stays as
@@ -78,7 +78,7 @@ def _warned(made: Compacted, measure: Callable[[Message], int], wish: Wish) -> C
 
 
 def _once(
-    body: list[Message], target: int, measure: Callable[[Message], int], wish: Wish, settings: Settings
+    body: Sequence[Message], target: int, measure: Callable[[Message], int], wish: Wish, settings: Settings
 ) -> Compacted:
     extra = user(wish.instruction) if wish.instruction else None
     made = compact(

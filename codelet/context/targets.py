@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from codelet.context.gauge import Gauge
-from codelet.messages import Message
-from codelet.reminders import zones
+from codelet.loop.conversation import Parts
 from codelet.tokens.budget import Budget
-
-
-def parts(messages: Sequence[Message]) -> tuple[list[Message], list[Message], list[Message]]:
-    """The head's reminders, the conversation, the tail's reminders."""
-    first, last = zones.head_length(messages), len(messages) - zones.tail_length(messages)
-    return list(messages[:first]), list(messages[first:last]), list(messages[last:])
 
 
 def reduced_size(budget: Budget, at: int | None) -> int:
@@ -24,10 +15,9 @@ def reduced_size(budget: Budget, at: int | None) -> int:
     return budget.enough if at is None else min(budget.enough, 2 * at * budget.limit // 300)
 
 
-def beside_of(messages: Sequence[Message], gauge: Gauge) -> int:
+def beside_of(parts: Parts, gauge: Gauge) -> int:
     """What stands beside the conversation in tokens: system prompt, tools and reminders."""
-    head, _, tail = parts(messages)
-    return gauge.fixed_size + sum(map(gauge.estimate, [*head, *tail]))
+    return gauge.fixed_size + sum(map(gauge.estimate, [*parts.head, *parts.tail]))
 
 
 def refused_limit(limit: int, size: int) -> int:
@@ -35,9 +25,7 @@ def refused_limit(limit: int, size: int) -> int:
     return min(limit, size) * 8 // 10
 
 
-def conversation_targets(
-    messages: Sequence[Message], gauge: Gauge, *, at: int | None = None, overflow: bool = False
-) -> list[int]:
+def conversation_targets(parts: Parts, gauge: Gauge, *, at: int | None = None, overflow: bool = False) -> list[int]:
     """Sizes for the conversation in estimated tokens, growing; reminders and the fixed part are beside it.
 
     The first leaves the list at 0.35 H, or, where what is beside the conversation is large, at as much of the rest;
@@ -45,10 +33,9 @@ def conversation_targets(
     None is larger than the budget; empty where nothing is left for a conversation.
     After an overflow the budget was wrong: the size that did not fit counts in its place.
     """
-    body = parts(messages)[1]
-    beside = beside_of(messages, gauge)
-    estimated = beside + sum(map(gauge.estimate, body))
-    real = max(1, gauge.size(messages))
+    beside = beside_of(parts, gauge)
+    estimated = beside + sum(map(gauge.estimate, parts.body))
+    real = max(1, gauge.size(parts))
     budget = gauge.budget
     limit = budget.limit
     least = min(35, 4 * at // 10) if at is not None else 35

@@ -51,15 +51,16 @@ def _same(messages: list[Message], carried: tuple[Message, ...]) -> bool:
 
 def _interruption(session: Session, carried: Snapshot | None) -> Interruption | None:
     """Where the turn was stopped, with the list before it; None where nothing is to be said anew."""
-    stopped, before = session.interruption, session.checkpoints.latest
-    known = carried.interruption if carried is not None and _same(session.messages, carried.messages) else None
+    stopped, before = session.interruption, session.conversation.latest
+    unchanged = carried is not None and _same(session.conversation.sent(), carried.messages)
+    known = carried.interruption if carried is not None and unchanged else None
     if stopped is None or known is not None:
         return None
     return {
         "done": list(stopped.done),
         "half_done": list(stopped.half_done),
         "not_done": list(stopped.not_done),
-        "messages": before.messages if before is not None else None,
+        "messages": before.parts.sent() if before is not None else None,
     }
 
 

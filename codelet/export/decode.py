@@ -12,7 +12,7 @@ from codelet.export.migrate import migrated
 from codelet.export.pairs import paired
 from codelet.export.snapshot import FILE_NAMES, Snapshot
 from codelet.export.validate import check_document
-from codelet.messages import Message, user
+from codelet.messages import Message, user, with_kinds
 from codelet.prompt import IMPORTED_SYSTEM, escape
 
 MOST_BYTES = 256 * 1024 * 1024
@@ -37,14 +37,28 @@ def from_json(data: bytes, name: str = "the export") -> Snapshot:
         if key in document:
             value = document[key]
             values[field] = tuple(value) if isinstance(value, list) else value
-    given = values["messages"] = _without_system(values["messages"])
+    known = _prompts(document)
+    given = values["messages"] = tuple(with_kinds(_without_system(values["messages"]), known))
     values["messages"] = paired(given)
     values["pins"] = _moved(values.get("pins", ()), given, values["messages"])
     if (stopped := values.get("interruption")) is not None and stopped["messages"] is not None:
-        values["interruption"] = {**stopped, "messages": list(_without_system(stopped["messages"]))}
+        values["interruption"] = {**stopped, "messages": with_kinds(_without_system(stopped["messages"]), known)}
     if (archive := values.get("archive")) is not None:
         values["archive"] = tuple({**entry, "message": _without_system((entry["message"],))[0]} for entry in archive)
     return Snapshot(**values)
+
+
+def _prompts(document: dict[str, Any]) -> frozenset[str]:
+    """Texts of the role user that are no segments, whatever they look like; none where a file does not list these.
+
+    What is pinned does not count: 0.1.0 did not list the segments that were put back after a compaction and pinned.
+    """
+    if "segments" not in document:
+        return frozenset()
+    pins = set(document.get("pins", ()))
+    messages = enumerate(document["messages"])
+    said = {message["content"] for place, message in messages if message["role"] == "user" and place not in pins}
+    return frozenset(said - {segment["text"] for segment in document["segments"]})
 
 
 def _without_system(messages: Sequence[Message]) -> tuple[Message, ...]:

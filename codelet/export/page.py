@@ -10,7 +10,7 @@ import hashlib
 import time
 from functools import cache
 
-from codelet.compaction.segments import OPENING, is_segment, parse
+from codelet.compaction.segments import parse
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.markup import Markup, join, raw_text, tag
@@ -18,7 +18,7 @@ from codelet.export.masking import Mask
 from codelet.export.page_messages import conversation, folded
 from codelet.export.page_timeline import timeline
 from codelet.export.snapshot import Snapshot
-from codelet.reminders.zones import kind_of
+from codelet.messages import kind_of
 from codelet.text import one_line
 
 
@@ -56,8 +56,9 @@ def _policy() -> str:
 def _title(snapshot: Snapshot) -> str:
     """The user's first words: those that stand first in the list, or those that a summary begins with."""
     for message in snapshot.messages:
-        if message["role"] == "user" and kind_of(message) is None and message["content"]:
-            words = _first_words(message["content"]) if is_segment(message) else message["content"]
+        kind = kind_of(message)
+        if kind in ("prompt", "segment") and message["content"]:
+            words = _first_words(message["content"]) if kind == "segment" else message["content"]
             if words.strip():
                 return one_line(words, 120)
     return "A session without messages" if not snapshot.messages else "A session"
@@ -88,7 +89,7 @@ def _known(snapshot: Snapshot) -> Markup:
     """Summary, plan, facts and tasks, where there are any."""
     parts: list[Markup] = []
     for words in dict.fromkeys((snapshot.summary, snapshot.long_term_summary)):
-        if words and words.startswith(OPENING):
+        if words and snapshot.segments and words == snapshot.summary:
             parts.append(folded("summary of earlier turns", "", tag("div", words, class_="said")))
         elif words:
             parts += [tag("h2", "Summary"), tag("div", words, class_="said")]

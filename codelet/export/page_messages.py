@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from codelet.export.markup import Markup, join, tag
-from codelet.messages import Message, ToolCall
-from codelet.reminders.zones import kind_of
+from codelet.messages import Message, ToolCall, kind_of, reminder_type
 from codelet.text import one_line
 from codelet.tools.diff import unified
 
@@ -17,7 +16,7 @@ _LONGEST = 60_000
 _FENCE = re.compile(r"^[ ]{0,3}(```+|~~~+)[^\n]*$", re.MULTILINE)
 _INLINE = re.compile(r"(`+)([^`\n]+)\1")
 _HUNK = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)
-_SUMMARIES = ("<compacted ", "[Memory Summary]")
+_OTHERS_SUMMARY = "[Memory Summary]"
 
 
 def conversation(messages: Sequence[Message]) -> Markup:
@@ -37,10 +36,11 @@ def _message(message: Message, results: dict[str, str]) -> Markup:
     if message["role"] == "assistant":
         return _assistant(message, content, results)
     kind = kind_of(message)
-    if kind is not None:
-        return folded(f"reminder {kind}", "", _pre(content))
-    if message["role"] == "system" or content.startswith(_SUMMARIES):
-        return folded("summary" if content.startswith(_SUMMARIES) else "system", "", _pre(content))
+    if kind == "reminder":
+        return folded(f"reminder {reminder_type(message)}", "", _pre(content))
+    summary = kind == "segment" or content.startswith(_OTHERS_SUMMARY)
+    if kind == "system" or summary:
+        return folded("summary" if summary else "system", "", _pre(content))
     return tag("article", tag("h3", "You"), tag("div", _cut(content), class_="said"), class_="user")
 
 

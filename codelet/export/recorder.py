@@ -13,7 +13,7 @@ from operator import is_
 from typing import Any
 
 from codelet import events
-from codelet.compaction.segments import is_segment, parse
+from codelet.compaction.segments import parse
 from codelet.export.context import restore_context
 from codelet.export.snapshot import (
     CompactionMark,
@@ -26,9 +26,9 @@ from codelet.export.snapshot import (
     ToolStats,
     no_stats,
 )
-from codelet.messages import Message
+from codelet.loop.conversation import Conversation
+from codelet.messages import Message, kind_of
 from codelet.providers import REPLAY_PREFIX
-from codelet.reminders.zones import kind_of
 from codelet.session import Session
 from codelet.tokens.estimate import estimate_message
 from codelet.tokens.usage import Usage
@@ -48,7 +48,7 @@ class Recorder:
         self._stats = carried.tool_stats if carried else no_stats()
         self._timeline = list(self._carried.timeline)
         self._history = _known_history(self._carried)
-        self._segments: dict[int, Message] | None = None
+        self._rewrites = -1
         self._told: dict[str, Any] = {}
         self._turn = self._carried.token_usage["turns"]
 
@@ -59,10 +59,8 @@ class Recorder:
                 self._turn = event.turn
             case events.UsageReport():
                 self._mark(self._step(event))
-            case events.Compaction(phase="done" | "undone"):
-                self._segments = None
-                if event.phase == "done":
-                    self._mark(self._compaction(event))
+            case events.Compaction(phase="done"):
+                self._mark(self._compaction(event))
             case events.ToolResult():
                 self._stats = _counted(self._stats, event)
             case events.StepStart() | events.TurnEnd():
@@ -71,10 +69,10 @@ class Recorder:
 
     def snapshot(self, session: Session, **beside: Any) -> Snapshot:
         """The session as it is now. `beside` names parts that others keep, such as facts or the plan."""
-        messages = tuple(session.messages)
+        messages = tuple(session.conversation.sent())
         values: dict[str, Any] = {
             "timestamp": round(self._clock(), 3),
-            "token_count": self._size(session),
+            "token_count": self._size(session, messages),
             "messages": messages,
             "model": _model(session),
             "token_usage": _token_usage(session),
@@ -82,25 +80,21 @@ class Recorder:
             "timeline": tuple(self._timeline),
             "recent_history": self._recent(messages),
             "interruption": self._interruption(session),
-        } | self._summary(messages)
+        } | self._summary(session.conversation)
         return self._carried.replace(**(values | beside))
 
-    def _summary(self, messages: tuple[Message, ...]) -> dict[str, Any]:
-        """The segments that stand in the list, and their text as the summary.
-
-        New ones come by a compaction only, so the whole list is looked through after one and where one is gone.
-        """
-        known = self._segments
-        if known is None or not all(at < len(messages) and messages[at] is segment for at, segment in known.items()):
-            self._segments = {at: message for at, message in enumerate(messages) if is_segment(message)}
-            texts = [message["content"] or "" for message in self._segments.values()]
+    def _summary(self, conversation: Conversation) -> dict[str, Any]:
+        """The segments that stand in the list, and their text as the summary; new ones come by a rewrite only."""
+        if self._rewrites != conversation.rewrites:
+            self._rewrites = conversation.rewrites
+            texts = [message["content"] or "" for message in conversation.body if kind_of(message) == "segment"]
             self._told = {"segments": tuple(map(_segment, texts)), "summary": "\n\n".join(texts) or None}
-        return self._told if self._segments or self._carried.segments else {}
+        return self._told if self._told["segments"] or self._carried.segments else {}
 
-    def _size(self, session: Session) -> int:
+    def _size(self, session: Session, messages: tuple[Message, ...]) -> int:
         """The list's size; as it was reported, while the list is still the one that was carried."""
         carried = self._carried
-        unchanged = len(session.messages) == len(carried.messages) and all(map(is_, session.messages, carried.messages))
+        unchanged = len(messages) == len(carried.messages) and all(map(is_, messages, carried.messages))
         return carried.token_count if unchanged else session.size
 
     def _interruption(self, session: Session) -> Interruption | None:
@@ -166,14 +160,14 @@ def restore(session: Session, snapshot: Snapshot) -> None:
     usage, stopped = snapshot.token_usage, snapshot.interruption
     session.adopt(snapshot.messages, stopped["messages"] if stopped is not None else None)
     restore_context(session, snapshot)
-    session.usage = Usage(
+    session.meter.usage = Usage(
         usage["total_input"] or 0,
         usage["cache_read"] or 0,
         usage["cache_write"] or 0,
         usage["output"] or 0,
         usage["reasoning"] or 0,
     )
-    session.cost = usage["cost"]
+    session.meter.cost = usage["cost"]
     session.turns = usage["turns"]
     session.interruption = None
     if stopped is not None:
@@ -195,7 +189,7 @@ def _segment(text: str) -> Segment:
 
 def _is_said(message: Message) -> bool:
     """Whether a message is part of the conversation, not what codelet put beside it."""
-    return message["role"] != "system" and kind_of(message) is None and not is_segment(message)
+    return kind_of(message) not in ("system", "reminder", "segment")
 
 
 def history_entry(message: Message, now: float) -> HistoryEntry:

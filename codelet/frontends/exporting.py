@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 from codelet import events
-from codelet.context import Piped, is_open
+from codelet.context import Piped
 from codelet.errors import UsageError
 from codelet.export.context import context_of
 from codelet.export.live import LiveExport, Resumed, open_export, read_export, same_target
@@ -91,23 +90,17 @@ class Exporting:
         saver = self._live.saver if self._live is not None else None
         return saver.target.shown if saver is not None else None
 
-    async def follow(self, turn: AsyncGenerator[events.Event, None]) -> AsyncGenerator[events.Event, None]:
-        """The turn's events, saved on the way: after each step, and once it is over, whatever ends it."""
-        try:
-            async with aclosing(turn) as stream:
-                async for event in stream:
-                    if isinstance(event, events.TurnStart):
-                        self._look()
-                    if self._live is not None:
-                        self._live.see(event)
-                    yield event
-        finally:
-            self.save()
+    def see(self, event: events.Event) -> None:
+        """Take in an event of a turn, and save where a step is complete. Once the turn is over, `save`."""
+        if isinstance(event, events.TurnStart):
+            self._look()
+        if self._live is not None:
+            self._live.see(event)
 
     def turn(self, prompt: str, piped: Piped | None = None) -> AsyncGenerator[events.Event, None]:
         """The turn of a one-shot prompt. `continue` takes an unfinished turn up again, as in the REPL."""
         going_on = piped is None and prompt.strip().lower() == "continue" and unfinished(self.session)
-        return self.follow(self.session.resume() if going_on else self.session.send(prompt, piped))
+        return self.session.resume() if going_on else self.session.send(prompt, piped)
 
     def save(self) -> None:
         """Save soon, after a change between turns."""
@@ -163,12 +156,12 @@ async def surroundings(workspace: Path) -> EnvironmentState:
 
 def unfinished(session: Session) -> bool:
     """Whether the last turn did not come to its end, so that `continue` has something to take up."""
-    return session.interruption is not None or is_open(session.messages)
+    return session.interruption is not None or session.conversation.is_open
 
 
 def resumed_note(session: Session, shown: str) -> str:
     """What was taken up, in one line."""
-    count, turns = len(session.messages), session.turns
+    count, turns = len(session.conversation.sent()), session.turns
     note = f"resumed {shown}: {count} messages, {turns} turn{'s' if turns != 1 else ''}"
     return f"{note}; the last one is unfinished, continue takes it up" if unfinished(session) else note
 

@@ -206,24 +206,30 @@ class _Run:
         return outcome.exit_status
 
     async def _turn(self, session: Session) -> None:
-        begin = self._export.turn if self._export is not None else session.send
-        turn = begin(self._question, self._piped)
-        self._piped = None  # what fits stands in the list by now, the rest in the archive
-        async with aclosing(turn) as stream:
-            async for event in stream:
-                if isinstance(event, events.StepStart):
-                    self._steps = event.step
-                    self._earlier = "".join(self._answer) or self._earlier
-                    self._answer.clear()
-                elif isinstance(event, events.Text):
-                    self._answer.append(event.delta)
-                elif isinstance(event, events.TurnEnd):
-                    self._steps = event.steps
-                try:
-                    self._output.show(event)
-                except OSError as error:
-                    raise _UnwritableError(error) from None
-                self._tell()
+        export = self._export
+        turn = (export.turn if export is not None else session.send)(self._question, self._piped)
+        self._piped = None  # what fits stands in the list from now on, the rest in the archive
+        try:
+            async with aclosing(turn) as stream:
+                async for event in stream:
+                    if export is not None:
+                        export.see(event)
+                    if isinstance(event, events.StepStart):
+                        self._steps = event.step
+                        self._earlier = "".join(self._answer) or self._earlier
+                        self._answer.clear()
+                    elif isinstance(event, events.Text):
+                        self._answer.append(event.delta)
+                    elif isinstance(event, events.TurnEnd):
+                        self._steps = event.steps
+                    try:
+                        self._output.show(event)
+                    except OSError as error:
+                        raise _UnwritableError(error) from None
+                    self._tell()
+        finally:
+            if export is not None:
+                export.save()
 
     async def _save(self) -> CodeletError | None:
         """End the export, if there is one; gives what kept the newest state from being saved, once."""
@@ -279,8 +285,8 @@ class _Run:
             partial=partial,
             exit_status=status,
             error=message,
-            usage=session.spent if session else Usage(),
-            cost=session.spent_cost if session else None,
+            usage=session.meter.spent if session else Usage(),
+            cost=session.meter.spent_cost if session else None,
             refused=refused,
             denied=dict(session.approvals.denied) if session else {},
             cut=cut,

@@ -140,10 +140,10 @@ def _size(count: int) -> str:
 
 def _first_prompt(snapshot: Snapshot) -> str:
     """The first words of the user's that are no reminder."""
-    from codelet.reminders.zones import kind_of
+    from codelet.messages import kind_of
 
     for message in snapshot.messages:
-        if message["role"] == "user" and kind_of(message) is None:
+        if kind_of(message) in ("prompt", "segment"):
             return " ".join((message["content"] or "")[:1000].split())
     return ""
 
@@ -155,11 +155,11 @@ def _known(store: Store, name: str) -> str:
 
 
 def _show(store: Store, name: str, options: argparse.Namespace) -> int:
-    from codelet.reminders.zones import kind_of
+    from codelet.messages import kind_of
     from codelet.text import clean
 
     snapshot = _read(store, name)
-    said = [(n, m) for n, m in enumerate(snapshot.messages) if options.all or kind_of(m) is None]
+    said = [(n, m) for n, m in enumerate(snapshot.messages) if options.all or kind_of(m) != "reminder"]
     left_out = len(snapshot.messages) - len(said)
     beside = f" ({left_out} of them reminders, which --all shows)" if left_out else ""
     count = f"{len(snapshot.messages)} messages{beside}"

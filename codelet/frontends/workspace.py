@@ -9,6 +9,7 @@ from codelet import prompt
 from codelet.calls import Safeguards
 from codelet.context import CompactionOptions
 from codelet.errors import UsageError
+from codelet.meter import Limits
 from codelet.policy import Policy
 from codelet.policy.secrets import Masker
 from codelet.policy.verdict import Ask
@@ -20,7 +21,6 @@ from codelet.session import Session
 from codelet.settings import Settings
 from codelet.text import valid_unicode
 from codelet.tools import select_tools
-from codelet.turn import Limits
 
 if TYPE_CHECKING:
     from codelet.frontends.exporting import Exporting

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from codelet import prompt
-from codelet.messages import Message, assistant, user
+from codelet.messages import Message, assistant, kind_of, user
 
 SEPARATOR = "\n\n"
 
@@ -24,7 +24,7 @@ Place = Literal["apart", "joined", "after_user", "after_assistant"]
 def place_of(message: Message, before: str) -> Place:
     """How `message` follows one of the role `before` ("" where there is none)."""
     if message["role"] == "user":
-        if before == "user" or (before == "tool" and _is_reminder(message)):
+        if before == "user" or (before == "tool" and kind_of(message) == "reminder"):
             return "joined"
         return "after_assistant" if before == "tool" else "apart"
     if message["role"] == "assistant" and before in ("", "assistant"):
@@ -51,7 +51,3 @@ def alternating(messages: Sequence[Message]) -> list[Message]:
             sent.append(missing)
         sent.append(message)
     return sent
-
-
-def _is_reminder(message: Message) -> bool:
-    return (message["content"] or "").startswith(prompt.REMINDER_OPEN)

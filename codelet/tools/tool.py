@@ -73,10 +73,11 @@ class ToolContext:
         """The model was shown these lines, or wrote them."""
         self.lines[lines.path] = lines.joined(self.lines.get(lines.path))
 
-    def forget_content(self) -> None:
+    def list_changed(self, why: str, *, body: bool) -> None:
         """What was shown may no longer stand in the list: to replace a file the model has to read it again."""
-        self.lines.clear()
-        self.outputs.clear()
+        if body:
+            self.lines.clear()
+            self.outputs.clear()
 
 
 Progress = Callable[[str], None]

@@ -29,6 +29,8 @@ from context import history, readers, recall
 from codelet import events
 from codelet.compaction.normalise import normalise
 from codelet.context import CompactionOptions, Compactor, Gauge
+from codelet.loop.conversation import Conversation
+from codelet.messages import unpaired
 from codelet.tokens.budget import Budget
 from codelet.tokens.estimate import estimate_message
 
@@ -51,30 +53,35 @@ class Played:
 
 async def play(transcript: list[Message], window: int, options: CompactionOptions) -> Played:
     """Put message after message into a list, and compact it before a request where that is due."""
-    messages: list[Any] = []
     gauge = Gauge(Budget(window), FIXED)
-    compactor = Compactor(messages, gauge, options, lambda why: None)
+    conversation = Conversation(gauge)
+    compactor = Compactor(conversation, gauge, options)
+    pending: list[Any] = []
     played, sent, requests = Played(), list[Message](), 0
     for place, message in enumerate(transcript):
         if message["role"] == "user":
             compactor.new_turn()
         if message["role"] == "assistant":
-            gauge.settle(messages)
+            gauge.settle(conversation)
             if (reason := compactor.due()) is not None:
                 async for event in compactor.run(reason):
                     if isinstance(event, events.Compaction) and event.phase == "done":
                         played.tiers[event.tier] += 1
                         played.sizes.append(event.after)
-                        played.after.append((place, list(messages)))
+                        played.after.append((place, conversation.sent()))
+            messages = conversation.sent()
             same = list(map(is_, sent, messages))
             known = same.index(False) if False in same else len(same)
             sizes = list(map(estimate_message, messages))
             played.cost += 0.1 * (FIXED + sum(sizes[:known])) + 1.25 * sum(sizes[known:])
-            sent = list(messages)
+            sent = messages
             requests += 1
             if requests % EVERY == 0 and played.after:
                 played.places.append((place, sent))
-        messages.append(message)
+        pending.append(message)
+        if not unpaired(pending):  # calls and results go in together
+            conversation.append(*pending)
+            pending.clear()
     return played
 
 

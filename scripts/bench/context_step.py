@@ -70,8 +70,8 @@ async def step_milliseconds(length: int, folder: Path, *, reports: bool) -> floa
     session = Session(provider, workspace=folder, policy=Policy(folder, yes=True), window=1 << 30)
     for number in range(length // 4):
         call = tool_call(f"old{number}", "find", '{"pattern": "*.none"}')
-        session.messages += [user(f"prompt {number}"), assistant(None, [call])]
-        session.messages += [tool_result(call["id"], "no files"), assistant("Nothing there.")]
+        step = [assistant(None, [call]), tool_result(call["id"], "no files"), assistant("Nothing there.")]
+        session.conversation.append(user(f"prompt {number}"), *step)
     async with aclosing(session.send("go")) as turn:
         async for _ in turn:
             pass

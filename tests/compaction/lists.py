@@ -7,6 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from codelet.compaction.segments import Segment, parse
+from codelet.messages import kind_of, with_kinds
+
 Message = dict[str, Any]
 
 _WORDS = (
@@ -39,6 +42,11 @@ def reminder(kind: str, text: str) -> Message:
 
 def user(text: str) -> Message:
     return {"role": "user", "content": text}
+
+
+def segments_of(messages: list[Message]) -> list[Segment]:
+    """The segments in a list, read."""
+    return [parse(str(m["content"])) for m in with_kinds(messages) if kind_of(m) == "segment"]
 
 
 def calling(*calls: tuple[str, str, dict[str, Any]], text: str | None = None) -> Message:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from codelet.compaction import IrreducibleContext, compact
-from codelet.compaction.commit import Snapshot, commit, faults
+from codelet.compaction.faults import faults, is_valid
 from codelet.compaction.normalise import NO_RESULT, normalise
 from tests.compaction.lists import TEXT, calling, reminder, reminders, result, size, user
 
@@ -52,27 +52,14 @@ class Conversation(RuleBasedStateMachine):
 
     @rule(tokens=st.integers(120, 4_000))
     def compact(self, tokens: int) -> None:
-        snapshot = Snapshot.of(self.messages)
         try:
             made = compact(self.messages, tokens)
         except IrreducibleContext as error:
             assert sum(error.floor.values()) > tokens
             return
-        assert commit(self.messages, snapshot, made)
+        assert is_valid(made)
+        self.messages = made.messages
         self.compacted_to = tokens
-
-    @rule(tokens=st.integers(120, 4_000), text=TEXT)
-    def compact_while_the_user_types(self, tokens: int, text: str) -> None:
-        snapshot = Snapshot.of(self.messages)
-        try:
-            made = compact(self.messages, tokens)
-        except IrreducibleContext:
-            return
-        self.messages.append(user(text))
-        before = list(self.messages)
-        assert not commit(self.messages, snapshot, made)
-        assert self.messages == before
-        self.compacted_to = None
 
     @precondition(lambda self: any(m["role"] == "user" for m in self.messages[1:]))
     @rule()

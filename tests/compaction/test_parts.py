@@ -16,7 +16,6 @@ from codelet.compaction.reading import read
 from codelet.compaction.reduce import cut, old_results, on_entry
 from codelet.compaction.score import newest, scores, telling
 from codelet.compaction.segments import Entry, Segment, parse, render
-from codelet.compaction.turns import safe_cuts, turns
 from codelet.tokens.estimate import estimate_message
 from tests.compaction.lists import calling, coding_session, pairing_faults, result, says, user
 
@@ -53,23 +52,6 @@ def test_decisions_and_commits_are_anchors():
         (1, "decision", 90),
         (2, "checkpoint", 91),
     ]
-
-
-def test_safe_cuts_never_stand_between_a_call_and_its_results():
-    messages = coding_session(4)
-    for index in safe_cuts(messages):
-        assert pairing_faults(messages[:index]) == []
-        assert pairing_faults(messages[index:]) == []
-
-
-def test_a_turn_that_is_too_large_is_split_at_assistant_messages():
-    messages = coding_session(1, steps=9)
-    sizes = [estimate_message(m) for m in messages]
-    parts = turns(messages, sizes, 1_000)
-    assert len(parts) > 3
-    assert {part.number for part in parts} == {0, 1}
-    assert all(messages[part.start]["role"] in ("system", "user", "assistant") for part in parts)
-    assert (parts[0].start, parts[-1].stop) == (0, len(messages))
 
 
 def test_a_cut_keeps_head_tail_error_lines_and_says_how_much_is_missing():

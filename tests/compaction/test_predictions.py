@@ -12,7 +12,6 @@ import pytest
 from codelet.compaction import IrreducibleContext, compact
 from codelet.compaction.anchors import WEIGHTS, Anchor
 from codelet.compaction.archive import Archive
-from codelet.compaction.commit import Snapshot, commit, faults
 from codelet.compaction.identifiers import Lexicon
 from codelet.compaction.narrative import Breaker, accepted, narrate
 from codelet.compaction.reading import read
@@ -186,29 +185,6 @@ def test_p6_feedback_cannot_push_out_errors_anchors_or_constraints():
     text = str([m["content"] for m in compact(messages, 3_500, settings=against).messages])
     assert "Never touch legacy/pay.py." in text
     assert "LedgerError: 4711 entries missing in flush_queue" in text
-
-
-def test_p7_a_list_that_changed_meanwhile_is_left_alone():
-    messages = coding_session(30)
-    snapshot = Snapshot.of(messages)
-    made = compact(messages, 3_000)
-    messages.append(user("typed meanwhile"))
-    before = list(messages)
-    assert not commit(messages, snapshot, made)
-    assert messages == before
-    snapshot = Snapshot.of(messages)
-    messages[3] = {**messages[3]}
-    assert not commit(messages, snapshot, compact(messages, 3_000))
-
-
-def test_p7_of_two_compactions_one_commits():
-    messages = coding_session(30)
-    snapshot = Snapshot.of(messages)
-    first, second = compact(messages, 3_000), compact(messages, 2_000)
-    assert commit(messages, snapshot, first)
-    assert not commit(messages, snapshot, second)
-    assert messages == first.messages
-    assert faults(messages) == []
 
 
 def test_p8_the_archive_stays_within_its_cap_and_says_what_it_lost():

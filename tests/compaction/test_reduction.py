@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codelet.compaction.archive import Archive
-from codelet.compaction.commit import faults
+from codelet.compaction.faults import faults
 from codelet.compaction.normalise import normalise
 from codelet.compaction.reduce import old_results
 from codelet.compaction.reduction import holds_as_much, reduction

@@ -13,10 +13,9 @@ from codelet.compaction import compact
 from codelet.compaction.archive import Archive
 from codelet.compaction.edits import taken_apart
 from codelet.compaction.reduce import old_results
-from codelet.compaction.segments import is_segment, parse
 from codelet.tokens.estimate import estimate_message
 from scripts.bench.context.readers import read_all
-from tests.compaction.lists import Message, calling, coding_session, result, says, user
+from tests.compaction.lists import Message, calling, coding_session, result, says, segments_of, user
 
 OLD = "    if retry_count < LIMIT_OF_RETRIES:"
 NEW = "    if retry_count <= LIMIT_OF_RETRIES:"
@@ -50,7 +49,7 @@ def session(*middle: Message) -> list[Message]:
 
 def shown(messages: list[Message]) -> list[str]:
     """The lines of the summaries that are not the user's words."""
-    segments = [parse(str(m["content"])) for m in messages if is_segment(m)]
+    segments = segments_of(messages)
     return [line.strip() for s in segments for e in s.entries if not e.is_words for line in e.lines]
 
 
@@ -199,8 +198,8 @@ class Oracle:
     def faults(self, messages: list[Message]) -> list[str]:
         """Lines of summaries that say of a file, or of none, what an edit removed from it."""
         found = []
-        for message in messages:
-            for entry in parse(str(message["content"])).entries if is_segment(message) else ():
+        for segment in segments_of(messages):
+            for entry in segment.entries:
                 file = entry.label.partition(" ")[2] if entry.label.split(" ")[0] in ("read", "edit", "write") else ""
                 for line in () if entry.is_words else map(str.strip, entry.lines):
                     if len(line) >= 8 and (file in self.removed.get(line, ()) if file else self.last.get(line)):

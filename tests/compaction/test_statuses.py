@@ -13,9 +13,9 @@ from codelet.compaction.history import History
 from codelet.compaction.ledger import Ledger
 from codelet.compaction.normalise import normalise
 from codelet.compaction.reading import read
-from codelet.compaction.segments import is_segment, parse
 from codelet.compaction.shell_line import commands
-from tests.compaction.lists import Message, calling, coding_session, result, says, user
+from codelet.messages import kind_of, with_kinds
+from tests.compaction.lists import Message, calling, coding_session, result, says, segments_of, user
 
 LINES = 2_000
 ERROR = "E   ValueError: the cart is empty"
@@ -285,7 +285,7 @@ def test_the_ledger_of_a_summary_lists_deleted_files_and_anchors_name_no_debugge
     ]
     gone = [calling(("r", "bash", {"command": "rm src/gone.ts"})), result("r", "[exit code 0]")]
     made = compact([user("go"), *wrote, *ran, *gone, says("ok"), *coding_session(20)[1:]], 9_000)
-    [segment] = [parse(str(m["content"])) for m in made.messages if is_segment(m)]
+    [segment] = segments_of(made.messages)
     ledger = dict(segment.ledger)
     assert ledger["deleted"].startswith("src/gone.ts (t1)") and "gone.ts" not in ledger.get("changed", "")
     assert "debugger" not in str(made.report.anchors)
@@ -298,6 +298,6 @@ def test_a_search_after_a_failing_run_leaves_its_error_in_the_summary_and_adds_n
     search = [calling(("g", "bash", {"command": "grep -n ruff pyproject.toml"})), result("g", "9: ruff\n[exit code 0]")]
     later = [m for m in coding_session(20)[1:] if "pytest" not in str(m) and "passed" not in str(m)]
     made = compact([user("Mend it."), *failing, user("Look on."), *search, says("ok"), *later], 9_000)
-    text = "\n".join(str(m["content"]) for m in made.messages if is_segment(m))
+    text = "\n".join(str(m["content"]) for m in with_kinds(made.messages) if kind_of(m) == "segment")
     assert f"open error: t1 {ERROR}" in text
     assert "build passed" not in text

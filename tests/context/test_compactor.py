@@ -12,7 +12,6 @@ from codelet import events
 from codelet.context import CompactionOptions
 from codelet.errors import ProviderError, UsageError
 from codelet.messages import assistant, unpaired, user
-from codelet.reminders import zones
 from tests.context.conftest import Open
 from tests.context.scripted import (
     Answer,
@@ -51,9 +50,8 @@ async def test_a_list_that_nears_the_limit_is_compacted_with_a_warning_and_a_rec
 
 
 async def test_a_warm_cache_defers_a_compaction_and_a_long_pause_does_not(open_session: Open):
-    session, provider = open_session(window=60_000)
     now = 0.0
-    session.gauge._clock = lambda: now
+    session, provider = open_session(window=60_000, clock=lambda: now)
     budget = session.gauge.budget
     for _ in range(40):
         if session.size > budget.cost_trigger:
@@ -72,23 +70,22 @@ async def test_a_cold_cache_is_what_another_model_and_a_rewrite_leave(open_sessi
     session, provider = open_session()
     await fill(session, provider, 3)
     assert not session.gauge.cold
-    assert session.gauge.effective(session.messages) < session.size
+    assert session.gauge.effective(session.conversation) < session.size
     session.switch(ScriptedProvider())
     assert session.gauge.cold
-    assert session.gauge.effective(session.messages) == session.size
+    assert session.gauge.effective(session.conversation) == session.size
 
 
 async def test_undo_after_more_turns_keeps_what_came_since(open_session: Open):
     session, provider = open_session(window=24_000)
     await fill(session, provider, 8, lines=80)
-    head = zones.head_length(session.messages)
-    before = session.messages[head : len(session.messages) - zones.tail_length(session.messages)]
+    before = list(session.conversation.body)
     assert compactions(await compacted(session), "done")
     await fill(session, provider, 2)
     since = session.messages[place_of(session, "prompt 0: ") : len(session.messages)]
     event = session.compactor.undo()
     assert event is not None and event.phase == "undone" and event.after > event.before
-    body = session.messages[head : len(session.messages) - zones.tail_length(session.messages)]
+    body = session.conversation.body
     assert [id(message) for message in body[: len(before)]] == [id(message) for message in before]
     assert since and len(body) == len(before) + 2 * 4
     assert unpaired(session.messages) == []
@@ -240,8 +237,8 @@ async def test_an_instruction_steers_and_never_enters_the_list(open_session: Ope
         provider.answers.append(Answer("looking", [("look", {"lines": 90, "about": f"part{number}"})]))
         await turn(session, f"prompt {number}")
     wish = "keep value_part2_41 and src/part2/mod_5.py"
-    with_wish = session.compactor.maker.summarised(list(session.messages), wish)
-    plain = session.compactor.maker.summarised(list(session.messages))
+    with_wish = session.compactor.maker.summarised(session.conversation.snapshot(), wish)
+    plain = session.compactor.maker.summarised(session.conversation.snapshot())
     assert wish not in str(with_wish.messages)
     assert with_wish.report.turns[2].score.relevance > plain.report.turns[2].score.relevance
     assert with_wish.report.turns[2].score.relevance > with_wish.report.turns[3].score.relevance
@@ -364,9 +361,8 @@ async def test_the_prefix_changes_only_where_that_is_reported(open_session: Open
 
 
 async def test_the_cache_watch_names_what_changed_and_why(open_session: Open, tmp_path):
-    session, provider = open_session(window=24_000, bare=False)
     now = 0.0
-    session.cache._clock = session.gauge._clock = lambda: now
+    session, provider = open_session(window=24_000, bare=False, clock=lambda: now)
 
     async def note() -> str | None:
         seen = await turn(session, "next")
@@ -393,11 +389,11 @@ async def test_the_ledger_counts_each_reminder_once_a_request(open_session: Open
     session, _ = open_session(bare=False)
     for number in range(3):
         await turn(session, f"prompt {number}")
-        rows = {row.kind: row for row in session.reminders.rows(session.messages)}
+        rows = {row.kind: row for row in session.reminders.rows(session.conversation)}
         assert rows["environment"].sent == (number + 1) * rows["environment"].tokens
     session.reminders.off.add("environment")
     await turn(session, "without")
-    row = next(row for row in session.reminders.rows(session.messages) if row.kind == "environment")
+    row = next(row for row in session.reminders.rows(session.conversation) if row.kind == "environment")
     assert (row.on, row.tokens) == (False, 0)
 
 
@@ -435,6 +431,5 @@ async def test_the_estimate_follows_what_the_provider_reports(open_session: Open
     assert session.size == pytest.approx(reported, rel=0.05)
     session.gauge.forget()
     assert session.size == pytest.approx(reported, rel=0.1)
-    session.messages.insert(0, assistant(text(50)))
-    session.messages.append(user("x"))
+    session.conversation.append(assistant(text(50)), user("x"))
     assert session.size > reported + 500

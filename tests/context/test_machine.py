@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from codelet import events
 from codelet.errors import CodeletError, UsageError
-from codelet.messages import unpaired
+from codelet.messages import reminder_type, unpaired
 from codelet.reminders import zones
 from tests.context.scripted import Answer, ScriptedProvider, session_of, text
 
@@ -152,10 +152,10 @@ class Machine(RuleBasedStateMachine):
         self.session.switch(other)
         self.provider = other
 
-    @precondition(lambda self: self.session.messages)
+    @precondition(lambda self: self.session.conversation.sent())
     @rule(place=st.integers(0, 1_000), what=st.sampled_from(["pin", "pin", "unpin", "drop"]))
     def hold(self, place: int, what: str) -> None:
-        number = place % len(self.session.messages)
+        number = place % len(self.session.conversation.sent())
         with suppress(UsageError):
             getattr(self.session.compactor, what)(number)
             self.reported |= what == "drop"
@@ -172,7 +172,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def each_reminder_stands_once_and_in_its_zone(self) -> None:
-        kinds = [zones.kind_of(message) for message in self.session.messages]
+        kinds = [reminder_type(message) for message in self.session.conversation.sent()]
         named = [kind for kind in kinds if kind is not None]
         head = [kind for kind in named if kind in zones.HEAD]
         tail = [kind for kind in named if kind in zones.TAIL]
@@ -193,9 +193,10 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def the_gauge_counts_what_it_would_count_anew(self) -> None:
         gauge = self.session.gauge
-        if gauge._last is None:
-            sizes = sum(map(gauge.estimate, self.session.messages))
-            assert abs(gauge.size(self.session.messages) - gauge.fixed_size - sizes) <= 2 + len(self.session.messages)
+        if gauge.reading().last is None:
+            sent = self.session.conversation.sent()
+            sizes = sum(map(gauge.estimate, sent))
+            assert abs(self.session.size - gauge.fixed_size - sizes) <= 2 + len(sent)
 
 
 Machine.TestCase.settings = settings(

@@ -33,7 +33,7 @@ async def huge(context: ToolContext, progress: Progress, *, size: int) -> ToolOu
 
 async def test_p1_a_hundred_megabytes_as_a_prompt_and_as_a_tool_result(open_session: Open, tmp_path: Path):
     session, provider = open_session(window=400_000)
-    session._toolbox.add(tool(huge, "read"))
+    session.add_tool(tool(huge, "read"))
     provider.answers.append(Answer("reading", [("huge", {"size": 100 * MIB})]))
     begun = time.process_time()
     seen = await turn(session, ("a line of a prompt\n" * (100 * MIB // 19)) + "what is this?")
@@ -64,9 +64,11 @@ async def test_p1_what_was_cut_can_be_recalled(open_session: Open):
 async def test_p2_a_corrupted_list_is_mended_by_a_compaction(open_session: Open):
     session, provider = open_session(window=16_000)
     await fill(session, provider, 9)
-    session.messages.insert(3, {"role": "tool", "tool_call_id": "nobody", "content": "lost"})
-    del session.messages[6]
-    session.messages.append({"role": "assistant", "content": None, "tool_calls": session.messages[1]["tool_calls"]})
+    broken = list(session.messages)
+    broken.insert(3, {"role": "tool", "tool_call_id": "nobody", "content": "lost"})
+    del broken[6]
+    broken.append({"role": "assistant", "content": None, "tool_calls": session.messages[1]["tool_calls"]})
+    session.adopt(broken)
     assert unpaired(session.messages)
     seen = await fill(session, provider, 12)
     assert compactions(seen, "done")
@@ -135,7 +137,9 @@ async def test_p5_a_bad_narrator_changes_nothing(open_session: Open, how: str):
         session, provider = open_session(window=24_000, compaction=CompactionOptions(narrative=narrative))
         await fill(session, provider, 8)
         if narrative:
-            session.compactor.narrator = Narrator(lambda p=provider: p, session._request, session._count, limit=0.05)
+            session.compactor.narrator = Narrator(
+                lambda p=provider: p, session.upkeep.request, session.meter.count, limit=0.05
+            )
             session.compactor.narrator._breaker.failures = 2  # one more opens it: no waiting between tries
             provider.script = lambda request: answers[how]
         async with aclosing(session.compact()) as stream:
@@ -195,7 +199,7 @@ async def test_p7_a_list_that_changes_meanwhile_is_left_alone(open_session: Open
     async with aclosing(session.compact()) as stream:
         async for event in stream:
             if event.phase == "starting":
-                asyncio.get_running_loop().call_soon(session.messages.append, user("meanwhile"))
+                asyncio.get_running_loop().call_soon(session.conversation.append, user("meanwhile"))
             else:
                 assert (event.phase, event.note) == ("stopped", "the list changed meanwhile")
     assert session.messages[-1]["content"] == "meanwhile"

@@ -7,6 +7,8 @@ from contextlib import aclosing
 from itertools import pairwise
 
 from codelet import events
+from codelet.compaction.reduction import reduction
+from codelet.loop.conversation import Parts
 from codelet.messages import unpaired
 from codelet.session import Session
 from tests.context.conftest import Open
@@ -104,14 +106,14 @@ async def test_a_summary_after_a_reduction_reads_the_originals(open_session: Ope
     await until_reduced(session, provider)
     after = list(session.messages)
     reduced = reduced_results(session)
-    from_reduced = session.compactor.maker.summarised(list(after))
+    from_reduced = session.compactor.maker.summarised(session.conversation.snapshot())
     session.compactor.undo()
-    from_originals = session.compactor.maker.summarised(list(session.messages))
+    from_originals = session.compactor.maker.summarised(session.conversation.snapshot())
     assert len(after) == len(session.messages)
     assert from_reduced.messages == from_originals.messages
     assert from_reduced.report.removed == from_originals.report.removed
     assert from_reduced.report.before < from_originals.report.before
-    session.messages[:] = after
+    session.conversation.rewrite(after, "the same again")
     archived = len(session.compactor.archive)
     [_, done] = await compacted(session, "mind the ports")
     assert (done.phase, done.tier > 1) == ("done", True), "an instruction asks for a summary"
@@ -160,14 +162,16 @@ async def test_a_reduction_that_says_less_than_a_summary_is_not_taken(open_sessi
     session.compactor.undo()
     body = list(session.messages)
     maker = session.compactor.maker
-    reduced = maker._reduced(body, "hard")
-    assert reduced is not None and maker.make(body, "hard") == reduced
+    assert maker.make(Parts(body=body), "hard").report.tier == 1
     for place, message in enumerate(body):  # every result is one that a few lines tell
         if message["role"] == "tool":
             lines = [f"{n} " + "the same plain words of a log " * 3 for n in range(60)]
             lines[30] = f"the only telling line: value_of_{place} in src/told_{place}.py"
             body[place] = {**message, "content": "\n".join(lines)}
-    reduced, made = maker._reduced(body, "hard"), maker.make(body, "hard")
+    gauge = session.gauge
+    enough = gauge.size(Parts(body=body)) - gauge.budget.enough
+    reduced = reduction(body, gauge.estimate, keep_turns=3, least=gauge.budget.least_batch, enough=enough)
+    made = maker.make(Parts(body=body), "hard")
     assert reduced is not None and made.report.tier > 1
     assert "value_of_" in str(made.messages[0]) and made.report.after < reduced.report.after
 
@@ -217,7 +221,7 @@ async def test_rewind_and_adopt_go_on_with_what_was_reduced(open_session: Open):
     assert session.rewind() == "after"
     assert reduced_results(session) == reduced
     other, _ = open_session(window=WINDOW)
-    other.adopt(session.messages)
+    other.adopt(session.conversation.sent())
     for entry in session.compactor.archive.entries():
         other.compactor.archive.restore(entry.id, entry.turn, entry.message)
     ours, theirs = (s.compactor.maker._originals(list(s.messages)) for s in (session, other))

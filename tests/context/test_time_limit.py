@@ -10,9 +10,9 @@ import pytest
 from codelet import events, prompt
 from codelet.errors import LimitReached
 from codelet.messages import unpaired
+from codelet.meter import Limits
 from codelet.session import Session
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
-from codelet.turn import Limits
 from tests.context.conftest import Open
 from tests.context.scripted import Answer, turn, turn_until_error
 
@@ -32,7 +32,7 @@ def results(session: Session) -> list[str]:
 
 async def test_calls_that_a_time_limit_stopped_name_it(open_session: Open):
     session, provider = open_session(limits=Limits(timeout=0.3))
-    session._toolbox.add(tool(endless, "execute"))
+    session.add_tool(tool(endless, "execute"))
     calls = [("look", {"lines": 1}), ("endless", {}), ("broken", {})]
     provider.answers.extend([Answer("Let me.", calls), Answer("on")])
     seen, error = await turn_until_error(session, "go")
@@ -45,7 +45,7 @@ async def test_calls_that_a_time_limit_stopped_name_it(open_session: Open):
     assert "begun" in running
     assert waiting == f"interrupted because {REASON} before it started: nothing was done"
     assert session.interruption == events.Interrupted(("call1",), ("call2",), ("call3",))
-    session.limits = Limits()
+    session.meter.limits = Limits()
     await turn(session, None)
     assert "by the user" not in str(provider.sent[-1].stable)
 
@@ -63,7 +63,7 @@ async def test_text_that_a_time_limit_cut_names_it_and_is_written_anew(open_sess
 @pytest.mark.parametrize("timeout", [None, 30.0])
 async def test_what_the_user_stops_still_names_the_user(open_session: Open, timeout: float | None):
     session, provider = open_session(limits=Limits(timeout=timeout))
-    session._toolbox.add(tool(endless, "execute"))
+    session.add_tool(tool(endless, "execute"))
     provider.answers.append(Answer("Let me.", [("endless", {}), ("broken", {})]))
 
     async def run() -> None:

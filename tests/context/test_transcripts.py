@@ -18,7 +18,7 @@ async def test_real_sessions_go_on_in_a_small_window(open_session: Open, shared:
     for transcript in transcripts:
         messages = [message for message in normalise(transcript.messages).messages if message["role"] != "system"]
         session, provider = open_session(window=24_000)
-        session.messages[:] = messages
+        session.adopt(messages)
         seen = await fill(session, provider, 3)
         assert unpaired(session.messages) == [], transcript.name
         assert all(sent.size <= session.gauge.budget.hard for sent in provider.sent), transcript.name

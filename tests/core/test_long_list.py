@@ -50,7 +50,7 @@ async def calls_of_one_turn(
     server.script = script
     provider: Provider = provider_of(server, wire)
     session = Session(provider, workspace=repo, window=10_000_000)
-    session.messages[:] = history(length)
+    session.adopt(history(length))
     async for _ in session.send("go"):
         pass
     counts: Counter[str] = Counter()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from codelet import prompt
 from codelet.errors import ProviderError
-from codelet.messages import Message, assistant, tool_call, tool_result, user
-from codelet.prompt import reminder
+from codelet.messages import Message, assistant, reminder, tool_call, tool_result, user
 from codelet.providers import open_provider
 from codelet.providers.base import (
     Chunk,
@@ -30,8 +30,9 @@ from tests.core.raw import RawServer, event_stream, saying
 from tests.providers.chunks import TOOLS
 from tests.support.templates import TEMPLATES
 
-TAIL = [user(reminder("gitStatus", "clean")), user(reminder("tokenStatus", "1 %"))]
-HEAD = [user(reminder("environment", "here")), user(reminder("claudeMd", "rules"))]
+REMINDERS = {"gitStatus": "clean", "tokenStatus": "1 %", "environment": "here", "claudeMd": "rules"}
+TOLD = [reminder(kind, prompt.reminder(kind, text)) for kind, text in REMINDERS.items()]
+TAIL, HEAD = TOLD[:2], TOLD[2:]
 CALL = tool_call("call_abc", "read", '{"path": "größe"}')
 TURN: list[Message] = [user("look"), assistant(None, [CALL]), tool_result("call_abc", "text")]
 

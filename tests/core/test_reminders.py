@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from codelet import events
-from codelet.messages import user
+from codelet.messages import reminder_type, user, with_kinds
 from codelet.policy import Policy
-from codelet.prompt import reminder_kind
 from codelet.reminders import zones
 from codelet.session import Session
 from tests.core.conftest import MakeSession, of_type, turn
@@ -32,7 +31,7 @@ def kinds(request: Recorded) -> list[str]:
     """The messages of a request in words: the type of each reminder, else the role; the system prompt left out."""
     listed = messages_of(request)
     said = [message for message in listed if message["role"] != "system"]
-    return [reminder_kind(message["content"]) or message["role"] for message in said]
+    return [reminder_type(message) or message["role"] for message in with_kinds(said)]
 
 
 def reminder(request: Recorded, kind: str) -> str:
@@ -301,7 +300,7 @@ async def test_a_list_of_the_other_placement_is_brought_into_order(
     first = make_session(placement=before)
     await turn(first)
     second = make_session(placement=after)
-    second.adopt(first.messages)
+    second.adopt(first.conversation.sent())
     await turn(second)
     expected = {
         "prepend": [*IN_FRONT, "user", "assistant", "user"],
@@ -324,7 +323,7 @@ async def test_the_meter_measures_against_the_budget(make_session: MakeSession, 
 
 
 def long_list(session: Session, messages: int) -> None:
-    session.messages += [user(f"{number} " + "word " * 800) for number in range(messages)]
+    session.conversation.append(*[user(f"{number} " + "word " * 800) for number in range(messages)])
 
 
 async def test_a_report_under_a_third_of_the_estimate_is_not_believed_and_told_once(

@@ -11,13 +11,12 @@ import pytest
 
 from codelet import events, prompt
 from codelet.errors import LimitReached, NoAnswer, ProviderError
-from codelet.messages import assistant, unpaired, user
+from codelet.messages import assistant, reminder_type, unpaired, user
+from codelet.meter import Limits
 from codelet.providers import open_provider
 from codelet.providers.base import ProviderOptions
-from codelet.reminders import zones
 from codelet.session import Session
 from codelet.tokens.estimate import estimate_text
-from codelet.turn import Limits
 from tests.core.conftest import MakeSession, of_type, provider_of, turn, turn_until_error
 from tests.support import repo as repositories
 from tests.support.bodies import messages_of
@@ -31,7 +30,7 @@ TYPES = ("environment", "claudeMd", "gitStatus", "tokenStatus")
 
 def kinds(session: Session) -> list[str]:
     """The list in words: the type of each reminder, else the role."""
-    return [zones.kind_of(message) or message["role"] for message in session.messages]
+    return [reminder_type(message) or message["role"] for message in session.conversation.sent()]
 
 
 def reminders(seen: list[events.Event]) -> list[tuple[str, str]]:
@@ -191,7 +190,7 @@ async def test_resume_after_a_cancel_in_text_writes_it_anew(make_session: MakeSe
     seen = await turn(session, None)
     assert session.interruption is None
     assert session.turns == 1
-    roles = [message["role"] for message in session.messages if zones.kind_of(message) is None]
+    roles = [message["role"] for message in session.messages if reminder_type(message) is None]
     assert roles == ["user", "assistant"]
     assert "half an" not in model_server.requests[1].body.decode()
     assert "".join(event.delta for event in of_type(seen, events.Text)) == "the whole"
@@ -225,7 +224,7 @@ async def test_resume_after_a_broken_stream(make_session: MakeSession, model_ser
     seen, error = await turn_until_error(session)
     assert isinstance(error, ProviderError)
     assert (seen[-1].reason, seen[-1].error) == ("failed", str(error))
-    assert "half an\n\n[the answer was cut here: " in (session.messages[-3]["content"] or "")
+    assert "half an\n\n[the answer was cut here: " in (session.messages[-1]["content"] or "")
     _, error = await turn_until_error(session, None)
     assert error is not None
     await turn(session, None)
@@ -378,7 +377,7 @@ async def test_the_size_counts_what_came_after_the_last_request(
     assert 1_010 <= report.context < 1_050
     assert 1_010 + 5_000 < session.size < 1_010 + 8_000
     size = session.size
-    session.messages.insert(-2, user("x" * 400))
+    session.conversation.append(user("x" * 400))
     assert size + 60 < session.size < size + 200
 
 

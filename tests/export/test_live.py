@@ -26,7 +26,7 @@ from codelet.export.live import LiveExport, default_mask, export_once, open_expo
 from codelet.export.periodic import Periodic
 from codelet.export.recorder import Recorder, restore
 from codelet.export.upkeep import current_tasks, kept_up, unique_facts
-from codelet.messages import unpaired, user
+from codelet.messages import segment, unpaired, user
 from codelet.providers import open_provider
 from codelet.providers.base import Provider, ProviderOptions
 from codelet.session import Session
@@ -402,10 +402,10 @@ async def test_history_holds_the_last_fifty_with_the_time_each_was_first_seen(pr
     now = 100.0
     recorder = Recorder(clock=lambda: now)
     session = Session(provider, workspace=repo, bare=True)
-    session.messages += [user(f"early {number}") for number in range(30)]
+    session.conversation.append(*[user(f"early {number}") for number in range(30)])
     recorder.snapshot(session)
     now = 200.0
-    session.messages += [user("x" * 5_000), *(user(f"late {number}") for number in range(29))]
+    session.conversation.append(user("x" * 5_000), *(user(f"late {number}") for number in range(29)))
     history = recorder.snapshot(session).recent_history
     assert len(history) == 50
     assert [entry["timestamp"] for entry in history] == [100.0] * 20 + [200.0] * 30
@@ -450,19 +450,19 @@ async def test_a_migrated_summary_is_told_to_the_model_and_outlives_a_compaction
 
 async def test_segments_and_summary_follow_the_list(provider: Provider, repo: Path) -> None:
     """They come by a compaction and go when it is undone, or with the list."""
-    segment = user('<compacted turns="1-4">\nchanged: app.py')
+    told = segment('<compacted turns="1-4">\nchanged: app.py')
     session = Session(provider, workspace=repo, bare=True)
-    session.messages += [user("one"), user("two")]
+    session.conversation.append(user("one"), user("two"))
     recorder = Recorder()
     assert recorder.snapshot(session).segments == ()
-    session.messages[:] = [segment, user("two")]
+    session.conversation.rewrite([told, user("two")], "compacted")
     for phase in ("starting", "done", "stopped", "undone"):
         recorder.see(Compaction(phase, "asked", 100, 10))
     snapshot = recorder.snapshot(session)
     assert [(mark["kind"], mark["before"], mark["after"]) for mark in snapshot.timeline] == [("compaction", 100, 10)]
-    assert snapshot.segments == ({"first": 1, "last": 4, "text": segment["content"]},)
-    assert snapshot.summary == segment["content"]
-    session.messages[:] = [user("one"), user("two")]
+    assert snapshot.segments == ({"first": 1, "last": 4, "text": told["content"]},)
+    assert snapshot.summary == told["content"]
+    session.conversation.rewrite([user("one"), user("two")], "taken back")
     assert (recorder.snapshot(session).segments, recorder.snapshot(session).summary) == ((), None)
     resumed = Session(provider, workspace=repo, bare=True)
     restore(resumed, snapshot)

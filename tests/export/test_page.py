@@ -20,7 +20,7 @@ from codelet.export.markup import raw_text, tag
 from codelet.export.masking import Mask
 from codelet.export.page import page
 from codelet.export.snapshot import Snapshot
-from codelet.messages import assistant, tool_call, tool_result, user
+from codelet.messages import assistant, segment, tool_call, tool_result, user
 from tests.export.page_material import attacks, hostile, work
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -69,17 +69,21 @@ def test_a_session_without_anything_is_a_page_too(snapshot: Snapshot) -> None:
 
 
 def test_a_compacted_session_is_named_by_the_users_first_words() -> None:
-    segment = Segment(
+    lines = Segment(
         1, 2, [("changed", "src/a.py")], [Entry(1, "user", ["Fix the tokenizer, please."]), Entry(1, "", ["I looked."])]
     )
-    text = render(segment, note=True)
-    html = page(Snapshot(0.0, 0, (user(text), user("And the docs.")), summary=text), mask=None)
+    text = render(lines, note=True)
+    listed = ({"first": 1, "last": 2, "text": text},)
+    messages = (segment(text), user("And the docs."))
+    html = page(Snapshot(0.0, 0, messages, summary=text, segments=listed), mask=None)
     document = parsed(html)
     assert document.find(".//title").text == document.find(".//h1").text == "Fix the tokenizer, please."
     folded = "".join("".join(part.itertext()) for part in document.iter("details"))
     assert "".join(document.itertext()).count("<compacted") == folded.count("<compacted") == 2
     without = render(Segment(1, 1, [("ran", "pytest")], []), note=False)
-    assert "<h1>And the docs.</h1>" in page(Snapshot(0.0, 0, (user(without), user("And the docs."))), mask=None)
+    listed = ({"first": 1, "last": 1, "text": without},)
+    messages = (segment(without), user("And the docs."))
+    assert "<h1>And the docs.</h1>" in page(Snapshot(0.0, 0, messages, segments=listed), mask=None)
 
 
 def test_hostile_content_is_nothing_but_text() -> None:

@@ -59,13 +59,13 @@ def test_whatever_was_counted_is_written_so_that_it_comes_back(
     tmp_path: Path, counted: list[tuple[Any, ...]], size: Any, cost: Any
 ):
     session = idle_session(tmp_path)
-    session.messages += [user("go"), assistant("done")]
+    session.conversation.append(user("go"), assistant("done"))
     recorder = Recorder()
     for counts in counted:
         recorder.see(events.TurnStart(1, "scripted"))
         recorder.see(events.UsageReport(Usage(*counts), size, 128_000, None, size))
         recorder.see(events.Compaction("done", "hard", size, size))
-    session.usage, session.cost = Usage(*counted[0]), cost
+    session.meter.usage, session.meter.cost = Usage(*counted[0]), cost
     first = document_of(session, recorder)
     resumed = from_json(to_json(recorder.snapshot(session), mask=None))
     again = idle_session(tmp_path)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from codelet.errors import ProviderError
-from codelet.messages import Message, assistant, tool_call, tool_result, user
+from codelet.messages import Message, assistant, reminder, tool_call, tool_result, user
 from codelet.providers.base import Deadlines, FinishChunk, RetryChunk, TextChunk, UsageChunk
 from codelet.providers.litellm_bridge import LiteLLMProvider
 from tests.providers.chunks import TOOLS, collect, collect_until_error, joined, options, request
@@ -158,7 +158,7 @@ async def test_the_messages_given_are_not_changed(model: str, model_server: Mode
 
     model_server.script = [Reply("one")]
     bridge = provider(model_server, model)
-    wanted = request(*conversation(bridge.origin), user("<system-reminder>"), tail=1, tools=TOOLS)
+    wanted = request(*conversation(bridge.origin), reminder("gitStatus", "<system-reminder>"), tail=1, tools=TOOLS)
     before = deepcopy((wanted.messages, wanted.tools))
     await collect(bridge, wanted)
     assert (wanted.messages, wanted.tools) == before
@@ -198,7 +198,7 @@ async def test_cache_marks_go_to_anthropics_models_alone(model_server: ModelServ
 
 async def test_mistral_gets_the_reminders_inside_the_tool_result(model_server: ModelServer):
     model_server.script = [Reply("one")]
-    messages = [*conversation("other"), user("<system-reminder>tokens</system-reminder>")]
+    messages = [*conversation("other"), reminder("gitStatus", "<system-reminder>tokens</system-reminder>")]
     await collect(provider(model_server, "mistral/devstral"), request(*messages, tail=1, tools=TOOLS))
     last = model_server.requests[0].json["messages"][-1]
     assert last["role"] == "tool"
@@ -379,7 +379,7 @@ async def test_a_refusal_for_roles_out_of_turn_is_answered_in_turn(
     monkeypatch.delenv("NO_PROXY", raising=False)
     model_server.script = strict(lambda _: Reply("hello"), mistral, status=500)
     asked = LiteLLMProvider("groq/strict", options("http://api.groq.com/openai/v1"))
-    messages = [user("<system-reminder>here</system-reminder>"), *conversation("other"), user("more")]
+    messages = [reminder("gitStatus", "<system-reminder>here</system-reminder>"), *conversation("other"), user("more")]
     for sent in (2, 3):
         chunks = await collect(asked, request(*messages, tools=TOOLS))
         assert joined(chunks)["text"] == "hello"

@@ -137,7 +137,7 @@ async def test_a_session_that_was_exported_goes_on(
     first = provider_of(dialect, model_server, transport)
     session = session_of(first, workspace)
     await turn(session)
-    saved = to_json(Snapshot(1.0, 2, tuple(session.messages)), mask=None)
+    saved = to_json(Snapshot(1.0, 2, tuple(session.conversation.sent())), mask=None)
     await first.close()
     provider = provider_of(dialect, model_server, transport)
     again = session_of(provider, workspace)

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from codelet.context import Gauge
+from codelet.loop.conversation import Conversation
 from codelet.messages import Message, assistant, tool_call, user
-from codelet.reminders import zones
 from codelet.tokens import exact
 from codelet.tokens.budget import Budget
 from codelet.tokens.counter import ExactCounter, has_own_encoding
@@ -20,7 +20,13 @@ MODEL = "openai/gpt-4o"
 DENSE = "价格是七千四百三十三元，端口不能改。"  # many more tokens than a quarter of its characters
 
 
-def counted(gauge: Gauge, messages: list[Message]) -> int:
+def listed(*messages: Message) -> Conversation:
+    conversation = Conversation()
+    conversation.append(*messages)
+    return conversation
+
+
+def counted(gauge: Gauge, messages: Conversation) -> int:
     """The size once the counts that it begins are made."""
     gauge.size(messages)
     gauge.exact.wait(20)
@@ -65,11 +71,11 @@ def test_counts_are_the_tokenisers_and_made_once():
 
 def test_near_a_limit_the_exact_count_decides_and_far_from_it_nothing_is_loaded():
     gauge = Gauge(Budget(40_000), 0, model=MODEL)
-    far = [user(DENSE * 100)]
-    assert counted(gauge, far) == gauge.estimate(far[0])
+    far = listed(user(DENSE * 100))
+    assert counted(gauge, far) == gauge.estimate(far.body[0])
     assert gauge.exact._thread is None
-    near = [user(DENSE) for _ in range(2_800)]
-    estimated = sum(map(gauge.estimate, near))
+    near = listed(*(user(DENSE) for _ in range(2_800)))
+    estimated = sum(map(gauge.estimate, near.body))
     assert gauge.budget.cost_trigger * 9 // 10 <= estimated < gauge.budget.cost_trigger
     begun = time.perf_counter()
     assert gauge.size(near) == estimated, "the estimate has to do until the count is there"
@@ -81,27 +87,27 @@ def test_near_a_limit_the_exact_count_decides_and_far_from_it_nothing_is_loaded(
     assert gauge.size(near) == want
     near.append(user(DENSE))
     assert gauge.size(near) == want + want // 2_800
-    zones.renew(near, {"tokenStatus": "x" * 400}, zones.TAIL)
-    assert gauge.size(near) == want + want // 2_800 + gauge.estimate(near[-1])
+    near.renew({}, {"tokenStatus": "x" * 400})
+    assert gauge.size(near) == want + want // 2_800 + gauge.estimate(near.tail[-1])
 
 
 def test_what_was_reported_is_not_counted_again():
     gauge = Gauge(Budget(40_000), 0, model=MODEL)
-    messages = [user("word " * 20_000)]
+    messages = listed(user("word " * 20_000))
     gauge.measured(Usage(26_000, 0, 0, 0, 0), messages, 1)
     messages.append(user(DENSE * 20))
     size = counted(gauge, messages)
     assert size == 26_000 + exact.count(DENSE * 20, "o200k_base") + 4
-    assert gauge.exact.total(messages[:1]) is None, "it was not looked at"
+    assert gauge.exact.total(messages.body[:1]) is None, "it was not looked at"
     gauge.switch(Budget(40_000), "anthropic/claude-sonnet-4")
     assert not gauge.exact.able
-    assert gauge.size(messages) == sum(map(gauge.estimate, messages))
+    assert gauge.size(messages) == sum(map(gauge.estimate, messages.body))
 
 
 def test_the_users_own_limit_counts_as_one():
     gauge = Gauge(Budget(400_000), 0, model=MODEL)
-    messages = [user(DENSE) for _ in range(2_800)]
-    assert counted(gauge, messages) == sum(map(gauge.estimate, messages))
+    messages = listed(*(user(DENSE) for _ in range(2_800)))
+    assert counted(gauge, messages) == sum(map(gauge.estimate, messages.body))
     gauge.at = 7
     assert counted(gauge, messages) == 2_800 * (exact.count(DENSE, "o200k_base") + 4)
 

@@ -14,6 +14,7 @@ from codelet.frontends.render.lines import next_request
 from codelet.frontends.render.numbers import plural, share, tokens
 from codelet.frontends.render.style import ACCENT, QUIET, WARN
 from codelet.frontends.repl.command_views import text
+from codelet.messages import kind_of
 from codelet.prompt import reminder_text
 from codelet.text import clean, one_line
 
@@ -68,8 +69,9 @@ def _gist(repl: Repl, number: int) -> str:
     """The beginning of a message on one line."""
     if number < 0:
         return ""
-    content = repl.session.approvals.masker.mask(repl.session.messages[number].get("content") or "")
-    return one_line(reminder_text(content), 200)
+    message = repl.session.conversation.sent()[number]
+    content = repl.session.approvals.masker.mask(message.get("content") or "")
+    return one_line(reminder_text(content) if kind_of(message) == "reminder" else content, 200)
 
 
 def _budget_map(repl: Repl, rows: Sequence[ContextRow]) -> list[Text]:
@@ -98,7 +100,7 @@ def _limits(repl: Repl, rows: Sequence[ContextRow]) -> list[Text]:
 
     session = repl.session
     size, budget = session.size, session.gauge.budget
-    effective = session.gauge.effective(session.messages)
+    effective = session.gauge.effective(session.conversation)
     dot = f" {repl.signs.dot} "
     parts = [f"{tokens(size)} of the budget of {tokens(session.budget)} tokens, {share(size, session.budget)}%"]
     parts.append(f"window {tokens(session.window)}")
@@ -140,7 +142,7 @@ async def _exact(repl: Repl) -> Text | None:
     model = session.provider.model
     beside = [session.system_prompt, json.dumps([tool.schema() for tool in session.tools], ensure_ascii=False)]
     try:
-        counted = await asyncio.to_thread(exact_size, list(session.messages), beside, model)
+        counted = await asyncio.to_thread(exact_size, session.conversation.sent(), beside, model)
     except ExactUnavailable:
         return None
     own = "" if has_own_encoding(model) else "; the model's own tokeniser is another"
@@ -285,7 +287,7 @@ async def reminders(repl: Repl, argument: str) -> None:
     from codelet.frontends.render.wrap import wrap
 
     ledger = repl.session.reminders
-    rows = ledger.rows(repl.session.messages)
+    rows = ledger.rows(repl.session.conversation)
     kind, _, switch = (part.strip() for part in argument.partition(" "))
     found = next((row for row in rows if row.kind.lower() == kind.lower()), None)
     if kind and found is None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from codelet import events
@@ -29,20 +27,18 @@ class Kept:
         self.carried = export.carried if export is not None else None
         self.marks: deque[tuple[float, events.Event]] = deque(maxlen=_MOST)
 
-    async def follow(self, turn: AsyncGenerator[events.Event, None]) -> AsyncGenerator[events.Event, None]:
-        """The same events, saved on the way and marked."""
-        followed = turn if self.export is None else self.export.follow(turn)
-        async with aclosing(followed) as stream:
-            async for event in stream:
-                match event:
-                    case events.TurnStart() | events.UsageReport() | events.Compaction():
-                        self.marks.append((time.time(), event))
-                    case events.ToolResult():
-                        self.marks.append((time.time(), event.replace(text="", display=None)))
-                yield event
+    def see(self, event: events.Event) -> None:
+        """Save on the way, and mark what leaves no trace."""
+        if self.export is not None:
+            self.export.see(event)
+        match event:
+            case events.TurnStart() | events.UsageReport() | events.Compaction():
+                self.marks.append((time.time(), event))
+            case events.ToolResult():
+                self.marks.append((time.time(), event.replace(text="", display=None)))
 
     def save(self) -> None:
-        """A command may have changed the session."""
+        """A turn or a command may have changed the session."""
         if self.export is not None:
             self.export.save()
 

@@ -90,7 +90,7 @@ class Repl:
         from codelet.frontends.repl.turn_view import TurnView
 
         keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)
-        view = TurnView(self.renderer, keyboard, self.draft, self.session)
+        view = TurnView(self.renderer, keyboard, self.draft, self.session, self.kept)
         self.session.ask = view.approver.ask
         return view
 
@@ -152,7 +152,7 @@ class Repl:
 
     async def watch(self, events: AsyncGenerator[Event, None]) -> Outcome:
         """Show events that are no turn, such as a compaction, and let the user stop them."""
-        return await self.view.run(self.kept.follow(events))
+        return await self.view.run(events)
 
     def say(self, *rows: Text) -> None:
         """Print rows."""

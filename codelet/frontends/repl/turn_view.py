@@ -19,6 +19,7 @@ from codelet.frontends.render.renderer import Renderer
 from codelet.frontends.render.style import BAD
 from codelet.frontends.repl.approval import Approver
 from codelet.frontends.repl.draft import Draft
+from codelet.frontends.repl.kept import Kept
 from codelet.frontends.repl.keys import Key, Keyboard
 from codelet.session import Session
 from codelet.text import clean
@@ -31,11 +32,12 @@ Outcome = Literal["done", "stopped", "failed"]
 class TurnView:
     """One for the whole session; `run` takes a turn, or anything else that may be stopped, to its end."""
 
-    def __init__(self, renderer: Renderer, keyboard: Keyboard, draft: Draft, session: Session) -> None:
+    def __init__(self, renderer: Renderer, keyboard: Keyboard, draft: Draft, session: Session, kept: Kept) -> None:
         self._renderer = renderer
         self._keyboard = keyboard
         self._draft = draft
         self._session = session
+        self._kept = kept
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
         self._typed_at = float("-inf")
@@ -79,8 +81,15 @@ class TurnView:
         self._renderer.stopping()
 
     async def _consume(self, turn: AsyncGenerator[Event, None]) -> None:
+        try:
+            await self._show(turn)
+        finally:
+            self._kept.save()
+
+    async def _show(self, turn: AsyncGenerator[Event, None]) -> None:
         async with aclosing(turn) as events:
             async for event in events:
+                self._kept.see(event)
                 if isinstance(event, Interrupted):
                     self._renderer.name_calls(titles_of(self._session.messages))
                 self._renderer.show(event)

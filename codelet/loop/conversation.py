@@ -1,0 +1,247 @@
+"""The conversation: the one message list, in three parts, and the only owner of its order and of its rewrites.
+
+The head and the tail are reminders, the body is what was said and done. Messages are appended to the body, and a
+result takes its placeholder's place; whatever else makes another body of it goes through `rewrite`, which tells those
+who measured or cached the list that it is another one now, and why.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from operator import is_
+from typing import Protocol, overload
+
+from codelet import prompt
+from codelet.events import Event, Interrupted
+from codelet.messages import Message, kind_of, tool_result, unpaired, with_kinds
+from codelet.record import Record
+from codelet.reminders import zones
+
+_MOST_CHECKPOINTS = 50
+_PREPENDED = "--reminders prepend renews it each turn"
+
+Texts = Mapping[str, str | None]
+"""Texts of reminders by type; None or an empty one takes the reminder out."""
+
+
+class Watch(Protocol):
+    """Who keeps something that was measured or known of the list."""
+
+    def list_changed(self, why: str, *, body: bool) -> None:
+        """The body was rewritten, or else the head was renewed; `why` is empty where the change explains itself."""
+        ...
+
+
+class Parts:
+    """A list in three parts: the reminders in front, what was said and done, the volatile reminders."""
+
+    __slots__ = ("body", "head", "messages", "tail")
+
+    head: Sequence[Message]
+    body: Sequence[Message]
+    tail: Sequence[Message]
+    messages: Messages
+    """Head and body, live and read-only."""
+
+    def __init__(
+        self, head: Sequence[Message] = (), body: Sequence[Message] = (), tail: Sequence[Message] = ()
+    ) -> None:
+        self.head = head
+        self.body = body
+        self.tail = tail
+        self.messages = Messages(self)
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> Parts:
+        """The parts of a list from outside, which may hold reminders; their kinds are worked out where need be."""
+        known = with_kinds(messages)
+        first, last = zones.parts_of(known)
+        return Parts(tuple(known[:first]), tuple(known[first:last]), tuple(known[last:]))
+
+    def sent(self) -> list[Message]:
+        """The list as a request carries it: the same message objects each time, the tail last."""
+        return [*self.head, *self.body, *self.tail]
+
+    def same_body(self, body: Sequence[Message]) -> bool:
+        """Whether the body is made of these very messages."""
+        return len(body) == len(self.body) and all(map(is_, body, self.body))
+
+
+class Messages(Sequence[Message]):
+    """Head and body of a list, as they are whenever one looks. Equal to any sequence of equal messages."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, of: Parts) -> None:
+        self._of = of
+
+    def __len__(self) -> int:
+        return len(self._of.head) + len(self._of.body)
+
+    def __iter__(self) -> Iterator[Message]:
+        return chain(self._of.head, self._of.body)
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        first = len(self._of.head)
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step == 1 and start >= first:
+                return list(self._of.body[start - first : max(start, stop) - first])
+            return list(self)[index]
+        place = range(len(self))[index]
+        return self._of.head[place] if place < first else self._of.body[place - first]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        raise TypeError("the messages of a live list have no hash")
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+class Checkpoint(Record):
+    """The list before a prompt, and that prompt."""
+
+    parts: Parts
+    prompt: str
+
+
+class Conversation(Parts):
+    """The list of one session. `watches` are told of every rewrite; `placement` says where volatile reminders go.
+
+    `rewrites` counts how often the body was replaced, `call_ids` are all ids that calls ever had; `interruption` is
+    what the early end of the last turn left, if it had one.
+    """
+
+    __slots__ = ("_checkpoints", "_watches", "call_ids", "interruption", "placement", "rewrites")
+
+    body: list[Message]
+
+    def __init__(self, *watches: Watch, placement: zones.Placement = "tail") -> None:
+        super().__init__((), [], ())
+        self.placement: zones.Placement = placement
+        self.rewrites = 0
+        self.call_ids: set[str] = set()
+        self.interruption: Interrupted | None = None
+        self._watches = watches
+        self._checkpoints: deque[Checkpoint] = deque(maxlen=_MOST_CHECKPOINTS)
+
+    def snapshot(self) -> Parts:
+        """The list as it is now, for whoever works on it elsewhere: O(list), no copy of any message."""
+        return Parts(self.head, tuple(self.body), self.tail)
+
+    def append(self, *new: Message) -> int:
+        """Put messages at the end; gives the index of the first in `messages`.
+
+        An assistant message comes with a result, or a placeholder, for each of its calls: raises ValueError else.
+        """
+        if wrong := unpaired(new):
+            raise ValueError(f"calls and results are to enter the list together: {', '.join(wrong)}")
+        self.body.extend(new)
+        return len(self.messages) - len(new)
+
+    def answer(self, call_id: str, text: str, *, failed: bool) -> None:
+        """Put a call's result in its placeholder's place. Raises KeyError where the newest calls have none of it."""
+        for place in range(len(self.body) - 1, -1, -1):
+            message = self.body[place]
+            if message["role"] != "tool":
+                break
+            if message["tool_call_id"] == call_id and message["content"] == prompt.INTERRUPTED:
+                self.body[place] = tool_result(call_id, text, failed=failed)
+                return
+        raise KeyError(call_id)
+
+    def replace(self, place: int, message: Message) -> int:
+        """Put another message in the place of one in the body that is still to be sent; its index in `messages`."""
+        self.body[place] = message
+        return len(self.head) + place
+
+    def rewrite(self, body: Sequence[Message], why: str) -> None:
+        """Put another body in the old one's place, and say `why`: what was measured of the list is void."""
+        self.body = list(body)
+        self.rewrites += 1
+        for watch in self._watches:
+            watch.list_changed(why, body=True)
+
+    def renew(self, head: Texts, tail: Texts) -> list[Event]:
+        """Bring reminders up to date; gives an event for each change. Types that are not named stay as they are."""
+        before = self.head
+        prepended = self.placement == "prepend"
+        changes: list[Event] = []
+        if head:
+            front = zones.PREPENDED if prepended else zones.HEAD
+            self.head, self.tail, told = zones.renewed(front, head, self.head, self.tail)
+            changes += told
+        if tail:
+            back = zones.NESTED if prepended else zones.TAIL
+            self.tail, self.head, told = zones.renewed(back, tail, self.tail, self.head)
+            changes += told
+        if len(before) != len(self.head) or not all(map(is_, before, self.head)):
+            for watch in self._watches:
+                watch.list_changed(_PREPENDED if prepended else "", body=False)
+        return changes
+
+    def checkpoint(self, prompt: str) -> None:
+        """Remember the list as it is before `prompt`; the newest 50 are kept."""
+        self._checkpoints.append(Checkpoint(self.snapshot(), prompt))
+
+    @property
+    def latest(self) -> Checkpoint | None:
+        """Where `back` leads to."""
+        return self._checkpoints[-1] if self._checkpoints else None
+
+    def back(self) -> str | None:
+        """Go back to the latest checkpoint; gives its prompt, None where there is none."""
+        if not self._checkpoints:
+            return None
+        point = self._checkpoints.pop()
+        self._become(point.parts, "the conversation went back")
+        return point.prompt
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._checkpoints.clear()
+        self._become(Parts(), "the conversation was cleared")
+
+    def adopt(self, messages: Sequence[Message], before: Sequence[Message] | None = None) -> None:
+        """Go on with a list from elsewhere; `before` is the list before its last prompt, if known."""
+        self._checkpoints.clear()
+        taken = Parts.of(messages)
+        self.call_ids.update(call["id"] for message in messages for call in message.get("tool_calls", ()))
+        self._become(taken, "the conversation was cleared")
+        places = [place for place, message in enumerate(taken.body) if kind_of(message) == "prompt"]
+        for place in places[-_MOST_CHECKPOINTS:]:
+            told = taken.body[place]["content"] or ""
+            self._checkpoints.append(Checkpoint(Parts(taken.head, taken.body[:place]), told))
+        if before is not None and self._checkpoints:
+            self._checkpoints.append(Checkpoint(Parts.of(before), self._checkpoints.pop().prompt))
+
+    def drop_partial(self) -> bool:
+        """Take the text of an answer that was cut off out of the list's end; False where there is none."""
+        if not self.body or self.body[-1]["role"] != "assistant" or not prompt.is_cut(self.body[-1]["content"]):
+            return False
+        self.rewrite(self.body[:-1], "the answer that was cut off is written anew")
+        return True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the last turn did not come to its answer, as when its process was killed."""
+        if not self.body:
+            return False
+        last = self.body[-1]
+        return kind_of(last) in ("tool", "prompt") or bool(last.get("tool_calls"))
+
+    def _become(self, parts: Parts, why: str) -> None:
+        self.interruption = None
+        self.head, self.tail = parts.head, parts.tail
+        self.rewrite(parts.body, why)
