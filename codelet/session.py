@@ -263,6 +263,7 @@ class Session:
         begin()
         self.interruption = None
         meter, shown = self.meter, MaskedPieces(self._toolbox.masker)
+        meter.timer = None
         turn = run_turn(self.conversation, self.provider, self._toolbox, self.upkeep, meter)
         yield events.TurnStart(self.turns, self.provider.model)
         seconds = meter.limits.timeout
@@ -271,8 +272,11 @@ class Session:
             async with aclosing(turn):
                 while True:
                     try:
-                        async with asyncio.timeout_at(deadline) as meter.timer:
+                        if deadline is None:
                             event = await anext(turn)
+                        else:
+                            async with asyncio.timeout_at(deadline) as meter.timer:
+                                event = await anext(turn)
                     except StopAsyncIteration:
                         break
                     except TimeoutError:
