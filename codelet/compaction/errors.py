@@ -15,4 +15,6 @@ class IrreducibleContext(CodeletError):
         self.floor = dict(sorted(floor.items(), key=lambda item: -item[1]))
         parts = ", ".join(f"{name} {tokens:,}" for name, tokens in self.floor.items())
         least = sum(floor.values())
-        super().__init__(f"the context cannot be made smaller than {least:,} tokens ({parts}); the target is {target:,}")
+        super().__init__(
+            f"the context cannot be made smaller than {least:,} tokens ({parts}); the target is {target:,}"
+        )

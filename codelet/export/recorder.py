@@ -238,8 +238,9 @@ def _counted(stats: ToolStats, result: events.ToolResult) -> ToolStats:
 
 def _count(value: object) -> int:
     """A count that the file can hold; what is none counts as 0, as everywhere."""
-    whole = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST_COUNTED
-    return int(value) if whole else 0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_COUNTED:
+        return 0
+    return int(value)
 
 
 def _token_usage(session: Session) -> TokenUsage:

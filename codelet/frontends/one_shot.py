@@ -137,9 +137,7 @@ def _output(output_format: str, *, quiet: bool) -> Output:
 class _Run:
     """One run: the answer so far, and the signal that stopped it, if one did."""
 
-    def __init__(
-        self, settings: Settings, question: str, piped: Piped | None, output: Output, begun: float
-    ) -> None:
+    def __init__(self, settings: Settings, question: str, piped: Piped | None, output: Output, begun: float) -> None:
         self._settings = settings
         self._question = question
         self._piped = piped

@@ -96,7 +96,7 @@ def _takes_value(parser: argparse.ArgumentParser, word: str, rest: Sequence[str]
     if name := _unknown(parser, word):
         commands = commands_of(parser)
         for command in (later for later in rest if later in commands):
-            if (own := name if name in _options(commands[command]) else _nearest(name, _options(commands[command]))):
+            if own := name if name in _options(commands[command]) else _nearest(name, _options(commands[command])):
                 raise UsageError(f"unknown option {name}; did you mean codelet {command} {own}?")
         near = _nearest(name, _options(parser))
         raise UsageError(f"unknown option {name}; " + (f"did you mean {near}?" if near else "see codelet --help"))

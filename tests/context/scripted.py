@@ -95,7 +95,15 @@ class ScriptedProvider:
             await asyncio.sleep(0)
             self._number += 1
             yield ToolCallChunk(index, f"call{self._number}", called, json.dumps(arguments))
-        yield UsageChunk(Usage(size * self.percent // 100, read * self.percent // 100, 0, estimate_text(answer.text) + 20 * len(answer.calls), 0))
+        yield UsageChunk(
+            Usage(
+                size * self.percent // 100,
+                read * self.percent // 100,
+                0,
+                estimate_text(answer.text) + 20 * len(answer.calls),
+                0,
+            )
+        )
         yield FinishChunk("tool_calls" if answer.calls else "stop")
 
     def forget(self) -> None:

@@ -360,7 +360,10 @@ def test_a_usage_error_is_json_where_json_was_asked_for(
         assert says in told["error"]
         assert (told["exit"], told["result"], told["usage"], told["cost"]) == (2, "", None, None)
         assert told["partial"] is True
-        assert (told["model"], told["turns"]) == ("openai/scripted" if "telepathy" in says or "empty" in says else None, 0)
+        assert (told["model"], told["turns"]) == (
+            "openai/scripted" if "telepathy" in says or "empty" in says else None,
+            0,
+        )
         assert told["duration"] > 0
         assert ("type" in told) == (form == "stream-json")
     assert codelet(*arguments).out == ""

@@ -88,7 +88,11 @@ def test_a_session_goes_on_in_another_process(codelet: Codelet):
 
 
 def test_usage_that_nobody_reported_is_null_in_the_file(codelet: Codelet):
-    codelet.server.script = [Reply("one", usage=None), Reply("two", usage=None), Reply("three", usage=Tokens(100, output=7))]
+    codelet.server.script = [
+        Reply("one", usage=None),
+        Reply("two", usage=None),
+        Reply("three", usage=Tokens(100, output=7)),
+    ]
     path = codelet.cwd / "work.json"
     for turns in (1, 2):
         assert codelet("-p", "go on", *keep("work.json")).exit == 0
