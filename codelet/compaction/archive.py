@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sys import getsizeof
 from typing import Any, NamedTuple
 
+from codelet.compaction.calls import label_of, read_call
 from codelet.compaction.content import call_arguments, call_name, calls_of
 from codelet.text.ranges import place_of_line
 from codelet.tokens.estimate import characters, text_of
@@ -133,14 +134,15 @@ class Archive:
     def lines_with(self, words: Iterable[str]) -> list[tuple[str, int, str]]:
         """For each word, or sentence of one line, the newest line that holds it: role, turn and line, oldest first.
 
-        Words that are in no message are left out; a line that holds several stands once.
+        Words that are in no message are left out; a line that holds several stands once. Of an edit its new
+        text counts.
         """
         open_words = list(dict.fromkeys(words))
         found: list[tuple[str, int, str]] = []
         for entry in reversed(self._entries.values()):
             if not open_words:
                 break
-            text = "\n".join(_lines(entry))
+            text = "\n".join(_told(entry))
             lines = {word: line for word in open_words if (line := _line_with(text, word)) is not None}
             role = str(entry.message.get("role"))
             found.extend((role, entry.turn, line) for line in reversed(dict.fromkeys(lines.values())))
@@ -267,6 +269,15 @@ def _lines(entry: Archived) -> Iterator[str]:
     yield from text_of(entry.message).split("\n")
     for call in calls_of(entry.message):
         yield f"{call_name(call)} {call_arguments(call)}"
+
+
+def _told(entry: Archived) -> Iterator[str]:
+    """What a message says, without what its edits took out."""
+    yield from text_of(entry.message).split("\n")
+    for call in calls_of(entry.message):
+        deed = read_call(call)
+        yield label_of(deed)
+        yield from (line for value in (deed.subject, *deed.values) for line in value.split("\n"))
 
 
 def _shown(entry: Archived) -> str:

@@ -176,6 +176,12 @@ def origins(reading: Reading, ended: Sequence[tuple[Command, bool | None]] | Non
     return [short(command.text) for command, passed in ended if not passed and not _looks(command)]
 
 
+def says_looker(line: str) -> bool:
+    """Whether a line is the message of a program that looks at things and did not find one."""
+    name, colon, _ = line.partition(": ")
+    return bool(colon) and name.rpartition("/")[2] in _LOOKERS
+
+
 def _looks(command: Command) -> bool:
     """Whether a command only shows text."""
     if command.name == "git":

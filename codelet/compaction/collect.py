@@ -10,7 +10,6 @@ from codelet.compaction.assemble import Block
 from codelet.compaction.attempts import write_failed
 from codelet.compaction.calls import LABEL_LENGTH, READERS, Deed, is_writer, label_of
 from codelet.compaction.edits import shows_edit, taken_apart
-from codelet.compaction.files import effects
 from codelet.compaction.gather import Gatherer
 from codelet.compaction.plan import Plan, Subject
 from codelet.compaction.reading import Reading
@@ -56,8 +55,7 @@ def collect(subject: Subject, plan: Plan) -> Collected:
         block.last = max(block.last, reading.turn, block.first)
         _take(found, index, reading, sources, block, results)
         if reading.kind == "result":
-            for effect in effects(subject.ended.get(index, ()), reading.text):
-                found.gatherer.stale.happened(effect)
+            found.gatherer.stale.happened(subject.history.effects.get(index, ()))
     found.gatherer.read()
     return found
 

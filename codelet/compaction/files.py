@@ -65,8 +65,8 @@ def effects(ended: Sequence[tuple[Command, bool | None]], output: str) -> list[E
             sure = False
         elif command.link == ";":
             sure = True
-        happened = passed is True or (passed is None and sure and not _SAID_NO.search(output))
-        if happened:
+        acts = command.name in _PROGRAMS or command.writes
+        if acts and (passed is True or (passed is None and sure and not _SAID_NO.search(output))):
             found += _of(command)
         sure = sure and (command.name in TRIVIAL or command.name in _PROGRAMS)
     return found
@@ -161,6 +161,6 @@ def _compiled(text: str, *, extended: bool) -> re.Pattern[str] | None:
     if not extended:
         text = _SWAPPED.sub(lambda found: found.group(1) or "\\" + found.group(2), text)
     try:
-        return re.compile(text) if len(text) <= _LONGEST_PATTERN and not _SLOW.search(text) else None
+        return re.compile(text, re.MULTILINE) if len(text) <= _LONGEST_PATTERN and not _SLOW.search(text) else None
     except (re.error, RecursionError, OverflowError):
         return None

@@ -27,9 +27,9 @@ SHORTEST_LINE = 4
 _PIECE = 240
 # A failed build prints hundreds of errors; the first few stand for it.
 FACTS_OF_ONE = 3
-# A fence, a closing tag, a bare UUID, the rule of a table.
+# A fence, a bare UUID, the rule of a table.
 _SAYS_NOTHING = re.compile(
-    r"(?:```+|~~~+)[\w+-]*\Z|</[\w:.-]+>\Z|[\"']?[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}[\"']?,?\Z|[|+:\s=_-]+\Z"
+    r"(?:```+|~~~+)[\w+-]*\Z|[\"']?[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}[\"']?,?\Z|[|+:\s=_-]+\Z"
 )
 # So much use counts as one.
 _LEVEL = 500
@@ -120,14 +120,15 @@ class Gatherer:
         fresh = [line for line in last if line not in seen]
         if len(fresh) < len(last):
             candidates = self.candidates
+            again = []
             for line, position in last.items():
                 index = seen.get(line)
                 if index is not None:
+                    again.append(index)
                     candidates.source[index] = source
                     candidates.position[index] = position
                     candidates.factor[index] = factor
                     self._said[index] += weight
-            again = [seen[line] for line in last if line in seen]
             self.stale.revived(again)
             self.stale.took(source, again, ())
         first = len(self.candidates.text)

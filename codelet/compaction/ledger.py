@@ -9,12 +9,13 @@ or of a run that covers it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codelet.compaction.anchors import Anchor
-from codelet.compaction.attempts import Attempt, Endings, origins, read_failed, write_failed
-from codelet.compaction.files import Effect, effects, meant, same_file
+from codelet.compaction.attempts import Attempt, origins, read_failed, says_looker, write_failed
+from codelet.compaction.files import Effect, meant, same_file
+from codelet.compaction.history import History
 from codelet.compaction.reading import Reading
 
 _ITEM = re.compile(r"(\S[^\n]{0,300}?) \(t(\d{1,7})\)(?:, |$)")
@@ -24,7 +25,10 @@ _JOINT = " ;; "
 _AGAIN = "; ran again, how it ended is not known"
 _OPEN_ERRORS = 6
 _STATUSES = 4
-_ORIGINS = 4
+# What is kept for the lists of files, however many errors there are.
+_FILES_PERCENT = 40
+# Commands that take more room are not named, and then nothing is known to settle their errors.
+_LONGEST_ORIGINS = 200
 _ERROR_LENGTH = 200
 
 
@@ -113,27 +117,21 @@ class Ledger:
             lists["changed" if key == "deleted" else "deleted"].pop(path, None)
         lists[key][path] = max(lists[key].get(path, 0), turn)
 
-    def take_in(
-        self,
-        readings: Sequence[tuple[int, Reading]],
-        ended: Endings,
-        attempts: Sequence[Attempt],
-        anchors: Sequence[Anchor],
-    ) -> None:
-        """Take up what happened in a span: (index, reading) pairs. `attempts` are those of the whole list."""
-        last_change = self._files(readings, ended)
+    def take_in(self, readings: Sequence[tuple[int, Reading]], history: History, anchors: Sequence[Anchor]) -> None:
+        """Take up what happened in a span: (index, reading) pairs. `history` is that of the whole list."""
+        last_change = self._files(readings, history.effects)
         if last_change >= 0:
             self._stale()
-        for attempt in attempts:
+        for attempt in history.attempts:
             if attempt.run is not None:
                 self._status(attempt, last_change)
         for anchor in anchors:
             line = f"t{anchor.turn} {anchor.kind}: {anchor.text}"
             if line not in self.anchors:
                 self.anchors.append(line)
-        self.errors = open_errors(readings, ended, attempts, self.errors)
+        self.errors = open_errors(readings, history, self.errors)
 
-    def _files(self, readings: Sequence[tuple[int, Reading]], ended: Endings) -> int:
+    def _files(self, readings: Sequence[tuple[int, Reading]], effects: Mapping[int, Sequence[Effect]]) -> int:
         """Take up what became of files; the place of the last change, -1 for none."""
         last = -1
         for index, reading in readings:
@@ -148,7 +146,7 @@ class Ledger:
                     self._write(path, reading.turn)
                 for path in deed.deleted:
                     self._delete(path, reading.turn)
-            for effect in effects(ended.get(index, ()), reading.text):
+            for effect in effects.get(index, ()):
                 last = index
                 self._effect(effect, reading.turn)
         return last
@@ -204,13 +202,15 @@ class Ledger:
 
     def lines(self, room: int) -> list[tuple[str, str]]:
         """The ledger as lines of at most `room` characters together, the most needed first."""
-        wanted = [("open error", fault.text) for fault in self.errors[-_OPEN_ERRORS:]]
+        surest_last = sorted(self.errors, key=lambda fault: not fault.again)
+        wanted = [("open error", fault.text) for fault in surest_last[-_OPEN_ERRORS:]]
         wanted += [("status", text) for text in self._statuses()]
         wanted += [("narrative", text) for text in self.narrative[-12:]]
         found: list[tuple[str, str]] = []
+        files_room = room * _FILES_PERCENT // 100 if self.changed or self.deleted else 0
         for key, text in wanted:
             cost = len(key) + len(text) + 3
-            if cost <= room:
+            if cost <= room - files_room:
                 found.append((key, text))
                 room -= cost
         lists = (("deleted", self.deleted, 1, 4), ("changed", self.changed, 2, 3), ("read", self._only_read(), 1, 3))
@@ -248,8 +248,7 @@ def _listing(files: dict[str, int], room: int) -> str:
 
 def open_errors(
     readings: Sequence[tuple[int, Reading]],
-    ended: Endings,
-    attempts: Sequence[Attempt],
+    history: History,
     earlier: Collection[Fault] = (),
 ) -> list[Fault]:
     """Errors that nothing later showed as settled. `readings` are (index, reading) pairs of the list."""
@@ -257,10 +256,13 @@ def open_errors(
     for index, reading in readings:
         if reading.kind != "result" or len(reading.text) > 60_000 or not reading.errors:
             continue
-        sources = origins(reading, ended.get(index))
+        sources = origins(reading, history.ended.get(index))
         for line in reading.errors if sources else ():
             short = line[:_ERROR_LENGTH]
             found.pop(short, None)
-            found[short] = Fault(reading.turn, short, tuple(sources if len(sources) <= _ORIGINS else ()), index)
-    faults = (fault.after(attempts) for fault in found.values())
+            if says_looker(line):
+                continue
+            named = tuple(sources if len(_JOINT.join(sources)) <= _LONGEST_ORIGINS else ())
+            found[short] = Fault(reading.turn, short, named, index)
+    faults = (fault.after(history.attempts) for fault in found.values())
     return [fault for fault in faults if fault is not None][-4 * _OPEN_ERRORS :]

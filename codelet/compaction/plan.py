@@ -14,9 +14,10 @@ from functools import cached_property
 from typing import Any
 
 from codelet.compaction.anchors import Anchor, find
-from codelet.compaction.attempts import Attempt, Endings, attempts, command_endings, write_failed
+from codelet.compaction.attempts import write_failed
 from codelet.compaction.content import Estimate
 from codelet.compaction.errors import IrreducibleContext
+from codelet.compaction.history import History
 from codelet.compaction.reading import Reading
 from codelet.compaction.reduce import shortened
 from codelet.compaction.settings import Settings
@@ -63,14 +64,9 @@ class Subject:
     measure: Estimate
 
     @cached_property
-    def ended(self) -> Endings:
-        """The commands in it and how they ended: found once, for every attempt at a summary."""
-        return command_endings(self.readings)
-
-    @cached_property
-    def attempts(self) -> list[Attempt]:
-        """Its commands and calls in order."""
-        return attempts(self.readings, self.ended)
+    def history(self) -> History:
+        """What was run in it."""
+        return History(self.readings)
 
     @cached_property
     def outdated(self) -> set[int]:
@@ -94,7 +90,7 @@ class Subject:
     @cached_property
     def anchors(self) -> list[Anchor]:
         """Its anchors."""
-        return find(self.readings, self.attempts)
+        return find(self.readings, self.history.attempts)
 
 
 def make(subject: Subject, target: int, settings: Settings, pinned: Collection[int], dropped: Collection[int]) -> Plan:

@@ -12,9 +12,9 @@ from typing import Any
 
 from codelet.compaction import anchors as anchor_rules
 from codelet.compaction import loss
-from codelet.compaction.attempts import attempts, command_endings
 from codelet.compaction.content import AnyMessage, Estimate, call_arguments, calls_of
 from codelet.compaction.coverage import log2_milli
+from codelet.compaction.history import History
 from codelet.compaction.identifiers import Lexicon
 from codelet.compaction.ledger import open_errors
 from codelet.compaction.reading import Reading, read
@@ -92,10 +92,9 @@ def _report(
         if reading.kind in _CONVERSATION:
             names.setdefault(reading.turn, set()).update(here)
     used = Counter(word for index in made.changed for word in lexicon.read(_all_text(messages[index])))
-    ended = command_endings(readings)
-    tried = attempts(readings, ended)
-    anchors = anchor_rules.find(readings, tried)
-    faults = open_errors(list(enumerate(readings)), ended, tried)
+    history = History(readings)
+    anchors = anchor_rules.find(readings, history.attempts)
+    faults = open_errors(list(enumerate(readings)), history)
     rated = scores(readings, names, lexicon, anchors, [fault.turn for fault in faults])
     before, after = sum(map(measure, messages)), sum(map(measure, made.messages))
     return Report(

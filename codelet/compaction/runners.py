@@ -57,8 +57,8 @@ _COMMITS = frozenset({"commit", "tag", "push", "merge"})
 _NO_RUN = frozenset(
     "--version -V --help -h help --collect-only --co --dry-run --just-print --recon --no-run --list --list-tests "
     "--listTests --listenvs --show-config --showConfig --print-config --show-settings --show-files --init --exit-zero "
-    "--fixtures --markers --setup-only --setup-plan --cache-show --watch -w --passWithNoTests --pass-with-no-tests --if-present "
-    "--ignore-errors --question --touch --no-verify-run --warn-only --exit-0 --fix-only".split()
+    "--fixtures --markers --setup-only --setup-plan --cache-show --watch -w --passWithNoTests --pass-with-no-tests "
+    "--if-present --ignore-errors --question --touch --no-verify-run --warn-only --exit-0 --fix-only".split()
 )
 _NO_RUN_OF: Mapping[str, frozenset[str]] = {
     name: frozenset(flags.split())

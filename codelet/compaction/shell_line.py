@@ -20,7 +20,8 @@ _OPAQUE = frozenset(
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _CD_FAILED = re.compile(r"\bcd: ")
-_OPERATORS = ("&&", "||", ";;", "|&", "&>>", "&>", ";", "|", "&", "\n", "(", ")")
+_OPERATOR = re.compile(r"&&|\|\||;;|\|&|[;|&\n()]")
+_BLANKS = re.compile(r"[ \t\r]+|\\\n")
 _REDIRECT = re.compile(r"\d*(?:<<<|<<-?|<>|<&|<|>>|>\||>&|>)|&>>?")
 _PREFIXES = {"time": 0, "command": 0, "nohup": 0, "builtin": 0, "nice": 0, "stdbuf": 0, "env": 0, "timeout": 1}
 _WITH_VALUE = {"nice": ("-n",), "stdbuf": ("-i", "-o", "-e"), "env": ("-u",), "timeout": ("-k", "-s")}
@@ -169,17 +170,16 @@ class _Scanner:
         found: list[tuple[str, str]] = []
         while self.at < len(self.line):
             char = self.line[self.at]
-            redirect = _REDIRECT.match(self.line, self.at)
-            if char in " \t\r":
-                self.at += 1
-            elif self.line.startswith("\\\n", self.at):
-                self.at += 2
+            redirect = _REDIRECT.match(self.line, self.at) if char in "<>&0123456789" else None
+            if blanks := _BLANKS.match(self.line, self.at):
+                self.at = blanks.end()
             elif char == "#":
                 end = self.line.find("\n", self.at)
                 self.at = len(self.line) if end < 0 else end
             elif redirect:
                 self._redirect(redirect, found)
-            elif operator := next((o for o in _OPERATORS if self.line.startswith(o, self.at)), ""):
+            elif found_operator := _OPERATOR.match(self.line, self.at):
+                operator = found_operator.group()
                 if operator in ("(", ")", ";;"):
                     raise _Unreadable
                 self.at += len(operator)

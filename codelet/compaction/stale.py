@@ -7,7 +7,9 @@ line that a file is known to hold is not made stale by an edit of another file.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 
 from codelet.compaction.files import Effect, meant, same_file
 
@@ -33,6 +35,9 @@ class Stale:
         self._source_of = source_of
         self._number = number
         self._of_source: dict[int, list[int]] = {}
+        # The sources that show a file, and the files by their last name.
+        self._showing: dict[str, list[int]] = {}
+        self._named: dict[str, list[str]] = {}
         self._numbered: dict[str, list[int]] = {}
         self._looked_at = 0
 
@@ -40,6 +45,9 @@ class Stale:
         """Say which file a source shows, and whether it changed it."""
         if file:
             self.files[source] = file
+            if file not in self._showing:
+                self._named.setdefault(file.rpartition("/")[2], []).append(file)
+            self._showing.setdefault(file, []).append(source)
         if wrote:
             self.wrote.add(source)
 
@@ -78,13 +86,20 @@ class Stale:
         stays = {line.strip() for line in kept}
         self.dead.update(number for number in self._of_file(file) if self._texts[number] not in stays)
 
-    def happened(self, effect: Effect) -> None:
-        """A command did something to a file."""
-        if effect.how == "edited" and effect.pattern is not None:
-            search = effect.pattern.search
-            self.dead.update(number for number in self._of_file(effect.path) if search(self._texts[number]))
-        elif effect.how == "deleted":
-            self.rewrite(effect.path)
+    def happened(self, effects: Iterable[Effect]) -> None:
+        """Commands of one line did something to files."""
+        patterns: dict[str, list[re.Pattern[str]]] = {}
+        for effect in effects:
+            if effect.pattern is not None:
+                patterns.setdefault(effect.path, []).append(effect.pattern)
+            else:
+                self._happened(effect)
+        for path, own in patterns.items():
+            self._edited(path, own)
+
+    def _happened(self, effect: Effect) -> None:
+        if effect.how == "deleted":
+            self.dead.update(number for file in self._meant(effect.path) for number in self._of_file(file))
         elif effect.how == "committed":
             self.wrote.clear()
         elif effect.how == "reverted":
@@ -93,11 +108,26 @@ class Stale:
                 if not effect.path or not file or meant(effect.path, file):
                     self.dead.update(self._of(source))
 
+    def _edited(self, path: str, patterns: Iterable[re.Pattern[str]]) -> None:
+        """A command replaced what matches one of the patterns in the files that a path means."""
+        for file in self._meant(path):
+            numbers = list(self._of_file(file))
+            texts = [self._texts[number] for number in numbers]
+            ends = list(accumulate(len(text) + 1 for text in texts))
+            # One search in all lines is far cheaper than one in each.
+            whole = "\n".join(texts)
+            places = (found.start() for pattern in patterns for found in pattern.finditer(whole))
+            self.dead.update(numbers[bisect_right(ends, place)] for place in places if place < len(whole))
+
+    def _meant(self, path: str) -> list[str]:
+        return [file for file in self._showing if meant(path, file)]
+
     def _of_file(self, file: str) -> Iterator[int]:
         """The candidates that stood last in a source that shows a file."""
-        for source, shown in list(self.files.items()) if file else ():
-            if same_file(shown, file) or meant(file, shown):
-                yield from self._of(source)
+        for shown in self._named.get(file.rpartition("/")[2], ()) if file else ():
+            if same_file(shown, file):
+                for source in self._showing[shown]:
+                    yield from self._of(source)
 
     def _of(self, source: int) -> list[int]:
         return [n for n in self._of_source.get(source, ()) if self._source_of[n] == source]

@@ -60,7 +60,7 @@ def summarise(subject: Subject, plan: Plan, settings: Settings, target: int, nar
     anchors = subject.anchors
     present, names = _names(subject, plan, found)
     older = [(i, reading) for i, reading in enumerate(subject.readings) if i not in plan.kept]
-    errors = [fault.turn for fault in open_errors(older, subject.ended, subject.attempts)]
+    errors = [fault.turn for fault in open_errors(older, subject.history)]
     rated = scores(subject.readings, names, gatherer.lexicon, anchors, errors, settings.feedback)
     room = _room(subject, plan, found, target)
     words = _words(subject, plan, found, found.said, room, settings, target)
@@ -203,7 +203,7 @@ def _ledger(
             ledger.carry_on(segment.ledger)
     turns = {subject.readings[i].turn for i in old}
     readings = [(i, subject.readings[i]) for i in old]
-    ledger.take_in(readings, subject.ended, subject.attempts, [a for a in anchors if a.turn in turns])
+    ledger.take_in(readings, subject.history, [a for a in anchors if a.turn in turns])
     ledger.narrative.extend(narrative)
     return ledger
 

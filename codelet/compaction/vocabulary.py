@@ -43,12 +43,3 @@ STOP_WORDS = _set(
     there's that's what's here's it's
     """
 )
-
-# Words that do not tell what a statement is about.
-COMMON_WORDS = _set(
-    """
-    the and for with that this from not but are was you your our its has have will would can should must please
-    use set let make keep sure than then now instead actually change changed update updated rather new value
-    set into over under just only never always also more less most least about all any each per
-    """
-)

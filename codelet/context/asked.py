@@ -22,7 +22,7 @@ _OLD_PERCENT = 35
 LARGE_TURNS = 10_000
 _LEAST = 500
 _MOST_NEWEST = 95
-_SIZE = re.compile(r"(\d{1,12}(?:[.,]\d{1,3})?)(%|[kKmM]?)(?=\s|\Z)")
+_SIZE = re.compile(r"(\d{1,12}(?:[.,]\d{1,9})?)(%|[kKmM]?)(?=\s|\Z)")
 _LEAST_BARE = 1_000
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
 

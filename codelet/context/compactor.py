@@ -118,7 +118,8 @@ class Compactor:
         from codelet.compaction.commit import Snapshot
 
         before = self._gauge.size(self._messages)
-        pays = 0 if self._gauge.cold else pays_after(before, min(before, self._gauge.budget.target))
+        warm = not self._gauge.cold
+        pays = pays_after(before, min(before, self._gauge.budget.target)) if warm else 0
         yield events.Compaction("starting", reason, before, before, pays_after=pays)
         snapshot = Snapshot.of(self._messages)
         listed = list(snapshot.messages)
@@ -141,7 +142,7 @@ class Compactor:
             return
         after = self._gauge.size(self._messages)
         self.sizes = before, after
-        yield receipt(reason, before, after, made.report, warm=pays > 0)
+        yield receipt(reason, before, after, made.report, warm=warm)
         if reason in ("hard", "cost"):
             self._fruitless = 0 if worked(before, after, self._gauge.budget) else self._fruitless + 1
         elif reason == "entries" and self.due() == reason:

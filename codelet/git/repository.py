@@ -8,12 +8,9 @@ from pathlib import Path
 from codelet.record import Record
 
 _POINTER_CAP = 1 << 16
-_PARTS = (
-    "HEAD", "config", "config.worktree", "commondir", "gitdir", "index", "packed-refs", "refs", "reftable", "shallow",
-    "logs", "logs/HEAD", "objects", "objects/info", "objects/info/alternates", "objects/pack",
-    "info", "info/exclude", "info/attributes", "info/grafts", "info/sparse-checkout",
-)  # fmt: skip
-"""What git reads in its folder and what may be a link, which git follows."""
+_NOT_READ = frozenset(("hooks", "modules", "lfs", "annex"))
+"""Folders in git's that no git command reads which only reads this repository."""
+_ENTRY_CAP = 20_000
 
 
 class Repository(Record):
@@ -61,15 +58,40 @@ def stray(repository: Repository, root: str, worktree: str | None = None) -> str
         homes = (*homes, repository.common)
     elif not _below(repository.common, homes):
         return f"{repository.git_folder} shares the repository in {repository.common}"
-    for place in dict.fromkeys((repository.git_folder, repository.common)):
-        for name in _PARTS:
-            part = f"{place}/{name}"
-            if os.path.islink(part) and not _below(os.path.realpath(part), homes):
-                return f"{part} is a link that leads out of the repository"
+    own = tuple(dict.fromkeys((repository.git_folder, repository.common)))
+    for place in own:
+        if why := _leads_out(place, own):
+            return why
     objects = f"{repository.common}/objects"
     for line in _text(f"{objects}/info/alternates").split("\n"):
         if line.strip() and not _below(os.path.realpath(os.path.join(objects, line.strip())), homes):
             return "the repository borrows objects from another one (objects/info/alternates)"
+    return None
+
+
+def _leads_out(place: str, own: tuple[str, ...]) -> str | None:
+    """Which link in git's folder leads out of it: git would print a line of what it finds there."""
+    seen = 0
+    stack = [place]
+    while stack:
+        folder = stack.pop()
+        try:
+            with os.scandir(folder) as entries:
+                found = list(entries)
+        except OSError:
+            continue
+        seen += len(found)
+        if seen > _ENTRY_CAP:
+            return f"{place} holds too many files to look at"
+        for entry in found:
+            if folder == place and entry.name in _NOT_READ:
+                continue
+            if entry.is_symlink():
+                if not _below(os.path.realpath(entry.path), own):
+                    return f"{entry.path} is a link that leads out of git's folder"
+            # Objects are found by their content's number: it is the folders that may be elsewhere.
+            elif entry.is_dir() and not (folder.endswith("/objects") and len(entry.name) == 2):
+                stack.append(entry.path)
     return None
 
 

@@ -33,7 +33,8 @@ class Program:
     `check` names a further check in special.py. `any_option` says that no option of the program, permitted
     here or not, does more than read: then a wildcard may stand where a file's name could look like an option.
     `permutes` is False for programs that take every word after the first operand as an operand, `bundles` for
-    those whose `-ab` is no `-a -b`, and `raw` says that the check takes the arguments apart by itself.
+    those whose `-ab` is no `-a -b`, `attaches` for those whose `-n5` may be `-n` and an option `5`, and `raw` says
+    that the check takes the arguments apart by itself.
     """
 
     options: str = ""
@@ -42,17 +43,24 @@ class Program:
     any_option: bool = False
     permutes: bool = True
     bundles: bool = True
+    attaches: bool = True
     raw: bool = False
 
 
 @dataclass
 class Parsed:
-    """The arguments taken apart: `options` as (name, value), `operands` and their `kinds`, `uses` as (kind, path)."""
+    """The arguments taken apart: `options` as (name, value), `operands` and their `kinds`, `uses` as (kind, path).
+
+    `programs` are those that it starts itself, by their names alone. `ended` is how many operands stand before a `--`
+    that ends the options, None where there is none.
+    """
 
     options: list[tuple[str, str | None]] = field(default_factory=list)
     operands: list[str] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     uses: list[tuple[str, str]] = field(default_factory=list)
+    programs: list[str] = field(default_factory=list)
+    ended: int | None = None
 
     def has(self, *names: str) -> bool:
         """Whether one of these options is given."""
@@ -102,6 +110,7 @@ def parse(name: str, program: Program, arguments: Sequence[str]) -> Parsed:
     while rest:
         word = rest.pop(0)
         if word == "--":
+            parsed.ended = len(parsed.operands)
             parsed.operands += rest
             break
         if word == "-" or not word.startswith("-"):
@@ -116,7 +125,7 @@ def parse(name: str, program: Program, arguments: Sequence[str]) -> Parsed:
         elif options.numbers and word[1:].isascii() and word[1:].isdigit():
             parsed.options.append(("-NUM", word[1:]))
         else:
-            _short(name, options, word, rest, parsed)
+            _short(name, options, word, rest, parsed, attaches=program.attaches)
     _operands(name, program, parsed)
     return parsed
 
@@ -157,7 +166,7 @@ def _long(name: str, options: Options, word: str, rest: list[str], parsed: Parse
     elif option in options.values:
         if not attached and not rest:
             raise RefusedError(f"{name} {option} lacks its value")
-        _value(name, option, options.values[option], value if attached else rest.pop(0), parsed)
+        _value(name, option, options.values[option], value if attached else _next(name, option, rest), parsed)
     else:
         raise RefusedError(f"{name} {option} is not known to be read-only")
 
@@ -174,7 +183,7 @@ def _single(name: str, options: Options, word: str, rest: list[str], parsed: Par
         raise RefusedError(f"{name} {word} is not known to be read-only")
 
 
-def _short(name: str, options: Options, word: str, rest: list[str], parsed: Parsed) -> None:
+def _short(name: str, options: Options, word: str, rest: list[str], parsed: Parsed, *, attaches: bool) -> None:
     """A bundle such as `-la` or `-n5`."""
     position = 1
     while position < len(word):
@@ -189,10 +198,21 @@ def _short(name: str, options: Options, word: str, rest: list[str], parsed: Pars
         elif option in options.values:
             if not attached and not rest:
                 raise RefusedError(f"{name} {option} lacks its value")
-            _value(name, option, options.values[option], attached or rest.pop(0), parsed)
+            if attached and not attaches and not (attached.isascii() and attached.isdigit()):
+                raise RefusedError(f"{name} {word}: the value of {option} belongs in a word of its own")
+            _value(name, option, options.values[option], attached or _next(name, option, rest), parsed)
             return
         else:
             raise RefusedError(f"{name} {option} is not known to be read-only")
+
+
+def _next(name: str, option: str, rest: list[str]) -> str:
+    """The next word as a value. Some options of git are known to some of its commands only, and some take a value
+    only behind `=`: what looks like an option there may be one.
+    """
+    if name.startswith("git ") and name != "git grep" and rest[0].startswith("-"):
+        raise RefusedError(f"{name} {option} {rest[0]}: whether that is a value or an option is not certain")
+    return rest.pop(0)
 
 
 def _value(name: str, option: str, kind: str, value: str | None, parsed: Parsed) -> None:

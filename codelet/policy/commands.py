@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
 from codelet.policy.arguments import Loose, Parsed, RefusedError, parse, refuse_loose
@@ -113,7 +112,8 @@ def _refuse_dynamic(name: str, words: Sequence[Word]) -> None:
         plain = [None if word.dynamic else word.text for word in words[1:]]
         if (len(plain) == 3 and plain[1] in ("=", "==", "!=")) or (len(plain) == 2 and plain[0] in ("-n", "-z")):
             return
-    if name not in _DYNAMIC_WORDS or (name == "printf" and words[1].dynamic):
+    format_at = 2 if name == "printf" and words[1].text == "--" else 1
+    if name not in _DYNAMIC_WORDS or (name == "printf" and any(word.dynamic for word in words[1 : format_at + 1])):
         raise RefusedError(f"{name} gets words known only at run time")
 
 
@@ -137,6 +137,8 @@ def _judge_in(name: str, words: Sequence[Word], cwd: str, workspace: Path) -> No
         parsed = Parsed() if program.raw else parse(name, program, arguments)
         if program.check:
             CHECKS[program.check](arguments, parsed, place)
+    for other in (*_STARTS.get(name, ()), *parsed.programs):
+        _refuse_own_program(other, place)
     if program is None or not program.raw:
         refuse_loose(name, arguments, parsed)
     uses = dict.fromkeys(parsed.uses)
@@ -147,10 +149,11 @@ def _judge_in(name: str, words: Sequence[Word], cwd: str, workspace: Path) -> No
 
 
 def _refuse_path(kind: str, text: str, cwd: str, workspace: Path) -> None:
-    if text == "-" or text in ("/dev/null", "/dev/stdin"):
+    # `-` is standard input to most programs, a file of that name to some, and to bash behind `<`.
+    if text in ("/dev/null", "/dev/stdin"):
         return
     found = judge_path(text, "list" if kind == "list" else "read", workspace, cwd, shell=True)
-    if kind == "rev" and found.action == "deny" and "\0" not in text:
+    if kind == "rev" and found.action == "deny" and found.place is None and "\0" not in text:
         return
     if found.action != "allow":
         raise RefusedError(found.reason)
@@ -231,6 +234,8 @@ def judge_redirect(redirect: Redirect, folders: Folders) -> Finding:
     return Finding(None, "read")
 
 
+_STARTS = {"egrep": ("grep",), "fgrep": ("grep",)}
+"""Scripts of the system that start another program, by its name alone."""
 _BUILTINS = frozenset(("cd", "echo", "printf", "test", "true", "false", ":", "type", "command", "pwd", "exit"))
 
 
@@ -245,8 +250,8 @@ def _refuse_own_program(name: str, place: Place) -> None:
         raise RefusedError(f"{name} is a program of the workspace")
 
 
-@lru_cache(maxsize=256)
 def _found_program(name: str, search: str) -> str | None:
+    """Where the shell finds the program now: what is kept here would hide one that came into a folder meanwhile."""
     for folder in search.split(os.pathsep):
         candidate = f"{folder}/{name}" if folder else name
         if not folder.startswith("/") or os.access(candidate, os.X_OK):

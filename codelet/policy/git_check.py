@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from codelet.git.repository import Repository
 from codelet.policy import names
 from codelet.policy.arguments import Parsed, RefusedError, parse
-from codelet.policy.git_look import Look, look
+from codelet.policy.git_look import Look, ask_git, look
 from codelet.policy.git_printed import refuse_bare_content, refuse_printed_secrets
 from codelet.policy.git_table import CONFIG_SECTIONS, GIT, GIT_VARIABLES, PLAIN_OPTIONS, STASH_LISTS
 from codelet.policy.paths import contained
@@ -71,9 +72,8 @@ def _paths(parsed: Parsed) -> None:
         if kind == "rev":
             found += [("rev", path) for path in dict.fromkeys(possible_paths(text))]
     for value in parsed.values("-L"):
-        path = re.sub(r"^(?:/(?:\\.|[^/])*/|:[^:]*|[^:]*)(?:,(?:/(?:\\.|[^/])*/|[^:]*))?:?", "", value)
-        if path:
-            found.append(("rev", path))
+        # Which colon ends the range is git's to say: what stands behind any of them may be the path.
+        found += [("rev", value[at + 1 :]) for at, letter in enumerate(value) if letter == ":" and value[at + 1 :]]
     parsed.uses[:] = found
 
 
@@ -91,7 +91,7 @@ _FORMATS = ("oneline", "short", "medium", "full", "fuller", "reference", "email"
 
 def _listing(parsed: Parsed, place: Place) -> None:
     """`git branch` and `git tag` list; with a bare name they create."""
-    _format_of_references(parsed)
+    _format_of_references(parsed, place)
     lists = ("-l", "--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
     if parsed.operands and not parsed.has(*lists):
         raise RefusedError("git branch and git tag with a name create it")
@@ -99,16 +99,18 @@ def _listing(parsed: Parsed, place: Place) -> None:
     parsed.uses[:] = []
 
 
-def _format_of_references(parsed: Parsed) -> None:
+def _format_of_references(parsed: Parsed, place: Place) -> None:
     for value in parsed.values("--format", "--sort"):
+        if "remotename" in value:  # it may be an address
+            _refuse_passwords(place)
         if re.search(r"signature|%G", value):
             raise RefusedError("a format with a signature runs the signature program")
         if "raw" in value.lower():
             raise RefusedError("a format with %(raw) prints content whose file is not named")
 
 
-def _for_each(parsed: Parsed, _: Place) -> None:
-    _format_of_references(parsed)
+def _for_each(parsed: Parsed, place: Place) -> None:
+    _format_of_references(parsed, place)
 
 
 def _cat_file(parsed: Parsed, _: Place) -> None:
@@ -150,12 +152,16 @@ def _refuse_passwords(place: Place) -> None:
         raise RefusedError("an address in git's configuration holds a password")
 
 
+_CREDENTIAL = re.compile(r"token|secret|password|passwd|pass$|auth|(?<!signing)key|credential|header|cookie")
+
+
 def _config(parsed: Parsed, place: Place) -> None:
     if len(parsed.operands) != 1:
         raise RefusedError("git config writes, or shows credentials")
-    if not parsed.operands[0].lower().startswith(CONFIG_SECTIONS):
+    name = parsed.operands[0].lower()
+    if not name.startswith(CONFIG_SECTIONS) or _CREDENTIAL.search(name.rpartition(".")[2]):
         raise RefusedError(f"{parsed.operands[0]} may hold credentials")
-    if parsed.operands[0].lower().startswith("remote."):
+    if not name.startswith("user."):
         _refuse_passwords(place)
 
 
@@ -167,39 +173,41 @@ def _var(parsed: Parsed, _: Place) -> None:
 def _grep(parsed: Parsed, place: Place) -> None:
     """`git grep` reads every tracked file, so the index must not name a secret one."""
     repository = look(place).repository
-    git_folder = repository.git_folder if repository else ""
+    if repository is None:
+        raise RefusedError("git grep outside a repository")
+    before = parsed.operands if parsed.ended is None else parsed.operands[: parsed.ended]
+    revisions = before if parsed.has("-e") else before[1:]
+    if "--" in parsed.operands or (parsed.ended is not None and (revisions or not (before or parsed.has("-e")))):
+        # Behind a `--` only the rest are paths, whatever files there are.
+        raise RefusedError("git grep in an old revision, whose files are not known")
     given = parsed.operands if parsed.has("-e") else parsed.operands[1:]
     if any(not Path(place.cwd, path).exists() for path in given):
         raise RefusedError("git grep in an old revision, whose files are not known")
-    index = f"{git_folder}/index"
-    if not git_folder or any(Path(git_folder).glob("sharedindex.*")):
-        raise RefusedError("git grep where the index cannot be looked at")
-    if not Path(index).exists():
-        return
-    facts = os.lstat(index)
-    if facts.st_size > _INDEX_CAP:
-        raise RefusedError("git grep over too large an index to look for secrets first")
-    paths = _paths_in_index(index, facts.st_mtime_ns, facts.st_size)
-    if paths is None:
-        raise RefusedError("git grep over an index of a form that is not read here")
+    paths = _tracked(repository)
     for path in paths:
         if names.secret(path):
             raise RefusedError(f"git grep reaches {path}")
     # A folder that became a link is followed: git looks only at the last component.
-    top = repository.folder if repository else ""
     for folder in {path[:at] for path in paths for at in _slashes(path)}:
-        if os.path.islink(f"{top}/{folder}"):
+        if os.path.islink(f"{repository.folder}/{folder}"):
             raise RefusedError(f"git grep follows the link {folder}")
 
 
+def _tracked(repository: Repository) -> frozenset[str]:
+    """The tracked paths, as git lists them; the list is kept until the index is another."""
+    try:
+        facts = os.lstat(f"{repository.git_folder}/index")
+    except FileNotFoundError:
+        return frozenset()
+    return _listed(repository.folder, repository.git_folder, (facts.st_ino, facts.st_ctime_ns, facts.st_size))
+
+
 @lru_cache(maxsize=4)
-def _paths_in_index(index: str, _changed: int, _size: int) -> frozenset[str] | None:
-    """The tracked paths, None where the form is unknown; the time and size make the cache forget an old index."""
-    content = Path(index).read_bytes()
-    if content[:4] != b"DIRC" or content[7:8] not in (b"\2", b"\3"):
-        return None
-    found = re.finditer(rb"[\x20-\x7e\x80-\xff]{2,4096}(?=\x00)", content)
-    return frozenset(one.group().decode("utf-8", "surrogateescape") for one in found)
+def _listed(folder: str, _: str, __: tuple[int, ...]) -> frozenset[str]:
+    done = ask_git(folder, ("ls-files", "-z"), None, _INDEX_CAP)
+    if done.exit_code != 0:
+        raise RefusedError("git cannot say which files git grep would search")
+    return frozenset(done.stdout.decode("utf-8", "surrogateescape").split("\0"))
 
 
 def _slashes(path: str) -> list[int]:

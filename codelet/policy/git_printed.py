@@ -65,6 +65,8 @@ def refuse_printed_secrets(
 
     `words` are those behind `git NAME`, `unusual` those in front; `settings` blank the repository's own filters.
     """
+    if name == "show":
+        _refuse_shown_content(words, parsed, place)
     if name not in ("diff", "show", "log", "reflog", "stash") or not prints_content(name, parsed):
         return
     if other := {"--literal-pathspecs", "--no-replace-objects"} & set(unusual):
@@ -72,11 +74,12 @@ def refuse_printed_secrets(
     before, behind = _operands(name, words, parsed)
     subcommand = before[:1] if name == "stash" or (name == "reflog" and before[:1] == ["show"]) else []
     before = before[len(subcommand) :]
-    if name in ("diff", "show"):
+    if name == "diff":
         for operand in before:
             refuse_bare_content(operand, place, sure=bool(behind))
     if parsed.has("-L"):
-        return  # it prints the lines of the files that it names, and those are judged as paths
+        _refuse_renamed(parsed, before, place)
+        return
     a_diff = name == "diff" or (name == "stash" and subcommand == ["show"])
     plain = [] if a_diff else ["--format="]
     asked = [name, *subcommand, *_kept(parsed), *plain, "--name-status", "-z", *before, *behind]
@@ -90,6 +93,35 @@ def refuse_printed_secrets(
         raise RefusedError(f"git cannot say which files git {name} would print")
 
 
+_MANY = ("--all", "--branches", "--tags", "--remotes", "--glob", "--reflog")
+
+
+def _refuse_shown_content(words: Sequence[str], parsed: Parsed, place: Place) -> None:
+    """`git show` prints content that it is given by its number or by a name for it, whatever its options."""
+    if parsed.has(*_MANY):
+        raise RefusedError("git show of many references, each of which may be content whose file is not named")
+    before, behind = _operands("show", words, parsed)
+    for operand in before:
+        refuse_bare_content(operand, place, sure=bool(behind))
+
+
+_LINES = r"(?:\d+|/[^/\\:]*/)"
+_LINES_OF_PATH = re.compile(rf"(?:{_LINES}(?:,(?:[+-]?\d+|{_LINES}))?|:[^:\\]*):([^:]+)")
+
+
+def _refuse_renamed(parsed: Parsed, revisions: Sequence[str], place: Place) -> None:
+    """`-L` prints the lines of the files that it names, which are judged as paths, and of those they once were."""
+    for value in parsed.values("-L"):
+        found = _LINES_OF_PATH.fullmatch(value)
+        if found is None:
+            raise RefusedError(f"git -L {value}: which file it means is not certain")
+        words = ("--follow", "--format=", "--name-only", "-z", *revisions, "--", found[1])
+        done = ask_git(place.cwd, ("log", *words), None, _NAMES_CAP)
+        for path in done.stdout.decode("utf-8", "surrogateescape").split("\0"):
+            if why := names.secret(path.lstrip("\n")):
+                raise RefusedError(f"git -L prints {path.lstrip()}, which {why}")
+
+
 def refuse_bare_content(operand: str, place: Place, *, sure: bool = True) -> None:
     """Raise RefusedError where the operand is content by its number alone, so that its file's name is unknown.
 
@@ -99,9 +131,12 @@ def refuse_bare_content(operand: str, place: Place, *, sure: bool = True) -> Non
         revision = one.lstrip("^.")
         if not revision or _COMMITS.fullmatch(revision) or revision_path(revision) is not None:
             continue
+        if revision.startswith(":/"):  # always a commit
+            continue
         if not sure and Path(place.cwd, revision).exists():
             continue
-        done = ask_git(place.cwd, ("cat-file", "-t", revision))
+        # A tag may stand for content too.
+        done = ask_git(place.cwd, ("cat-file", "-t", f"{revision}^{{}}"))
         if done.stdout.strip() == b"blob":
             raise RefusedError(f"{one} is content whose file is not named")
 

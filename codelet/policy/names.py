@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
 # Files that hold keys, tokens or passwords; one fnmatch-like pattern for the last component, lower case.
@@ -21,10 +22,30 @@ SECRET_FILES = (
     ".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history",
     ".node_repl_history",
     "auth.json", "secring.*", ".cargo/credentials*",
+    ".env-*", ".env_*", "*.env.json", "*.env.yml", "*.env.yaml", "*.env.local", ".dev.vars", ".dev.vars.*",
+    "*.p8", "*.pkcs12", "*.jceks", "*.bks", "*.keytab", "*.kdb", "id_xmss*", "*.tfstate.*", "*.tfvars.json",
+    "terraform.rc", "kubeconfig.*", "kubeconfig-*", "*service-account*.json", "*service_account*.json",
+    "*serviceaccount*.json", "*firebase-adminsdk*.json", "gha-creds-*.json", "*-key.json", "*_key.json",
+    "*_credentials", "*-credentials", "*credentials*.csv", "*credentials*.yml", "*credentials*.yaml",
+    "*accesskeys*.csv", "rootkey.csv", ".secrets.*", "*-secret.yml", "*-secret.yaml", "*-secrets.yml",
+    "*-secrets.yaml", "*_secret.yml", "*_secret.yaml", "*_secrets.yml", "*_secrets.yaml", "*-secret.json",
+    "*-secrets.json", "*_secret.json", "*_secrets.json", "*_token.json", "*-token.json", "private_key",
+    "private-key", "privatekey", "private_key.txt", "private-key.txt", "privatekey.txt", "private.key.txt",
+    "local.settings.json", "settings-security.xml", "keystore.properties", "pip.conf", "pip.ini", "pgpass.conf",
+    "rclone.conf", ".databrickscfg", ".authinfo", ".authinfo.*", ".msmtprc", ".fetchmailrc", ".renviron",
+    ".ftpconfig", "sftp-config.json", ".claude.json", "wallet.dat", "wp-config.php", "htpasswd", ".*_history",
+)  # fmt: skip
+# What programs append to the name of a file that they copy before they change it.
+COPIES = ("~", ".bak", ".backup", ".old", ".orig", ".save", ".swp", ".swo", ".tmp")
+# Files that hold keys by where they stand: the last components, lower case.
+SECRET_PLACES = (
+    ".config/gh/hosts.yml", ".config/hub", ".m2/settings.xml", ".gradle/gradle.properties",
+    ".config/glab-cli/config.yml",
 )  # fmt: skip
 # What those patterns take in though it holds no secret.
 NOT_SECRET = (
-    ".env.example", ".env.sample", ".env.template", ".env.dist", "*.env.example", "*.pub", "*.asc.sig",
+    ".env.example", ".env.sample", ".env.template", ".env.dist", "*.env.example", ".env-example", ".env-sample",
+    ".env_example", ".env_sample", ".secrets.baseline", "*.pub", "*.asc.sig",
     "token.py", "tokens.py", "token.ts", "token.js", "token.go", "token.rs", "token.c", "token.h",
     "token.java",
     "credentials.py", "credentials.ts", "credentials.go", "credentials.rs", "credentials.md", "secrets.py",
@@ -98,9 +119,16 @@ DELICATE_FOLDERS = (
 )  # fmt: skip
 
 
+_COPY = re.compile(f"(?:{'|'.join(map(re.escape, COPIES))})+$")
+
+
 @cache
 def _pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(re.escape(one).replace(r"\*", ".*") for one in patterns))
+
+
+def _any(patterns: tuple[str, ...], spelled: Iterable[str]) -> bool:
+    return any(_pattern(patterns).fullmatch(name) for name in spelled)
 
 
 def _components(path: str) -> list[str]:
@@ -111,14 +139,18 @@ def _components(path: str) -> list[str]:
 def secret(path: str) -> str | None:
     """Why the content of `path` (relative inside the workspace) may be a secret, or None."""
     parts = _components(path)
-    if not parts or _pattern(NOT_SECRET).fullmatch(parts[-1]):
+    if not parts:
         return None
-    if _pattern(SECRET_FILES).fullmatch(parts[-1]):
-        return "has the name of a file with secrets"
     for folder in parts:
         if folder in SECRET_FOLDERS:
             return f"stands in {folder}, a place for secrets"
-    if parts[-2:-1] == [".git"] and parts[-1] in ("config", "config.worktree"):
+    if any("/".join(parts[-place.count("/") - 1 :]) == place for place in SECRET_PLACES):
+        return "holds a program's credentials"
+    original = _COPY.sub("", parts[-1])
+    spelled = (parts[-1], original, original.removeprefix("."))
+    if _any(SECRET_FILES, spelled) and not _any(NOT_SECRET, spelled[:2]):
+        return "has the name of a file with secrets"
+    if ".git" in parts[:-1] and (original == "config" or original.startswith("config.")):
         return "may hold credentials of a remote"
     return None
 

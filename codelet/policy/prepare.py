@@ -81,7 +81,7 @@ def _edits(command: Command, folders: frozenset[str], root: str) -> list[tuple[i
         try:
             parsed = permitted_git(words[1:], Place(min(folders), root))
         except RefusedError:
-            return []
+            return _edits_where_allowed(command, words, folders, root)
         return _git_edits(command, words, folders, root, bare=not parsed.options)
     bundled = "".join(word[1:] for word in words if word.startswith("-") and not word.startswith("--"))
     recursive = set("rR") & set(bundled) or {"--recursive", "--dereference-recursive"} & set(words)
@@ -90,6 +90,31 @@ def _edits(command: Command, folders: frozenset[str], root: str) -> list[tuple[i
     if words[0] == "rg" and "--files" not in words:
         return [_at_options(command, words, search_exceptions("rg"))]
     return []
+
+
+def _edits_where_allowed(
+    command: Command, words: Sequence[str], folders: frozenset[str], root: str
+) -> list[tuple[int, str]]:
+    """What keeps a command off the repository's programs that shows history, with options that are not known here.
+
+    A person or a rule allowed it, so its own options, which come behind these, still count.
+    """
+    index, name = split_git(words[1:])
+    if name not in ("blame", "diff", "grep", "log", "show"):
+        return []
+    settings = {key: SETTINGS[key] for key in ("core.fsmonitor", "core.hooksPath")} | _blanks(folders, root)
+    options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+    programs = [one for one in COMMAND_OPTIONS[name] if one in NO_PROGRAMS]
+    return [
+        (command.words[0].end, "".join(f" {shlex.quote(one)}" for one in options)),
+        (command.words[index + 1].end, f" {' '.join(programs)}"),
+    ]
+
+
+def _blanks(folders: frozenset[str], root: str) -> dict[str, str]:
+    """The settings that take the place of programs which the repository around one of the folders names."""
+    found = [look(Place(folder, root)).configuration.blanks() for folder in folders]
+    return {key: value for one in found for key, value in one.items() if "=" not in key and key.isprintable()}
 
 
 def _at_options(command: Command, words: Sequence[str], options: Sequence[str]) -> tuple[int, str]:
@@ -102,7 +127,9 @@ def search_exceptions(program: str) -> list[str]:
     """The options that keep a recursive grep or rg from files with secrets."""
     if program == "rg":
         folders = [f"--iglob=!**/{folder}/**" for folder in (*names.SECRET_FOLDERS, ".git")]
-        return [f"--iglob=!{pattern}" for pattern in names.SECRET_FILES] + folders
+        copies = "{" + ",".join(names.COPIES) + "}"
+        files = [f"--iglob=!{pattern}{end}" for pattern in names.SECRET_FILES for end in ("", copies)]
+        return [*files, *(f"--iglob=!**/{place}" for place in names.SECRET_PLACES), *folders]
     folders = [f"--exclude-dir={folder}" for folder in (*names.SECRET_FOLDERS, ".git")]
     return [f"--exclude={pattern}" for pattern in names.SECRET_FILES] + folders
 
@@ -111,13 +138,7 @@ def _git_edits(
     command: Command, words: Sequence[str], folders: frozenset[str], root: str, *, bare: bool
 ) -> list[tuple[int, str]]:
     index, name = split_git(words[1:])
-    settings = dict(SETTINGS)
-    for folder in folders:
-        settings |= {
-            key: value
-            for key, value in look(Place(folder, root)).configuration.blanks().items()
-            if "=" not in key and key.isprintable()
-        }
+    settings = SETTINGS | _blanks(folders, root)
     options = [*OPTIONS, *(part for key, value in settings.items() for part in ("-c", f"{key}={value}"))]
     git = command.words[0]
     edits = [(git.start, _variables(root)), (git.end, "".join(f" {shlex.quote(one)}" for one in options))]

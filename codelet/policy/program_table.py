@@ -42,6 +42,7 @@ PROGRAMS: dict[str, Program] = {
         "--dirsfirst --filesfirst --noreport --inodes --device --gitignore --ignore-case --matchdirs "
         "-L:number -I:text -P:text --filelimit:number --timefmt:text --charset:text --sort:text",
         "list*",
+        attaches=False,
     ),
     "stat": Program("-f --file-system -t --terse -c:text --format:text --printf:text", "list*", any_option=True),
     "du": Program(
@@ -101,6 +102,7 @@ PROGRAMS: dict[str, Program] = {
         "read*",
         any_option=True,
     ),
+    "less": Program("-N -S -R -F -X -i -n -e -E -s -m -M -q -Q", "read*", check="less"),
     "wc": Program(
         "-l --lines -w --words -c --bytes -m --chars -L --max-line-length --total:text", "read*", any_option=True
     ),
@@ -135,7 +137,7 @@ PROGRAMS: dict[str, Program] = {
     ),
     "column": Program(
         "-t --table -s:text --separator:text -o:text --output-separator:text -x --fillrows -c:number "
-        "--output-width:number -n:text -N:text --table-columns:text -R:text --table-right:text -H:text "
+        "--output-width:number --table-name:text -N:text --table-columns:text -R:text --table-right:text -H:text "
         "--table-hide:text -E:text -J --json -L",
         "read*",
     ),

@@ -45,6 +45,10 @@ def _find(words: Sequence[str], parsed: Parsed, _: Place) -> None:
     while rest:
         word = rest.pop(0)
         kind = _FIND_TESTS.get(word)
+        if word == "-exec" and (length := _counting(rest)):
+            del rest[:length]
+            parsed.programs.append("wc")
+            continue
         if kind is None:
             raise RefusedError(f"find {word} is not known to be read-only")
         if kind == "":
@@ -54,6 +58,14 @@ def _find(words: Sequence[str], parsed: Parsed, _: Place) -> None:
         value = rest.pop(0)
         if kind == "list":
             parsed.uses.append(("list", value))
+
+
+def _counting(words: Sequence[str]) -> int:
+    """How many words behind `-exec` run `wc`, which prints numbers alone, on what find found; 0 where they do not."""
+    options = 1
+    while options < len(words) and re.fullmatch(r"-[lwcmL]+", words[options]):
+        options += 1
+    return options + 2 if words[:1] == ["wc"] and words[options : options + 2] in (["{}", "+"], ["{}", ";"]) else 0
 
 
 _FIND_TESTS: dict[str, str] = dict.fromkeys(
@@ -115,8 +127,10 @@ def _sed(_: Sequence[str], parsed: Parsed, __: Place) -> None:
     read_sed(scripts)
 
 
+# A name may follow a number without a blank: `1system("x")` is a number and a call.
 _AWK_UNSAFE = re.compile(
-    r"[|>@`]|\b(?:system|getline|close|fflush|ENVIRON|PROCINFO|ARGV|ARGC|SYMTAB|FUNCTAB|include|load|namespace)\b"
+    r"[|>@`]|(?<![A-Za-z_])(?:system|getline|close|fflush|ENVIRON|PROCINFO|ARGV|ARGC|SYMTAB|FUNCTAB|include|load|namespace)\b",
+    re.ASCII,
 )
 
 
@@ -142,7 +156,9 @@ _JQ_LONG = frozenset(
      "--join-output", "--tab", "--ascii-output", "--null-input", "--color-output", "--raw-input", "--seq",
      "--stream"]
 )  # fmt: skip
-_JQ_UNSAFE = re.compile(r"\b(?:env|ENV|import|include|modulemeta|input_filename|get_search_list|__prog_args)\b")
+_JQ_UNSAFE = re.compile(
+    r"(?<![A-Za-z_])(?:env|ENV|import|include|modulemeta|input_filename|get_search_list|__prog_args)\b", re.ASCII
+)
 
 
 def _jq(words: Sequence[str], parsed: Parsed, _: Place) -> None:
@@ -200,9 +216,16 @@ def _command(_: Sequence[str], parsed: Parsed, __: Place) -> None:
         raise RefusedError("command runs another program")
 
 
-def _strings(_: Sequence[str], parsed: Parsed, __: Place) -> None:
-    if any(operand.startswith("@") for operand in parsed.operands):
+def _strings(words: Sequence[str], _: Parsed, __: Place) -> None:
+    # They are read before the options are told from the operands and from the options' values.
+    if any(word.startswith("@") for word in words):
         raise RefusedError("strings @FILE takes options from the file")
+
+
+def _less(words: Sequence[str], _: Parsed, __: Place) -> None:
+    # Its output is no terminal: it only copies its files. `+` brings commands of its own.
+    if any(word.startswith("+") for word in words):
+        raise RefusedError("less runs what stands behind +")
 
 
 def _diff(_: Sequence[str], parsed: Parsed, place: Place) -> None:
@@ -231,10 +254,17 @@ def _included(parsed: Parsed) -> tuple[str, ...]:
 
 def _rg(_: Sequence[str], parsed: Parsed, place: Place) -> None:
     """Where rg is told not to leave hidden and ignored files out, the tree is looked through first."""
-    if parsed.has("--hidden", "-.", "--no-ignore", "-u", "--unrestricted") and not parsed.has("--files"):
-        given = parsed.operands if parsed.has("-e", "--regexp") else parsed.operands[1:]
-        for operand in given or ["."]:
-            refuse_secrets("rg --hidden", operand, place)
+    if parsed.has("--files", "--type-list"):
+        return
+    given = parsed.operands if parsed.has("-e", "--regexp") else parsed.operands[1:]
+    if not given:
+        parsed.uses.append(("read", "."))
+    everything = parsed.has("--hidden", "-.", "--no-ignore", "-u", "--unrestricted")
+    for operand in given or ["."]:
+        # Told to start in a hidden folder, it does not leave it out, and its rules for names no longer see that one.
+        inside = os.path.relpath(os.path.realpath(os.path.join(place.cwd, operand)), place.root)
+        if everything or any(part.startswith(".") for part in Path(inside).parts):
+            refuse_secrets("rg", operand, place)
 
 
 def refuse_secrets(
@@ -255,14 +285,23 @@ def refuse_secrets(
         if seen > WALK_CAP:
             raise RefusedError(f"{who} searches more than {WALK_CAP} files, too many to look for secrets first")
         for entry in entries:
-            if follow and entry.is_symlink() and not contained(os.path.realpath(entry.path), place.root):
-                raise RefusedError(f"{who} follows {entry.name} out of the workspace")
+            if follow and entry.is_symlink():
+                _refuse_followed(who, entry, place)
             if entry.is_dir(follow_symlinks=follow):
                 # What git keeps for itself may repeat anything, but shows names and packed data only.
                 if entry.name != ".git":
                     stack.append(entry.path)
             elif entry.name.endswith(endings) and (why := names.secret(entry.path[len(place.root) :])):
                 raise RefusedError(f"{who} reaches {entry.name}, which {why}")
+
+
+def _refuse_followed(who: str, link: os.DirEntry[str], place: Place) -> None:
+    """Raise RefusedError where a link leads out of the workspace, or to what has a secret's name there."""
+    target = os.path.realpath(link.path)
+    if not contained(target, place.root):
+        raise RefusedError(f"{who} follows {link.name} out of the workspace")
+    if why := names.secret(target[len(place.root) :]):
+        raise RefusedError(f"{who} follows {link.name} to {Path(target).name}, which {why}")
 
 
 CHECKS: dict[str, Check] = {
@@ -274,6 +313,7 @@ CHECKS: dict[str, Check] = {
     "find": _find,
     "grep": _grep,
     "jq": _jq,
+    "less": _less,
     "printf": _printf,
     "rg": _rg,
     "sed": _sed,

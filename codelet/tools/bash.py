@@ -18,10 +18,7 @@ _LONGEST = 600.0
 
 
 async def bash(context: ToolContext, progress: Progress, *, command: str, timeout: float = 120) -> ToolOutput:
-    """Run a shell command in the workspace, for `timeout` seconds (most 600).
-
-    No stdin; background processes are ended.
-    """
+    """Run a shell command in the workspace, for `timeout` seconds (most 600). No stdin; ends background processes."""
     from codelet.git import hardened_environment
     from codelet.process import StartError, child_environment, run
 

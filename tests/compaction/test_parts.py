@@ -9,8 +9,8 @@ import pytest
 
 from codelet.compaction.anchors import find
 from codelet.compaction.archive import LONGEST_ANSWER, Archive
-from codelet.compaction.attempts import attempts, command_endings
 from codelet.compaction.coverage import Candidates, Choice, log2_milli
+from codelet.compaction.history import History
 from codelet.compaction.identifiers import STEP, Lexicon
 from codelet.compaction.reading import read
 from codelet.compaction.reduce import cut, old_results, on_entry
@@ -23,7 +23,7 @@ from tests.compaction.lists import calling, coding_session, pairing_faults, resu
 
 def anchors_of(messages: list[dict]) -> list[tuple[int, str, int]]:
     readings = read(messages)
-    return [(a.turn, a.kind, a.confidence) for a in find(readings, attempts(readings, command_endings(readings)))]
+    return [(a.turn, a.kind, a.confidence) for a in find(readings, History(readings).attempts)]
 
 
 def pytest_run(call_id: str, output: str) -> list[dict]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from codelet.compaction import compact
+from codelet.compaction.archive import Archive
 from codelet.compaction.edits import taken_apart
 from codelet.compaction.reduce import old_results
 from codelet.compaction.segments import is_segment, parse
@@ -28,7 +29,7 @@ EDITS = {
     "codelet": ("edit", {"path": "src/a.py", "old": OLD, "new": NEW}),
     "new text first": ("edit", {"path": "src/a.py", "newText": NEW, "oldText": OLD}),
     "old_string": ("Edit", {"file_path": "src/a.py", "old_string": OLD, "new_string": NEW}),
-    "old_str": ("str_replace_based_edit_tool", {"command": "str_replace", "path": "src/a.py", "old_str": OLD, "new_str": NEW}),
+    "old_str": ("str_replace_editor", {"command": "str_replace", "path": "src/a.py", "old_str": OLD, "new_str": NEW}),
     "several": ("MultiEdit", {"file_path": "src/a.py", "edits": [{"old_string": OLD, "new_string": NEW}]}),
     "search": ("edit", {"path": "src/a.py", "search": OLD, "replace": NEW}),
     "patch": ("apply_patch", {"input": PATCH}),
@@ -38,7 +39,7 @@ EDITS = {
     "blocks": ("replace_in_file", {"path": "src/a.py", "diff": BLOCK}),
     "the whole file": ("write", {"path": "src/a.py", "content": f"def go():\n{NEW}\n"}),
     "sed": ("bash", {"command": "sed -i 's/retry_count < LIMIT/retry_count <= LIMIT/' src/a.py"}),
-}  # fmt: skip
+}
 
 
 def session(*middle: Message) -> list[Message]:
@@ -119,6 +120,12 @@ def test_reduced_arguments_leave_no_old_text_beside_a_size():
     reduced = old_results(messages, estimate_message, least=1)
     arguments = json.loads(reduced.messages[1]["tool_calls"][0]["function"]["arguments"])
     assert arguments["old"] == f"[{len(OLD)} characters]" and arguments["path"] == "src/a.py"
+
+
+def test_what_is_put_back_of_an_edit_is_its_new_text():
+    archive = Archive()
+    archive.put(1, calling(("e", "edit", {"path": "src/a.py", "old": OLD, "new": NEW})))
+    assert archive.lines_with(["LIMIT_OF_RETRIES"]) == [("assistant", 1, NEW.strip())]
 
 
 def test_lists_of_points_and_ruby_are_no_diffs():

@@ -1,4 +1,4 @@
-"""Statuses come from runs whose exit status was seen, errors are settled by the same command, files are what they are."""
+"""Statuses come from runs whose exit status was seen, errors are settled by the same command, files are as they are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 
 from codelet.compaction import compact
 from codelet.compaction.anchors import find
-from codelet.compaction.attempts import attempts, command_endings, exit_code
+from codelet.compaction.attempts import exit_code
+from codelet.compaction.history import History
 from codelet.compaction.ledger import Ledger
 from codelet.compaction.normalise import normalise
 from codelet.compaction.reading import read
@@ -19,25 +20,102 @@ from tests.compaction.lists import Message, calling, coding_session, result, say
 LINES = 2_000
 ERROR = "E   ValueError: the cart is empty"
 NO_RUNS = (
-    "grep -n {r} pyproject.toml", "cat {r}.log", "echo '{r}'", 'echo "{r} passed"', "git log --grep {r}", "# {r}\nls", "man {r}",
-    "which {r}", "vim {r}.ini", "ls | grep {r}", "rg '{r}' src", "sed -n 1,9p {r}.py", "printf '%s' {r}", "head -3 Makefile",
-    "cat > notes.md <<'EOF'\n{r}\nEOF", "pip show {r}", "git commit -m '{r} is green' --dry-run", "{r} --version", "{r} --help",
-    "X={r}", "alias t={r}", "type {r}", "curl -s x/{r}", "test -f {r}.ini", "ssh host {r}", "docker run img {r}", "xargs {r} < list",
-    "find . -name {r} -exec cat {{}} +", "mkdir {r}", "cd {r}", "touch {r}", "tail -f {r}.log", "python {r}_helper.py", "bash -c ls",
-)  # fmt: skip
+    "grep -n {r} pyproject.toml",
+    "cat {r}.log",
+    "echo '{r}'",
+    'echo "{r} passed"',
+    "git log --grep {r}",
+    "# {r}\nls",
+    "man {r}",
+    "which {r}",
+    "vim {r}.ini",
+    "ls | grep {r}",
+    "rg '{r}' src",
+    "sed -n 1,9p {r}.py",
+    "printf '%s' {r}",
+    "head -3 Makefile",
+    "cat > notes.md <<'EOF'\n{r}\nEOF",
+    "pip show {r}",
+    "git commit -m '{r} is green' --dry-run",
+    "{r} --version",
+    "{r} --help",
+    "X={r}",
+    "alias t={r}",
+    "type {r}",
+    "curl -s x/{r}",
+    "test -f {r}.ini",
+    "ssh host {r}",
+    "docker run img {r}",
+    "xargs {r} < list",
+    "find . -name {r} -exec cat {{}} +",
+    "mkdir {r}",
+    "cd {r}",
+    "touch {r}",
+    "tail -f {r}.log",
+    "python {r}_helper.py",
+    "bash -c ls",
+)
 HIDING = (
-    "{r} | tail -5", "{r} 2>&1 | head", "{r} || true", "{r}; echo done", "{r} &", "({r})", "if {r}; then echo ok; fi", "! {r}",
-    "{r} | tee log", "{r}\nls", "{r} || echo failed", "for i in 1 2; do {r}; done", "{r} && ls || true", "eval '{r}'", "{r}; exit 0",
-    "{r} | grep -c passed", "nohup {r} &", "{r} ; true", "while {r}; do :; done", "{{ {r}; }}", "exit 0; {r}", "pytest() {{ :; }}; {r}",
-)  # fmt: skip
+    "{r} | tail -5",
+    "{r} 2>&1 | head",
+    "{r} || true",
+    "{r}; echo done",
+    "{r} &",
+    "({r})",
+    "if {r}; then echo ok; fi",
+    "! {r}",
+    "{r} | tee log",
+    "{r}\nls",
+    "{r} || echo failed",
+    "for i in 1 2; do {r}; done",
+    "{r} && ls || true",
+    "eval '{r}'",
+    "{r}; exit 0",
+    "{r} | grep -c passed",
+    "nohup {r} &",
+    "{r} ; true",
+    "while {r}; do :; done",
+    "{{ {r}; }}",
+    "exit 0; {r}",
+    "pytest() {{ :; }}; {r}",
+)
 BARE = (
-    "{r}", "cd src && {r}", "FOO=1 {r}", "env A=b {r}", "timeout 60 {r}", "time {r}", "{r} 2>&1", "{r} > log 2>&1", "cd a; {r}",
-    "export X=1 && {r}", "echo go; {r}", "nice -n 5 {r}", "ls; {r}", "{r} # all of them", "timeout -k 5 60s env A=b {r}", "mkdir -p x; {r}",
-)  # fmt: skip
+    "{r}",
+    "cd src && {r}",
+    "FOO=1 {r}",
+    "env A=b {r}",
+    "timeout 60 {r}",
+    "time {r}",
+    "{r} 2>&1",
+    "{r} > log 2>&1",
+    "cd a; {r}",
+    "export X=1 && {r}",
+    "echo go; {r}",
+    "nice -n 5 {r}",
+    "ls; {r}",
+    "{r} # all of them",
+    "timeout -k 5 60s env A=b {r}",
+    "mkdir -p x; {r}",
+)
 RUNNERS = (
-    "pytest", "pytest -q", "python -m pytest", "cargo test", "make", "make test", "mypy src", "ruff check .", "npm test",
-    "go test ./...", "npm run check", "tsc --noEmit", "uv run pytest", ".venv/bin/pytest tests", "yarn test", "tox", "npx eslint src",
-)  # fmt: skip
+    "pytest",
+    "pytest -q",
+    "python -m pytest",
+    "cargo test",
+    "make",
+    "make test",
+    "mypy src",
+    "ruff check .",
+    "npm test",
+    "go test ./...",
+    "npm run check",
+    "tsc --noEmit",
+    "uv run pytest",
+    ".venv/bin/pytest tests",
+    "yarn test",
+    "tox",
+    "npx eslint src",
+)
 WORDS = ("pytest", "ruff", "mypy", "make", "eslint", "webpack", "tsc", "cargo", "npm test", "go test")
 
 
@@ -47,10 +125,9 @@ def statuses(*runs: tuple[str, str], before: tuple[Message, ...] = ()) -> Ledger
     for number, (line, output) in enumerate(runs):
         messages += [calling((f"c{number}", "bash", {"command": line})), result(f"c{number}", output)]
     readings = read(normalise(messages).messages)
-    ended = command_endings(readings)
-    tried = attempts(readings, ended)
+    history = History(readings)
     ledger = Ledger()
-    ledger.take_in(list(enumerate(readings)), ended, tried, find(readings, tried))
+    ledger.take_in(list(enumerate(readings)), history, find(readings, history.attempts))
     return ledger
 
 
@@ -122,8 +199,7 @@ def test_an_error_that_nobody_can_tell_the_end_of_is_said_to_have_run_again_and_
     later.carry_on(ledger.lines(2_000))
     assert [(again.line, again.origins, again.again) for again in later.errors] == [(fault.line, fault.origins, True)]
     readings = read([calling(("x", "bash", {"command": "pytest"})), result("x", "1 passed\n[exit code 0]")])
-    ended = command_endings(readings)
-    later.take_in(list(enumerate(readings)), ended, attempts(readings, ended), [])
+    later.take_in(list(enumerate(readings)), History(readings), [])
     assert later.errors == []
 
 
@@ -136,9 +212,8 @@ def test_a_status_tells_that_files_changed_since():
         *edit,
     ]
     readings = read(messages)
-    ended = command_endings(readings)
     ledger = Ledger()
-    ledger.take_in(list(enumerate(readings)), ended, attempts(readings, ended), [])
+    ledger.take_in(list(enumerate(readings)), History(readings), [])
     assert list(ledger.status.values()) == ["tests passed (t1, files changed since): pytest"]
 
 
@@ -215,3 +290,14 @@ def test_the_ledger_of_a_summary_lists_deleted_files_and_anchors_name_no_debugge
     assert ledger["deleted"].startswith("src/gone.ts (t1)") and "gone.ts" not in ledger.get("changed", "")
     assert "debugger" not in str(made.report.anchors)
     assert any(anchor.text == "npm test: 4 passed" for anchor in made.report.anchors)
+
+
+def test_a_search_after_a_failing_run_leaves_its_error_in_the_summary_and_adds_no_build():
+    """The whole way, from messages to the text of the summary."""
+    failing = [calling(("p", "bash", {"command": "pytest -q"})), result("p", f"{ERROR}\n1 failed\n[exit code 1]")]
+    search = [calling(("g", "bash", {"command": "grep -n ruff pyproject.toml"})), result("g", "9: ruff\n[exit code 0]")]
+    later = [m for m in coding_session(20)[1:] if "pytest" not in str(m) and "passed" not in str(m)]
+    made = compact([user("Mend it."), *failing, user("Look on."), *search, says("ok"), *later], 9_000)
+    text = "\n".join(str(m["content"]) for m in made.messages if is_segment(m))
+    assert f"open error: t1 {ERROR}" in text
+    assert "build passed" not in text

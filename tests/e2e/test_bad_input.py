@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.conftest import KEYS, Codelet
 from tests.support import repo as repositories
 from tests.support.program import CODELET, Finished, environment, run
-from tests.support.script import Body, Call, HttpError, Insert, Reply, Stop, StreamError, redirect
+from tests.support.script import Body, Call, HttpError, Insert, Reply, Stop, StreamError, Tokens, redirect
 from tests.support.server import closed_port, deaf_port
 
 
@@ -76,7 +76,7 @@ def test_no_model_and_no_key_says_what_to_do(tmp_path: Path, home: Path):
 
 
 def test_a_hundred_megabytes_on_stdin_in_bounded_memory(codelet: Codelet, tmp_path: Path):
-    codelet.server.script = [Reply("much"), Reply("little")]
+    codelet.server.script = [Reply("much", usage=Tokens(48_000)), Reply("little")]
     big = tmp_path / "big.log"
     line = b"2026-01-02 03:04:05 INFO something happened again and nobody looked\n"
     with big.open("wb") as file:

@@ -31,6 +31,7 @@ USES: dict[str, tuple[str, str]] = {
     "nl": ("nl -ba a.txt", "nl ../x"),
     "head": ("head -n 5 a.txt", "head --pid 1 a.txt"),
     "tail": ("tail -n +5 a.txt", "tail -f a.txt"),
+    "less": ("less -N a.txt", "less -o log a.txt"),
     "wc": ("wc -l a.txt", "wc --files0-from=a.txt"),
     "cut": ("cut -d: -f1 a.txt", "cut -f1 /etc/passwd"),
     "paste": ("paste -d, a.txt b.txt", "paste a.txt /etc/passwd"),

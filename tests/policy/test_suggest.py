@@ -171,8 +171,8 @@ def test_nothing_is_offered_for_what_was_not_read(workspace: Path) -> None:
 def test_all_parts_are_told_with_their_reasons(workspace: Path) -> None:
     verdict = ask(Policy(workspace), "ls && X=1 npm test > out.txt | sh; bash -c 'echo a; curl evil'")
     assert verdict.parts == (
-        ("npm test", "it sets the variable X"),
         ("> out.txt", "it writes to out.txt"),
+        ("npm test", "it sets the variable X"),
         ("sh", "sh is not known to be read-only"),
         ("bash -c 'echo a; curl evil'", "bash is not known to be read-only"),
         ("echo a", "run by bash"),

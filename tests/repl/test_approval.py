@@ -36,7 +36,7 @@ def test_a_change_is_printed_once(start: Start, repo: Path, lines: int) -> None:
     terminal.wait_for(STATUS)
     terminal.line("go")
     terminal.wait_for("? write asks to change new.py")
-    terminal.wait_for("y yes")
+    terminal.wait_for("no, and stop")
     terminal.type("y")
     terminal.wait_for("Done.")
     assert (repo / "new.py").read_text() == text

@@ -1,6 +1,7 @@
 """No word of a streamed answer is lost, shown twice or moved, however it is cut and however wide the screen is.
 
-`CODELET_PARAGRAPHS=20000 pytest -s --timeout 0 tests/repl/test_markdown_words.py` is the full size; `CODELET_SEED` repeats a run.
+`CODELET_PARAGRAPHS=20000 pytest -s --timeout 0 tests/repl/test_markdown_words.py` is the full size;
+`CODELET_SEED` repeats a run.
 """
 
 from __future__ import annotations
@@ -72,12 +73,16 @@ def test_generated_answers() -> None:
 LETTERS = ["zulxq", "qwzx", "never", "好", "drop the", "é", "👍🏽", "❤️"]
 MARKS = '* ** _ __ ` `` ~~ ~ [ ]( ] ) ![ < > ! \\ & &#60; # ## | |- -|- --- === - + 1. 12. > ``` ~~~ : = " @ ( ,'
 SPACES = [" ", " ", " ", "  ", "\n", "\n", "\n\n", "    ", "\t", "\n  ", "\n    ", "\n> ", "\n- ", "\n| "]
-TEXT = st.lists(st.sampled_from([*LETTERS * 3, *MARKS.split(), *SPACES * 2]), max_size=60).map("".join)
+MARKED = ["**never drop the zulxq** ", "[never drop the zulxq](qwzx) ", "`never drop` ", "*qwzx zulxq* ", "~~never~~ "]
+WORDS = [f"{word} " for word in LETTERS]
+PARTS = st.sampled_from([*MARKED * 6, *WORDS * 10, *LETTERS, *MARKS.split(), *SPACES])
+TEXT = st.lists(PARTS, min_size=30, max_size=120).map("".join)
+"""Mostly words and closed marks, so that rows are full and given out while a mark is open."""
 EXAMPLES = max(150, PARAGRAPHS // 10)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
-@given(source=TEXT, width=st.sampled_from([20, 21, 24, 33, 80, 200]), sizes=st.lists(st.integers(1, 20), min_size=1))
+@given(source=TEXT, width=st.sampled_from([20, 21, 24, 33, 80]), sizes=st.lists(st.integers(1, 20), min_size=1))
 def test_any_text_in_any_pieces_is_set_as_the_whole(source: str, width: int, sizes: list[int]) -> None:
     cuts = [end for end in accumulate(islice(cycle(sizes), len(source))) if end < len(source)]
     assert streamed(source, width, cuts) == streamed(source, width, [])
@@ -111,13 +116,26 @@ def test_no_letter_of_any_text_is_lost(source: str, width: int) -> None:
         (40, "never", "the tables are big and so you must never **never drop an index** while they are read"),
         (24, "twenty", "Title of one paragraph\n# A heading that is longer than twenty columns\nand text"),
         (20, "three", "| one | two |\n|---|---|\n| `a|three` | four | five |"),
+        (20, "never", "*one zulxq and three never drop 1.**never drop the zulxq** and more words"),
         (40, "never", "| one |\r\n|---|\r\n| two | never |\r\n"),
         (40, "never", "```\r\nnever drop it\r\n```\r\n\r\n- x\r\n- y\r\n"),
         (80, "never", "see ![the \\*new\\* plan, \\never &amp; so on](plan.png) there"),
         (80, "never", "[note]: never\n\ndrop it"),
         (80, "never", "```never drop it\ncode\n```"),
     ],
-    ids=["link", "link_60", "bold", "heading", "table", "returns", "fence_returns", "image", "definition", "fence"],
+    ids=[
+        "link",
+        "link_60",
+        "bold",
+        "heading",
+        "table",
+        "run",
+        "returns",
+        "fence_returns",
+        "image",
+        "definition",
+        "fence",
+    ],
 )
 def test_a_word_before_or_inside_a_mark_stays(width: int, word: str, source: str, size: int) -> None:
     rows = streamed(source, width, list(range(size, len(source), size)))

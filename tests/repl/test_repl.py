@@ -132,7 +132,7 @@ def test_commands(start: Start, repo: Path) -> None:
     assert "› first prompt\n" in terminal.scrollback and "\n\nOne." in terminal.scrollback
     ask("/usage", "1 turn", "1.2k tokens in", "40 tokens out")
     ask("/usage now", "/usage takes nothing after it, so nothing was done: now")
-    ask("/help compact", "/compact [WISH|--preview]")
+    ask("/help compact", "/compact [--preview] [20k|30%] [WISH]")
     ask("/help compcat", "did you mean /compact?")
     ask("/context foo", "/context takes nothing, or all: foo is neither")
     ask("/context 3", "all: 3 is neither")

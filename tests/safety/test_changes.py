@@ -83,7 +83,7 @@ async def test_yes_is_a_yes_to_that_too_and_says_so(long: Path, tmp_path: Path) 
 async def test_what_was_cut_on_its_way_to_the_model_was_not_shown(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("".join(f"line {number}\n" for number in range(200)))
     box = toolbox(tmp_path, Policy(tmp_path, "auto-edit"))
-    box.admit = lambda text: text if len(text) < 500 else f"{text[:100]}[…]{text[-100:]}"
+    box.admit = lambda text, _: text if len(text) < 500 else f"{text[:100]}[…]{text[-100:]}"
     await call(box, "read", path="a.txt")
     assert "none of its 200 lines were shown" in (await call(box, "write", path="a.txt", content="x"))[1]
     await call(box, "read", path="a.txt", limit=20)

@@ -32,10 +32,8 @@ def settled_length(seen: str, source: str) -> int:
     """
     found = _open_signs(source).search(seen)
     end = found.start() if found else len(seen)
-    text = seen[:end]
-    if found is None:
-        text = text.rstrip(MARKED)  # the very next character may belong to the mark that seems closed
-    return len(text.rstrip())
+    # A mark that seems closed may be part of a longer one: of that what comes next, or is left over, decides.
+    return len(seen[:end].rstrip(MARKED).rstrip())
 
 
 def is_closed(node: SyntaxTreeNode, source: str) -> bool:

@@ -1,0 +1,149 @@
+"""Compaction by hand: to a size relative to what is there, with true reasons, and one measure everywhere."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+
+import pytest
+
+from codelet import events
+from codelet.compaction import IrreducibleContext
+from codelet.context.asked import NothingToTakeOut, Size, parsed
+from codelet.session import Session
+from tests.context.conftest import Open
+from tests.context.scripted import compactions, fill, turn
+
+LARGE = 1_000_000
+
+
+async def by_hand(session: Session, argument: str = "") -> events.Compaction:
+    """The last event of what `/compact` with that argument does."""
+    size, wish = parsed(argument)
+    async with aclosing(session.compact(wish, size)) as stream:
+        return compactions([event async for event in stream])[-1]
+
+
+async def test_far_below_the_budget_a_compaction_by_hand_makes_the_list_smaller(open_session: Open):
+    session, provider = open_session(window=LARGE)
+    await fill(session, provider, 20)
+    newest = [m for m in session.messages if m["role"] == "user"][-3]
+    kept = session.messages[session.messages.index(newest) :]
+    assert session.size < session.gauge.budget.target // 10
+    async with aclosing(session.compact()) as stream:
+        done = compactions([event async for event in stream])[-1]
+    assert done.phase == "done" and done.after < 0.6 * done.before
+    assert done.kept_turns == 3 and session.messages[-len(kept) :] == kept, "the newest turns stay"
+    again = await by_hand(session, "keep value_part3_7")
+    assert again.phase in ("done", "stopped") and session.size <= done.after
+
+
+async def test_sizes_are_met_and_a_wish_may_follow(open_session: Open):
+    session, provider = open_session(window=LARGE)
+    await fill(session, provider, 20)
+    size = session.size
+    for argument, wanted in (
+        ("30%", 3 * size // 10),
+        ("8k", 8_000),
+        ("9000", 9_000),
+        ("0.0085M mind value_part2_40", 8_500),
+    ):
+        done = await by_hand(session, argument)
+        assert done.phase == "done" and 0.8 * wanted <= done.after <= wanted, (argument, done)
+        assert session.size == done.after
+        session.compactor.undo()
+    done = await by_hand(session, "25% keep value_part2_41 and src/part2/mod_5.py")
+    assert done.after <= size // 4
+    report = session.compactor.report
+    assert report is not None and report.turns[2].score.relevance > report.turns[3].score.relevance
+    assert "keep value_part2_41" not in str(session.messages), "a wish is no part of the conversation"
+
+
+@pytest.mark.parametrize(
+    ("argument", "size", "wish"),
+    [
+        ("", None, ""),
+        ("20k", Size(tokens=20_000), ""),
+        ("1.5k keep x", Size(tokens=1_500), "keep x"),
+        ("20,000", Size(tokens=20_000), ""),
+        ("30% keep the API decisions", Size(percent=30.0), "keep the API decisions"),
+        ("3 rules must stay", None, "3 rules must stay"),
+        ("20kg of flour", None, "20kg of flour"),
+        ("keep 20k", None, "keep 20k"),
+    ],
+)
+def test_what_is_asked_for_is_read(argument: str, size: Size | None, wish: str):
+    assert parsed(argument) == (size, wish)
+
+
+@pytest.mark.parametrize("argument", ["0%", "100%", "250%", "0k"])
+def test_sizes_that_are_none_are_refused(argument: str):
+    with pytest.raises(ValueError, match="name a"):
+        parsed(argument)
+
+
+async def test_where_nothing_can_be_taken_out_the_reason_is_true(open_session: Open):
+    session, provider = open_session(window=LARGE)
+    await fill(session, provider, 3)
+    before = list(session.messages)
+    stopped = await by_hand(session)
+    assert stopped.phase == "stopped" and session.messages == before
+    assert "everything is in the newest 3 turns, which stay word for word (" in stopped.note
+    assert "floor " in stopped.note and "`/compact 50%`" in stopped.note
+    with pytest.raises(NothingToTakeOut):
+        session.compactor.preview()
+    stopped = await by_hand(session, "200k")
+    assert f"the next request has {session.size:,} tokens already" in stopped.note
+    done = await by_hand(session, "50%")
+    assert done.phase == "done" and done.after <= done.before // 2
+
+
+async def test_a_size_below_the_floor_says_the_floor_and_automatic_compaction_goes_on(open_session: Open):
+    session, provider = open_session(window=16_000)
+    await fill(session, provider, 4)
+    stopped = await by_hand(session, "1%")
+    assert stopped.phase == "stopped" and "cannot be made smaller than" in stopped.note
+    assert "system prompt, tools and reminders" in stopped.note
+    seen = await fill(session, provider, 20)
+    assert compactions(seen, "done"), "a refusal by hand does not switch it off"
+
+
+async def test_one_turn_that_is_large_is_made_smaller_inside(open_session: Open):
+    session, provider = open_session(window=LARGE)
+    await fill(session, provider, 1, lines=900)
+    done = await by_hand(session)
+    assert done.phase == "done" and done.after < 0.6 * done.before
+
+
+async def test_preview_receipt_why_and_undo_tell_the_same_numbers(open_session: Open):
+    session, provider = open_session(window=LARGE)
+    await fill(session, provider, 16)
+    for size in (None, Size(tokens=7_000), Size(percent=40.0)):
+        before = session.size
+        seen = session.compactor.preview("mind value_part1_3", size)
+        async with aclosing(session.compact("mind value_part1_3", size)) as stream:
+            done = compactions([event async for event in stream])[-1]
+        undone = session.compactor.undo()
+        assert undone is not None
+        assert (before, seen.before, done.before, undone.after) == (before,) * 4
+        assert (seen.after, done.after, undone.before) == (done.after,) * 3
+        assert session.compactor.sizes == (done.before, done.after) and session.size == before
+        assert seen.pays_after == done.pays_after
+
+
+async def test_after_a_turn_an_undo_measures_anew(open_session: Open):
+    session, provider = open_session(window=LARGE)
+    await fill(session, provider, 16)
+    before = session.size
+    await by_hand(session, "50%")
+    await turn(session, "one more")
+    undone = session.compactor.undo()
+    assert undone is not None and undone.after > before
+    assert session.messages[-1]["role"] == "assistant"
+
+
+async def test_a_floor_is_never_below_the_size_that_it_refuses(open_session: Open):
+    session, _ = open_session(window=128_000)
+    await turn(session, "hello")
+    with pytest.raises(IrreducibleContext) as caught:
+        session.compactor.maker.make(list(session.messages), "overflow")
+    assert sum(caught.value.floor.values()) >= caught.value.target
