@@ -28,7 +28,7 @@ from codelet.providers.base import (
 from codelet.providers.catalog import Endpoint
 from codelet.providers.decoding import count_of, decoded, text_of
 from codelet.providers.encoding import to_json
-from codelet.providers.failure import error_detail
+from codelet.providers.failure import stream_failure
 from codelet.providers.native import NativeProvider
 from codelet.providers.sse import DONE, until_silent
 from codelet.tokens.usage import Usage
@@ -47,8 +47,6 @@ _FINISH: dict[str, FinishReason] = {
     "model_context_window_exceeded": "length",
     "refusal": "refused",
 }
-
-_RETRYABLE_ERRORS = frozenset({"overloaded_error", "api_error", "rate_limit_error", "timeout_error"})
 
 
 class AnthropicProvider(NativeProvider):
@@ -180,7 +178,7 @@ class _Decoder:
                 self._finish = _FINISH.get(reason, "stop") if reason else self._finish
                 return [self._usage(event.get("usage"))]
             case "error":
-                raise _stream_error(event.get("error") or {})
+                raise stream_failure(event.get("error") or {})
         return []
 
     def _block_start(self, index: int, block: dict[str, Any]) -> list[Chunk]:
@@ -215,8 +213,3 @@ class _Decoder:
         read, write = get("cache_read_input_tokens", 0), get("cache_creation_input_tokens", 0)
         total = get("input_tokens", 0) + read + write
         return UsageChunk(Usage(total, read, write, get("output_tokens", 0)))
-
-
-def _stream_error(error: dict[str, Any]) -> ProviderError:
-    detail = error_detail(json.dumps({"error": error}))
-    return ProviderError(f"the provider broke off: {detail}", retryable=error.get("type") in _RETRYABLE_ERRORS)

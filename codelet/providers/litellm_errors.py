@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from codelet.errors import CodeletError, ProviderError, UsageError
-from codelet.providers.failure import error_detail, failure, without_key
+from codelet.providers.failure import failure, is_passing, stream_failure, without_key
+from codelet.providers.overflow import is_overflow
 
-_RETRYABLE = frozenset({408, 429, 500, 502, 503, 504, 529})
 _MISSING_KEY = ("missing credentials", "api key", "api_key", "unable to locate credentials")
 
 
@@ -47,7 +47,7 @@ def _translated(error: Exception, *, model: str, place: str, key_name: str, begu
         return UsageError(f"unknown model {model!r}: write it as provider/name, as litellm spells it")
     if any(words in text.lower() for words in _MISSING_KEY):
         return ProviderError(f"no key for {place}: set {key_name} ({text})", status=401)
-    return ProviderError(f"{place}: {text}")
+    return ProviderError(f"{place}: {text}", overflow=is_overflow(text))
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -121,16 +121,16 @@ def _lost_connection(chain: list[BaseException], place: str, *, begun: bool) -> 
 
 
 def _broken_off(chain: list[BaseException]) -> ProviderError:
-    """An error event of the stream. Its `code` may be a status; Anthropic's adapter makes one up, good for a hint."""
-    status, hint = None, None
-    for link in chain:
-        body = getattr(link, "body", None)
-        if isinstance(body, dict) and isinstance(body.get("code"), int):
-            status = body["code"]
-        if type(link).__module__.startswith("litellm.llms."):
-            hint = getattr(link, "status_code", None)
-    retryable = (status or hint) in _RETRYABLE
-    return ProviderError(f"the provider broke off: {error_detail(_body(chain))}", status=status, retryable=retryable)
+    """An error event of the stream. Anthropic's adapter makes a status up, which is good for a hint."""
+    body = next((found for link in chain if isinstance(found := getattr(link, "body", None), dict)), None)
+    if body is not None:
+        return stream_failure(body)
+    found = stream_failure(_body(chain))
+    own = (link for link in chain if type(link).__module__.startswith("litellm.llms."))
+    hints = [status for link in own if isinstance(status := getattr(link, "status_code", None), int)]
+    if hints:
+        found.retryable = found.retryable and is_passing(hints[-1])
+    return found
 
 
 def _text(error: BaseException) -> str:
