@@ -26,7 +26,7 @@ from codelet.providers.base import (
     UsageChunk,
 )
 from codelet.providers.catalog import Endpoint
-from codelet.providers.decoding import count_of, decoded, text_of
+from codelet.providers.decoding import NO_MARKER, count_of, decoded, text_of
 from codelet.providers.encoding import to_json
 from codelet.providers.failure import stream_failure
 from codelet.providers.native import NativeProvider
@@ -160,7 +160,7 @@ class _Decoder:
             if event.get("type") == "message_stop":
                 yield FinishChunk(self._finish or "stop")
                 return
-        raise ProviderError("the answer was cut: the stream ended without its finish marker")
+        raise ProviderError(NO_MARKER, retryable=True)
 
     def _decode(self, event: dict[str, Any]) -> list[Chunk]:
         match event.get("type"):

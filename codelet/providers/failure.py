@@ -44,6 +44,11 @@ _PASSING_NAMES = frozenset(
     }
 )
 
+PATIENCE = 30.0
+"""Seconds for which a server that does not answer is tried again."""
+
+_PATIENCE_REFUSED = 10.0
+
 # Words by which servers and chat templates say that user and assistant must take turns; the status is 400 or 500.
 _ALTERNATION = (
     "must alternate",
@@ -113,6 +118,19 @@ def stream_failure(error: Any) -> ProviderError:
     headline = "the prompt does not fit the model's window" if overflow else "the provider broke off"
     message = f"{headline}: {error_detail(said)}"
     return ProviderError(message, status=status, retryable=passing and not final, overflow=overflow)
+
+
+def unreachable(message: str, *, local: bool, refused: bool = False) -> ProviderError:
+    """The error for a server that cannot be asked.
+
+    A network comes back, and a gateway too; an address on this machine, or one that refuses, rather has no server.
+    """
+    return ProviderError(message, retryable=True, patience=_PATIENCE_REFUSED if local or refused else PATIENCE)
+
+
+def stalled(message: str) -> ProviderError:
+    """The error for a server of which nothing comes in time. After a long wait there is no time for many more."""
+    return ProviderError(message, retryable=True, patience=PATIENCE)
 
 
 def is_passing(status: int) -> bool:

@@ -20,6 +20,7 @@ from codelet.errors import ProviderError
 from codelet.providers.base import LONGEST_ORIGIN, Chunk, ProviderOptions, Request
 from codelet.providers.catalog import base_of, on_this_machine, vendor_of
 from codelet.providers.demands import demands_of
+from codelet.providers.failure import stalled
 from codelet.providers.litellm_decode import Decoder, StreamEnd, Tap
 from codelet.providers.litellm_errors import translated
 from codelet.providers.litellm_request import Requests, is_claude
@@ -154,22 +155,28 @@ class LiteLLMProvider:
         _quiet_warnings()
         decoder = Decoder(counts_reasoning=not is_claude(self.model))
         now = asyncio.get_running_loop().time
+        latest = now() + limit
         try:
             async with asyncio.timeout(limit) as timeout:
                 stream = await litellm.acompletion(**self._arguments(litellm, request))
                 Tap.into(stream)
                 async for chunk in stream:
-                    limit = deadlines.between_chunks
-                    timeout.reschedule(now() + limit)
-                    for piece in decoder.chunks(chunk, stream):
+                    pieces = list(decoder.chunks(chunk, stream))
+                    for piece in pieces:
                         queue.put_nowait(piece)
+                    if pieces:
+                        latest = now() + max(deadlines.first_token, deadlines.between_chunks)
+                    if decoder.begun:
+                        limit = deadlines.between_chunks
+                        timeout.reschedule(min(now() + limit, latest))
+                    await asyncio.sleep(0)  # however fast the server sends, signals and other tasks have their turn
         except StreamEnd:
             pass
         except TimeoutError:
-            raise ProviderError(f"no data for {limit:g} seconds: the answer has stalled") from None
+            raise stalled(f"no data for {limit:g} seconds: the answer has stalled") from None
         except Exception as error:
             known = {"model": self.model, "place": self.name, "key_name": self._key_name}
-            raise translated(error, **known, begun=decoder.begun, key=self._key) from error
+            raise translated(error, **known, begun=decoder.begun, local=self.local, key=self._key) from error
         for piece in decoder.end(stream):
             queue.put_nowait(piece)
 

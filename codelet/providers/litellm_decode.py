@@ -18,7 +18,7 @@ from codelet.providers.base import (
     ToolCallChunk,
     UsageChunk,
 )
-from codelet.providers.decoding import count_of
+from codelet.providers.decoding import NO_MARKER, count_of
 from codelet.providers.sse import SILENCE
 from codelet.tokens.usage import Usage
 
@@ -29,6 +29,7 @@ _FINISH: dict[str, FinishReason] = {
     "content_filter": "refused",
     "refusal": "refused",
 }
+_NO_STREAMS = ("text/html", "application/json")
 _SIGNATURE = "__thought__"
 _NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
 
@@ -159,10 +160,19 @@ class Decoder:
         reason = stream.received_finish_reason or stream.intermittent_finish_reason
         whole = getattr(stream.completion_stream, "whole", None)
         if whole is False or not (reason or whole):
-            raise ProviderError("the answer was cut: the stream ended without its finish marker")
+            raise self._without_marker(stream)
         if refusal := getattr(stream.completion_stream, "refusal", ""):
             yield RefusalChunk(refusal)
         yield FinishChunk(_FINISH.get(reason, "stop"))
+
+    def _without_marker(self, stream: Any) -> ProviderError:
+        """Why no finish marker came: where it is no event stream, litellm reads nothing from it and says nothing."""
+        headers = getattr(stream, "_response_headers", None)
+        kinds = [str(value) for name, value in (headers or {}).items() if str(name).endswith("content-type")]
+        kind = kinds[0].partition(";")[0].strip() if kinds else ""
+        if not self.begun and kind in _NO_STREAMS:
+            return ProviderError(f"the answer is no event stream but {kind}; check --api-base")
+        return ProviderError(NO_MARKER, retryable=True)
 
     def _reasoning(self, delta: Any, stream: Any) -> Iterator[Chunk]:
         text = getattr(delta, "reasoning_content", None) or ""

@@ -26,7 +26,7 @@ from codelet.providers.base import (
     UsageChunk,
 )
 from codelet.providers.catalog import Endpoint
-from codelet.providers.decoding import count_of, counts_in, decoded, text_of
+from codelet.providers.decoding import NO_MARKER, count_of, counts_in, decoded, text_of
 from codelet.providers.demands import demands_of, returned
 from codelet.providers.encoding import PrefixCache, to_json
 from codelet.providers.failure import stream_failure
@@ -162,7 +162,7 @@ async def _chunks(events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerato
             else:
                 yield chunk
     if finish is None:
-        raise ProviderError("the answer was cut: the stream ended without its finish marker")
+        raise ProviderError(NO_MARKER, retryable=True)
     yield FinishChunk(finish)
 
 

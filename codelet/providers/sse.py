@@ -49,7 +49,7 @@ async def json_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[dict[str, 
         try:
             event = json.loads(data)
         except (ValueError, RecursionError):
-            raise ProviderError(f"the answer is garbled: {_shown(data)} is not a JSON event") from None
+            raise ProviderError(f"the answer is garbled: {_shown(data)} is not a JSON event", retryable=True) from None
         if not isinstance(event, dict):
             raise ProviderError("the answer is garbled: an event is not a JSON object")
         yield event
