@@ -144,6 +144,7 @@ class _Decoder:
 
     def __init__(self) -> None:
         self._thinking: dict[str, Any] | None = None
+        self._thoughts: list[str] = []
         self._input: dict[str, int] = {}
         self._finish: FinishReason | None = None
 
@@ -172,6 +173,9 @@ class _Decoder:
                 return self._delta(event.get("index", 0), event.get("delta") or {})
             case "content_block_stop" if self._thinking is not None:
                 block, self._thinking = self._thinking, None
+                if self._thoughts:
+                    block["thinking"] = block.get("thinking", "") + "".join(self._thoughts)
+                    self._thoughts = []
                 return [ReasoningChunk(block=block)]
             case "message_delta":
                 reason = (event.get("delta") or {}).get("stop_reason")
@@ -186,7 +190,7 @@ class _Decoder:
             case "tool_use":
                 return [ToolCallChunk(index, text_of(block.get("id")), text_of(block.get("name")))]
             case "thinking" | "redacted_thinking":
-                self._thinking = dict(block)
+                self._thinking, self._thoughts = dict(block), []
             case "text" if block.get("text"):
                 return [TextChunk(text_of(block["text"]))]
         return []
@@ -199,7 +203,7 @@ class _Decoder:
                 return [ToolCallChunk(index, arguments=text_of(delta.get("partial_json")))]
             case "thinking_delta" if self._thinking is not None:
                 piece = text_of(delta.get("thinking"))
-                self._thinking["thinking"] = self._thinking.get("thinking", "") + piece
+                self._thoughts.append(piece)
                 return [ReasoningChunk(text=piece)]
             case "signature_delta" if self._thinking is not None:
                 self._thinking["signature"] = self._thinking.get("signature", "") + text_of(delta.get("signature"))

@@ -8,6 +8,7 @@ from contextlib import aclosing
 
 from codelet.errors import ProviderError
 from codelet.providers.base import Chunk, NoteChunk, Retries, RetryChunk, UsageChunk
+from codelet.providers.bounds import Bounds
 
 
 async def with_retries(
@@ -30,11 +31,13 @@ async def with_retries(
     number = 1
     while True:
         begun = False
+        bounds = Bounds()
         while notes:
             yield NoteChunk(notes.pop(0))
         try:
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:
+                    bounds.take(chunk)
                     begun = begun or not isinstance(chunk, UsageChunk)
                     yield chunk
             return
