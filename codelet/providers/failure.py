@@ -75,7 +75,7 @@ def failure(
     key: str | None = None,
     other_base: str | None = None,
 ) -> ProviderError:
-    """The error for an answer with that status. `key_name` is the variable that holds the key.
+    """The error for an answer with that status. `key_name` is the variable that holds the key, or should.
 
     Some servers repeat the key in their message: it is taken out. `other_base` is the address that may have been
     meant where nothing is found at this one.
@@ -84,7 +84,7 @@ def failure(
     lowered = detail.lower() + body[:2_000].lower()
     overflow = is_overflow(lowered, status)
     final = overflow or any(words in lowered for words in (*_EXHAUSTED, *_ALTERNATION))
-    headline = _headline(status, overflow=overflow, place=place, key_name=key_name)
+    headline = _headline(status, overflow=overflow, place=place, key_name=key_name, with_key=bool(key))
     if status in (400, 404) and any(words in lowered for words in _NO_TOOLS):
         headline = f"the model takes no tools here ({status}); name another with --model, or talk without: --tools ''"
     elif status == 404 and other_base:
@@ -158,10 +158,12 @@ def wants_alternation(error: ProviderError) -> bool:
     return any(words in lowered for words in _ALTERNATION)
 
 
-def _headline(status: int, *, overflow: bool, place: str, key_name: str) -> str:
+def _headline(status: int, *, overflow: bool, place: str, key_name: str, with_key: bool) -> str:
     if overflow:
         return f"the prompt does not fit the model's window ({status})"
     if status in (401, 403):
+        if not with_key:
+            return f"{place} wants a key ({status}); set {key_name}"
         return f"{place} rejected the key ({status}); check {key_name}"
     if status == 402:
         return f"{place} wants a payment (402)"

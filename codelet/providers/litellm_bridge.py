@@ -18,7 +18,7 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.providers.base import LONGEST_ORIGIN, Chunk, ProviderOptions, Request
-from codelet.providers.catalog import base_of, on_this_machine, vendor_of
+from codelet.providers.catalog import base_of, key_variable, on_this_machine, vendor_of
 from codelet.providers.demands import demands_of
 from codelet.providers.failure import stalled
 from codelet.providers.litellm_decode import Decoder, StreamEnd, Tap
@@ -87,9 +87,9 @@ class LiteLLMProvider:
         maker = "/".join(real_name(model).split("/")[1:-1])
         self.origin = f"litellm:{options.api_base or prefix}{f'#{maker}' if maker else ''}"[:LONGEST_ORIGIN]
         self.local = on_this_machine(options.api_base or (base_of(vendor) if vendor else ""))
-        self._key_name = vendor.key_names[0] if vendor and vendor.key_names else "the provider's key"
-        names = vendor.key_names if vendor else ()
-        self._key = options.api_key or next((os.environ[name] for name in names if os.environ.get(name)), None)
+        found = key_variable(vendor, options.api_key)
+        self._key_name = found or (vendor.key_names[0] if vendor and vendor.key_names else "the provider's key")
+        self._key = options.api_key or (os.environ[found] if found else None)
         self._options = options
         self._requests = Requests(model, self.origin, demands_of(model, options.api_base))
         self._notes: list[str] = []

@@ -27,16 +27,18 @@ def translated(
 
     `begun` says whether the stream had given anything, `local` whether the server is on this machine.
     """
-    made = _translated(error, model=model, place=place, key_name=key_name, begun=begun, local=local)
+    made = _translated(error, model=model, place=place, key_name=key_name, begun=begun, local=local, key=key)
     made.args = (without_key(str(made), key),)
     return made
 
 
-def _translated(error: Exception, *, model: str, place: str, key_name: str, begun: bool, local: bool) -> CodeletError:
+def _translated(
+    error: Exception, *, model: str, place: str, key_name: str, begun: bool, local: bool, key: str | None
+) -> CodeletError:
     chain = list(_chain(error))
     headers = next((found for link in chain if (found := _headers(link)) is not None), None)
     if headers is not None:
-        answer = failure(_status(chain), headers, _body(chain), place=place, key_name=key_name)
+        answer = failure(_status(chain), headers, _body(chain), place=place, key_name=key_name, key=key)
         answer.overflow = answer.overflow or _has(chain, "ContextWindowExceededError")
         return answer
     if (lost := _lost_connection(chain, place, begun=begun, local=local)) is not None:

@@ -18,7 +18,7 @@ from tests.support.script import HttpError, Reply, StreamError
 from tests.support.server import ModelServer
 
 
-def made(status: int, body: str = "", headers: dict[str, str] | None = None, key: str | None = None) -> ProviderError:
+def made(status: int, body: str = "", headers: dict[str, str] | None = None, key: str | None = "k") -> ProviderError:
     return failure(status, headers or {}, body, place="Somewhere", key_name="SOME_API_KEY", key=key)
 
 
@@ -52,6 +52,11 @@ def test_each_status_has_its_line(status: int, says: str, retryable: bool):
     assert says in str(error)
     assert str(error).endswith(": the details")
     assert (error.status, error.retryable, error.exit_status) == (status, retryable, 3)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_without_a_key_it_says_that_one_is_wanted(status: int):
+    assert f"Somewhere wants a key ({status}); set SOME_API_KEY" in str(made(status, key=None))
 
 
 @pytest.mark.parametrize(
