@@ -31,7 +31,9 @@ class ProviderError(CodeletError):
     """The provider failed for good: authentication, network, a broken stream, retries used up.
 
     `status` is the HTTP status where there was one. `retryable` says whether the same request may be sent
-    again, `retry_after` the seconds the server asked us to wait. `overflow` marks "the prompt is too long".
+    again, `retry_after` the seconds the server asked us to wait, `patience` for how many seconds from the first such
+    failure it is worth trying, attempts included, where that is less than usual. `overflow` marks "the prompt is too
+    long".
     """
 
     exit_status = EXIT_PROVIDER
@@ -43,12 +45,14 @@ class ProviderError(CodeletError):
         status: int | None = None,
         retryable: bool = False,
         retry_after: float | None = None,
+        patience: float | None = None,
         overflow: bool = False,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.retryable = retryable
         self.retry_after = retry_after
+        self.patience = patience
         self.overflow = overflow
 
 

@@ -60,6 +60,7 @@ class Reply:
         self._thinking: list[dict[str, Any]] = []
         self._calls: list[_OpenCall] = []
         self._at_index: dict[int, _OpenCall] = {}
+        self._by_id: dict[tuple[str, int], _OpenCall] = {}
 
     def add(self, chunk: Chunk) -> events.Event | None:
         """Take one chunk in; gives the event that shows it, if it is one to show."""
@@ -165,6 +166,7 @@ class Reply:
         if call is None:
             call = _OpenCall(chunk.id, chunk.index)
             self._calls.append(call)
+            self._by_id[call.id, call.index] = call
         self._at_index[chunk.index] = call
         call.name = call.name or chunk.name
         if chunk.arguments:
@@ -178,7 +180,7 @@ class Reply:
         if not chunk.id:
             again = last is not None and chunk.name and last.name and _is_whole("".join(last.pieces))
             return None if again else last
-        return next((call for call in self._calls if (call.id, call.index) == (chunk.id, chunk.index)), None)
+        return self._by_id.get((chunk.id, chunk.index))
 
 
 def parsed_arguments(call: ToolCall) -> object:

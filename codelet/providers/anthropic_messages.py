@@ -26,9 +26,9 @@ from codelet.providers.base import (
     UsageChunk,
 )
 from codelet.providers.catalog import Endpoint
-from codelet.providers.decoding import count_of, decoded, text_of
+from codelet.providers.decoding import NO_MARKER, count_of, decoded, text_of
 from codelet.providers.encoding import to_json
-from codelet.providers.failure import error_detail
+from codelet.providers.failure import stream_failure
 from codelet.providers.native import NativeProvider
 from codelet.providers.sse import DONE, until_silent
 from codelet.tokens.usage import Usage
@@ -47,8 +47,6 @@ _FINISH: dict[str, FinishReason] = {
     "model_context_window_exceeded": "length",
     "refusal": "refused",
 }
-
-_RETRYABLE_ERRORS = frozenset({"overloaded_error", "api_error", "rate_limit_error", "timeout_error"})
 
 
 class AnthropicProvider(NativeProvider):
@@ -146,6 +144,7 @@ class _Decoder:
 
     def __init__(self) -> None:
         self._thinking: dict[str, Any] | None = None
+        self._thoughts: list[str] = []
         self._input: dict[str, int] = {}
         self._finish: FinishReason | None = None
 
@@ -170,7 +169,7 @@ class _Decoder:
         if empty:
             yield FinishChunk("stop")
             return
-        raise ProviderError("the answer was cut: the stream ended without its finish marker")
+        raise ProviderError(NO_MARKER, retryable=True)
 
     def _decode(self, event: dict[str, Any]) -> list[Chunk]:
         match event.get("type"):
@@ -182,13 +181,16 @@ class _Decoder:
                 return self._delta(event.get("index", 0), event.get("delta") or {})
             case "content_block_stop" if self._thinking is not None:
                 block, self._thinking = self._thinking, None
+                if self._thoughts:
+                    block["thinking"] = block.get("thinking", "") + "".join(self._thoughts)
+                    self._thoughts = []
                 return [ReasoningChunk(block=block)]
             case "message_delta":
                 reason = (event.get("delta") or {}).get("stop_reason")
                 self._finish = _FINISH.get(reason, "stop") if reason else self._finish
                 return [self._usage(event.get("usage"))]
             case "error":
-                raise _stream_error(event.get("error") or {})
+                raise stream_failure(event.get("error") or {})
         return []
 
     def _block_start(self, index: int, block: dict[str, Any]) -> list[Chunk]:
@@ -196,7 +198,7 @@ class _Decoder:
             case "tool_use":
                 return [ToolCallChunk(index, text_of(block.get("id")), text_of(block.get("name")))]
             case "thinking" | "redacted_thinking":
-                self._thinking = dict(block)
+                self._thinking, self._thoughts = dict(block), []
             case "text" if block.get("text"):
                 return [TextChunk(text_of(block["text"]))]
         return []
@@ -209,7 +211,7 @@ class _Decoder:
                 return [ToolCallChunk(index, arguments=text_of(delta.get("partial_json")))]
             case "thinking_delta" if self._thinking is not None:
                 piece = text_of(delta.get("thinking"))
-                self._thinking["thinking"] = self._thinking.get("thinking", "") + piece
+                self._thoughts.append(piece)
                 return [ReasoningChunk(text=piece)]
             case "signature_delta" if self._thinking is not None:
                 self._thinking["signature"] = self._thinking.get("signature", "") + text_of(delta.get("signature"))
@@ -223,8 +225,3 @@ class _Decoder:
         read, write = get("cache_read_input_tokens", 0), get("cache_creation_input_tokens", 0)
         total = get("input_tokens", 0) + read + write
         return UsageChunk(Usage(total, read, write, get("output_tokens", 0)))
-
-
-def _stream_error(error: dict[str, Any]) -> ProviderError:
-    detail = error_detail(json.dumps({"error": error}))
-    return ProviderError(f"the provider broke off: {detail}", retryable=error.get("type") in _RETRYABLE_ERRORS)

@@ -118,10 +118,14 @@ class Deadlines(Record):
 
 
 class Retries(Record):
-    """How often a failed request is sent again, and how long all waits together may last, in seconds."""
+    """How often a failed request is sent again, and how long all waits together may last, in seconds.
+
+    `asked_wait` bounds those that the server asks for, `total_wait` the others.
+    """
 
     attempts: int = 5
-    total_wait: float = 120.0
+    total_wait: float = 30.0
+    asked_wait: float = 120.0
     first_wait: float = 1.0
 
 

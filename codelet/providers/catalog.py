@@ -138,16 +138,23 @@ _ALIASES = {"ollama_chat": "ollama", "llamacpp": "llamafile", "vllm": "hosted_vl
 _BARE_NAMES = (("claude", "anthropic"), ("gpt-", "openai"), ("chatgpt-", "openai"))
 _BY_PREFIX = {vendor.prefix: vendor for vendor in VENDORS}
 _HOSTED = frozenset(urlsplit(vendor.base).hostname for vendor in VENDORS if not vendor.local)
+OWN_KEY = "CODELET_API_KEY"
+"""The variable whose key is sent to whichever server is asked."""
+
 CUSTOM = Vendor("", "the endpoint", "", ("OPENAI_API_KEY",), local=True)
 """Whatever `--api-base` names, for a model of no vendor's name."""
 
 
 class Endpoint(Record):
-    """Where a request goes: the vendor, its address and key as this process knows them."""
+    """Where a request goes: the vendor, its address and key as this process knows them.
+
+    `key_from` is the variable that holds the key, where there is one.
+    """
 
     vendor: Vendor
     base: str
     key: str | None
+    key_from: str | None = None
 
     @property
     def name(self) -> str:
@@ -162,8 +169,11 @@ class Endpoint(Record):
 
     @property
     def key_name(self) -> str:
-        """The variable to set, as an error message names it."""
-        return self.vendor.key_names[0] if self.vendor.key_names else "CODELET_API_KEY"
+        """The variable that the key came from, or those to set, as an error message names them."""
+        if self.key_from is not None:
+            return self.key_from
+        names = self.vendor.key_names[:1]
+        return names[0] if names and self.base == self.vendor.base else " or ".join((OWN_KEY, *names))
 
     @property
     def local(self) -> bool:
@@ -238,12 +248,20 @@ def endpoint_for(
     if vendor is None and api_base is None:
         return None
     vendor = vendor or CUSTOM
-    key = api_key or next((environment[name] for name in vendor.key_names if environment.get(name)), None)
+    key_from = key_variable(vendor, api_key, environment)
+    key = api_key or (environment[key_from] if key_from else None)
     key = _checked_key(key) if key else None
     base = api_base or base_of(vendor, environment)
     if key is None and not vendor.local and base == vendor.base:
         raise UsageError(f"no key for {vendor.name}: set {vendor.key_names[0]}, or choose another --model")
-    return Endpoint(vendor, base.rstrip("/"), key)
+    return Endpoint(vendor, base.rstrip("/"), key, key_from)
+
+
+def key_variable(vendor: Vendor | None, api_key: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The variable that a key comes from: codelet's own, where `api_key` was given, else the vendor's; None without."""
+    if api_key:
+        return OWN_KEY
+    return next((name for name in (vendor.key_names if vendor else ()) if environment.get(name)), None)
 
 
 def on_this_machine(address: str) -> bool:

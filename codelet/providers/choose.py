@@ -8,7 +8,9 @@ import os
 from collections.abc import Mapping
 
 from codelet.errors import ProviderError, UsageError
-from codelet.providers.catalog import VENDORS, Vendor, base_of, endpoint_for, vendor_of
+from codelet.providers.catalog import OWN_KEY, VENDORS, Vendor, base_of, endpoint_for, vendor_of
+from codelet.providers.failure import failure
+from codelet.record import Record
 
 _PROBE_TIMEOUT = 0.4
 _ASK_TIMEOUT = 5.0
@@ -26,13 +28,11 @@ async def choose_model(
 ) -> str:
     """The first model that `api_base` lists, else the default of the first vendor with a key, else a local server's.
 
-    Raises UsageError with what to do where there is none.
+    Raises UsageError with what to do where there is none, ProviderError where that address does not answer or wants a
+    key.
     """
     if api_base is not None:
-        endpoint = endpoint_for("", api_base, api_key, environment)
-        models = await _models_of(api_base, endpoint.key if endpoint else None, _ASK_TIMEOUT)
-        if not models:
-            raise UsageError(f"{api_base} lists no models: name one with --model")
+        models = await _listed(api_base, api_key, environment)
         # A listed name such as openai/gpt-oss-20b goes out as it is: only what stands before it is taken off.
         return f"openai/{models[0]}" if vendor_of(models[0]) else models[0]
     for vendor in VENDORS:
@@ -44,16 +44,43 @@ async def choose_model(
     raise UsageError(NO_MODEL)
 
 
+async def _listed(api_base: str, api_key: str | None, environment: Mapping[str, str]) -> list[str]:
+    """The names that the server lists, one at least."""
+    from codelet.providers.connection import checked_url
+
+    endpoint = endpoint_for("", api_base, api_key, environment)
+    key = endpoint.key if endpoint else None
+    checked_url(api_base)
+    listing = await _ask(api_base, key, _ASK_TIMEOUT)
+    if listing is None:
+        raise ProviderError(f"{api_base} does not answer; check the network and --api-base")
+    if listing.status in (401, 403):
+        name = endpoint.key_name if endpoint else OWN_KEY
+        raise failure(listing.status, {}, listing.body, place=api_base, key_name=name, key=key)
+    if not listing.names:
+        raise UsageError(f"{api_base} lists no models: name one with --model")
+    return listing.names
+
+
 async def local_servers(environment: Mapping[str, str] = os.environ) -> list[tuple[Vendor, list[str]]]:
     """The local servers that answer, each with the names of its models; the variables that move them count."""
     local = [vendor for vendor in VENDORS if vendor.local]
     bases = [base_of(vendor, environment) for vendor in local]
-    answers = await asyncio.gather(*(_models_of(base, None, _PROBE_TIMEOUT) for base in bases))
-    return [(vendor, models) for vendor, models in zip(local, answers, strict=True) if models is not None]
+    answers = await asyncio.gather(*(_ask(base, None, _PROBE_TIMEOUT) for base in bases))
+    found = [(vendor, answer.names) for vendor, answer in zip(local, answers, strict=True) if answer is not None]
+    return [(vendor, names) for vendor, names in found if names is not None]
 
 
-async def _models_of(base: str, key: str | None, timeout: float) -> list[str] | None:
-    """The names that a server lists at `/models` below its base, or None where nothing answers in time.
+class _Listing(Record):
+    """How a server answers to the question for its models: `names` where it lists them, else its status and words."""
+
+    status: int
+    names: list[str] | None
+    body: str
+
+
+async def _ask(base: str, key: str | None, timeout: float) -> _Listing | None:
+    """What a server answers at `/models` below its base, or None where nothing answers in time.
 
     Models that are not for talking come last.
     """
@@ -67,22 +94,50 @@ async def _models_of(base: str, key: str | None, timeout: float) -> list[str] | 
                 lines = [f"GET {url.path.rstrip('/')}/models HTTP/1.0", f"Host: {url.netloc.rpartition('@')[2]}"]
                 lines += ["Accept: application/json", *([f"Authorization: Bearer {key}"] if key else []), "", ""]
                 connection.writer.write("\r\n".join(lines).encode())
-                names = await _names_from(connection.reader)
+                listing = await _read(connection.reader)
             finally:
                 connection.close()
     except (OSError, TimeoutError, UsageError, ProviderError):
         return None
-    return sorted(names, key=lambda name: any(word in name.lower() for word in _NOT_FOR_TALK)) if names else names
+    if listing is None or listing.names is None:
+        return listing
+    return listing.replace(names=sorted(listing.names, key=_not_for_talk))
 
 
-async def _names_from(reader: asyncio.StreamReader) -> list[str] | None:
+def _not_for_talk(name: str) -> bool:
+    """Whether a model is for something else, by its name."""
+    return any(word in name.lower() for word in _NOT_FOR_TALK)
+
+
+async def _read(reader: asyncio.StreamReader) -> _Listing | None:
     """Read until the listing is whole: head and body may come apart, and the server may keep the connection open."""
     answer = b""
     while len(answer) < _PROBE_LIMIT and (data := await reader.read(_PROBE_LIMIT)):
         answer += data
         if (names := _names_in(answer)) is not None:
-            return names
-    return None
+            return _Listing(200, names, "")
+        if (refusal := _refusal_in(answer)) is not None:
+            return refusal
+    status = _status_of(answer)
+    return None if status is None else _Listing(status, None, "")
+
+
+def _status_of(answer: bytes) -> int | None:
+    words = answer[:16].split()
+    known = len(words) > 1 and words[0].startswith(b"HTTP/") and words[1].isdigit()
+    return int(words[1]) if known else None
+
+
+def _refusal_in(answer: bytes) -> _Listing | None:
+    """An error answer, once its head is there, and its body as far as its head says how long it is."""
+    head, gap, body = answer.partition(b"\r\n\r\n")
+    status = _status_of(head)
+    if not gap or status is None or status == 200:
+        return None
+    lengths = [line.partition(b":")[2] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    if lengths and lengths[0].strip().isdigit() and len(body) < min(int(lengths[0]), _PROBE_LIMIT):
+        return None
+    return _Listing(status, None, body.decode("utf-8", "replace"))
 
 
 def _names_in(answer: bytes) -> list[str] | None:

@@ -8,6 +8,9 @@ from typing import Any
 from codelet.errors import ProviderError
 from codelet.providers.base import Chunk
 
+NO_MARKER = "the answer was cut: the stream ended without its finish marker"
+"""What is said of an answer that ends as if it were whole. Another attempt may give all of it."""
+
 
 def decoded(decode: Callable[[dict[str, Any]], list[Chunk]], event: dict[str, Any]) -> list[Chunk]:
     """The chunks that `decode` reads from an event; raises ProviderError where its parts have other types."""

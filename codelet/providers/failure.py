@@ -7,25 +7,47 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.process.environment import SHORTEST_SECRET
+from codelet.providers.overflow import is_overflow
 
-_RETRYABLE = frozenset({408, 429, 500, 502, 503, 504, 529})
+# Statuses below 500 that another attempt may cure; every one from 500 on may be cured.
+_PASSING = frozenset({408, 409, 425, 429})
 
-# Words by which servers say that the prompt is longer than the window; the status alone (400, 413) does not.
-_OVERFLOW = (
-    "context_length_exceeded",
-    "context length",
-    "context window",
-    "context size",
-    "context limit",
-    "maximum context",
-    "maximum prompt length",
-    "maximum number of tokens",
-    "prompt is too long",
-    "input is too long",
-    "too many tokens",
-    "exceeds the limit of tokens",
-    "token limit",
+# What error events have as their type, code or status where another attempt may cure it. Case and signs do not count.
+_PASSING_NAMES = frozenset(
+    {
+        "abort",
+        "apierror",
+        "badgateway",
+        "deadlineexceeded",
+        "engineoverloadederror",
+        "error",
+        "gatewaytimeout",
+        "insufficientsystemresource",
+        "internal",
+        "internalerror",
+        "internalservererror",
+        "overloaded",
+        "overloadederror",
+        "ratelimit",
+        "ratelimiterror",
+        "ratelimitexceeded",
+        "requesttimeout",
+        "resourceexhausted",
+        "servererror",
+        "serveroverloaded",
+        "serviceunavailable",
+        "serviceunavailableerror",
+        "timeout",
+        "timeouterror",
+        "toomanyrequests",
+        "unavailable",
+    }
 )
+
+PATIENCE = 30.0
+"""Seconds for which a server that does not answer is tried again."""
+
+_PATIENCE_REFUSED = 10.0
 
 # Words by which servers and chat templates say that user and assistant must take turns; the status is 400 or 500.
 _ALTERNATION = (
@@ -53,16 +75,16 @@ def failure(
     key: str | None = None,
     other_base: str | None = None,
 ) -> ProviderError:
-    """The error for an answer with that status. `key_name` is the variable that holds the key.
+    """The error for an answer with that status. `key_name` is the variable that holds the key, or should.
 
     Some servers repeat the key in their message: it is taken out. `other_base` is the address that may have been
     meant where nothing is found at this one.
     """
     detail = error_detail(without_key(body, key))
     lowered = detail.lower() + body[:2_000].lower()
-    overflow = status == 413 or (status in (400, 422) and any(words in lowered for words in _OVERFLOW))
-    exhausted = any(words in lowered for words in _EXHAUSTED)
-    headline = _headline(status, overflow=overflow, place=place, key_name=key_name)
+    overflow = is_overflow(lowered, status)
+    final = overflow or any(words in lowered for words in (*_EXHAUSTED, *_ALTERNATION))
+    headline = _headline(status, overflow=overflow, place=place, key_name=key_name, with_key=bool(key))
     if status in (400, 404) and any(words in lowered for words in _NO_TOOLS):
         headline = f"the model takes no tools here ({status}); name another with --model, or talk without: --tools ''"
     elif status == 404 and other_base:
@@ -70,10 +92,59 @@ def failure(
     return ProviderError(
         f"{headline}: {detail or 'no details'}",
         status=status,
-        retryable=status in _RETRYABLE and not exhausted and not any(words in lowered for words in _ALTERNATION),
+        retryable=not final and _asks_again(headers, is_passing(status)),
         retry_after=retry_after(headers),
         overflow=overflow,
     )
+
+
+def stream_failure(error: Any) -> ProviderError:
+    """The error for an error event, or for an error in a body whose status says that all is well.
+
+    What it is shows in its type, code or status: as numbers, or as names. Where it has none of them, another attempt
+    may cure it as well.
+    """
+    from codelet.providers.encoding import to_json
+
+    said = error if isinstance(error, str) else to_json({"error": error}).decode()
+    fields = error if isinstance(error, dict) else {}
+    names = [str(fields[name]) for name in ("code", "type", "status") if fields.get(name)]
+    statuses = [int(name) for name in names if len(name) == 3 and name.isascii() and name.isdigit()]
+    status = statuses[0] if statuses else None
+    passing = is_passing(status) if status else not names or any(_letters(name) in _PASSING_NAMES for name in names)
+    lowered = said[:5_000].lower()
+    overflow = is_overflow(lowered, status)
+    final = overflow or any(words in lowered for words in (*_EXHAUSTED, *_ALTERNATION))
+    headline = "the prompt does not fit the model's window" if overflow else "the provider broke off"
+    message = f"{headline}: {error_detail(said)}"
+    return ProviderError(message, status=status, retryable=passing and not final, overflow=overflow)
+
+
+def unreachable(message: str, *, local: bool, refused: bool = False) -> ProviderError:
+    """The error for a server that cannot be asked.
+
+    A network comes back, and a gateway too; an address on this machine, or one that refuses, rather has no server.
+    """
+    return ProviderError(message, retryable=True, patience=_PATIENCE_REFUSED if local or refused else PATIENCE)
+
+
+def stalled(message: str) -> ProviderError:
+    """The error for a server of which nothing comes in time. After a long wait there is no time for many more."""
+    return ProviderError(message, retryable=True, patience=PATIENCE)
+
+
+def is_passing(status: int) -> bool:
+    """Whether the same request may succeed later, after an answer with that status."""
+    return status in _PASSING or 500 <= status < 600
+
+
+def _asks_again(headers: dict[str, str], otherwise: bool) -> bool:
+    """Whether the server wants another attempt, where it says so itself."""
+    return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower(), otherwise)
+
+
+def _letters(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalpha())
 
 
 def without_key(text: str, key: str | None) -> str:
@@ -87,17 +158,19 @@ def wants_alternation(error: ProviderError) -> bool:
     return any(words in lowered for words in _ALTERNATION)
 
 
-def _headline(status: int, *, overflow: bool, place: str, key_name: str) -> str:
+def _headline(status: int, *, overflow: bool, place: str, key_name: str, with_key: bool) -> str:
     if overflow:
         return f"the prompt does not fit the model's window ({status})"
     if status in (401, 403):
+        if not with_key:
+            return f"{place} wants a key ({status}); set {key_name}"
         return f"{place} rejected the key ({status}); check {key_name}"
     if status == 402:
         return f"{place} wants a payment (402)"
     if status == 404:
         return f"{place} does not know this model or path (404); check --model and --api-base"
-    if status == 429:
-        return f"{place} limits the rate (429)"
+    if status in (413, 429):
+        return f"{place} limits the rate ({status})"
     if 300 <= status < 400:
         return f"{place} redirects elsewhere ({status}), which is not followed; check --api-base"
     return f"{place} answered with status {status}"

@@ -17,7 +17,9 @@ import h11
 from codelet import __version__
 from codelet.errors import ProviderError
 from codelet.providers.base import Deadlines
+from codelet.providers.catalog import on_this_machine
 from codelet.providers.connection import Connection, checked_url, open_direct, open_through, port_of, proxy_for
+from codelet.providers.failure import stalled, unreachable
 
 _READ_SIZE = 65_536
 _TRAILER_WAIT = 0.3
@@ -27,17 +29,24 @@ _FRESH = 2.0
 class Response:
     """A response whose headers have arrived; `body()` gives the rest.
 
-    Whoever reads it sets `begun` with the first token: until then a longer deadline holds, whatever else the
-    server sends, because many send their headers at once and read a long prompt only then.
+    Whoever reads it says with `heard` that it was a piece of the answer. Until the first one the deadline of the first
+    token holds, whatever else the server sends, because many send their headers at once and read a long prompt only
+    then. Later that deadline holds from piece to piece, beside the shorter one for bytes of any kind: while a model
+    writes a long argument some servers send nothing but signs of life for minutes.
     """
 
     def __init__(self, connection: Connection, head: h11.Response, deadlines: Deadlines, first_until: float) -> None:
         self.status = head.status_code
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
-        self.begun = False
+        self._heard = False
+        self._since: float | None = None
         self._connection = connection
         self._deadlines = deadlines
         self._first_until = first_until
+
+    def heard(self) -> None:
+        """What was read last was a piece of the answer."""
+        self._heard = True
 
     async def body(self) -> AsyncIterator[bytes]:
         """The body's pieces as they arrive; raises ProviderError when it stalls or is cut."""
@@ -45,10 +54,11 @@ class Response:
             event = await self._next_event()
             if isinstance(event, h11.Data):
                 yield bytes(event.data)
+                await asyncio.sleep(0)  # however fast the server sends, signals and other tasks have their turn
             elif isinstance(event, h11.EndOfMessage):
                 return
             else:
-                raise ProviderError("the connection was closed in the middle of the answer")
+                raise ProviderError("the connection was closed in the middle of the answer", retryable=True)
 
     async def text(self, limit: int = 65_536) -> str:
         """The body as text, at most `limit` bytes: for error messages, so a cut one is good enough."""
@@ -61,11 +71,17 @@ class Response:
         return bytes(data[:limit]).decode("utf-8", "replace")
 
     async def _next_event(self) -> object:
-        if not self.begun:
+        now = asyncio.get_running_loop().time()
+        if self._heard:
+            self._since, self._heard = now, False
+        if self._since is None:
             return await _first_event(self._connection, self._first_until, self._deadlines)
-        limit = self._deadlines.between_chunks
-        until = asyncio.get_running_loop().time() + limit
-        return await _next_event(self._connection, until, f"no data for {limit:g} seconds")
+        silence = self._deadlines.between_chunks
+        most = max(silence, self._deadlines.first_token)
+        if now + silence <= self._since + most:
+            return await _next_event(self._connection, now + silence, f"no data for {silence:g} seconds")
+        late = f"nothing but signs of life for {most:g} seconds"
+        return await _next_event(self._connection, self._since + most, late)
 
 
 class HttpClient:
@@ -77,6 +93,7 @@ class HttpClient:
     def __init__(self, base: str, deadlines: Deadlines, check: str = "the network and --api-base") -> None:
         self._check = check
         self._url = checked_url(base)
+        self._local = on_this_machine(base)
         self._deadlines = deadlines
         self._idle: Connection | None = None
         self._opening: asyncio.Task[Connection] | None = None
@@ -132,7 +149,7 @@ class HttpClient:
                 connection.close()
                 if not stale:
                     message = f"{self.place} closed the connection without an answer"
-                    raise ProviderError(message, retryable=True) from None
+                    raise unreachable(message, local=self._local) from None
             except BaseException:
                 connection.close()
                 raise
@@ -172,7 +189,7 @@ class HttpClient:
             async with asyncio.timeout(self._deadlines.between_chunks):
                 await connection.writer.drain()
         except TimeoutError:
-            raise ProviderError(f"{self.place} stopped reading the request", retryable=True) from None
+            raise stalled(f"{self.place} stopped reading the request") from None
         except OSError:
             raise _ClosedEarly from None
 
@@ -203,18 +220,22 @@ class HttpClient:
             async with asyncio.timeout(self._deadlines.connect):
                 connection = await (open_through(proxy, self._url) if proxy else open_direct(self._url))
         except TimeoutError:
-            raise ProviderError(f"{self._way(proxy)} did not accept a connection in time", retryable=True) from None
+            late = f"{self._way(proxy)} did not accept a connection in time"
+            raise unreachable(late, local=self._local) from None
         except ssl.SSLCertVerificationError as error:
             reason = f"{error.verify_message}; is SSL_CERT_FILE needed?"
             raise ProviderError(f"TLS with {self.place} failed: {reason}") from None
         except ssl.SSLError as error:
             reason = f"{error.reason or error}; does it speak https?"
-            raise ProviderError(f"TLS with {self.place} failed: {reason}") from None
+            broken = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+            raise ProviderError(f"TLS with {self.place} failed: {reason}", retryable=broken) from None
         except OSError as error:
             known = error.errno is not None and error.errno > 0
             reason = os.strerror(error.errno or 0) if known else error.strerror or str(error) or type(error).__name__
             check = "the network and the proxy variables" if proxy else self._check
-            raise ProviderError(f"cannot reach {self._way(proxy)}: {reason}; check {check}", retryable=True) from None
+            message = f"cannot reach {self._way(proxy)}: {reason}; check {check}"
+            refused = isinstance(error, ConnectionRefusedError)
+            raise unreachable(message, local=self._local, refused=refused) from None
         return connection
 
     def _way(self, proxy: SplitResult | None) -> str:
@@ -241,13 +262,13 @@ async def _next_event(connection: Connection, until: float, late: str) -> object
                     raise _ClosedEarly
                 state.receive_data(data)
     except TimeoutError:
-        raise ProviderError(f"{late}: the answer has stalled") from None
+        raise stalled(f"{late}: the answer has stalled") from None
     except h11.RemoteProtocolError as error:
         if connection.reader.at_eof():
-            raise ProviderError("the connection was cut in the middle of the answer") from None
+            raise ProviderError("the connection was cut in the middle of the answer", retryable=True) from None
         raise ProviderError(f"the answer is not valid HTTP: {error}") from None
     except OSError:
         if state.their_state is h11.SEND_RESPONSE:
             raise _ClosedEarly from None
-        raise ProviderError("the connection was cut in the middle of the answer") from None
+        raise ProviderError("the connection was cut in the middle of the answer", retryable=True) from None
     return event

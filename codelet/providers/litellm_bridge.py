@@ -18,8 +18,9 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.providers.base import LONGEST_ORIGIN, Chunk, ProviderOptions, Request
-from codelet.providers.catalog import base_of, on_this_machine, vendor_of
+from codelet.providers.catalog import base_of, key_variable, on_this_machine, vendor_of
 from codelet.providers.demands import demands_of
+from codelet.providers.failure import stalled
 from codelet.providers.litellm_decode import Decoder, StreamEnd, Tap
 from codelet.providers.litellm_errors import translated
 from codelet.providers.litellm_request import Requests, is_claude
@@ -86,9 +87,9 @@ class LiteLLMProvider:
         maker = "/".join(real_name(model).split("/")[1:-1])
         self.origin = f"litellm:{options.api_base or prefix}{f'#{maker}' if maker else ''}"[:LONGEST_ORIGIN]
         self.local = on_this_machine(options.api_base or (base_of(vendor) if vendor else ""))
-        self._key_name = vendor.key_names[0] if vendor and vendor.key_names else "the provider's key"
-        names = vendor.key_names if vendor else ()
-        self._key = options.api_key or next((os.environ[name] for name in names if os.environ.get(name)), None)
+        found = key_variable(vendor, options.api_key)
+        self._key_name = found or (vendor.key_names[0] if vendor and vendor.key_names else "the provider's key")
+        self._key = options.api_key or (os.environ[found] if found else None)
         self._options = options
         self._requests = Requests(model, self.origin, demands_of(model, options.api_base))
         self._notes: list[str] = []
@@ -154,22 +155,28 @@ class LiteLLMProvider:
         _quiet_warnings()
         decoder = Decoder(counts_reasoning=not is_claude(self.model))
         now = asyncio.get_running_loop().time
+        latest = now() + limit
         try:
             async with asyncio.timeout(limit) as timeout:
                 stream = await litellm.acompletion(**self._arguments(litellm, request))
                 Tap.into(stream)
                 async for chunk in stream:
-                    limit = deadlines.between_chunks
-                    timeout.reschedule(now() + limit)
-                    for piece in decoder.chunks(chunk, stream):
+                    pieces = list(decoder.chunks(chunk, stream))
+                    for piece in pieces:
                         queue.put_nowait(piece)
+                    if pieces:
+                        latest = now() + max(deadlines.first_token, deadlines.between_chunks)
+                    if decoder.begun:
+                        limit = deadlines.between_chunks
+                        timeout.reschedule(min(now() + limit, latest))
+                    await asyncio.sleep(0)  # however fast the server sends, signals and other tasks have their turn
         except StreamEnd:
             pass
         except TimeoutError:
-            raise ProviderError(f"no data for {limit:g} seconds: the answer has stalled") from None
+            raise stalled(f"no data for {limit:g} seconds: the answer has stalled") from None
         except Exception as error:
             known = {"model": self.model, "place": self.name, "key_name": self._key_name}
-            raise translated(error, **known, begun=decoder.begun, key=self._key) from error
+            raise translated(error, **known, begun=decoder.begun, local=self.local, key=self._key) from error
         for piece in decoder.end(stream):
             queue.put_nowait(piece)
 

@@ -18,7 +18,7 @@ from codelet.providers.base import (
     ToolCallChunk,
     UsageChunk,
 )
-from codelet.providers.decoding import count_of
+from codelet.providers.decoding import NO_MARKER, count_of
 from codelet.providers.sse import SILENCE
 from codelet.tokens.usage import Usage
 
@@ -31,6 +31,7 @@ _FINISH: dict[str, FinishReason] = {
     "sensitive": "refused",
     "pause_turn": "paused",
 }
+_NO_STREAMS = ("text/html", "application/json")
 _SIGNATURE = "__thought__"
 _NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
 
@@ -168,13 +169,20 @@ class Decoder:
         whole = getattr(stream.completion_stream, "whole", None)
         refusal = getattr(stream.completion_stream, "refusal", "")
         empty = not (reason or whole or self.begun or reported or refusal)
-        if empty and (kind := _content_type(stream)) and "event-stream" not in kind:
-            raise ProviderError(f"the answer is no event stream, but {kind}; check --api-base")
+        if empty and _content_type(stream) in _NO_STREAMS:
+            raise self._without_marker(stream)
         if not empty and (whole is False or not (reason or whole)):
-            raise ProviderError("the answer was cut: the stream ended without its finish marker")
+            raise self._without_marker(stream)
         if refusal:
             yield RefusalChunk(refusal)
         yield FinishChunk(_FINISH.get(reason, "stop"))
+
+    def _without_marker(self, stream: Any) -> ProviderError:
+        """Why no finish marker came: where it is no event stream, litellm reads nothing from it and says nothing."""
+        kind = _content_type(stream)
+        if not self.begun and kind in _NO_STREAMS:
+            return ProviderError(f"the answer is no event stream but {kind}; check --api-base")
+        return ProviderError(NO_MARKER, retryable=True)
 
     def _reasoning(self, delta: Any, stream: Any) -> Iterator[Chunk]:
         text = getattr(delta, "reasoning_content", None) or ""

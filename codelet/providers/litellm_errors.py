@@ -14,32 +14,37 @@ from collections.abc import Iterator
 from typing import Any
 
 from codelet.errors import CodeletError, ProviderError, UsageError
-from codelet.providers.failure import error_detail, failure, without_key
+from codelet.providers.failure import failure, is_passing, stream_failure, unreachable, without_key
+from codelet.providers.overflow import is_overflow
 
-_RETRYABLE = frozenset({408, 429, 500, 502, 503, 504, 529})
 _MISSING_KEY = ("missing credentials", "api key", "api_key", "unable to locate credentials")
 
 
 def translated(
-    error: Exception, *, model: str, place: str, key_name: str, begun: bool, key: str | None = None
+    error: Exception, *, model: str, place: str, key_name: str, begun: bool, local: bool, key: str | None = None
 ) -> CodeletError:
-    """The error to raise in place of `error`; `begun` says whether the stream had given anything."""
-    made = _translated(error, model=model, place=place, key_name=key_name, begun=begun)
+    """The error to raise in place of `error`.
+
+    `begun` says whether the stream had given anything, `local` whether the server is on this machine.
+    """
+    made = _translated(error, model=model, place=place, key_name=key_name, begun=begun, local=local, key=key)
     made.args = (without_key(str(made), key),)
     return made
 
 
-def _translated(error: Exception, *, model: str, place: str, key_name: str, begun: bool) -> CodeletError:
+def _translated(
+    error: Exception, *, model: str, place: str, key_name: str, begun: bool, local: bool, key: str | None
+) -> CodeletError:
     chain = list(_chain(error))
     headers = next((found for link in chain if (found := _headers(link)) is not None), None)
     if headers is not None:
-        answer = failure(_status(chain), headers, _body(chain), place=place, key_name=key_name)
+        answer = failure(_status(chain), headers, _body(chain), place=place, key_name=key_name, key=key)
         answer.overflow = answer.overflow or _has(chain, "ContextWindowExceededError")
         return answer
-    if (lost := _lost_connection(chain, place, begun=begun)) is not None:
+    if (lost := _lost_connection(chain, place, begun=begun, local=local)) is not None:
         return lost
     if _has(chain, "JSONDecodeError"):
-        return ProviderError(f"the answer is garbled: {_text(chain[-1])}")
+        return ProviderError(f"the answer is garbled: {_text(chain[-1])}", retryable=True)
     if _has(chain, "MidStreamFallbackError"):
         return _broken_off(chain)
     text = _text(error)
@@ -47,7 +52,7 @@ def _translated(error: Exception, *, model: str, place: str, key_name: str, begu
         return UsageError(f"unknown model {model!r}: write it as provider/name, as litellm spells it")
     if any(words in text.lower() for words in _MISSING_KEY):
         return ProviderError(f"no key for {place}: set {key_name} ({text})", status=401)
-    return ProviderError(f"{place}: {text}")
+    return ProviderError(f"{place}: {text}", overflow=is_overflow(text))
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -101,36 +106,36 @@ def _unquoted(message: str) -> str:
         return message
 
 
-def _lost_connection(chain: list[BaseException], place: str, *, begun: bool) -> ProviderError | None:
+def _lost_connection(chain: list[BaseException], place: str, *, begun: bool, local: bool) -> ProviderError | None:
     for link in chain:
         if isinstance(link, ssl.SSLError):
             reason = getattr(link, "verify_message", "") or link.reason or str(link)
             return ProviderError(f"TLS with {place} failed: {reason}; is SSL_CERT_FILE needed?")
     if begun and any(_has(chain, name) for name in ("OSError", "TransportError", "ClientError")):
-        return ProviderError("the connection was cut in the middle of the answer")
+        return ProviderError("the connection was cut in the middle of the answer", retryable=True)
     if any(_has(chain, name) for name in ("ConnectTimeout", "ConnectionTimeoutError")):
-        return ProviderError(f"{place} did not accept a connection in time", retryable=True)
+        return unreachable(f"{place} did not accept a connection in time", local=local)
     for link in reversed(chain):
         if isinstance(link, OSError):
             reason = link.strerror or str(link) or type(link).__name__
             message = f"cannot reach {place}: {reason}; check the network and --api-base"
-            return ProviderError(message, retryable=True)
+            return unreachable(message, local=local, refused=isinstance(link, ConnectionRefusedError))
     if _has(chain, "TransportError") or _has(chain, "ClientError"):
-        return ProviderError(f"{place} closed the connection without an answer", retryable=True)
+        return unreachable(f"{place} closed the connection without an answer", local=local)
     return None
 
 
 def _broken_off(chain: list[BaseException]) -> ProviderError:
-    """An error event of the stream. Its `code` may be a status; Anthropic's adapter makes one up, good for a hint."""
-    status, hint = None, None
-    for link in chain:
-        body = getattr(link, "body", None)
-        if isinstance(body, dict) and isinstance(body.get("code"), int):
-            status = body["code"]
-        if type(link).__module__.startswith("litellm.llms."):
-            hint = getattr(link, "status_code", None)
-    retryable = (status or hint) in _RETRYABLE
-    return ProviderError(f"the provider broke off: {error_detail(_body(chain))}", status=status, retryable=retryable)
+    """An error event of the stream. Anthropic's adapter makes a status up, which is good for a hint."""
+    body = next((found for link in chain if isinstance(found := getattr(link, "body", None), dict)), None)
+    if body is not None:
+        return stream_failure(body)
+    found = stream_failure(_body(chain))
+    own = (link for link in chain if type(link).__module__.startswith("litellm.llms."))
+    hints = [status for link in own if isinstance(status := getattr(link, "status_code", None), int)]
+    if hints:
+        found.retryable = found.retryable and is_passing(hints[-1])
+    return found
 
 
 def _text(error: BaseException) -> str:

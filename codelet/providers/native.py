@@ -95,7 +95,8 @@ class NativeProvider(ABC):
             try:
                 async with aclosing(json_events(response.body())) as events:
                     async for chunk in self._chunks(events):
-                        response.begun = response.begun or not isinstance(chunk, UsageChunk)
+                        if not isinstance(chunk, UsageChunk):
+                            response.heard()
                         yield chunk
             except ProviderError as error:
                 error.args = (without_key(str(error), self._endpoint.key),)

@@ -26,10 +26,10 @@ from codelet.providers.base import (
     UsageChunk,
 )
 from codelet.providers.catalog import Endpoint
-from codelet.providers.decoding import count_of, counts_in, decoded, text_of
+from codelet.providers.decoding import NO_MARKER, count_of, counts_in, decoded, text_of
 from codelet.providers.demands import demands_of, returned
 from codelet.providers.encoding import PrefixCache, to_json
-from codelet.providers.failure import error_detail
+from codelet.providers.failure import stream_failure
 from codelet.providers.native import NativeProvider
 from codelet.providers.sse import DONE, until_silent
 from codelet.tokens.usage import Usage
@@ -162,9 +162,9 @@ async def _chunks(events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerato
             finish = finish or "stop"
             continue
         if event.get("error"):
-            raise _stream_error(event["error"])
+            raise stream_failure(event["error"])
         if event.get("object") == "error":
-            raise _stream_error(event)
+            raise stream_failure(event)
         for chunk in decoded(_decode, event):
             if isinstance(chunk, FinishChunk):
                 finish = chunk.reason
@@ -174,7 +174,7 @@ async def _chunks(events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerato
     if finish is None and empty:
         finish = "stop"
     if finish is None:
-        raise ProviderError("the answer was cut: the stream ended without its finish marker")
+        raise ProviderError(NO_MARKER, retryable=True)
     yield FinishChunk(finish)
 
 
@@ -187,7 +187,7 @@ def _decode(event: dict[str, Any]) -> list[Chunk]:
         chunks.extend(_delta_chunks(choice.get("delta") or {}))
         reason = choice.get("finish_reason")
         if reason in _BROKEN_OFF:
-            raise _stream_error(f"it gave the finish reason {reason!r}")
+            raise stream_failure({"message": f"it gave the finish reason {reason!r}", "code": reason})
         if reason:
             chunks.append(FinishChunk(_FINISH.get(reason, "stop")))
     return chunks
@@ -240,11 +240,3 @@ def usage_of(reported: Any) -> Usage:
         output=count_of(reported.get("completion_tokens")),
         reasoning=count_of(written.get("reasoning_tokens")),
     )
-
-
-def _stream_error(error: Any) -> ProviderError:
-    detail = error_detail(error if isinstance(error, str) else to_json({"error": error}).decode())
-    code = error.get("code") if isinstance(error, dict) else None
-    status = code if isinstance(code, int) else None
-    retryable = status in (429, 500, 502, 503, 504, 529)
-    return ProviderError(f"the provider broke off: {detail}", status=status, retryable=retryable)

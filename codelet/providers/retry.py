@@ -8,9 +8,7 @@ from contextlib import aclosing
 
 from codelet.errors import ProviderError
 from codelet.providers.base import Chunk, NoteChunk, Retries, RetryChunk, UsageChunk
-
-# A server that does not answer at all is more likely off, or the address wrong, than busy.
-_ATTEMPTS_WITHOUT_ANSWER = 2
+from codelet.providers.bounds import Bounds
 
 
 async def with_retries(
@@ -27,18 +25,19 @@ async def with_retries(
     `notes` are told before the next attempt, and taken out: `adapted` may add some.
 
     An attempt that fails after its first chunk, usage apart, is not repeated: it has been shown already. Waits
-    grow twofold with jitter, are never shorter than the server asks for, and end when their sum would pass
-    `retries.total_wait`.
+    grow twofold with jitter, are never shorter than the server asks for, and their sum is bounded.
     """
-    waited = 0.0
+    waits = _Waits(retries)
     number = 1
     while True:
         begun = False
+        bounds = Bounds()
         while notes:
             yield NoteChunk(notes.pop(0))
         try:
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:
+                    bounds.take(chunk)
                     begun = begun or not isinstance(chunk, UsageChunk)
                     yield chunk
             return
@@ -46,29 +45,54 @@ async def with_retries(
             reason = str(error)
             other_form = not begun and adapted(error)
             if not other_form:
-                wait, attempts = _wait_before(number + 1, retries, error.retry_after), _attempts(error, retries)
-                if begun or not error.retryable or number >= attempts:
+                if begun or not error.retryable or number >= retries.attempts:
                     raise
-                if waited + wait > retries.total_wait:
-                    raise ProviderError(
-                        f"{error}; waiting {wait:.0f} s more would pass the limit of {retries.total_wait:.0f} s",
-                        status=error.status,
-                    ) from None
+                wait = waits.before(number + 1, error)
         if other_form:
             yield RetryChunk(number, retries.attempts, 0.0, reason)
             continue
         number += 1
-        yield RetryChunk(number, attempts, wait, reason)
+        yield RetryChunk(number, retries.attempts, wait, reason)
         await asyncio.sleep(wait)
-        waited += wait
 
 
-def _attempts(error: ProviderError, retries: Retries) -> int:
-    return retries.attempts if error.status else min(retries.attempts, _ATTEMPTS_WITHOUT_ANSWER)
+class _Waits:
+    """The waits before the attempts of one request, and what they come to."""
 
+    def __init__(self, retries: Retries) -> None:
+        self._retries = retries
+        self._own = 0.0
+        self._asked = 0.0
+        self._failed: float | None = None
 
-def _wait_before(number: int, retries: Retries, asked: float | None) -> float:
-    from random import uniform
+    def before(self, number: int, error: ProviderError) -> float:
+        """The seconds to wait before that attempt, after that error.
 
-    grown: float = retries.first_wait * 2 ** (number - 2) * uniform(0.75, 1.25)
-    return grown if asked is None else max(grown, asked)
+        Raises ProviderError where none are left to wait, or where the server asks for more than is waited.
+        """
+        from random import uniform
+
+        grown: float = self._retries.first_wait * 2 ** (number - 2) * uniform(0.75, 1.25)
+        if error.retry_after is not None and error.retry_after >= grown:
+            return self._as_asked(error, error.retry_after)
+        wait = min(grown, self._left(error))
+        if wait <= 0:
+            raise error
+        self._own += wait
+        return max(wait, error.retry_after or 0.0)
+
+    def _as_asked(self, error: ProviderError, asked: float) -> float:
+        most = self._retries.asked_wait
+        if self._asked + asked > most:
+            message = f"{error}; waiting {asked:.0f} s more would pass the limit of {most:.0f} s"
+            raise ProviderError(message, status=error.status) from None
+        self._asked += asked
+        return asked
+
+    def _left(self, error: ProviderError) -> float:
+        left = self._retries.total_wait - self._own
+        if error.patience is None:
+            return left
+        now = asyncio.get_running_loop().time()
+        self._failed = now if self._failed is None else self._failed
+        return min(left, error.patience - (now - self._failed))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 from codelet.errors import ProviderError
+from codelet.providers.failure import stream_failure
 
 _EVENT_LIMIT = 16 << 20
+_SHORT_BODY = 65_536
 _BOM = b"\xef\xbb\xbf"
 _FIELDS = (b"data", b"event", b"id", b"retry", b":")
 
@@ -47,9 +50,9 @@ async def json_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[dict[str, 
             yield DONE
             return
         try:
-            event = json.loads(data)
+            event = _parsed(data)
         except (ValueError, RecursionError):
-            raise ProviderError(f"the answer is garbled: {_shown(data)} is not a JSON event") from None
+            raise ProviderError(f"the answer is garbled: {_shown(data)} is not a JSON event", retryable=True) from None
         if not isinstance(event, dict):
             raise ProviderError("the answer is garbled: an event is not a JSON object")
         yield event
@@ -60,12 +63,13 @@ async def _data_fields(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     data: list[bytes] = []
     size = 0
     first = True
-    async for raw in _lines(pieces):
+    lines = _lines(pieces)
+    async for raw in lines:
         line = raw.removeprefix(_BOM) if first else raw
         if first and line:
             first = False
             if not line.startswith(_FIELDS):
-                raise ProviderError(f"the answer is no event stream, it begins with {_shown(line)}; check --api-base")
+                raise await _no_stream(line, lines)
         if line.startswith(b"data:"):
             data.append(line[5:].removeprefix(b" "))
             size += len(line)
@@ -76,6 +80,33 @@ async def _data_fields(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             data, size = [], 0
     if data:
         yield b"\n".join(data)
+
+
+def _parsed(data: bytes) -> Any:
+    """The JSON in the data of an event. Bytes that are no UTF-8 are replaced, as in any event stream."""
+    try:
+        return json.loads(data)
+    except UnicodeDecodeError:
+        return json.loads(data.decode("utf-8", "replace"))
+
+
+async def _no_stream(begin: bytes, rest: AsyncIterator[bytes]) -> ProviderError:
+    """The error for an answer that is none: what the server says in it, where it is an error in JSON."""
+    body = bytearray(begin)
+    if begin.startswith((b"{", b"[")):
+        with suppress(ProviderError):  # one that is cut is judged by what came
+            async for line in rest:
+                body += b"\n" + line
+                if len(body) > _SHORT_BODY:
+                    break
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        said = None
+    said = said[0] if isinstance(said, list) and said else said
+    if isinstance(said, dict) and said.get("error"):
+        return stream_failure(said["error"])
+    return ProviderError(f"the answer is no event stream, it begins with {_shown(begin)}; check --api-base")
 
 
 async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

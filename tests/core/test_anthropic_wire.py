@@ -247,7 +247,7 @@ async def test_blocks_of_every_kind():
     [
         ({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "broke off: Overloaded"),
         ({"type": "error", "error": {}}, "broke off"),
-        ({"type": "error", "error": "text"}, "unknown shape"),
+        ({"type": "error", "error": "text"}, "broke off: text"),
         ({"type": "message_start", "message": [1]}, "unknown shape"),
         ({"type": "content_block_delta", "delta": {"type": "text_delta", "text": 5}}, "unknown shape"),
         ({"type": "content_block_start", "content_block": "x"}, "unknown shape"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from codelet.errors import UsageError
+from codelet.errors import ProviderError, UsageError
 from codelet.providers import open_provider
 from codelet.providers.base import ProviderOptions
 from codelet.providers.catalog import VENDORS, base_of, endpoint_for, vendor_of
@@ -204,8 +204,64 @@ async def test_with_an_address_the_model_that_it_lists():
         server.models = ()
         with pytest.raises(UsageError, match="lists no models: name one with --model"):
             await choose_model(server.openai, environment={})
-    with pytest.raises(UsageError, match="lists no models"):
+    with pytest.raises(ProviderError, match="does not answer; check the network and --api-base"):
         await choose_model(f"http://127.0.0.1:{closed_port()}/v1", environment={})
+    with pytest.raises(UsageError, match="--api-base must be an http or https address"):
+        await choose_model("here", environment={})
+
+
+KEYLESS = b'{"error": {"message": "Invalid API Key", "type": "authentication_error", "code": 401}}'
+
+
+def refusing(status: bytes, *, length: bool = True) -> RawServer:
+    """A server that wants a key: its answer comes in two pieces, on a connection that it keeps open."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        size = b"Content-Length: %d\r\n" % len(KEYLESS) if length else b""
+        for piece in (b"HTTP/1.1 " + status + b"\r\n" + size + b"\r\n", KEYLESS):
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(5)
+
+    return RawServer(handle)
+
+
+@pytest.mark.parametrize(
+    ("api_key", "environment", "says"),
+    [
+        (None, {}, r"wants a key \(401\); set CODELET_API_KEY or OPENAI_API_KEY: Invalid API Key"),
+        ("wrong", {}, r"rejected the key \(401\); check CODELET_API_KEY: Invalid API Key"),
+        (None, {"OPENAI_API_KEY": "wrong"}, r"rejected the key \(401\); check OPENAI_API_KEY: Invalid API Key"),
+    ],
+)
+async def test_a_listing_that_wants_a_key_says_so(api_key: str | None, environment: dict[str, str], says: str):
+    with refusing(b"401 Unauthorized") as server, pytest.raises(ProviderError, match=says):
+        await choose_model(f"{server.base}/v1", api_key, environment)
+    forbidden = says.partition(":")[0].replace("401", "403")
+    with refusing(b"403 Forbidden", length=False) as server, pytest.raises(ProviderError, match=forbidden):
+        await choose_model(f"{server.base}/v1", api_key, environment)
+
+
+@pytest.mark.parametrize(
+    ("model", "base", "api_key", "environment", "name"),
+    [
+        ("gpt-x", None, None, {"OPENAI_API_KEY": "x"}, "OPENAI_API_KEY"),
+        ("gpt-x", None, "x", {"OPENAI_API_KEY": "y"}, "CODELET_API_KEY"),
+        ("gemini/x", None, None, {"GOOGLE_API_KEY": "x"}, "GOOGLE_API_KEY"),
+        ("gpt-x", "http://here/v1", None, {}, "CODELET_API_KEY or OPENAI_API_KEY"),
+        ("claude-x", "http://here", None, {}, "CODELET_API_KEY or ANTHROPIC_API_KEY"),
+        ("llama", "http://here/v1", None, {}, "CODELET_API_KEY or OPENAI_API_KEY"),
+        ("ollama/x", "http://here/v1", None, {}, "CODELET_API_KEY"),
+    ],
+)
+def test_the_variable_that_the_key_came_from_is_named(
+    model: str, base: str | None, api_key: str | None, environment: dict[str, str], name: str
+):
+    endpoint = endpoint_for(model, base, api_key, environment)
+    assert endpoint is not None
+    assert endpoint.key_name == name
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ async def collect(
     return chunks, None
 
 
-QUICK = Retries(attempts=4, total_wait=5.0, first_wait=0.02)
+QUICK = Retries(attempts=4, total_wait=5.0, asked_wait=5.0, first_wait=0.02)
 ANSWER: list[Chunk | ProviderError] = [TextChunk("yes"), FinishChunk("stop")]
 
 
@@ -76,11 +76,33 @@ async def test_the_number_of_attempts_is_bounded():
     assert all(isinstance(chunk, RetryChunk) for chunk in chunks)
 
 
-async def test_a_server_that_is_not_there_is_asked_twice_only():
+async def test_a_server_that_does_not_answer_is_asked_as_often_as_any():
     attempts = Attempts([ProviderError("cannot reach it", retryable=True)])
     chunks, _ = await collect(attempts, QUICK)
+    assert len(attempts.times) == 4
+    assert [chunk.attempts for chunk in chunks if isinstance(chunk, RetryChunk)] == [4, 4, 4]
+
+
+async def test_the_last_wait_is_shortened_to_what_is_left_of_all():
+    attempts = Attempts([BUSY])
+    chunks, error = await collect(attempts, Retries(attempts=50, total_wait=0.2, first_wait=0.04))
+    waits = [chunk.wait for chunk in chunks if isinstance(chunk, RetryChunk)]
+    assert sum(waits) == pytest.approx(0.2)
+    assert 3 <= len(waits) <= 4
+    assert error is BUSY
+
+
+async def test_patience_counts_from_the_first_failure_with_the_time_that_attempts_take():
+    class Slow(Attempts):
+        async def __call__(self) -> AsyncGenerator[Chunk, None]:
+            await asyncio.sleep(0.2 if self.times else 0.0)
+            async for chunk in super().__call__():
+                yield chunk
+
+    attempts = Slow([ProviderError("stalled", retryable=True, patience=0.1)])
+    _, error = await collect(attempts, QUICK)
+    assert str(error) == "stalled"
     assert len(attempts.times) == 2
-    assert [chunk.attempts for chunk in chunks if isinstance(chunk, RetryChunk)] == [2]
 
 
 async def test_the_time_that_the_server_asks_for_is_waited():
@@ -102,6 +124,14 @@ async def test_all_waits_together_are_bounded(asked: float):
     assert error is not None
     assert error.status == 429
     assert time.monotonic() - began < 1
+
+
+async def test_waits_that_the_server_asks_for_do_not_use_up_the_others():
+    asked = ProviderError("busy", status=429, retryable=True, retry_after=0.2)
+    attempts = Attempts([asked], [asked], [BUSY], ANSWER)
+    _, error = await collect(attempts, Retries(attempts=5, total_wait=0.1, asked_wait=1.0, first_wait=0.01))
+    assert error is None
+    assert len(attempts.times) == 4
 
 
 async def test_what_no_repetition_cures_is_not_repeated():

@@ -70,8 +70,14 @@ async def test_the_last_event_needs_no_empty_line():
         (b'data: {"cut": "in the mid', "garbled"),
         (b'data: "text"\n\n', "not a JSON object"),
         (b"data: " + b"[" * 200_000 + b"\n\n", "garbled"),
-        (b'data: {"a": "\xff\xfe"}\n\n', "garbled"),
         (b'{"id": "chatcmpl-1", "choices": []}', "no event stream"),
+        (b'{"error": null}', "no event stream"),
+        (b'{"error": {"message": "the model is being loaded", "code": 503}}', "broke off: the model is being loaded"),
+        (b'{\n  "error": {\n    "message": "in lines"\n  }\n}\n', "broke off: in lines"),
+        (b'[{"error": {"message": "in a list"}}]', "broke off: in a list"),
+        (b'{"error": {"message": "prompt is too long"}}', "does not fit the model's window"),
+        (b'{"error": {"message": "cut', "no event stream"),
+        (b'{"' + b"a" * 200_000, "no event stream"),
         (b"\n\n<!doctype html>\n<html>", "'<!doctype html>'; check --api-base"),
     ],
 )
@@ -80,6 +86,12 @@ async def test_what_is_no_stream_of_json_events_is_an_error(data: bytes, says: s
         await events_of(data)
     assert says in str(caught.value)
     assert len(str(caught.value)) < 300
+
+
+async def test_bytes_that_are_no_utf_8_are_replaced():
+    data = b'data: {"a": "so \xff\xfe on"}\n\ndata: {"b": 1}\n\n'
+    for size in (1, 1 << 20):
+        assert await events_of(data, size) == [{"a": "so \ufffd\ufffd on"}, {"b": 1}]
 
 
 async def endless(start: bytes, more: bytes) -> AsyncIterator[bytes]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from pathlib import Path
 
 import pytest
 
+from tests.core.raw import RawServer
 from tests.e2e.conftest import KEYS
 from tests.support.certificates import Certificates
 from tests.support.program import Finished, run
 from tests.support.proxy import Proxy
-from tests.support.script import Reply
+from tests.support.script import HttpError, Reply
 from tests.support.server import ModelServer
 
 NO_EXCEPTIONS = {"NO_PROXY": None}
@@ -119,3 +121,38 @@ def test_a_proxy_that_wants_a_password(certificates: Certificates, tmp_path: Pat
     assert "407" in refused.err
     assert len(refused.complaints) == 1, refused.err
     assert (let_in.exit, let_in.out) == (0, "safe\n"), let_in.err
+
+
+@pytest.mark.parametrize(
+    ("model", "transport"),
+    [("openai/scripted", "native"), ("anthropic/claude-x", "native"), ("openai/scripted", "litellm")],
+)
+def test_a_key_that_is_refused_names_the_variable_it_came_from(
+    model_server: ModelServer, tmp_path: Path, model: str, transport: str
+):
+    model_server.script = lambda request: HttpError(401, "invalid key")
+    flags = ("--model", model, "--transport", transport, "--api-base", model_server.openai, "-p", "go")
+    own: dict[str, str | None] = {"CODELET_API_KEY": "from-our-own-variable"}
+    done = run(*flags, cwd=tmp_path, home=tmp_path, env=KEYS | own)
+    assert done.exit == 3
+    assert "rejected the key (401); check CODELET_API_KEY: invalid key" in done.err
+    theirs = "ANTHROPIC_API_KEY" if "claude" in model else "OPENAI_API_KEY"
+    done = run(*flags, cwd=tmp_path, home=tmp_path, env={theirs: "from-theirs-0123"})
+    assert f"rejected the key (401); check {theirs}: invalid key" in done.err
+    if transport == "native":
+        done = run(*flags, cwd=tmp_path, home=tmp_path)
+        assert f"wants a key (401); set CODELET_API_KEY or {theirs}: invalid key" in done.err
+    assert len(model_server.requests) == (3 if transport == "native" else 2)
+
+
+def test_a_server_that_wants_a_key_for_its_list_of_models_says_so(tmp_path: Path):
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = b'{"error": {"message": "Invalid API Key"}}'
+        writer.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+    with RawServer(handle) as server:
+        done = run("--api-base", server.base, "-p", "hi", cwd=tmp_path, home=tmp_path)
+    assert (done.exit, done.out) == (3, "")
+    assert "wants a key (401); set CODELET_API_KEY or OPENAI_API_KEY: Invalid API Key" in done.err
+    assert len(done.complaints) == 1, done.err

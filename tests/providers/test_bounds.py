@@ -1,0 +1,171 @@
+"""An answer without end: bounded in time from piece to piece, in size and in calls, and signals have their turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from codelet.providers import open_provider
+from codelet.providers.base import Deadlines, TextChunk, ToolCallChunk
+from codelet.providers.bounds import LARGEST_ANSWER, MOST_CALLS
+from codelet.providers.litellm_bridge import LiteLLMProvider
+from tests.core.raw import RawServer, read_request
+from tests.providers.chunks import collect_until_error, joined, options, request
+from tests.support.script import Body, Call, Insert, Reply
+from tests.support.server import ModelServer
+
+MODELS = {"chat completions": "openai/scripted", "messages": "anthropic/claude-sonnet-4-5"}
+SHORT = Deadlines(connect=5.0, first_token=2.0, between_chunks=0.6)
+
+every_wire = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+both_ways = pytest.mark.parametrize("transport", ["native", "litellm"])
+
+TEXTS = {
+    "openai/scripted": b'data: {"choices": [{"delta": {"content": "begun"}}]}\n\n',
+    "anthropic/claude-sonnet-4-5": b'event: content_block_delta\ndata: {"type": "content_block_delta", "index": 0, '
+    b'"delta": {"type": "text_delta", "text": "begun"}}\n\n',
+}
+SIGNS = {"comments": b": alive\n\n", "pings": b'event: ping\ndata: {"type": "ping"}\n\n', "single bytes": b"x"}
+
+
+@pytest.fixture(autouse=True)
+async def closed() -> AsyncIterator[None]:
+    """Each test has its own event loop; litellm's connections must not outlive it."""
+    yield
+    await open_provider("openai/x", options("http://127.0.0.1:1/v1"), "litellm").close()
+
+
+@every_wire
+@pytest.mark.parametrize("sign", SIGNS.values(), ids=SIGNS.keys())
+async def test_signs_of_life_are_no_answer(sign: bytes, model: str):
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + TEXTS[model])
+        if sign == b"x":
+            writer.write(b"data: ")
+        while not writer.is_closing():
+            writer.write(sign)
+            await writer.drain()
+            await asyncio.sleep(0.1)
+
+    with RawServer(handle) as server:
+        provider = open_provider(model, options(server.base, deadlines=SHORT))
+        async with asyncio.timeout(30):
+            chunks, error = await collect_until_error(provider)
+        await provider.close()
+    assert joined(chunks)["text"] == "begun"
+    assert "nothing but signs of life for 2 seconds: the answer has stalled" in str(error)
+
+
+@every_wire
+async def test_signs_of_life_bridge_a_pause_that_is_longer_than_between_bytes(model: str):
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" + TEXTS[model])
+        for _ in range(10):
+            writer.write(SIGNS["comments"] + SIGNS["pings"])
+            await writer.drain()
+            await asyncio.sleep(0.1)
+        writer.write(TEXTS[model])
+        await writer.drain()
+
+    with RawServer(handle) as server:
+        provider = open_provider(model, options(server.base, deadlines=SHORT))
+        chunks, error = await collect_until_error(provider)
+        await provider.close()
+    assert joined(chunks)["text"] == "begunbegun"
+    assert "finish marker" in str(error), "the server closed it; no limit passed"
+
+
+@every_wire
+@both_ways
+async def test_an_answer_without_end_is_bounded(model: str, transport: Any, model_server: ModelServer):
+    piece = "x" * 250_000
+    model_server.script = [Reply([piece] * 80)] * 2
+    provider = open_provider(model, options(model_server.openai, attempts=2), transport)
+    chunks, error = await collect_until_error(provider)
+    await provider.close()
+    assert str(error) == "the answer is longer than 16 MB: it was not read to its end"
+    assert LARGEST_ANSWER - len(piece) <= sum(len(c.text) for c in chunks if isinstance(c, TextChunk)) <= LARGEST_ANSWER
+    assert len(model_server.requests) == 1
+
+
+@every_wire
+async def test_the_arguments_of_a_call_are_bounded(model: str, model_server: ModelServer):
+    text = '{"path": "' + "x" * (LARGEST_ANSWER + 100_000)
+    cuts = tuple(range(250_000, len(text), 250_000))
+    model_server.script = [Reply(calls=[Call("call_1", "read", text, cuts)])]
+    provider = open_provider(model, options(model_server.openai))
+    chunks, error = await collect_until_error(provider)
+    await provider.close()
+    assert "longer than 16 MB" in str(error)
+    assert sum(len(chunk.arguments) for chunk in chunks if isinstance(chunk, ToolCallChunk)) <= LARGEST_ANSWER
+
+
+@every_wire
+@pytest.mark.parametrize("more", [0, 1])
+async def test_the_calls_of_an_answer_are_bounded(more: int, model: str, model_server: ModelServer):
+    model_server.script = [Reply(calls=[Call(f"call_{number}", "read", {}) for number in range(MOST_CALLS + more)])]
+    provider = open_provider(model, options(model_server.openai))
+    _, error = await collect_until_error(provider)
+    await provider.close()
+    assert (str(error) if error else None) == (
+        "the answer has more than 1,000 tool calls: it was not read to its end" if more else None
+    )
+
+
+async def test_other_tasks_have_their_turn_however_fast_the_server_sends(model_server: ModelServer):
+    model_server.script = [Reply(["x" * 1_000] * 4_000)]
+    provider = open_provider("openai/scripted", options(model_server.openai))
+    longest = ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0)
+            ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    between, last = 0, 0
+    async with aclosing(provider.stream(request())) as stream:
+        async for _ in stream:
+            between, last = (0, ticks) if ticks != last else (between + 1, last)
+            longest = max(longest, between)
+    ticking.cancel()
+    await provider.close()
+    assert longest < 200, "chunks in a row without a turn for anything else"
+
+
+@every_wire
+async def test_an_error_in_json_with_status_200_shows_the_servers_words(model: str, model_server: ModelServer):
+    body = b'{"error": {"message": "the model is not loaded", "type": "invalid_request_error"}}'
+    model_server.script = [Body(body, content_type="application/json")]
+    provider = open_provider(model, options(model_server.openai))
+    _, error = await collect_until_error(provider)
+    await provider.close()
+    assert str(error) == "the provider broke off: the model is not loaded"
+
+
+async def test_litellm_does_not_call_it_cut(model_server: ModelServer):
+    model_server.script = [Body(b'{"error": {"message": "no"}}', content_type="application/json"), Reply("x")]
+    provider = open_provider("openai/scripted", options(model_server.openai, attempts=2), "litellm")
+    assert isinstance(provider, LiteLLMProvider)
+    _, error = await collect_until_error(provider)
+    await provider.close()
+    assert str(error) == "the answer is no event stream but application/json; check --api-base"
+    assert len(model_server.requests) == 1
+
+
+@every_wire
+async def test_one_byte_that_is_no_utf_8_does_not_end_an_answer(model: str, model_server: ModelServer):
+    event = TEXTS[model].replace(b"begun", b"\xff")
+    model_server.script = [Reply(["a", "b"], fault=Insert(event, after=4 if "claude" in model else 2))]
+    provider = open_provider(model, options(model_server.openai))
+    chunks, error = await collect_until_error(provider)
+    await provider.close()
+    assert error is None
+    assert joined(chunks)["text"] == "a\ufffdb"
