@@ -188,7 +188,8 @@ class CallRunner:
             if tool is not None and isinstance(arguments, dict):
                 arguments = with_known_names(arguments, tool.parameters["properties"])
             shown = arguments if isinstance(arguments, dict) else item.call["function"]["arguments"]
-            yield events.ToolCall(item.id, item.name, shown)
+            about = tool.about(shown) if tool is not None and isinstance(shown, dict) else ""
+            yield events.ToolCall(item.id, item.name, shown, about)
         tasks = [asyncio.create_task(self._execute(item, queue)) for item in batch]
         for task in tasks:
             task.add_done_callback(lambda _: queue.put_nowait(None))
@@ -226,7 +227,7 @@ class CallRunner:
         try:
             tool, arguments = self._checked(item)
             context = await self._toolbox.ready(tool.name)
-            admission = await self._toolbox.approvals.admit(item.id, tool.name, arguments, context)
+            admission = await self._toolbox.approvals.admit(item.id, tool, arguments, context)
             if admission.refusal is not None:
                 self._finish(item, "refused", admission.refusal)
                 return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from codelet.tools.tool import Progress, ToolContext, ToolOutput
+from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput
 
 
 class Replacement(TypedDict):
@@ -13,6 +13,11 @@ class Replacement(TypedDict):
     old: str
     new: str
     all: NotRequired[bool]
+
+
+def title(arguments: Arguments) -> str:
+    """The path."""
+    return str(arguments.get("path") or "")
 
 
 async def edit(context: ToolContext, progress: Progress, *, path: str, edits: list[Replacement]) -> ToolOutput:

@@ -83,14 +83,38 @@ class ToolContext:
 Progress = Callable[[str], None]
 
 
+Arguments = dict[str, Any]
+
+
+def all_arguments(arguments: Arguments) -> str:
+    """What a call is about, where its tool does not say: every argument with its name."""
+    return " ".join(f"{name}={value}" for name, value in arguments.items())
+
+
 class Tool(Record):
-    """One tool: `run(context, progress, **arguments)` is awaited with arguments that fit `parameters`."""
+    """One tool: `run(context, progress, **arguments)` is awaited with arguments that fit `parameters`.
+
+    `title` says for people what a call is about, without the tool's name; it is given what the model sent, checked
+    or not. Whoever prints it makes one line of it, cleans it and cuts it.
+    """
 
     name: str
     description: str
     parameters: dict[str, Any]
     tier: Tier
     run: Callable[..., Awaitable[ToolOutput]]
+    title: Callable[[Arguments], str] = all_arguments
+
+    def about(self, arguments: Arguments) -> str:
+        """The title, or all arguments where they are not of the form that it needs."""
+        try:
+            return self.title(arguments)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            return all_arguments(arguments)
+
+    def describe(self, arguments: Arguments) -> str:
+        """A call for people: the tool and what the call is about."""
+        return f"{self.name} {self.about(arguments)}".strip()
 
     def schema(self) -> dict[str, Any]:
         """The tool as Chat Completions describes it."""
@@ -100,7 +124,9 @@ class Tool(Record):
         }
 
 
-def tool(function: Callable[..., Awaitable[ToolOutput]], tier: Tier) -> Tool:
+def tool(
+    function: Callable[..., Awaitable[ToolOutput]], tier: Tier, *, title: Callable[[Arguments], str] = all_arguments
+) -> Tool:
     """Make a Tool of `async def name(context, progress, *, arguments…)`.
 
     Only keyword arguments are the model's; the description is the docstring's text. An argument is
@@ -122,7 +148,7 @@ def tool(function: Callable[..., Awaitable[ToolOutput]], tier: Tier) -> Tool:
         if parameter.default is inspect.Parameter.empty:
             required.append(name)
     parameters = {"type": "object", "properties": properties, "required": required}
-    return Tool(function.__name__, text, parameters, tier, function)
+    return Tool(function.__name__, text, parameters, tier, function, title)
 
 
 def _split_docstring(text: str, names: list[str]) -> tuple[str, dict[str, str]]:

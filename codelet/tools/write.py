@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from codelet.tools.tool import Progress, ToolContext, ToolOutput
+from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput
+
+
+def title(arguments: Arguments) -> str:
+    """The path."""
+    return str(arguments.get("path") or "")
 
 
 async def write(context: ToolContext, progress: Progress, *, path: str, content: str) -> ToolOutput:

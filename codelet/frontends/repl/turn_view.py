@@ -82,7 +82,7 @@ class TurnView:
         async with aclosing(turn) as events:
             async for event in events:
                 if isinstance(event, Interrupted):
-                    self._renderer.name_calls(titles_of(self._session.messages))
+                    self._renderer.name_calls(titles_of(self._session.messages, self._session.tools))
                 self._renderer.show(event)
 
     async def _tick(self) -> None:
