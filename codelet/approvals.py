@@ -77,11 +77,12 @@ class Approvals:
 
         Raises ToolError where a file cannot be changed as the call wants it: nobody is asked about that.
         """
-        verdict = self.policy.judge(tool.name, arguments)
+        touches = tool.touched(arguments)
+        verdict = self.policy.judge(tool.name, touches)
         if verdict.action != "ask":
             return await self._decide(call_id, tool, arguments, verdict, context)
         async with self._asking:
-            verdict = self.policy.judge(tool.name, arguments)  # an "always" may have come in meanwhile
+            verdict = self.policy.judge(tool.name, touches)  # an "always" may have come in meanwhile
             return await self._decide(call_id, tool, arguments, verdict, context)
 
     async def _decide(

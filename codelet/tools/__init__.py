@@ -14,12 +14,12 @@ from codelet.tools.tool import Arguments, Tool, all_arguments, tool
 def all_tools() -> tuple[Tool, ...]:
     """Every tool, in the order in which the model sees them: the same bytes in every session."""
     return (
-        tool(read.read, "read", title=read.title),
-        tool(write.write, "write", title=write.title),
-        tool(edit.edit, "write", title=edit.title),
-        tool(bash.bash, "execute", title=bash.title),
-        tool(grep.grep, "read", title=find.title),
-        tool(find.find, "read", title=find.title),
+        tool(read.read, touches=read.touches, title=read.title),
+        tool(write.write, touches=write.touches, title=write.title),
+        tool(edit.edit, touches=edit.touches, title=edit.title),
+        tool(bash.bash, touches=bash.touches, title=bash.title),
+        tool(grep.grep, touches=grep.touches, title=find.title),
+        tool(find.find, touches=find.touches, title=find.title),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
+from codelet.policy.verdict import Touch
 from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput
 
 
@@ -13,6 +14,11 @@ class Replacement(TypedDict):
     old: str
     new: str
     all: NotRequired[bool]
+
+
+def touches(arguments: Arguments) -> tuple[Touch, ...]:
+    """The file."""
+    return (Touch("write", str(arguments.get("path") or ".")),)
 
 
 def title(arguments: Arguments) -> str:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from codelet.policy.verdict import Touch
 from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput
 
 _MOST_COUNTED = 100_000
+
+
+def touches(arguments: Arguments) -> tuple[Touch, ...]:
+    """The folder whose names are listed."""
+    return (Touch("list", str(arguments.get("path") or ".")),)
 
 
 def title(arguments: Arguments) -> str:

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from codelet.errors import ToolError
+from codelet.policy.verdict import Touch
 from codelet.record import Record
 
 if TYPE_CHECKING:
     from codelet.tools.change import Change
     from codelet.tools.seen import ShownLines
-
-Tier = Literal["read", "write", "execute"]
 
 _OUTPUTS_KEPT = 64
 """Texts of searches and commands that are kept to look names up in."""
@@ -94,6 +93,9 @@ def all_arguments(arguments: Arguments) -> str:
 class Tool(Record):
     """One tool: `run(context, progress, **arguments)` is awaited with arguments that fit `parameters`.
 
+    `touches` says what a call with such arguments reads, lists, writes or runs: no touch is nothing but this process's
+    memory, and such a call runs unasked. Without it nobody knows, and every call is asked about. A command is run as
+    `context.prepare_command` and `context.wrap_command` give it: the verdict counts on that.
     `title` says for people what a call is about, without the tool's name; it is given what the model sent, checked
     or not. Whoever prints it makes one line of it, cleans it and cuts it.
     """
@@ -101,9 +103,16 @@ class Tool(Record):
     name: str
     description: str
     parameters: dict[str, Any]
-    tier: Tier
     run: Callable[..., Awaitable[ToolOutput]]
+    touches: Callable[[Arguments], Sequence[Touch]] | None = None
     title: Callable[[Arguments], str] = all_arguments
+
+    def touched(self, arguments: Arguments) -> tuple[Touch, ...] | None:
+        """What a call touches; None where nobody knows: no `touches`, or arguments that it cannot take."""
+        try:
+            return None if self.touches is None else tuple(self.touches(arguments))
+        except (LookupError, TypeError, ValueError, AttributeError):
+            return None
 
     def about(self, arguments: Arguments) -> str:
         """The title, or all arguments where they are not of the form that it needs."""
@@ -124,8 +133,16 @@ class Tool(Record):
         }
 
 
+def in_memory(arguments: Arguments) -> tuple[Touch, ...]:
+    """What a call touches that works on nothing but this process's memory."""
+    return ()
+
+
 def tool(
-    function: Callable[..., Awaitable[ToolOutput]], tier: Tier, *, title: Callable[[Arguments], str] = all_arguments
+    function: Callable[..., Awaitable[ToolOutput]],
+    *,
+    touches: Callable[[Arguments], Sequence[Touch]] | None = in_memory,
+    title: Callable[[Arguments], str] = all_arguments,
 ) -> Tool:
     """Make a Tool of `async def name(context, progress, *, arguments…)`.
 
@@ -148,7 +165,7 @@ def tool(
         if parameter.default is inspect.Parameter.empty:
             required.append(name)
     parameters = {"type": "object", "properties": properties, "required": required}
-    return Tool(function.__name__, text, parameters, tier, function, title)
+    return Tool(function.__name__, text, parameters, function, touches, title)
 
 
 def _split_docstring(text: str, names: list[str]) -> tuple[str, dict[str, str]]:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from codelet.policy.verdict import Touch
 from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput
+
+
+def touches(arguments: Arguments) -> tuple[Touch, ...]:
+    """The file."""
+    return (Touch("write", str(arguments.get("path") or ".")),)
 
 
 def title(arguments: Arguments) -> str:

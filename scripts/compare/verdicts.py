@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from tests.policy.generator import PATHS, Generator
 
 _CALLS = 5_000
 _SEED = 20_261_122
+_FOLDER = re.compile(r"/tmp/(?:codelet-cases-|tmp)[a-z0-9_]{8}")
 _MODES = ("read-only", "ask", "auto-edit", "auto")
 _TOOLS = ("read", "grep", "find", "write", "edit")
 _RULES = (
@@ -75,7 +77,7 @@ def main(command: Sequence[str], root: Path, names: Sequence[str]) -> dict[str, 
         environment = {"PYTHONPATH": str(root), "PATH": "/usr/bin:/bin", "HOME": folder, "LANG": "C.UTF-8"}
         probe = [*command, "-c", _PROBE]
         done = subprocess.run(probe, env=environment, input=given, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(_FOLDER.sub("FOLDER", done.stdout))
     print(f"{len(found)} verdicts, seed {_SEED}")
     return found
 

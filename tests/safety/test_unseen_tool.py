@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from codelet import events
 from codelet.calls import Safeguards, Toolbox, equip
@@ -11,10 +15,21 @@ from codelet.frontends.render.calls import title
 from codelet.frontends.text import describe_call
 from codelet.policy import Policy
 from codelet.policy.audit import AuditLog
-from codelet.policy.verdict import Answer
+from codelet.policy.verdict import Answer, Touch
 from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput, tool
 from tests.safety.conftest import call, calls
 from tests.safety.test_approvals import YES, Person
+
+Touches = Callable[[Arguments], Sequence[Touch]]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    for name in ("src", "docs"):
+        (tmp_path / name).mkdir()
+    for name in ("a.md", "a.txt", ".env", "src/a.md"):
+        (tmp_path / name).write_text("text\n")
+    return tmp_path
 
 
 async def translate(context: ToolContext, progress: Progress, *, source: str, language: str = "fr") -> ToolOutput:
@@ -27,7 +42,75 @@ def spoken(arguments: Arguments) -> str:
 
 
 def unseen() -> Tool:
-    return tool(translate, "execute", title=spoken)
+    return tool(translate, touches=None, title=spoken)
+
+
+def by_path(kind: Any) -> Touches:
+    return lambda arguments: [Touch(kind, arguments["source"])]
+
+
+def both(arguments: Arguments) -> list[Touch]:
+    return [Touch("read", arguments["source"]), Touch("write", f"{arguments['source']}.fr")]
+
+
+MODES = ("read-only", "ask", "auto-edit", "auto")
+
+
+@pytest.mark.parametrize(
+    ("touches", "source", "verdicts"),
+    [
+        (None, "a.md", "ask ask ask ask"),
+        (lambda _: (), "a.md", "allow allow allow allow"),
+        (lambda arguments: [Touch("read", arguments["nothing"])], "a.md", "ask ask ask ask"),
+        (by_path("read"), "a.md", "allow allow allow allow"),
+        (by_path("list"), ".env", "allow allow allow allow"),
+        (by_path("read"), ".env", "ask ask ask ask"),
+        (by_path("write"), "a.md", "deny ask allow allow"),
+        (by_path("write"), ".git/config", "deny deny deny deny"),
+        (both, "a.md", "deny ask allow allow"),
+        (both, ".env", "deny ask ask ask"),
+        (by_path("run"), "ls", "allow allow allow allow"),
+        (by_path("run"), "make all", "ask ask ask ask"),
+        (by_path("run"), "rm -rf /", "deny deny deny deny"),
+    ],
+)
+def test_its_verdict_comes_from_what_it_touches(
+    workspace: Path, touches: Touches | None, source: str, verdicts: str
+) -> None:
+    made = tool(translate, touches=touches)
+    touched = made.touched({"source": source})
+    assert [Policy(workspace, mode).judge("translate", touched).action for mode in MODES] == verdicts.split()
+
+
+def test_rules_name_it_and_edit_covers_whatever_writes(workspace: Path) -> None:
+    write, command, memory = [Touch("write", "src/a.md")], [Touch("run", "make all")], ()
+    for rule in ("translate(src/**)", "translate", "edit(src/**)", "edit"):
+        assert Policy(workspace, allow=[rule]).judge("translate", write).rule == rule
+        assert Policy(workspace, "auto", deny=[rule]).judge("translate", write).action == "deny"
+    for rule in ("write(src/**)", "write", "edit(docs/**)", "bash"):
+        assert Policy(workspace, allow=[rule]).judge("translate", write).action == "ask"
+    assert Policy(workspace, allow=["edit(src/**)"]).judge("write", write).action == "allow"
+    assert Policy(workspace, allow=["write(src/**)"]).judge("edit", write).action == "ask"
+    for rule in ("translate", "bash(make *)", "bash"):
+        assert Policy(workspace, allow=[rule]).judge("translate", command).action == "allow"
+        assert Policy(workspace, deny=[rule]).judge("translate", command).action == "deny"
+    assert Policy(workspace, allow=["translate"]).judge("translate", [Touch("run", "rm -rf /")]).action == "deny"
+    assert Policy(workspace, deny=["translate"]).judge("translate", memory).action == "deny"
+    assert Policy(workspace, ask=["translate"]).judge("translate", memory).action == "ask"
+
+
+def test_of_several_things_that_it_touches_each_must_be_allowed(workspace: Path) -> None:
+    several = [Touch("write", "src/a.md"), Touch("read", ".env"), Touch("read", "a.txt")]
+    verdict = Policy(workspace).judge("translate", several)
+    assert (verdict.action, verdict.tier, verdict.suggestion, verdict.lifted_by) == ("ask", "write", None, None)
+    assert verdict.reason == "translate changes src/a.md (and 1 more)"
+    assert [reason for _, reason in verdict.parts] == [
+        "translate changes src/a.md",
+        ".env has the name of a file with secrets",
+    ]
+    one = Policy(workspace, allow=["edit(src/**)"]).judge("translate", several)
+    assert (one.action, one.suggestion) == ("ask", "translate(.env)")
+    assert Policy(workspace, deny=["translate(a.txt)"]).judge("translate", several).action == "deny"
 
 
 def box_with(each: Tool, workspace: Path, *answers: Answer, audit: AuditLog | None = None) -> tuple[Toolbox, Person]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from codelet.errors import ToolError, UsageError
+from codelet.policy.verdict import Touch
 from codelet.tools import all_tools, select_tools
 from codelet.tools.tool import ToolContext, ToolOutput, check_arguments, tool
 
@@ -27,13 +28,14 @@ def run_python(program: str, **environment: str) -> str:
 
 
 def test_the_list() -> None:
-    assert [(each.name, each.tier) for each in all_tools()] == [
-        ("read", "read"),
-        ("write", "write"),
-        ("edit", "write"),
-        ("bash", "execute"),
-        ("grep", "read"),
-        ("find", "read"),
+    given = {"path": "a", "command": "ls"}
+    assert [(each.name, each.touched(given)) for each in all_tools()] == [
+        ("read", (Touch("read", "a"),)),
+        ("write", (Touch("write", "a"),)),
+        ("edit", (Touch("write", "a"),)),
+        ("bash", (Touch("run", "ls"),)),
+        ("grep", (Touch("read", "a"),)),
+        ("find", (Touch("list", "a"),)),
     ]
     assert [each.name for each in select_tools(["find", "read", "find"])] == ["read", "find"]
     with pytest.raises(UsageError, match=r"unknown tool 'reed'; there are read, write, edit"):
@@ -97,7 +99,7 @@ async def sample(
 
 
 def test_a_schema_from_a_function() -> None:
-    made = tool(sample, "read")
+    made = tool(sample)
     assert (made.name, made.description) == ("sample", "A tool. Second paragraph.")
     assert made.parameters == {
         "type": "object",
@@ -121,7 +123,7 @@ def test_a_schema_from_a_function() -> None:
     ],
 )
 def test_arguments_as_models_send_them(given: dict[str, Any], taken: dict[str, Any]) -> None:
-    assert check_arguments(tool(sample, "read"), given) == taken
+    assert check_arguments(tool(sample), given) == taken
 
 
 @pytest.mark.parametrize(
@@ -139,4 +141,4 @@ def test_arguments_as_models_send_them(given: dict[str, Any], taken: dict[str, A
 )
 def test_wrong_arguments(given: object, text: str) -> None:
     with pytest.raises(ToolError, match=text):
-        check_arguments(tool(sample, "read"), given)
+        check_arguments(tool(sample), given)
