@@ -25,7 +25,8 @@ from codelet.policy.verdict import Ask, Touch
 from codelet.record import Record
 from codelet.reply import parsed_arguments
 from codelet.sandbox import Sandbox
-from codelet.tools.tool import Tool, ToolContext, ToolOutput, check_arguments, with_known_names
+from codelet.tools.arguments import with_known_names
+from codelet.tools.tool import Tool, ToolContext, ToolOutput
 from codelet.tools.touched import Touched
 
 if TYPE_CHECKING:
@@ -191,8 +192,8 @@ class CallRunner:
         for item in batch:
             arguments = parsed_arguments(item.call)
             tool = self._toolbox.tools.get(item.name)
-            if tool is not None and isinstance(arguments, dict):
-                arguments = with_known_names(arguments, tool.parameters["properties"])
+            if tool is not None and tool.check is not None and isinstance(arguments, dict):
+                arguments = with_known_names(arguments, tool.parameters.get("properties", ()))
             shown = arguments if isinstance(arguments, dict) else item.call["function"]["arguments"]
             about = tool.about(shown) if tool is not None and isinstance(shown, dict) else ""
             yield events.ToolCall(item.id, item.name, shown, about)
@@ -266,7 +267,7 @@ class CallRunner:
                 raise ToolError(prompt.CUT_ARGUMENTS)
             problem = str(arguments)[:200]
             raise ToolError(prompt.BAD_ARGUMENTS.format(name=item.name, problem=problem))
-        checked = check_arguments(tool, arguments)
+        checked = tool.checked(arguments)
         item.unusable = False
         return tool, checked
 

@@ -14,7 +14,7 @@ import pytest
 from codelet.errors import ToolError, UsageError
 from codelet.policy.verdict import Touch
 from codelet.tools import all_tools, select_tools
-from codelet.tools.tool import ToolContext, ToolOutput, check_arguments, tool
+from codelet.tools.tool import ToolContext, ToolOutput, tool
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -123,7 +123,7 @@ def test_a_schema_from_a_function() -> None:
     ],
 )
 def test_arguments_as_models_send_them(given: dict[str, Any], taken: dict[str, Any]) -> None:
-    assert check_arguments(tool(sample), given) == taken
+    assert tool(sample).checked(given) == taken
 
 
 @pytest.mark.parametrize(
@@ -141,4 +141,4 @@ def test_arguments_as_models_send_them(given: dict[str, Any], taken: dict[str, A
 )
 def test_wrong_arguments(given: object, text: str) -> None:
     with pytest.raises(ToolError, match=text):
-        check_arguments(tool(sample), given)
+        tool(sample).checked(given)
