@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from codelet import prompt
 from codelet.masking import without_secrets
@@ -21,7 +21,7 @@ from codelet.record import Record
 if TYPE_CHECKING:
     from codelet.policy.audit import AuditLog
     from codelet.tools.change import Change
-    from codelet.tools.tool import ToolContext
+    from codelet.tools.tool import Arguments, Tool, ToolContext
 
 _HISTORY = 1_000
 
@@ -72,20 +72,21 @@ class Approvals:
         self.history: deque[Decision] = deque(maxlen=_HISTORY)
         self._asking = asyncio.Lock()
 
-    async def admit(self, call_id: str, tool: str, arguments: dict[str, Any], context: ToolContext) -> Admission:
+    async def admit(self, call_id: str, tool: Tool, arguments: Arguments, context: ToolContext) -> Admission:
         """Judge the call and ask where that is due. Questions come one after the other.
 
         Raises ToolError where a file cannot be changed as the call wants it: nobody is asked about that.
         """
-        verdict = self.policy.judge(tool, arguments)
+        touches = tool.touched(arguments)
+        verdict = self.policy.judge(tool.name, touches)
         if verdict.action != "ask":
             return await self._decide(call_id, tool, arguments, verdict, context)
         async with self._asking:
-            verdict = self.policy.judge(tool, arguments)  # an "always" may have come in meanwhile
+            verdict = self.policy.judge(tool.name, touches)  # an "always" may have come in meanwhile
             return await self._decide(call_id, tool, arguments, verdict, context)
 
     async def _decide(
-        self, call_id: str, tool: str, arguments: dict[str, Any], verdict: Verdict, context: ToolContext
+        self, call_id: str, tool: Tool, arguments: Arguments, verdict: Verdict, context: ToolContext
     ) -> Admission:
         if verdict.action == "deny":
             self._record_verdict(call_id, tool, arguments, verdict)
@@ -96,8 +97,8 @@ class Approvals:
             return Admission(verdict, prompt.REFUSED_BY_POLICY.format(reason=verdict.reason))
         change = None
         try:
-            if tool in _PLANNED:
-                change = await asyncio.to_thread(_plan, tool, arguments, replace(context, place=verdict.place))
+            if tool.name in _PLANNED:
+                change = await asyncio.to_thread(_plan, tool.name, arguments, replace(context, place=verdict.place))
                 verdict = self._with_content(verdict, change)
         finally:
             self._record_verdict(call_id, tool, arguments, verdict)
@@ -122,9 +123,7 @@ class Approvals:
             known_content(change)
         return Verdict("ask", verdict.tier, reason, place=verdict.place)
 
-    async def _ask(
-        self, call_id: str, tool: str, arguments: dict[str, Any], verdict: Verdict, change: str
-    ) -> str | None:
+    async def _ask(self, call_id: str, tool: Tool, arguments: Arguments, verdict: Verdict, change: str) -> str | None:
         """None for a yes, else what the model is told."""
         if self.ask is None:
             self.refused.append(self._described(tool, arguments))
@@ -133,7 +132,7 @@ class Approvals:
         mask = self.masker.mask
         shown = mask(change or _shown(tool, arguments))
         visible = without_secrets(arguments, self.masker)
-        question = Question(call_id, tool, visible, _masked(verdict, mask), shown, self.timeout)
+        question = Question(call_id, tool.name, visible, _masked(verdict, mask), shown, self.timeout)
         answer = await self._answered(self.ask(question))
         if answer is None:
             self._record_answer(call_id, tool, arguments, "no answer", f"within {self.timeout:g} s")
@@ -168,12 +167,13 @@ class Approvals:
         except TimeoutError:
             return None
 
-    def _record_verdict(self, call_id: str, tool: str, arguments: dict[str, Any], verdict: Verdict) -> None:
+    def _record_verdict(self, call_id: str, tool: Tool, arguments: Arguments, verdict: Verdict) -> None:
         if self.audit is not None:
             self.audit.record(
                 "verdict",
                 call=call_id,
-                tool=tool,
+                tool=tool.name,
+                title=tool.about(arguments),
                 arguments=arguments,
                 action=verdict.action,
                 tier=verdict.tier,
@@ -181,32 +181,32 @@ class Approvals:
                 rule=verdict.rule,
             )
 
-    def _record_answer(self, call_id: str, tool: str, arguments: dict[str, Any], outcome: Outcome, reason: str) -> None:
+    def _record_answer(self, call_id: str, tool: Tool, arguments: Arguments, outcome: Outcome, reason: str) -> None:
         self._remember(tool, arguments, outcome, reason)
         if self.audit is not None:
-            self.audit.record("approval", call=call_id, tool=tool, outcome=outcome, reason=reason)
+            self.audit.record("approval", call=call_id, tool=tool.name, outcome=outcome, reason=reason)
 
-    def _described(self, tool: str, arguments: dict[str, Any]) -> str:
-        return self.masker.mask(describe(tool, arguments))
+    def _described(self, tool: Tool, arguments: Arguments) -> str:
+        return self.masker.mask(tool.describe(arguments))
 
-    def _remember(self, tool: str, arguments: dict[str, Any], outcome: Outcome, reason: str) -> None:
+    def _remember(self, tool: Tool, arguments: Arguments, outcome: Outcome, reason: str) -> None:
         self.history.append(Decision(self._described(tool, arguments), outcome, self.masker.mask(reason)))
 
 
 _PLANNED = ("write", "edit")
 
 
-def _plan(tool: str, arguments: dict[str, Any], context: ToolContext) -> Change:
+def _plan(tool: str, arguments: Arguments, context: ToolContext) -> Change:
     from codelet.tools.planning import plan
 
     return plan(tool, arguments, context)
 
 
-def _shown(tool: str, arguments: dict[str, Any]) -> str:
+def _shown(tool: Tool, arguments: Arguments) -> str:
     """The whole command; for a change without a difference, and for other calls, what they are about."""
-    if tool == "bash":
+    if tool.name == "bash":
         return str(arguments.get("command") or "")
-    return str(arguments["path"]) if tool in _PLANNED else describe(tool, arguments)
+    return str(arguments["path"]) if tool.name in _PLANNED else tool.describe(arguments)
 
 
 def _masked(verdict: Verdict, mask: Callable[[str], str]) -> Verdict:
@@ -215,9 +215,3 @@ def _masked(verdict: Verdict, mask: Callable[[str], str]) -> Verdict:
     suggestion = None if verdict.suggestion is None else mask(verdict.suggestion)
     exactly = None if verdict.exactly is None else mask(verdict.exactly)
     return verdict.replace(reason=mask(verdict.reason), suggestion=suggestion, exactly=exactly, parts=parts)
-
-
-def describe(tool: str, arguments: dict[str, Any]) -> str:
-    """A call in one line for people: the tool and what it is about."""
-    about = arguments.get("command") or arguments.get("path") or arguments.get("pattern") or ""
-    return f"{tool} {about}".strip()

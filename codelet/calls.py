@@ -21,11 +21,12 @@ from codelet.loop.conversation import Conversation
 from codelet.messages import ToolCall
 from codelet.policy import Policy
 from codelet.policy.secrets import Masker, own_masker
-from codelet.policy.verdict import Ask
+from codelet.policy.verdict import Ask, Touch
 from codelet.record import Record
 from codelet.reply import parsed_arguments
 from codelet.sandbox import Sandbox
-from codelet.tools.tool import Tool, ToolContext, ToolOutput, check_arguments, with_known_names
+from codelet.tools.arguments import with_known_names
+from codelet.tools.tool import Tool, ToolContext, ToolOutput
 from codelet.tools.touched import Touched
 
 if TYPE_CHECKING:
@@ -72,10 +73,10 @@ class Toolbox:
     sandbox: Sandbox | None = None
     admit: Callable[[str, int | None], str] = lambda text, _: text
 
-    async def ready(self, tool: str) -> ToolContext:
-        """What a call of the tool is to run with. Raises ToolError where a sandbox is demanded and none works."""
+    async def ready(self, touches: Sequence[Touch]) -> ToolContext:
+        """What a call that touches these is to run with. Raises ToolError where a sandbox is due and none works."""
         policy = self.approvals.policy
-        if tool != "bash" or self.sandbox is None:
+        if self.sandbox is None or all(touch.kind != "run" for touch in touches):
             return self.context
         policy.sandboxed = self.sandbox.demanded(policy.mode) and await self.sandbox.works()
         return replace(self.context, wrap_command=self.sandbox.wrap if policy.sandboxed else None)
@@ -171,8 +172,7 @@ class CallRunner:
         batches: list[list[_Pending]] = []
         reading = False
         for item in self._pending:
-            tool = self._toolbox.tools.get(item.name)
-            reads = tool is not None and tool.tier == "read"
+            reads = self._reads(item)
             if reads and reading:
                 batches[-1].append(item)
             else:
@@ -180,15 +180,23 @@ class CallRunner:
             reading = reads
         return batches
 
+    def _reads(self, item: _Pending) -> bool:
+        """Whether the call only reads: such calls may run at once. Its arguments were not checked yet."""
+        tool = self._toolbox.tools.get(item.name)
+        arguments = parsed_arguments(item.call)
+        touches = tool.touched(arguments if isinstance(arguments, dict) else {}) if tool is not None else None
+        return touches is not None and all(touch.kind in ("read", "list") for touch in touches)
+
     async def _run_batch(self, batch: list[_Pending]) -> AsyncGenerator[events.Event, None]:
         queue: asyncio.Queue[events.ToolProgress | None] = asyncio.Queue()
         for item in batch:
             arguments = parsed_arguments(item.call)
             tool = self._toolbox.tools.get(item.name)
-            if tool is not None and isinstance(arguments, dict):
-                arguments = with_known_names(arguments, tool.parameters["properties"])
+            if tool is not None and tool.check is not None and isinstance(arguments, dict):
+                arguments = with_known_names(arguments, tool.parameters.get("properties", ()))
             shown = arguments if isinstance(arguments, dict) else item.call["function"]["arguments"]
-            yield events.ToolCall(item.id, item.name, shown)
+            about = tool.about(shown) if tool is not None and isinstance(shown, dict) else ""
+            yield events.ToolCall(item.id, item.name, shown, about)
         tasks = [asyncio.create_task(self._execute(item, queue)) for item in batch]
         for task in tasks:
             task.add_done_callback(lambda _: queue.put_nowait(None))
@@ -225,14 +233,15 @@ class CallRunner:
         item.started = time.monotonic()
         try:
             tool, arguments = self._checked(item)
-            context = await self._toolbox.ready(tool.name)
-            admission = await self._toolbox.approvals.admit(item.id, tool.name, arguments, context)
+            touches = tool.touched(arguments) or ()
+            context = await self._toolbox.ready(touches)
+            admission = await self._toolbox.approvals.admit(item.id, tool, arguments, context)
             if admission.refusal is not None:
                 self._finish(item, "refused", admission.refusal)
                 return
             item.state, item.started = "running", time.monotonic()
             item.changes = admission.verdict.tier != "read"
-            self._toolbox.touched.note(arguments, admission.verdict.place)
+            self._toolbox.touched.note(touches, admission.verdict.place)
             context = replace(context, place=admission.verdict.place, change=admission.change)
             output: ToolOutput = await tool.run(context, progress, **arguments)
             if context.wrap_command is not None:
@@ -240,7 +249,8 @@ class CallRunner:
         except ToolError as error:
             self._finish(item, "failed", str(error))
         else:
-            self._record_change(item, tool, output)
+            if any(touch.kind == "write" for touch in touches):
+                self._record_change(item, output)
             self._finish(item, "failed" if output.failed else "done", output.text, output.display, output.most)
             if output.lines is not None and item.result is not None and item.result.text == output.text:
                 self._toolbox.context.saw(output.lines)  # cut or masked, it does not show them
@@ -257,7 +267,7 @@ class CallRunner:
                 raise ToolError(prompt.CUT_ARGUMENTS)
             problem = str(arguments)[:200]
             raise ToolError(prompt.BAD_ARGUMENTS.format(name=item.name, problem=problem))
-        checked = check_arguments(tool, arguments)
+        checked = tool.checked(arguments)
         item.unusable = False
         return tool, checked
 
@@ -293,7 +303,7 @@ class CallRunner:
             audit.record("execution", call=item.id, tool=item.name, status=status, seconds=round(seconds, 3))
         return seconds
 
-    def _record_change(self, item: _Pending, tool: Tool, output: ToolOutput) -> None:
+    def _record_change(self, item: _Pending, output: ToolOutput) -> None:
         audit = self._toolbox.approvals.audit
-        if audit is not None and tool.tier == "write":
+        if audit is not None:
             audit.record("change", call=item.id, tool=item.name, summary=output.text, diff=output.display)

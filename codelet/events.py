@@ -51,12 +51,16 @@ class Text(Event):
 
 
 class ToolCall(Event):
-    """The model asked for a tool. `arguments` is the parsed object, or the raw text if it did not parse."""
+    """The model asked for a tool. `arguments` is the parsed object, or the raw text if it did not parse.
+
+    `title` says for people what the call is about; empty where no tool says it.
+    """
 
     type: ClassVar[str] = "tool_call"
     id: str
     name: str
     arguments: dict[str, Any] | str
+    title: str = ""
 
 
 class ToolProgress(Event):

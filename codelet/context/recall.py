@@ -46,7 +46,7 @@ def recall_tool(archive: Callable[[], Archive], entry_of: Callable[[], Entry]) -
             return ToolOutput(archive().by_turn(turn))
         raise ToolError("recall: give an entry, a pattern or a turn")
 
-    return tool(recall, "read")
+    return tool(recall)
 
 
 def _answered(

@@ -10,6 +10,7 @@ from typing import Any
 from codelet.export.markup import Markup, join, tag
 from codelet.messages import Message, ToolCall, kind_of, reminder_type
 from codelet.text import one_line
+from codelet.tools import title_of
 from codelet.tools.diff import unified
 
 _LONGEST = 60_000
@@ -82,8 +83,8 @@ def _said(words: str) -> Markup:
 def _call(call: ToolCall, result: str) -> Markup:
     name = call["function"]["name"]
     arguments = _parsed(call["function"]["arguments"])
-    subject = next((str(arguments[key]) for key in ("command", "path", "pattern") if key in arguments), "")
-    changes = list(_changes(name, arguments))
+    subject = title_of(name, arguments)
+    changes = list(_changes(arguments))
     body: list[Markup] = [tag("div", _diff(change, body=True)) for change in changes]
     if not changes:
         told = call["function"]["arguments"] if not arguments else "\n".join(_listed(arguments))
@@ -97,15 +98,17 @@ def _call(call: ToolCall, result: str) -> Markup:
     return tag("details", tag("summary", summary), *body, open="" if changes else None)
 
 
-def _changes(name: str, arguments: dict[str, Any]) -> Iterator[str]:
-    """The differences that a call of `edit` or `write` asked for."""
-    path = str(arguments.get("path", ""))
+def _changes(arguments: dict[str, Any]) -> Iterator[str]:
+    """The differences that a call asked for: replacements in a file, or its whole text."""
+    path = str(arguments.get("path") or "")
     edits = arguments.get("edits")
-    if name == "edit" and isinstance(edits, list):
+    if not path:
+        return
+    if isinstance(edits, list):
         for edit in edits:
             if isinstance(edit, dict) and isinstance(edit.get("old"), str) and isinstance(edit.get("new"), str):
                 yield _body(unified(f"{edit['old']}\n", f"{edit['new']}\n", path))
-    elif name == "write" and isinstance(arguments.get("content"), str):
+    elif isinstance(arguments.get("content"), str):
         yield _body(unified("", arguments["content"], path))
 
 

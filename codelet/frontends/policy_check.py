@@ -10,7 +10,7 @@ from pathlib import Path
 from codelet.errors import EXIT_DONE, UsageError
 from codelet.policy import Policy
 from codelet.policy.check import Judged, judge_cases, read_cases
-from codelet.policy.verdict import Verdict
+from codelet.policy.verdict import Touch, Verdict
 from codelet.text import visible
 
 
@@ -19,7 +19,8 @@ def run_check(arguments: argparse.Namespace) -> int:
     if (arguments.shell_command is None) == (arguments.cases is None):
         raise UsageError("policy check takes a COMMAND or --cases FILE")
     if arguments.cases is None:
-        verdict = Policy(Path.cwd(), arguments.check_mode or "ask").judge("bash", {"command": arguments.shell_command})
+        policy = Policy(Path.cwd(), arguments.check_mode or "ask")
+        verdict = policy.judge("bash", [Touch("run", arguments.shell_command)])
         print(_as_json(verdict) if arguments.json else _explained(arguments.shell_command, verdict))
         return EXIT_DONE
     judged: list[Judged] = []

@@ -101,6 +101,4 @@ class TextOutput:
 
 def describe_call(call: events.ToolCall) -> str:
     """A call in one line: the tool and what it is about."""
-    arguments = call.arguments if isinstance(call.arguments, dict) else {}
-    about = arguments.get("command") or arguments.get("path") or arguments.get("pattern") or ""
-    return f"{call.name} {about}".strip()
+    return f"{call.name} {call.title}".strip()

@@ -14,7 +14,7 @@ from typing import Any
 
 from codelet.errors import UsageError
 from codelet.policy.judge import Policy
-from codelet.policy.verdict import Action, Mode
+from codelet.policy.verdict import Action, Mode, Touch
 from codelet.record import Record
 from codelet.text import Cleaner, clean, confusables, has_markup
 
@@ -137,12 +137,13 @@ def _set_up(case: Case, workspace: Path, outside: Path) -> None:
 
 def _judge_action(case: Case, workspace: Path, mode: Mode) -> Judged:
     if case.kind == "shell":
-        verdict = Policy(workspace, mode).judge("bash", {"command": case.input})
+        verdict = Policy(workspace, mode).judge("bash", [Touch("run", case.input)])
         return Judged(case, verdict.action, verdict.reason)
     tool, _, path = case.input.partition(" ")
-    if tool not in ("read", "write"):
+    touches = {"read": Touch("read", path), "write": Touch("write", path)}
+    if tool not in touches:
         raise UsageError(f"{case.id}: a path case is 'read P' or 'write P'")
-    verdict = Policy(workspace, "auto-edit").judge(tool, {"path": path})
+    verdict = Policy(workspace, "auto-edit").judge(tool, [touches[tool]])
     return Judged(case, verdict.action, verdict.reason)
 
 

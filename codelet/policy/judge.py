@@ -1,4 +1,4 @@
-"""Judge a tool call: what the classifiers found, the rules, the mode, and who answers.
+"""Judge a tool call by what it touches: what the classifiers found, the rules, the mode, and who answers.
 
 The order: what is critical or leads where nothing may go is denied; a deny rule denies; what is read-only
 in the workspace is allowed; an allow rule allows; the mode decides on the rest; `yes` answers what is left.
@@ -8,23 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from codelet.policy.paths import Access, PathVerdict, judge_path, relative_name
+from codelet.policy.paths import PathVerdict, judge_path, relative_name
 from codelet.policy.rules import Rule, escaped, parse_rule
-from codelet.policy.verdict import Action, Mode, Parts, Tier, Verdict
+from codelet.policy.verdict import Action, Mode, Parts, Tier, Touch, Verdict
 
-_PATH_TOOLS: dict[str, tuple[Access, Tier]] = {
-    "read": ("read", "read"),
-    "grep": ("read", "read"),
-    "find": ("list", "read"),
-    "write": ("write", "write"),
-    "edit": ("write", "write"),
-}
+_COVERING = {"write": "edit", "run": "bash"}
+"""The rules of these names cover every tool that touches so, whatever it is called."""
 
-
-_IN_MEMORY = frozenset(("recall", "plan", "remember"))
-"""Tools that touch nothing but the session's own memory."""
+_ACTIONS: tuple[Action, ...] = ("allow", "ask", "deny")
+_TIERS: tuple[Tier, ...] = ("read", "write", "execute", "critical")
 
 
 class Policy:
@@ -71,34 +64,37 @@ class Policy:
         """Allow this very command line for the rest of the session, while its parts are judged as they were."""
         self.exact.add((command, parts))
 
-    def judge(self, tool_name: str, arguments: dict[str, Any]) -> Verdict:
-        """The verdict on one tool call, before anybody is asked."""
-        if tool_name in _PATH_TOOLS:
-            verdict = self._judge_path(tool_name, str(arguments.get("path") or "."))
-        elif tool_name == "bash":
-            verdict = self._judge_command(str(arguments.get("command") or ""))
+    def judge(self, tool: str, touches: Sequence[Touch] | None) -> Verdict:
+        """The verdict on a call of the tool by what it touches, before anybody is asked.
+
+        No touches: nothing but this process's memory; None: nobody knows.
+        """
+        if touches:
+            verdict = _strictest([self._judge_touch(tool, touch) for touch in touches])
         else:
-            verdict = self._judge_other(tool_name)
+            verdict = self._judge_other(tool, in_memory=touches is not None)
         if verdict.action == "ask" and self.yes:
             return verdict.replace(action="allow", reason=f"--yes: {verdict.reason}")
         return verdict
 
-    def _judge_path(self, tool: str, path: str) -> Verdict:
-        access, tier = _PATH_TOOLS[tool]
-        found = judge_path(path, access, self.workspace)
+    def _judge_touch(self, tool: str, touch: Touch) -> Verdict:
+        if touch.kind == "run":
+            return self._judge_command(tool, touch.what)
+        tier: Tier = "write" if touch.kind == "write" else "read"
+        found = judge_path(touch.what or ".", touch.kind, self.workspace)
         if found.action == "deny" or found.place is None:
             return Verdict("deny", tier, found.reason)
         return self._judge_place(tool, tier, found, found.place).replace(place=found.place)
 
     def _judge_place(self, tool: str, tier: Tier, found: PathVerdict, place: Path) -> Verdict:
         name = relative_name(place, self.workspace)
-        if rule := _first(self.deny, tool, name):
+        if rule := _first(self.deny, tool, tier, name):
             return Verdict("deny", tier, f"the rule {rule.text} denies it", rule=rule.text)
         if self.mode == "read-only" and tier == "write":
             return Verdict("deny", tier, "the mode is read-only: nothing is written; /mode changes it")
-        if rule := _first(self.ask, tool, name):
+        if rule := _first(self.ask, tool, tier, name):
             return Verdict("ask", tier, f"the rule {rule.text} asks", rule=rule.text)
-        if rule := _first(self.allow, tool, name, exact=found.sensitive):
+        if rule := _first(self.allow, tool, tier, name, exact=found.sensitive):
             return Verdict("allow", tier, f"the rule {rule.text} allows it", rule=rule.text)
         suggestion = _path_rule(tool, name, found)
         if found.action == "ask":
@@ -107,11 +103,14 @@ class Policy:
             return Verdict("ask", tier, f"{tool} changes {name}", suggestion=suggestion, lifted_by="auto-edit")
         return Verdict("allow", tier, found.reason)
 
-    def _judge_command(self, command: str) -> Verdict:
+    def _judge_command(self, tool: str, command: str) -> Verdict:
         # The parser is loaded at the first command, not at the start.
         from codelet.policy.script import judge_script
 
-        return judge_script(command, self)
+        verdict = judge_script(command, self)
+        if tool == _COVERING["run"] or verdict.action == "deny":
+            return verdict
+        return self._by_name(tool, verdict.tier) or verdict
 
     def prepare(self, command: str) -> str:
         """The command as it is to run: every read-only git in it keeps off the repository's own code, every
@@ -121,21 +120,50 @@ class Policy:
 
         return prepare_command(command, self.workspace)
 
-    def _judge_other(self, tool: str) -> Verdict:
+    def _judge_other(self, tool: str, *, in_memory: bool) -> Verdict:
+        if verdict := self._by_name(tool, "execute"):
+            return verdict
+        if in_memory:
+            return Verdict("allow", "read", f"{tool} changes nothing outside this process")
+        return Verdict("ask", "execute", f"{tool} is not a tool that the policy knows", suggestion=tool)
+
+    def _by_name(self, tool: str, tier: Tier) -> Verdict | None:
+        """What a rule for every use of the tool decides, if there is one."""
         actions: dict[Action, list[Rule]] = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
         for action, rules in actions.items():
             for rule in rules:
                 if rule.tool == tool and rule.body is None:
-                    return Verdict(action, "execute", f"the rule {rule.text} decides", rule=rule.text)
-        if tool in _IN_MEMORY:
-            return Verdict("allow", "read", f"{tool} changes nothing outside this process")
-        return Verdict("ask", "execute", f"{tool} is not a tool that the policy knows", suggestion=tool)
+                    return Verdict(action, tier, f"the rule {rule.text} decides", rule=rule.text)
+        return None
 
 
-def _first(rules: Sequence[Rule], tool: str, name: str, *, exact: bool = False) -> Rule | None:
+def _strictest(verdicts: Sequence[Verdict]) -> Verdict:
+    """One verdict on a call that touches several things: all of them must be allowed.
+
+    What "always" would add, and the mode that would not have asked, are offered only where one question is open.
+    """
+    if len(verdicts) == 1:
+        return verdicts[0]
+    worst = max(verdicts, key=lambda each: _ACTIONS.index(each.action))
+    alike = [each for each in verdicts if each.action == worst.action]
+    places = [each.place for each in verdicts if each.place is not None]
+    joined = worst.replace(
+        tier=max((each.tier for each in verdicts), key=_TIERS.index),
+        place=places[0] if len(places) == 1 else None,
+    )
+    if worst.action != "ask" or len(alike) == 1:
+        return joined
+    parts = tuple(part for each in alike for part in (each.parts or (("", each.reason),)))
+    reason = f"{worst.reason} (and {len(alike) - 1} more)"
+    lifted = worst.lifted_by if all(each.lifted_by == worst.lifted_by for each in alike) else None
+    return joined.replace(reason=reason, suggestion=None, exactly=None, lifted_by=lifted, parts=parts)
+
+
+def _first(rules: Sequence[Rule], tool: str, tier: Tier, name: str, *, exact: bool = False) -> Rule | None:
     """The first rule that covers the path; `exact` takes only rules that spell this very path."""
+    names = (tool, _COVERING["write"]) if tier == "write" else (tool,)
     for rule in rules:
-        if rule.tool != tool or not rule.matches_path(name):
+        if rule.tool not in names or not rule.matches_path(name):
             continue
         if not exact or rule.spells(name):
             return rule

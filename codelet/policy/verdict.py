@@ -12,6 +12,17 @@ Action = Literal["allow", "ask", "deny"]
 Tier = Literal["read", "write", "execute", "critical"]
 Mode = Literal["read-only", "ask", "auto-edit", "auto"]
 
+
+class Touch(Record):
+    """What a call does to the world: it reads, lists or writes the path `what`, or runs the shell command `what`.
+
+    A path is absolute or relative to the workspace; `list` is for names and sizes only.
+    """
+
+    kind: Literal["read", "list", "write", "run"]
+    what: str
+
+
 Parts = tuple[tuple[str, str], ...]
 """The parts of a command that are not known to read only: each as it is written, "" for what is no command, and why."""
 

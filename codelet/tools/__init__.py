@@ -6,25 +6,20 @@ import functools
 from collections.abc import Iterable
 
 from codelet.errors import UsageError
-from codelet.tools.bash import bash
-from codelet.tools.edit import edit
-from codelet.tools.find import find
-from codelet.tools.grep import grep
-from codelet.tools.read import read
-from codelet.tools.tool import Tool, tool
-from codelet.tools.write import write
+from codelet.tools import bash, edit, find, grep, read, write
+from codelet.tools.tool import Arguments, Tool, all_arguments, tool
 
 
 @functools.cache
 def all_tools() -> tuple[Tool, ...]:
     """Every tool, in the order in which the model sees them: the same bytes in every session."""
     return (
-        tool(read, "read"),
-        tool(write, "write"),
-        tool(edit, "write"),
-        tool(bash, "execute"),
-        tool(grep, "read"),
-        tool(find, "read"),
+        tool(read.read, touches=read.touches, title=read.title),
+        tool(write.write, touches=write.touches, title=write.title),
+        tool(edit.edit, touches=edit.touches, title=edit.title),
+        tool(bash.bash, touches=bash.touches, title=bash.title),
+        tool(grep.grep, touches=grep.touches, title=find.title),
+        tool(find.find, touches=find.touches, title=find.title),
     )
 
 
@@ -36,3 +31,9 @@ def select_tools(names: Iterable[str]) -> tuple[Tool, ...]:
         known = ", ".join(each.name for each in all_tools())
         raise UsageError(f"unknown tool {unknown[0]!r}; there are {known}")
     return tuple(each for each in all_tools() if each.name in wanted)
+
+
+def title_of(name: str, arguments: Arguments) -> str:
+    """What a recorded call was about, for people: as the tool of that name says it, else all arguments."""
+    known = next((each for each in all_tools() if each.name == name), None)
+    return all_arguments(arguments) if known is None else known.about(arguments)

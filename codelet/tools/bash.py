@@ -6,8 +6,9 @@ import time
 from typing import TYPE_CHECKING
 
 from codelet.errors import ToolError
+from codelet.policy.verdict import Touch
 from codelet.prompt import SANDBOXED
-from codelet.tools.tool import Progress, ToolContext, ToolOutput
+from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput
 
 if TYPE_CHECKING:
     from codelet.process import Finished
@@ -15,6 +16,16 @@ if TYPE_CHECKING:
 _SHOWN = 30_000
 _KEPT = 4 << 20
 _LONGEST = 600.0
+
+
+def touches(arguments: Arguments) -> tuple[Touch, ...]:
+    """The command."""
+    return (Touch("run", str(arguments.get("command") or "")),)
+
+
+def title(arguments: Arguments) -> str:
+    """The command."""
+    return str(arguments.get("command") or "")
 
 
 async def bash(context: ToolContext, progress: Progress, *, command: str, timeout: float = 120) -> ToolOutput:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from codelet.tools.tool import Progress, ToolContext, ToolOutput
+from codelet.policy.verdict import Touch
+from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput
 
 
 class Replacement(TypedDict):
@@ -13,6 +14,16 @@ class Replacement(TypedDict):
     old: str
     new: str
     all: NotRequired[bool]
+
+
+def touches(arguments: Arguments) -> tuple[Touch, ...]:
+    """The file."""
+    return (Touch("write", str(arguments.get("path") or ".")),)
+
+
+def title(arguments: Arguments) -> str:
+    """The path."""
+    return str(arguments.get("path") or "")
 
 
 async def edit(context: ToolContext, progress: Progress, *, path: str, edits: list[Replacement]) -> ToolOutput:

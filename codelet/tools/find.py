@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from codelet.tools.tool import Progress, ToolContext, ToolOutput
+from codelet.policy.verdict import Touch
+from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput
 
 _MOST_COUNTED = 100_000
+
+
+def touches(arguments: Arguments) -> tuple[Touch, ...]:
+    """The folder whose names are listed."""
+    return (Touch("list", str(arguments.get("path") or ".")),)
+
+
+def title(arguments: Arguments) -> str:
+    """The pattern, and where it is looked for."""
+    where = str(arguments.get("path") or "")
+    glob = str(arguments.get("glob") or "")
+    words = [str(arguments.get("pattern", "")), f"in {where}" if where not in ("", ".") else "", glob]
+    return " ".join(word for word in words if word)
 
 
 async def find(context: ToolContext, progress: Progress, *, pattern: str, path: str = ".") -> ToolOutput:

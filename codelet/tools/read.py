@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
-from codelet.tools.tool import Progress, ToolContext, ToolOutput
+from codelet.policy.verdict import Touch
+from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput
+
+
+def touches(arguments: Arguments) -> tuple[Touch, ...]:
+    """The file or folder."""
+    return (Touch("read", str(arguments.get("path") or ".")),)
+
+
+def title(arguments: Arguments) -> str:
+    """The path, and the lines where only some are wanted: `src/app.py:1-40`."""
+    path = str(arguments.get("path", ""))
+    start, end, limit = (arguments.get(key) for key in ("start", "end", "limit"))
+    start = start or arguments.get("offset")
+    if not isinstance(end, int) and isinstance(limit, int):
+        end = (start if isinstance(start, int) else 1) + limit - 1
+    if isinstance(start, int) or isinstance(end, int):
+        return f"{path}:{start or 1}-{end or ''}"
+    return path
 
 
 async def read(

@@ -10,19 +10,20 @@ from __future__ import annotations
 import inspect
 import types
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from codelet.errors import ToolError
+from codelet.policy.verdict import Touch
 from codelet.record import Record
+from codelet.tools.arguments import check_foreign, check_own
 
 if TYPE_CHECKING:
     from codelet.tools.change import Change
     from codelet.tools.seen import ShownLines
-
-Tier = Literal["read", "write", "execute"]
 
 _OUTPUTS_KEPT = 64
 """Texts of searches and commands that are kept to look names up in."""
@@ -83,14 +84,59 @@ class ToolContext:
 Progress = Callable[[str], None]
 
 
+Arguments = dict[str, Any]
+
+
+def all_arguments(arguments: Arguments) -> str:
+    """What a call is about, where its tool does not say: every argument with its name."""
+    return " ".join(f"{name}={value}" for name, value in arguments.items())
+
+
 class Tool(Record):
-    """One tool: `run(context, progress, **arguments)` is awaited with arguments that fit `parameters`."""
+    """One tool: `run(context, progress, **arguments)` is awaited with arguments that fit `parameters`.
+
+    `touches` says what a call with such arguments reads, lists, writes or runs: no touch is nothing but this process's
+    memory, and such a call runs unasked. Without it nobody knows, and every call is asked about. A command is run as
+    `context.prepare_command` and `context.wrap_command` give it: the verdict counts on that.
+    `title` says for people what a call is about, without the tool's name; it is given what the model sent, checked
+    or not. Whoever prints it makes one line of it, cleans it and cuts it.
+    `check` gives the arguments as `run` can take them, or raises ToolError; without it `parameters` is any JSON
+    Schema.
+    """
 
     name: str
     description: str
     parameters: dict[str, Any]
-    tier: Tier
     run: Callable[..., Awaitable[ToolOutput]]
+    touches: Callable[[Arguments], Sequence[Touch]] | None = None
+    title: Callable[[Arguments], str] = all_arguments
+    check: Callable[[Arguments], Arguments] | None = None
+
+    def checked(self, arguments: object) -> Arguments:
+        """The arguments as `run` can take them; raises ToolError that tells the model what is wrong."""
+        if not isinstance(arguments, dict):
+            raise ToolError(f"{self.name}: the arguments must be a JSON object")
+        if self.check is not None:
+            return self.check(arguments)
+        return check_foreign(self.name, self.parameters, arguments)
+
+    def touched(self, arguments: Arguments) -> tuple[Touch, ...] | None:
+        """What a call touches; None where nobody knows: no `touches`, or arguments that it cannot take."""
+        try:
+            return None if self.touches is None else tuple(self.touches(arguments))
+        except (LookupError, TypeError, ValueError, AttributeError):
+            return None
+
+    def about(self, arguments: Arguments) -> str:
+        """The title, or all arguments where they are not of the form that it needs."""
+        try:
+            return self.title(arguments)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            return all_arguments(arguments)
+
+    def describe(self, arguments: Arguments) -> str:
+        """A call for people: the tool and what the call is about."""
+        return f"{self.name} {self.about(arguments)}".strip()
 
     def schema(self) -> dict[str, Any]:
         """The tool as Chat Completions describes it."""
@@ -100,7 +146,17 @@ class Tool(Record):
         }
 
 
-def tool(function: Callable[..., Awaitable[ToolOutput]], tier: Tier) -> Tool:
+def in_memory(arguments: Arguments) -> tuple[Touch, ...]:
+    """What a call touches that works on nothing but this process's memory."""
+    return ()
+
+
+def tool(
+    function: Callable[..., Awaitable[ToolOutput]],
+    *,
+    touches: Callable[[Arguments], Sequence[Touch]] | None = in_memory,
+    title: Callable[[Arguments], str] = all_arguments,
+) -> Tool:
     """Make a Tool of `async def name(context, progress, *, arguments…)`.
 
     Only keyword arguments are the model's; the description is the docstring's text. An argument is
@@ -124,7 +180,8 @@ def tool(function: Callable[..., Awaitable[ToolOutput]], tier: Tier) -> Tool:
     parameters: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         parameters["required"] = required
-    return Tool(function.__name__, text, parameters, tier, function)
+    name = function.__name__
+    return Tool(name, text, parameters, function, touches, title, partial(check_own, name, parameters))
 
 
 def _split_docstring(text: str, names: list[str]) -> tuple[str, dict[str, str]]:
@@ -157,97 +214,3 @@ def _schema_of(hint: Any) -> dict[str, Any]:
         required = [name for name, part in parts if get_origin(part) is not NotRequired]
         return {"type": "object", "properties": fields, "required": required}
     raise TypeError(f"no schema for the argument type {hint!r}")
-
-
-_OTHER_NAMES = {"file_path": "path", "filePath": "path", "cmd": "command"}
-_OTHER_PARTS = {"old_string": "old", "new_string": "new", "replace_all": "all"}
-
-
-def with_known_names(arguments: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """The arguments under the names that the tool has for them: some models send those of tools that they learnt on."""
-    known = set(known)
-    others = {other: name for other, name in _OTHER_NAMES.items() if other not in known and name in known}
-    renamed = {others.get(name, name): value for name, value in arguments.items()}
-    if len(renamed) != len(arguments):
-        return arguments  # both names were given: one too many
-    if "edits" not in known:
-        return renamed
-    if "edits" not in renamed and not renamed.keys().isdisjoint(_OTHER_PARTS):
-        parts = {name: renamed.pop(name) for name in _OTHER_PARTS if name in renamed}
-        renamed["edits"] = [parts]
-    edits = _as_meant(renamed.get("edits"), "array")
-    if isinstance(edits, dict):
-        edits = [edits]
-    if isinstance(edits, list):
-        renamed["edits"] = [_with_known_parts(edit) if isinstance(edit, dict) else edit for edit in edits]
-    return renamed
-
-
-def _with_known_parts(edit: dict[str, Any]) -> dict[str, Any]:
-    return {_OTHER_PARTS.get(name, name): value for name, value in edit.items()}
-
-
-def check_arguments(tool: Tool, arguments: object) -> dict[str, Any]:
-    """The arguments as the tool can take them; raises ToolError that tells the model what is wrong.
-
-    An explicit null for an optional argument counts as left out: several models send it.
-    """
-    if not isinstance(arguments, dict):
-        raise ToolError(f"{tool.name}: the arguments must be a JSON object")
-    known = tool.parameters["properties"]
-    required = tool.parameters.get("required", ())
-    arguments = with_known_names(arguments, known)
-    unknown = [name for name in arguments if name not in known]
-    if unknown:
-        raise ToolError(f"{tool.name}: unknown argument {unknown[0]!r}; it takes {', '.join(known)}")
-    present = {name: value for name, value in arguments.items() if value is not None or name in required}
-    missing = [name for name in required if name not in present]
-    if missing:
-        raise ToolError(f"{tool.name}: the argument {missing[0]!r} is missing")
-    return {name: _checked(tool.name, name, value, known[name]) for name, value in present.items()}
-
-
-_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-}
-
-
-def _as_meant(value: Any, kind: str) -> Any:
-    """What several models send in place of a number or an array: `10.0`, `"10"`, the array as JSON text."""
-    if kind == "integer" and isinstance(value, float) and value.is_integer():
-        return int(value)
-    if kind in ("integer", "number", "array") and isinstance(value, str):
-        import json
-
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return value
-
-
-def _checked(tool_name: str, where: str, value: Any, schema: dict[str, Any]) -> Any:
-    kind = schema["type"]
-    value = _as_meant(value, kind)
-    right = isinstance(value, _PYTHON_TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
-    if not right:
-        raise ToolError(f"{tool_name}: {where} must be of type {kind}, not {type(value).__name__}")
-    if "enum" in schema and value not in schema["enum"]:
-        raise ToolError(f"{tool_name}: {where} must be one of {', '.join(schema['enum'])}")
-    if kind == "array":
-        return [_checked(tool_name, f"{where}[{i}]", item, schema["items"]) for i, item in enumerate(value)]
-    if kind == "object":
-        missing = [name for name in schema["required"] if name not in value]
-        if missing:
-            raise ToolError(f"{tool_name}: {where} lacks {missing[0]!r}")
-        return {
-            name: _checked(tool_name, f"{where}.{name}", value[name], part)
-            for name, part in schema["properties"].items()
-            if name in value
-        }
-    return value

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from codelet.policy.verdict import Touch
 
 MOST_FOLDERS = 1_000
 _MOST_WORDS = 500
@@ -44,13 +47,14 @@ class Touched:
         self._folders.clear()
         self.count += 1
 
-    def note(self, arguments: Mapping[str, Any], place: Path | None) -> None:
-        """A call with these arguments runs; `place` is where its path leads, if it has one."""
+    def note(self, touches: Iterable[Touch], place: Path | None) -> None:
+        """A call that touches these runs; `place` is where its path leads, if it has one."""
         if place is not None:
             self._add(place if place.is_dir() else place.parent)
-        elif isinstance(command := arguments.get("command"), str):
-            for folder in _named(command, self._root):
-                self._add(folder)
+        for touch in touches:
+            if touch.kind == "run":
+                for folder in _named(touch.what, self._root):
+                    self._add(folder)
 
     def _add(self, folder: Path) -> None:
         if folder in self._folders or folder == self._root or not folder.is_relative_to(self._root):

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from codelet.tools.tool import Progress, ToolContext, ToolOutput
+from codelet.policy.verdict import Touch
+from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput
+
+
+def touches(arguments: Arguments) -> tuple[Touch, ...]:
+    """The file."""
+    return (Touch("write", str(arguments.get("path") or ".")),)
+
+
+def title(arguments: Arguments) -> str:
+    """The path."""
+    return str(arguments.get("path") or "")
 
 
 async def write(context: ToolContext, progress: Progress, *, path: str, content: str) -> ToolOutput:

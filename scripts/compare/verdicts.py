@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from tests.policy.generator import PATHS, Generator
 
 _CALLS = 5_000
 _SEED = 20_261_122
+_FOLDER = re.compile(r"/tmp/(?:codelet-cases-|tmp)[a-z0-9_]{8}")
 _MODES = ("read-only", "ask", "auto-edit", "auto")
 _TOOLS = ("read", "grep", "find", "write", "edit")
 _RULES = (
@@ -31,6 +33,18 @@ import json, sys
 from pathlib import Path
 from codelet.policy import Policy
 from codelet.policy.check import judge_cases, read_cases, workspace_of_cases
+from codelet.tools import all_tools
+from codelet.tools.tool import Tool
+
+if "touches" in Tool.fields:
+    tools = {tool.name: tool for tool in all_tools()}
+
+    def judge(policy, name, arguments):
+        return policy.judge(name, tools[name].touches(arguments))
+else:
+
+    def judge(policy, name, arguments):
+        return policy.judge(name, arguments)
 
 given = json.load(sys.stdin)
 fields = ("action", "tier", "reason", "rule", "suggestion")
@@ -38,10 +52,15 @@ told = {}
 with workspace_of_cases() as (workspace, outside):
     for number, (mode, rules, sandboxed, tool, arguments) in enumerate(given["calls"]):
         policy = Policy(workspace, mode, rules["allow"], rules["deny"], ask=rules["ask"], sandboxed=sandboxed)
-        verdict = policy.judge(tool, arguments)
+        verdict = judge(policy, tool, arguments)
         row = {name: getattr(verdict, name) for name in fields}
         shown = json.dumps([mode, tool, arguments], ensure_ascii=False)
         told[f"{number} {shown}"] = json.loads(json.dumps(row).replace(str(workspace), "WORKSPACE"))
+    for name, case in given["with_rules"]:
+        policy = Policy(workspace, "ask", case.get("allow", ()))
+        verdict = judge(policy, "bash", {"command": case["input"]})
+        row = {name: getattr(verdict, name) for name in fields}
+        told[f"{name} {case['id']}"] = json.loads(json.dumps(row).replace(str(workspace), "WORKSPACE"))
 for name in given["cases"]:
     for judged in judge_cases(read_cases(Path(name))):
         told[f"{Path(name).name} {judged.case.id}"] = [judged.verdict, judged.reason]
@@ -51,14 +70,24 @@ json.dump(told, sys.stdout)
 
 def main(command: Sequence[str], root: Path, names: Sequence[str]) -> dict[str, Any]:
     """The verdicts by call; `names` are files of cases."""
-    given = json.dumps({"calls": _calls(), "cases": [str(Path(name).resolve()) for name in names]})
+    with_rules = [(Path(name).name, case) for name in names for case in _cases(name) if _has_rules(case)]
+    files = [str(Path(name).resolve()) for name in names if not any(map(_has_rules, _cases(name)))]
+    given = json.dumps({"calls": _calls(), "with_rules": with_rules, "cases": files})
     with tempfile.TemporaryDirectory() as folder:
         environment = {"PYTHONPATH": str(root), "PATH": "/usr/bin:/bin", "HOME": folder, "LANG": "C.UTF-8"}
         probe = [*command, "-c", _PROBE]
         done = subprocess.run(probe, env=environment, input=given, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(_FOLDER.sub("FOLDER", done.stdout))
     print(f"{len(found)} verdicts, seed {_SEED}")
     return found
+
+
+def _cases(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(name).read_text("utf-8").split("\n") if line.strip()]
+
+
+def _has_rules(case: dict[str, Any]) -> bool:
+    return case["kind"] in ("rule", "suggest", "approval")
 
 
 def _calls() -> list[Any]:

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from codelet.policy import Policy
+from codelet.policy.verdict import Touch
 from tests.policy.generator import Generator
 from tests.policy.runner import Jail
 
@@ -23,7 +24,7 @@ def run(count: int, seed: int) -> int:
         while done < count:
             command = generator.command()
             made += 1
-            if command in seen or policy.judge("bash", {"command": command}).action != "allow":
+            if command in seen or policy.judge("bash", [Touch("run", command)]).action != "allow":
                 continue
             seen.add(command)
             done += 1

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from codelet.git import hardened_environment
 from codelet.policy import Policy
+from codelet.policy.verdict import Touch
 from codelet.process import child_environment
 from scripts.fuzz.git_places import PLANTED, Places
 from scripts.fuzz.git_texts import Texts
@@ -55,7 +56,7 @@ def _try(places: Places, command: str, figures: dict[str, int]) -> list[str]:
     policy = Policy(places.workspace, "read-only")
     before = places.snapshot()
     figures["judged"] += 1
-    allowed = policy.judge("bash", {"command": command}).action == "allow"
+    allowed = policy.judge("bash", [Touch("run", command)]).action == "allow"
     effects = [f"judging: {effect}" for effect in _effects(places, before, b"")]
     if allowed:
         figures["allowed"] += 1

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from codelet.policy import Policy
+from codelet.policy.verdict import Touch
 from codelet.process import child_environment
 from scripts.fuzz.sed import Scripts
 from scripts.fuzz.words import BRACKETS
@@ -232,7 +233,7 @@ def run(count: int, seed: int) -> int:
             made += 1
             for index, (place, policy) in enumerate(zip(places, policies, strict=True)):
                 os.environ["HOME"] = str(place.home)
-                if (index, script) in seen or policy.judge("bash", {"command": script}).action != "allow":
+                if (index, script) in seen or policy.judge("bash", [Touch("run", script)]).action != "allow":
                     continue
                 seen.add((index, script))
                 waiting[index].append(script)

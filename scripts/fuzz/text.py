@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from codelet.policy import Policy
+from codelet.policy.verdict import Touch
 from codelet.text import Cleaner, clean
 from tests.policy.generator import Generator
 
@@ -59,7 +60,7 @@ def run(count: int, seed: int) -> int:
         text = random_text(source, generator)
         start = time.process_time()
         try:
-            verdict = policy.judge("bash", {"command": text})
+            verdict = policy.judge("bash", [Touch("run", text)])
             policy.prepare(text)
             pieces = cut(source, text)
             for ci in (False, True):

@@ -148,7 +148,7 @@ def text(lines: int, about: str = "a") -> str:
     return "\n".join(f"value_{about}_{n} = compute_{n % 17}(src/{about}/mod_{n % 9}.py, key_{n})" for n in range(lines))
 
 
-TOOLS: list[Tool] = [tool(look, "read"), tool(broken, "read"), tool(defect, "execute")]
+TOOLS: list[Tool] = [tool(look), tool(broken), tool(defect, touches=None)]
 
 
 def session_of(provider: ScriptedProvider, workspace: Path, **options: Any) -> Session:

@@ -33,7 +33,7 @@ async def huge(context: ToolContext, progress: Progress, *, size: int) -> ToolOu
 
 async def test_p1_a_hundred_megabytes_as_a_prompt_and_as_a_tool_result(open_session: Open, tmp_path: Path):
     session, provider = open_session(window=400_000)
-    session.add_tool(tool(huge, "read"))
+    session.add_tool(tool(huge))
     provider.answers.append(Answer("reading", [("huge", {"size": 100 * MIB})]))
     begun = time.process_time()
     seen = await turn(session, ("a line of a prompt\n" * (100 * MIB // 19)) + "what is this?")

@@ -32,7 +32,7 @@ def results(session: Session) -> list[str]:
 
 async def test_calls_that_a_time_limit_stopped_name_it(open_session: Open):
     session, provider = open_session(limits=Limits(timeout=0.3))
-    session.add_tool(tool(endless, "execute"))
+    session.add_tool(tool(endless, touches=None))
     calls = [("look", {"lines": 1}), ("endless", {}), ("broken", {})]
     provider.answers.extend([Answer("Let me.", calls), Answer("on")])
     seen, error = await turn_until_error(session, "go")
@@ -63,7 +63,7 @@ async def test_text_that_a_time_limit_cut_names_it_and_is_written_anew(open_sess
 @pytest.mark.parametrize("timeout", [None, 30.0])
 async def test_what_the_user_stops_still_names_the_user(open_session: Open, timeout: float | None):
     session, provider = open_session(limits=Limits(timeout=timeout))
-    session.add_tool(tool(endless, "execute"))
+    session.add_tool(tool(endless, touches=None))
     provider.answers.append(Answer("Let me.", [("endless", {}), ("broken", {})]))
 
     async def run() -> None:

@@ -50,7 +50,7 @@ async def stumble(context: ToolContext, progress: Progress, *, how: str) -> Tool
             return ToolOutput("half of it", failed=True)
 
 
-TOOLS: tuple[Tool, ...] = (tool(look, "read"), tool(change, "write"), tool(stumble, "read"))
+TOOLS: tuple[Tool, ...] = (tool(look), tool(change, touches=None), tool(stumble))
 
 
 @pytest.fixture(autouse=True)

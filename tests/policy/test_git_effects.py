@@ -11,6 +11,7 @@ import pytest
 
 from codelet.policy import Policy
 from codelet.policy.check import Case, read_cases, workspace_of_cases
+from codelet.policy.verdict import Touch
 from codelet.tools.bash import bash
 from codelet.tools.tool import ToolContext
 from tests.policy.conftest import DATA
@@ -51,7 +52,7 @@ def effects(workspace: Path, outside: Path, command: str) -> list[str]:
     """What the judged command did that it must not, when the tool ran it because the policy allows it."""
     policy = Policy(workspace, "read-only")
     before = snapshot(workspace, outside)
-    verdict = policy.judge("bash", {"command": command})
+    verdict = policy.judge("bash", [Touch("run", command)])
     said = "judging changed files; " if snapshot(workspace, outside) != before else ""
     if verdict.action == "allow":
         context = ToolContext(workspace=workspace, prepare_command=policy.prepare)
@@ -129,7 +130,7 @@ def test_where_nothing_secret_would_be_printed_nothing_is_asked(command: str) ->
     with workspace_of_cases() as (workspace, outside):
         more = "echo 3 >> b.txt; git commit -qam 'fix: two'; git tag -am v1 v1; echo 4 >> b.txt; git stash -q"
         set_up(Case("c", "shell", command, setup=f"{more}; echo 5 >> b.txt"), workspace, outside, REPOSITORY)
-        verdict = Policy(workspace, "read-only").judge("bash", {"command": command})
+        verdict = Policy(workspace, "read-only").judge("bash", [Touch("run", command)])
         assert verdict.action == "allow", verdict.reason
 
 
@@ -138,8 +139,8 @@ def test_the_reason_names_the_file() -> None:
         setup = "git add -f .env deploy; git commit -qm two"
         set_up(Case("c", "shell", "", setup=setup), workspace, outside, REPOSITORY)
         policy = Policy(workspace, "read-only")
-        assert policy.judge("bash", {"command": "git show"}).reason == (
+        assert policy.judge("bash", [Touch("run", "git show")]).reason == (
             "git show prints .env, which has the name of a file with secrets"
         )
         for command in ("git show --stat", "git log", "git show HEAD -- deploy/x", "git diff", "git log -p -- src"):
-            assert policy.judge("bash", {"command": command}).action == "allow", command
+            assert policy.judge("bash", [Touch("run", command)]).action == "allow", command

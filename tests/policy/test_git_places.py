@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from codelet.policy import Policy
+from codelet.policy.verdict import Touch
 from tests.policy.test_prepare import git, run
 
 pytestmark = pytest.mark.needs("git", "bash")
@@ -22,11 +23,11 @@ def repository(folder: Path) -> Path:
 
 
 def verdict(workspace: Path, command: str = "git status && git log -p && git diff HEAD") -> str:
-    return Policy(workspace, "read-only").judge("bash", {"command": command}).action
+    return Policy(workspace, "read-only").judge("bash", [Touch("run", command)]).action
 
 
 def reason(workspace: Path, command: str = "git status") -> str:
-    return Policy(workspace, "read-only").judge("bash", {"command": command}).reason
+    return Policy(workspace, "read-only").judge("bash", [Touch("run", command)]).reason
 
 
 def test_a_linked_worktree_goes_on(tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_a_trace_is_not_written_by_what_runs_unasked(
     workspace = repository(tmp_path / "workspace")
     monkeypatch.setenv(name, str(tmp_path / "trace"))
     policy = Policy(workspace, "read-only")
-    assert policy.judge("bash", {"command": "git status"}).action == "allow"
+    assert policy.judge("bash", [Touch("run", "git status")]).action == "allow"
     assert run(workspace, policy.prepare("git status")).returncode == 0
     assert not (tmp_path / "trace").exists()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from codelet.policy import Policy
+from codelet.policy.verdict import Touch
 
 pytestmark = pytest.mark.needs("git", "bash")
 
@@ -189,7 +190,7 @@ def test_no_hostile_repository_runs_its_code(hostile: Path, tmp_path: Path, set_
     policy = Policy(hostile, "read-only")
     ran = []
     for command in COMMANDS:
-        verdict = policy.judge("bash", {"command": command})
+        verdict = policy.judge("bash", [Touch("run", command)])
         if verdict.action == "allow":
             ran.append(command)
             run(hostile, policy.prepare(command))
@@ -207,7 +208,7 @@ def test_no_hostile_repository_runs_its_code(hostile: Path, tmp_path: Path, set_
 def test_prepared_commands_answer_as_plain_ones_do(hostile: Path) -> None:
     policy = Policy(hostile, "read-only")
     for command in COMMANDS:
-        if policy.judge("bash", {"command": command}).action == "allow":
+        if policy.judge("bash", [Touch("run", command)]).action == "allow":
             plain_answer, answer = run(hostile, command), run(hostile, policy.prepare(command))
             assert answer.returncode == plain_answer.returncode, command
             assert without_clock(answer.stdout) == without_clock(plain_answer.stdout), command
@@ -240,7 +241,7 @@ def test_a_search_leaves_secrets_out(workspace: Path, command: str) -> None:
     if command.startswith("rg") and shutil.which("rg") is None:
         pytest.skip("needs the program rg")
     policy = Policy(workspace, "read-only")
-    assert policy.judge("bash", {"command": command}).action == "allow"
+    assert policy.judge("bash", [Touch("run", command)]).action == "allow"
     (workspace / "src" / "plain.txt").write_text("planted\n")
     (workspace / "src" / "server.key").write_text("planted\n")
     (workspace / "src" / ".aws").mkdir()

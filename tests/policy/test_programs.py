@@ -9,6 +9,7 @@ import pytest
 from codelet.policy import Policy
 from codelet.policy.git_table import GIT
 from codelet.policy.program_table import PROGRAMS, VERSIONS
+from codelet.policy.verdict import Touch
 
 HASHES = ("md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum")
 
@@ -141,13 +142,13 @@ def test_every_program_has_its_two_uses() -> None:
 def test_one_use_is_permitted_and_one_refused(workspace: Path, name: str) -> None:
     permitted, refused = USES[name] if name in USES else GIT_USES[name.removeprefix("git ")]
     policy = Policy(workspace, "read-only")
-    found = policy.judge("bash", {"command": permitted})
+    found = policy.judge("bash", [Touch("run", permitted)])
     assert (found.action, found.tier) == ("allow", "read"), found.reason
-    assert policy.judge("bash", {"command": refused}).action == "ask"
+    assert policy.judge("bash", [Touch("run", refused)]).action == "ask"
 
 
 @pytest.mark.parametrize(("name", "option"), sorted(VERSIONS))
 def test_a_version_is_asked_for_in_one_way(workspace: Path, name: str, option: str) -> None:
     policy = Policy(workspace, "read-only")
-    assert policy.judge("bash", {"command": f"{name} {option}"}).action == "allow"
-    assert policy.judge("bash", {"command": f"{name} {option} x"}).action == "ask" or name in PROGRAMS
+    assert policy.judge("bash", [Touch("run", f"{name} {option}")]).action == "allow"
+    assert policy.judge("bash", [Touch("run", f"{name} {option} x")]).action == "ask" or name in PROGRAMS

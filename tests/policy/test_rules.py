@@ -10,10 +10,11 @@ import pytest
 
 from codelet.errors import UsageError
 from codelet.policy import Policy
+from codelet.policy.verdict import Touch
 
 
 def bash(policy: Policy, command: str) -> str:
-    return policy.judge("bash", {"command": command}).action
+    return policy.judge("bash", [Touch("run", command)]).action
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_deny_beats_ask_beats_allow(workspace: Path) -> None:
     assert bash(policy, "/usr/bin/git push") == "deny"
     assert bash(policy, "bash -c 'git push'") == "deny"
     assert bash(policy, "echo $(git push)") == "deny"
-    assert policy.judge("read", {"path": "docs/index.md"}).action == "deny"
+    assert policy.judge("read", [Touch("read", "docs/index.md")]).action == "deny"
     policy.yes = False
     assert bash(policy, "git commit -m x") == "ask"
 
@@ -82,17 +83,17 @@ def test_yes_answers_an_ask_but_never_a_deny(workspace: Path) -> None:
     policy = Policy(workspace, yes=True)
     assert bash(policy, "touch x") == "allow"
     assert bash(policy, "rm -rf /") == "deny"
-    assert policy.judge("write", {"path": "a.txt"}).action == "allow"
-    assert policy.judge("write", {"path": ".git/config"}).action == "deny"
-    assert policy.judge("something", {}).action == "allow"
+    assert policy.judge("write", [Touch("write", "a.txt")]).action == "allow"
+    assert policy.judge("write", [Touch("write", ".git/config")]).action == "deny"
+    assert policy.judge("something", None).action == "allow"
 
 
 def test_a_tool_that_is_not_known_asks(workspace: Path) -> None:
-    assert Policy(workspace).judge("something", {}).action == "ask"
-    assert Policy(workspace, allow=["something"]).judge("something", {}).action == "allow"
-    assert Policy(workspace, "auto", deny=["something"]).judge("something", {}).action == "deny"
-    assert Policy(workspace, "read-only").judge("recall", {"id": "x"}).action == "allow"
-    assert Policy(workspace, deny=["recall"]).judge("recall", {}).action == "deny"
+    assert Policy(workspace).judge("something", None).action == "ask"
+    assert Policy(workspace, allow=["something"]).judge("something", None).action == "allow"
+    assert Policy(workspace, "auto", deny=["something"]).judge("something", None).action == "deny"
+    assert Policy(workspace, "read-only").judge("recall", ()).action == "allow"
+    assert Policy(workspace, deny=["recall"]).judge("recall", ()).action == "deny"
 
 
 def test_the_modes(workspace: Path) -> None:
@@ -106,8 +107,8 @@ def test_the_modes(workspace: Path) -> None:
     for mode, verdicts in expected.items():
         policy.mode = mode
         found = (
-            policy.judge("read", {"path": "a.txt"}).action,
-            policy.judge("edit", {"path": "a.txt"}).action,
+            policy.judge("read", [Touch("read", "a.txt")]).action,
+            policy.judge("edit", [Touch("write", "a.txt")]).action,
             bash(policy, "make"),
             bash(policy, "ls > new.txt"),
         )
@@ -141,7 +142,7 @@ def test_always_for_this_session_allows_what_it_showed_and_no_more(workspace: Pa
         "ls > x": None,
     }
     for command, rule in shown.items():
-        assert policy.judge("bash", {"command": command}).suggestion == rule, command
+        assert policy.judge("bash", [Touch("run", command)]).suggestion == rule, command
         if rule:
             policy.add_allow(rule)
             assert bash(policy, command) == "allow"
@@ -151,12 +152,12 @@ def test_always_for_this_session_allows_what_it_showed_and_no_more(workspace: Pa
 
 def test_a_path_rule_lifts_what_it_names(workspace: Path) -> None:
     policy = Policy(workspace, allow=["edit(src/**)", "read"])
-    assert policy.judge("edit", {"path": "src/app.py"}).action == "allow"
-    assert policy.judge("edit", {"path": "src/../a.txt"}).action == "ask"
-    assert policy.judge("edit", {"path": "src/.env"}).action == "ask"
-    assert policy.judge("read", {"path": ".env"}).action == "ask"  # a secret wants its very name
-    assert Policy(workspace, allow=["read(.env)"]).judge("read", {"path": ".env"}).action == "allow"
-    assert policy.judge("read", {"path": "/etc/hostname"}).action == "allow"
+    assert policy.judge("edit", [Touch("write", "src/app.py")]).action == "allow"
+    assert policy.judge("edit", [Touch("write", "src/../a.txt")]).action == "ask"
+    assert policy.judge("edit", [Touch("write", "src/.env")]).action == "ask"
+    assert policy.judge("read", [Touch("read", ".env")]).action == "ask"  # a secret wants its very name
+    assert Policy(workspace, allow=["read(.env)"]).judge("read", [Touch("read", ".env")]).action == "allow"
+    assert policy.judge("read", [Touch("read", "/etc/hostname")]).action == "allow"
 
 
 def test_importing_the_policy_loads_no_parser() -> None:

@@ -9,17 +9,18 @@ import pytest
 
 from codelet.policy import Policy
 from codelet.policy.check import judge_cases, read_cases
+from codelet.policy.verdict import Touch
 from tests.policy.conftest import lines_of
 
 
 def verdict(workspace: Path, command: str, **settings: object) -> str:
     settings.setdefault("mode", "read-only")
-    return Policy(workspace, **settings).judge("bash", {"command": command}).action
+    return Policy(workspace, **settings).judge("bash", [Touch("run", command)]).action
 
 
 def test_commands_that_only_read_are_allowed(workspace: Path) -> None:
     policy = Policy(workspace, "read-only")
-    judged = {command: policy.judge("bash", {"command": command}) for command in lines_of("benign.txt")}
+    judged = {command: policy.judge("bash", [Touch("run", command)]) for command in lines_of("benign.txt")}
     wrong = {command: found.reason for command, found in judged.items() if found.action != "allow"}
     assert not wrong
     assert all(found.tier == "read" for found in judged.values())
@@ -27,20 +28,20 @@ def test_commands_that_only_read_are_allowed(workspace: Path) -> None:
 
 def test_commands_with_an_effect_ask(workspace: Path) -> None:
     policy = Policy(workspace, "read-only")
-    judged = {command: policy.judge("bash", {"command": command}) for command in lines_of("effects.txt")}
+    judged = {command: policy.judge("bash", [Touch("run", command)]) for command in lines_of("effects.txt")}
     assert not {command: found.reason for command, found in judged.items() if found.action != "ask"}
 
 
 def test_critical_commands_are_denied_whatever_the_rules_say(workspace: Path) -> None:
     policy = Policy(workspace, "auto", allow=["bash", "write", "edit"], yes=True, sandboxed=True)
-    judged = {command: policy.judge("bash", {"command": command}) for command in lines_of("critical.txt")}
+    judged = {command: policy.judge("bash", [Touch("run", command)]) for command in lines_of("critical.txt")}
     assert not {command: found.action for command, found in judged.items() if found.action != "deny"}
     assert {found.tier for found in judged.values()} == {"critical"}
 
 
 def test_commands_that_only_resemble_critical_ones_are_not_denied(workspace: Path) -> None:
     policy = Policy(workspace, "ask")
-    judged = {command: policy.judge("bash", {"command": command}) for command in lines_of("not_critical.txt")}
+    judged = {command: policy.judge("bash", [Touch("run", command)]) for command in lines_of("not_critical.txt")}
     assert not {command: found.reason for command, found in judged.items() if found.action == "deny"}
 
 
@@ -54,11 +55,11 @@ def test_the_shared_cases(shared: Path, kind: str) -> None:
 
 def test_a_verdict_takes_a_millisecond(workspace: Path) -> None:
     policy = Policy(workspace, "read-only")
-    policy.judge("bash", {"command": "ls"})
+    policy.judge("bash", [Touch("run", "ls")])
     times = []
     for command in lines_of("benign.txt") + lines_of("effects.txt"):
         start = time.process_time()
-        policy.judge("bash", {"command": command})
+        policy.judge("bash", [Touch("run", command)])
         times.append(time.process_time() - start)
     assert sorted(times)[len(times) // 2] < 0.001
 
@@ -80,11 +81,11 @@ def test_a_verdict_takes_a_millisecond(workspace: Path) -> None:
 )
 def test_a_long_command_takes_ten_milliseconds(workspace: Path, command: str) -> None:
     policy = Policy(workspace, "read-only")
-    policy.judge("bash", {"command": "ls"})
+    policy.judge("bash", [Touch("run", "ls")])
     times = []
     for _ in range(5):
         start = time.process_time()
-        policy.judge("bash", {"command": command})
+        policy.judge("bash", [Touch("run", command)])
         times.append(time.process_time() - start)
     assert min(times) < 0.010
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from codelet.policy import Policy
+from codelet.policy.verdict import Touch
 
 
 def verdict(workspace: Path, command: str, *allow: str, mode: str = "read-only") -> str:
-    return Policy(workspace, mode, allow=allow).judge("bash", {"command": command}).action
+    return Policy(workspace, mode, allow=allow).judge("bash", [Touch("run", command)]).action
 
 
 CHANGES = {

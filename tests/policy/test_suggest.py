@@ -10,11 +10,11 @@ import pytest
 
 from codelet.errors import UsageError
 from codelet.policy import Policy
-from codelet.policy.verdict import Verdict
+from codelet.policy.verdict import Touch, Verdict
 
 
 def ask(policy: Policy, command: str) -> Verdict:
-    return policy.judge("bash", {"command": command})
+    return policy.judge("bash", [Touch("run", command)])
 
 
 PREFIXES = {
@@ -194,33 +194,34 @@ NAMES = {
 @pytest.mark.parametrize(("name", "rule", "others"), [(name, *more) for name, more in NAMES.items()], ids=NAMES)
 def test_wildcards_in_names_stand_for_themselves(workspace: Path, name: str, rule: str, others: list[str]) -> None:
     policy = Policy(workspace)
-    verdict = policy.judge("edit", {"path": name})
+    verdict = policy.judge("edit", [Touch("write", name)])
     assert (verdict.action, verdict.suggestion) == ("ask", rule)
     policy.add_allow(rule)
-    assert policy.judge("edit", {"path": name}).action == "allow"
+    assert policy.judge("edit", [Touch("write", name)]).action == "allow"
     for other in others:
-        assert policy.judge("edit", {"path": other}).action == "ask", other
+        assert policy.judge("edit", [Touch("write", other)]).action == "ask", other
 
 
 @pytest.mark.parametrize("name", ["a\nb/x", "a\tb", " a", "a ", "a\u202eb"])
 def test_names_that_a_rule_cannot_show_get_none(workspace: Path, name: str) -> None:
-    assert Policy(workspace).judge("edit", {"path": name}).suggestion is None
+    assert Policy(workspace).judge("edit", [Touch("write", name)]).suggestion is None
 
 
 @pytest.mark.parametrize(("tool", "name"), [("read", "sub/.env"), ("write", "sub/.env"), ("edit", "sub/CLAUDE.md")])
 def test_a_secret_never_widens(workspace: Path, tool: str, name: str) -> None:
     policy = Policy(workspace)
-    verdict = policy.judge(tool, {"path": name})
+    touches = [Touch("read" if tool == "read" else "write", name)]
+    verdict = policy.judge(tool, touches)
     assert (verdict.action, verdict.suggestion, verdict.lifted_by) == ("ask", f"{tool}({name})", None)
     for wide in ("sub", "sub/**", "sub/.e*", "**"):
-        assert Policy(workspace, allow=[f"{tool}({wide})"]).judge(tool, {"path": name}).action == "ask", wide
+        assert Policy(workspace, allow=[f"{tool}({wide})"]).judge(tool, touches).action == "ask", wide
     policy.add_allow(f"{tool}({name})")
-    assert policy.judge(tool, {"path": name}).action == "allow"
+    assert policy.judge(tool, touches).action == "allow"
 
 
 def test_a_rule_with_a_body_is_not_for_every_use_of_an_unknown_tool(workspace: Path) -> None:
-    assert Policy(workspace, allow=["othertool(x)"]).judge("othertool", {"a": "y"}).action == "ask"
-    assert Policy(workspace, allow=["othertool"]).judge("othertool", {"a": "y"}).action == "allow"
+    assert Policy(workspace, allow=["othertool(x)"]).judge("othertool", None).action == "ask"
+    assert Policy(workspace, allow=["othertool"]).judge("othertool", None).action == "allow"
 
 
 SPELLED = {

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from codelet.policy import Policy
+from codelet.policy.verdict import Touch
 
 
 def verdict(workspace: Path, command: str) -> str:
-    return Policy(workspace, "read-only").judge("bash", {"command": command}).action
+    return Policy(workspace, "read-only").judge("bash", [Touch("run", command)]).action
 
 
 def plant(workspace: Path, name: str | bytes, text: str = "1\n") -> None:

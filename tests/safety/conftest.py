@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from codelet import events, prompt
 from codelet.calls import CallRunner, Safeguards, Toolbox, equip
+from codelet.loop.conversation import Conversation
+from codelet.messages import tool_result
 from codelet.policy import Policy
 from codelet.policy.verdict import Ask
 from codelet.tools import all_tools
@@ -31,12 +34,24 @@ def toolbox(workspace: Path, policy: Policy, ask: Ask | None = None, **more: Any
     return equip(all_tools(), ToolContext(workspace), policy, ask, Safeguards(**more))
 
 
+async def calls(box: Toolbox, name: str, **arguments: Any) -> list[events.Event]:
+    """Make one call as a turn does; its events."""
+    return [event async for event in _runner(box, name, arguments).run()]
+
+
 async def call(box: Toolbox, name: str, **arguments: Any) -> tuple[str, str]:
     """Make one call as a turn does; its status and what the model is told."""
-    made = {"id": "c", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-    told: list[str] = []
-    runner = CallRunner([made], box, lambda _, text, failed: told.append(text), cut=False)
+    conversation = Conversation()
     status = ""
-    async for event in runner.run():
+    async for event in _runner(box, name, arguments, conversation).run():
         status = getattr(event, "status", status)
-    return status, told[-1]
+    return status, conversation.messages[-1]["content"]
+
+
+def _runner(box: Toolbox, name: str, arguments: dict[str, Any], conversation: Conversation | None = None) -> CallRunner:
+    conversation = Conversation() if conversation is None else conversation
+    made = {"id": "c", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+    conversation.append(
+        {"role": "assistant", "content": None, "tool_calls": [made]}, tool_result("c", prompt.INTERRUPTED)
+    )
+    return CallRunner([made], box, conversation, cut=False)

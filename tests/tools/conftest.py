@@ -14,7 +14,7 @@ import pytest
 
 from codelet.errors import ToolError
 from codelet.tools import all_tools
-from codelet.tools.tool import ToolContext, ToolOutput, check_arguments
+from codelet.tools.tool import ToolContext, ToolOutput
 
 Call = Callable[..., Awaitable[ToolOutput]]
 NOBODY = 65534
@@ -38,7 +38,7 @@ def call(context: ToolContext) -> Call:
 
     async def do(name: str, **arguments: Any) -> ToolOutput:
         tool = next(each for each in all_tools() if each.name == name)
-        output = await tool.run(context, lambda _: None, **check_arguments(tool, arguments))
+        output = await tool.run(context, lambda _: None, **tool.checked(arguments))
         for text in (output.text, output.display or ""):
             text.encode()  # what a provider or a terminal gets must be encodable
         if output.lines is not None:

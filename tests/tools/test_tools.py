@@ -14,8 +14,9 @@ import pytest
 from codelet.compaction.archive import Archive
 from codelet.context.recall import recall_tool
 from codelet.errors import ToolError, UsageError
+from codelet.policy.verdict import Touch
 from codelet.tools import all_tools, select_tools
-from codelet.tools.tool import ToolContext, ToolOutput, check_arguments, tool
+from codelet.tools.tool import ToolContext, ToolOutput, tool
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -29,13 +30,14 @@ def run_python(program: str, **environment: str) -> str:
 
 
 def test_the_list() -> None:
-    assert [(each.name, each.tier) for each in all_tools()] == [
-        ("read", "read"),
-        ("write", "write"),
-        ("edit", "write"),
-        ("bash", "execute"),
-        ("grep", "read"),
-        ("find", "read"),
+    given = {"path": "a", "command": "ls"}
+    assert [(each.name, each.touched(given)) for each in all_tools()] == [
+        ("read", (Touch("read", "a"),)),
+        ("write", (Touch("write", "a"),)),
+        ("edit", (Touch("write", "a"),)),
+        ("bash", (Touch("run", "ls"),)),
+        ("grep", (Touch("read", "a"),)),
+        ("find", (Touch("list", "a"),)),
     ]
     assert [each.name for each in select_tools(["find", "read", "find"])] == ["read", "find"]
     with pytest.raises(UsageError, match=r"unknown tool 'reed'; there are read, write, edit"):
@@ -101,7 +103,7 @@ async def sample(
 
 
 def test_a_schema_from_a_function() -> None:
-    made = tool(sample, "read")
+    made = tool(sample)
     assert (made.name, made.description) == ("sample", "A tool. Second paragraph.")
     assert made.parameters == {
         "type": "object",
@@ -125,7 +127,7 @@ def test_a_schema_from_a_function() -> None:
     ],
 )
 def test_arguments_as_models_send_them(given: dict[str, Any], taken: dict[str, Any]) -> None:
-    assert check_arguments(tool(sample, "read"), given) == taken
+    assert tool(sample).checked(given) == taken
 
 
 @pytest.mark.parametrize(
@@ -143,4 +145,4 @@ def test_arguments_as_models_send_them(given: dict[str, Any], taken: dict[str, A
 )
 def test_wrong_arguments(given: object, text: str) -> None:
     with pytest.raises(ToolError, match=text):
-        check_arguments(tool(sample, "read"), given)
+        tool(sample).checked(given)

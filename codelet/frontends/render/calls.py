@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.text import Text
@@ -17,54 +17,37 @@ from codelet.frontends.render.wrap import cut, wrap
 from codelet.messages import Message
 from codelet.messages import ToolCall as Call
 from codelet.text import clean, first_sentence, one_line
+from codelet.tools import title_of
+from codelet.tools.tool import Tool
 
 _TITLE_CHARACTERS = 400
 _LINES_WHEN_DONE = 3
 _LINES_WHEN_FAILED = 8
 
 
-def title(name: str, arguments: dict[str, Any] | str, width: int = _TITLE_CHARACTERS) -> str:
-    """The call as a person would write it: `read src/app.py:1-40`, `bash pytest -q`."""
-    if isinstance(arguments, str):
-        words = arguments
-    elif name in _TITLES:
-        words = _TITLES[name](arguments)
-    else:
-        words = " ".join(f"{key}={value}" for key, value in arguments.items())
-    return one_line(f"{name} {words}".rstrip(), width)
+def title(name: str, arguments: dict[str, Any] | str, about: str = "") -> str:
+    """The call as a person would write it: `read src/app.py:1-40`, `bash pytest -q`; `about` is what its tool said."""
+    words = about or (arguments if isinstance(arguments, str) else title_of(name, arguments))
+    return one_line(f"{name} {words}".rstrip(), _TITLE_CHARACTERS)
 
 
-def titles_of(messages: Sequence[Message]) -> dict[str, str]:
-    """The titles, by id, of the calls in the last message that makes any."""
+def titles_of(messages: Sequence[Message], tools: Sequence[Tool]) -> dict[str, str]:
+    """The titles, by id, of the calls in the last message that makes any, as `tools` say them."""
+    by_name = {tool.name: tool for tool in tools}
     last = next((message for message in reversed(messages) if message.get("tool_calls")), None)
-    return {call["id"]: _title_of(call) for call in last["tool_calls"]} if last else {}
+    return {call["id"]: _title_of(call, by_name) for call in last["tool_calls"]} if last else {}
 
 
-def _title_of(call: Call) -> str:
+def _title_of(call: Call, tools: Mapping[str, Tool]) -> str:
     function = call["function"]
     try:
         arguments = json.loads(function["arguments"])
     except ValueError:
         arguments = None
-    return title(function["name"], arguments if isinstance(arguments, dict) else function["arguments"])
-
-
-def _read_title(arguments: dict[str, Any]) -> str:
-    path = str(arguments.get("path", ""))
-    start, end, limit = (arguments.get(key) for key in ("start", "end", "limit"))
-    start = start or arguments.get("offset")
-    if not isinstance(end, int) and isinstance(limit, int):
-        end = (start if isinstance(start, int) else 1) + limit - 1
-    if isinstance(start, int) or isinstance(end, int):
-        return f"{path}:{start or 1}-{end or ''}"
-    return path
-
-
-def _search_title(arguments: dict[str, Any]) -> str:
-    where = str(arguments.get("path") or "")
-    glob = str(arguments.get("glob") or "")
-    words = [str(arguments.get("pattern", "")), f"in {where}" if where not in ("", ".") else "", glob]
-    return " ".join(word for word in words if word)
+    if not isinstance(arguments, dict):
+        return title(function["name"], function["arguments"])
+    tool = tools.get(function["name"])
+    return title(function["name"], arguments, tool.about(arguments) if tool is not None else "")
 
 
 USER_COMMAND = "!"
@@ -80,16 +63,6 @@ def _user_command_rows(result: ToolResult, shown: str, signs: Signs) -> list[Tex
     end = Text.assemble((f"{getattr(signs, sign)} ", style), (f" {signs.dot} ".join(parts), QUIET))
     return [*rows, end]
 
-
-_TITLES: dict[str, Callable[[dict[str, Any]], str]] = {
-    "bash": lambda arguments: str(arguments.get("command", "")),
-    USER_COMMAND: lambda arguments: str(arguments.get("command", "")),
-    "read": _read_title,
-    "edit": lambda arguments: str(arguments.get("path", "")),
-    "write": lambda arguments: str(arguments.get("path", "")),
-    "grep": _search_title,
-    "find": _search_title,
-}
 
 _MARKS: dict[ResultStatus, tuple[str, str]] = {
     "done": ("done", GOOD),

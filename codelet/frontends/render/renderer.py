@@ -178,8 +178,8 @@ class Renderer:
                 self._say("note", self._told())
                 self._status.now("waiting for the model")
                 self._draw([])
-            case ToolCall(id=call_id, name=name, arguments=arguments):
-                self._titles[call_id] = title(name, arguments)
+            case ToolCall(id=call_id, name=name, arguments=arguments, title=about):
+                self._titles[call_id] = title(name, arguments, about)
                 self._status.running[call_id] = Running(self._titles[call_id], self._clock())
                 self._draw([])
             case ToolResult():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from codelet.frontends.repl.commands import Command
     from codelet.frontends.repl.repl import Repl
+    from codelet.tools.tool import Tool
 
 _ROWS = 40
 _DIFF_ROWS = 400
@@ -72,13 +73,26 @@ async def usage(repl: Repl, argument: str) -> None:
 
 
 async def tools(repl: Repl, argument: str) -> None:
-    """The tools, their tier, and the first sentence of what the model reads of them."""
+    """The tools, what their calls do, and the first sentence of what the model reads of them."""
     entries = []
     for tool in repl.session.tools:
         first = first_sentence(tool.description)
-        line = text((f"  {tool.name:<8} ", ACCENT), (f"{tool.tier:<8} ", QUIET), one_line(first, repl.width))
+        line = text((f"  {tool.name:<8} ", ACCENT), (f"{_effect(tool):<8} ", QUIET), one_line(first, repl.width))
         entries.append(repl.cut(line))
     repl.say(*entries)
+
+
+def _effect(tool: Tool) -> str:
+    """What the calls of a tool do; "asks" where only a call tells, or nobody knows."""
+    touches = tool.touched({})
+    if touches is None:
+        return "asks"
+    kinds = {touch.kind for touch in touches}
+    if "run" in kinds:
+        return "execute"
+    if "write" in kinds:
+        return "write"
+    return "read" if kinds else "memory"
 
 
 async def permissions(repl: Repl, argument: str) -> None:

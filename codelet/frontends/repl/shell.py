@@ -37,7 +37,7 @@ class UserCommand:
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Run the command in the workspace; its output while it comes, then its result."""
-        yield ToolCall(_ID, USER_COMMAND, {"command": self._command})
+        yield ToolCall(_ID, USER_COMMAND, {"command": self._command}, self._command)
         pieces: asyncio.Queue[str | None] = asyncio.Queue()
         task = asyncio.create_task(self._run(pieces))
         try:

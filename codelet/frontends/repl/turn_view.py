@@ -91,7 +91,7 @@ class TurnView:
             async for event in events:
                 self._kept.see(event)
                 if isinstance(event, Interrupted):
-                    self._renderer.name_calls(titles_of(self._session.messages))
+                    self._renderer.name_calls(titles_of(self._session.messages, self._session.tools))
                 self._renderer.show(event)
 
     async def _tick(self) -> None:

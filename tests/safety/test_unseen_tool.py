@@ -1,0 +1,147 @@
+"""A tool that codelet has never seen, brought from outside: what is said of it comes from the tool alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codelet import events
+from codelet.calls import Safeguards, Toolbox, equip
+from codelet.frontends.render.calls import title
+from codelet.frontends.text import describe_call
+from codelet.policy import Policy
+from codelet.policy.audit import AuditLog
+from codelet.policy.verdict import Answer, Touch
+from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput, tool
+from tests.safety.conftest import call, calls
+from tests.safety.test_approvals import YES, Person
+
+Touches = Callable[[Arguments], Sequence[Touch]]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    for name in ("src", "docs"):
+        (tmp_path / name).mkdir()
+    for name in ("a.md", "a.txt", ".env", "src/a.md"):
+        (tmp_path / name).write_text("text\n")
+    return tmp_path
+
+
+async def translate(context: ToolContext, progress: Progress, *, source: str, language: str = "fr") -> ToolOutput:
+    """Translate a file."""
+    return ToolOutput(f"{source} in {language}")
+
+
+def spoken(arguments: Arguments) -> str:
+    return f"{arguments['source']} into {arguments.get('language', 'fr')}"
+
+
+def unseen() -> Tool:
+    return tool(translate, touches=None, title=spoken)
+
+
+def by_path(kind: Any) -> Touches:
+    return lambda arguments: [Touch(kind, arguments["source"])]
+
+
+def both(arguments: Arguments) -> list[Touch]:
+    return [Touch("read", arguments["source"]), Touch("write", f"{arguments['source']}.fr")]
+
+
+MODES = ("read-only", "ask", "auto-edit", "auto")
+
+
+@pytest.mark.parametrize(
+    ("touches", "source", "verdicts"),
+    [
+        (None, "a.md", "ask ask ask ask"),
+        (lambda _: (), "a.md", "allow allow allow allow"),
+        (lambda arguments: [Touch("read", arguments["nothing"])], "a.md", "ask ask ask ask"),
+        (by_path("read"), "a.md", "allow allow allow allow"),
+        (by_path("list"), ".env", "allow allow allow allow"),
+        (by_path("read"), ".env", "ask ask ask ask"),
+        (by_path("write"), "a.md", "deny ask allow allow"),
+        (by_path("write"), ".git/config", "deny deny deny deny"),
+        (both, "a.md", "deny ask allow allow"),
+        (both, ".env", "deny ask ask ask"),
+        (by_path("run"), "ls", "allow allow allow allow"),
+        (by_path("run"), "make all", "ask ask ask ask"),
+        (by_path("run"), "rm -rf /", "deny deny deny deny"),
+    ],
+)
+def test_its_verdict_comes_from_what_it_touches(
+    workspace: Path, touches: Touches | None, source: str, verdicts: str
+) -> None:
+    made = tool(translate, touches=touches)
+    touched = made.touched({"source": source})
+    assert [Policy(workspace, mode).judge("translate", touched).action for mode in MODES] == verdicts.split()
+
+
+def test_rules_name_it_and_edit_covers_whatever_writes(workspace: Path) -> None:
+    write, command, memory = [Touch("write", "src/a.md")], [Touch("run", "make all")], ()
+    for rule in ("translate(src/**)", "translate", "edit(src/**)", "edit"):
+        assert Policy(workspace, allow=[rule]).judge("translate", write).rule == rule
+        assert Policy(workspace, "auto", deny=[rule]).judge("translate", write).action == "deny"
+    for rule in ("write(src/**)", "write", "edit(docs/**)", "bash"):
+        assert Policy(workspace, allow=[rule]).judge("translate", write).action == "ask"
+    assert Policy(workspace, allow=["edit(src/**)"]).judge("write", write).action == "allow"
+    assert Policy(workspace, allow=["write(src/**)"]).judge("edit", write).action == "ask"
+    for rule in ("translate", "bash(make *)", "bash"):
+        assert Policy(workspace, allow=[rule]).judge("translate", command).action == "allow"
+        assert Policy(workspace, deny=[rule]).judge("translate", command).action == "deny"
+    assert Policy(workspace, allow=["translate"]).judge("translate", [Touch("run", "rm -rf /")]).action == "deny"
+    assert Policy(workspace, deny=["translate"]).judge("translate", memory).action == "deny"
+    assert Policy(workspace, ask=["translate"]).judge("translate", memory).action == "ask"
+
+
+def test_of_several_things_that_it_touches_each_must_be_allowed(workspace: Path) -> None:
+    several = [Touch("write", "src/a.md"), Touch("read", ".env"), Touch("read", "a.txt")]
+    verdict = Policy(workspace).judge("translate", several)
+    assert (verdict.action, verdict.tier, verdict.suggestion, verdict.lifted_by) == ("ask", "write", None, None)
+    assert verdict.reason == "translate changes src/a.md (and 1 more)"
+    assert [reason for _, reason in verdict.parts] == [
+        "translate changes src/a.md",
+        ".env has the name of a file with secrets",
+    ]
+    one = Policy(workspace, allow=["edit(src/**)"]).judge("translate", several)
+    assert (one.action, one.suggestion) == ("ask", "translate(.env)")
+    assert Policy(workspace, deny=["translate(a.txt)"]).judge("translate", several).action == "deny"
+
+
+def box_with(each: Tool, workspace: Path, *answers: Answer, audit: AuditLog | None = None) -> tuple[Toolbox, Person]:
+    person = Person(*answers)
+    safeguards = Safeguards(audit=audit)
+    return equip((each,), ToolContext(workspace), Policy(workspace), person.ask, safeguards), person
+
+
+async def test_its_title_is_what_every_front_end_prints(tmp_path: Path) -> None:
+    box, person = box_with(unseen(), tmp_path, YES, Answer(False, "no"))
+    seen = await calls(box, "translate", source="a.md", language="de")
+    made = next(event for event in seen if isinstance(event, events.ToolCall))
+    assert describe_call(made) == title(made.name, made.arguments, made.title) == "translate a.md into de"
+    await call(box, "translate", source="b.md")
+    assert [one.about for one in box.approvals.history] == ["translate a.md into de", "translate b.md into fr"]
+    assert [question.shown for question in person.asked] == ["translate a.md into de", "translate b.md into fr"]
+
+
+async def test_a_title_that_trips_over_arguments_says_them_all(tmp_path: Path) -> None:
+    box, _ = box_with(unseen(), tmp_path)
+    seen = await calls(box, "translate", language="de")
+    made = next(event for event in seen if isinstance(event, events.ToolCall))
+    assert describe_call(made) == "translate language=de"
+
+
+async def test_the_audit_names_it(tmp_path: Path) -> None:
+    file = tmp_path / "audit.jsonl"
+    audit = AuditLog(file)
+    box, _ = box_with(unseen(), tmp_path, YES, audit=audit)
+    await call(box, "translate", source="a.md")
+    audit.close()
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    verdict = next(record for record in records if record["kind"] == "verdict")
+    assert (verdict["tool"], verdict["title"], verdict["action"]) == ("translate", "a.md into fr", "ask")
