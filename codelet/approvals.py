@@ -17,6 +17,7 @@ from codelet.policy import Policy
 from codelet.policy.secrets import Masker
 from codelet.policy.verdict import Answer, Ask, Question, Verdict
 from codelet.record import Record
+from codelet.tools.tool import Preview
 
 if TYPE_CHECKING:
     from codelet.policy.audit import AuditLog
@@ -95,17 +96,22 @@ class Approvals:
             self.denied[about] = self.masker.mask(verdict.reason)
             self._remember(tool, arguments, "denied", verdict.reason)
             return Admission(verdict, prompt.REFUSED_BY_POLICY.format(reason=verdict.reason))
-        change = None
+        planned = None
+        context = replace(context, place=verdict.place)
         try:
-            if tool.name in _PLANNED:
-                change = await asyncio.to_thread(_plan, tool.name, arguments, replace(context, place=verdict.place))
-                verdict = self._with_content(verdict, change)
+            if tool.preview is not None and any(touch.kind == "write" for touch in tool.touched(arguments) or ()):
+                planned = await asyncio.to_thread(tool.preview, context, arguments)
+                if planned.change is not None:
+                    verdict = self._with_content(verdict, planned.change)
         finally:
             self._record_verdict(call_id, tool, arguments, verdict)
         if verdict.action == "allow":
-            return Admission(verdict, change=change)
-        shown = await asyncio.to_thread(change.diff) if change is not None else ""
-        return Admission(verdict, await self._ask(call_id, tool, arguments, verdict, shown), change)
+            return Admission(verdict, change=None if planned is None else planned.change)
+        if tool.preview is None:
+            preview = _preview(tool, arguments, context, None)
+        else:
+            preview = await asyncio.to_thread(_preview, tool, arguments, context, planned)
+        return Admission(verdict, await self._ask(call_id, tool, arguments, verdict, preview), preview.change)
 
     def _with_content(self, verdict: Verdict, change: Change) -> Verdict:
         """The verdict, stricter where a file would be replaced of which the model was not shown every line.
@@ -123,16 +129,25 @@ class Approvals:
             known_content(change)
         return Verdict("ask", verdict.tier, reason, place=verdict.place)
 
-    async def _ask(self, call_id: str, tool: Tool, arguments: Arguments, verdict: Verdict, change: str) -> str | None:
+    async def _ask(
+        self, call_id: str, tool: Tool, arguments: Arguments, verdict: Verdict, preview: Preview
+    ) -> str | None:
         """None for a yes, else what the model is told."""
         if self.ask is None:
             self.refused.append(self._described(tool, arguments))
             self._record_answer(call_id, tool, arguments, "nobody to ask", verdict.reason)
             return prompt.REFUSED_UNATTENDED.format(reason=verdict.reason)
         mask = self.masker.mask
-        shown = mask(change or _shown(tool, arguments))
-        visible = without_secrets(arguments, self.masker)
-        question = Question(call_id, tool.name, visible, _masked(verdict, mask), shown, self.timeout)
+        question = Question(
+            call_id,
+            tool.name,
+            without_secrets(arguments, self.masker),
+            _masked(verdict, mask),
+            mask(preview.text),
+            self.timeout,
+            asks=mask(preview.asks),
+            touches=without_secrets(tool.touched(arguments) or (), self.masker),
+        )
         answer = await self._answered(self.ask(question))
         if answer is None:
             self._record_answer(call_id, tool, arguments, "no answer", f"within {self.timeout:g} s")
@@ -193,20 +208,14 @@ class Approvals:
         self.history.append(Decision(self._described(tool, arguments), outcome, self.masker.mask(reason)))
 
 
-_PLANNED = ("write", "edit")
-
-
-def _plan(tool: str, arguments: Arguments, context: ToolContext) -> Change:
-    from codelet.tools.planning import plan
-
-    return plan(tool, arguments, context)
-
-
-def _shown(tool: Tool, arguments: Arguments) -> str:
-    """The whole command; for a change without a difference, and for other calls, what they are about."""
-    if tool.name == "bash":
-        return str(arguments.get("command") or "")
-    return str(arguments["path"]) if tool.name in _PLANNED else tool.describe(arguments)
+def _preview(tool: Tool, arguments: Arguments, context: ToolContext, planned: Preview | None) -> Preview:
+    """What a person approves: the difference, what the tool shows, its commands, or else what the call is about."""
+    preview = planned
+    if preview is None:
+        preview = Preview() if tool.preview is None else tool.preview(context, arguments)
+    text = preview.text if preview.change is None else preview.change.diff()
+    commands = [touch.what for touch in tool.touched(arguments) or () if touch.kind == "run"]
+    return preview.replace(text=text or "\n".join(commands) or tool.describe(arguments))
 
 
 def _masked(verdict: Verdict, mask: Callable[[str], str]) -> Verdict:

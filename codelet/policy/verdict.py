@@ -51,6 +51,8 @@ class Verdict(Record):
 class Question(Record):
     """What a person is asked: `shown` is the whole command or diff, not yet cleaned for a terminal.
 
+    `asks` says in a few words what the call would do, empty where `touches` say it: what it reads, writes or runs.
+
     `timeout` is after how many seconds the question answers itself with no; None for never.
     """
 
@@ -60,6 +62,8 @@ class Question(Record):
     verdict: Verdict
     shown: str
     timeout: float | None = None
+    asks: str = ""
+    touches: tuple[Touch, ...] = ()
 
 
 class Answer(Record):

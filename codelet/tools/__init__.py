@@ -15,11 +15,11 @@ def all_tools() -> tuple[Tool, ...]:
     """Every tool, in the order in which the model sees them: the same bytes in every session."""
     return (
         tool(read.read, touches=read.touches, title=read.title),
-        tool(write.write, touches=write.touches, title=write.title),
-        tool(edit.edit, touches=edit.touches, title=edit.title),
-        tool(bash.bash, touches=bash.touches, title=bash.title),
-        tool(grep.grep, touches=grep.touches, title=find.title),
-        tool(find.find, touches=find.touches, title=find.title),
+        tool(write.write, touches=write.touches, title=write.title, preview=write.preview),
+        tool(edit.edit, touches=edit.touches, title=edit.title, preview=edit.preview),
+        tool(bash.bash, touches=bash.touches, title=bash.title, preview=bash.preview),
+        tool(grep.grep, touches=grep.touches, title=find.title, preview=find.preview),
+        tool(find.find, touches=find.touches, title=find.title, preview=find.preview),
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codelet.errors import ToolError
 from codelet.policy.verdict import Touch
 from codelet.prompt import SANDBOXED
-from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput
+from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput
 
 if TYPE_CHECKING:
     from codelet.process import Finished
@@ -26,6 +26,11 @@ def touches(arguments: Arguments) -> tuple[Touch, ...]:
 def title(arguments: Arguments) -> str:
     """The command."""
     return str(arguments.get("command") or "")
+
+
+def preview(context: ToolContext, arguments: Arguments) -> Preview:
+    """The whole command."""
+    return Preview(arguments["command"])
 
 
 async def bash(context: ToolContext, progress: Progress, *, command: str, timeout: float = 120) -> ToolOutput:

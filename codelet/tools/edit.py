@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NotRequired, TypedDict
 
 from codelet.policy.verdict import Touch
-from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput
+from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput
 
 
 class Replacement(TypedDict):
@@ -24,6 +24,13 @@ def touches(arguments: Arguments) -> tuple[Touch, ...]:
 def title(arguments: Arguments) -> str:
     """The path."""
     return str(arguments.get("path") or "")
+
+
+def preview(context: ToolContext, arguments: Arguments) -> Preview:
+    """The change; raises ToolError where it cannot be made."""
+    from codelet.tools.planning import plan_edit
+
+    return Preview(change=plan_edit(context, arguments["path"], arguments["edits"]))
 
 
 async def edit(context: ToolContext, progress: Progress, *, path: str, edits: list[Replacement]) -> ToolOutput:

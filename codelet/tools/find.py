@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codelet.policy.verdict import Touch
-from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput
+from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput
 
 _MOST_COUNTED = 100_000
 
@@ -19,6 +19,11 @@ def title(arguments: Arguments) -> str:
     glob = str(arguments.get("glob") or "")
     words = [str(arguments.get("pattern", "")), f"in {where}" if where not in ("", ".") else "", glob]
     return " ".join(word for word in words if word)
+
+
+def preview(context: ToolContext, arguments: Arguments) -> Preview:
+    """The pattern, and where it is looked for."""
+    return Preview(arguments["pattern"], asks=f"search {arguments.get('path') or '.'} for")
 
 
 async def find(context: ToolContext, progress: Progress, *, pattern: str, path: str = ".") -> ToolOutput:

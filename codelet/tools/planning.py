@@ -7,7 +7,6 @@ import stat
 from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from codelet import prompt
 from codelet.errors import ToolError
@@ -19,13 +18,6 @@ from codelet.tools.edit import Replacement
 from codelet.tools.hints import closest
 from codelet.tools.seen import EVERY, ShownLines, count_lines, named_since
 from codelet.tools.tool import ToolContext
-
-
-def plan(tool: str, arguments: dict[str, Any], context: ToolContext) -> Change:
-    """What a call of `write` or `edit` would change, without doing it. Raises ToolError."""
-    if tool == "write":
-        return plan_write(context, arguments["path"], arguments["content"])
-    return plan_edit(context, arguments["path"], arguments["edits"])
 
 
 def plan_write(context: ToolContext, path: str, content: str) -> Change:

@@ -87,6 +87,18 @@ Progress = Callable[[str], None]
 Arguments = dict[str, Any]
 
 
+class Preview(Record):
+    """What a person approves: `text`, and `asks`, what the call would do in a few words (`search src for`).
+
+    `change` is what a call would do to a file: its difference stands in place of the text, and once approved that very
+    change reaches `run` as `context.change`.
+    """
+
+    text: str = ""
+    asks: str = ""
+    change: Change | None = None
+
+
 def all_arguments(arguments: Arguments) -> str:
     """What a call is about, where its tool does not say: every argument with its name."""
     return " ".join(f"{name}={value}" for name, value in arguments.items())
@@ -100,6 +112,8 @@ class Tool(Record):
     `context.prepare_command` and `context.wrap_command` give it: the verdict counts on that.
     `title` says for people what a call is about, without the tool's name; it is given what the model sent, checked
     or not. Whoever prints it makes one line of it, cleans it and cuts it.
+    `preview` is asked, in a thread, where a person is to approve a call, and before each call that writes: it raises
+    ToolError where the call cannot be done. Without it a person sees the commands, or the title.
     `check` gives the arguments as `run` can take them, or raises ToolError; without it `parameters` is any JSON
     Schema.
     """
@@ -110,6 +124,7 @@ class Tool(Record):
     run: Callable[..., Awaitable[ToolOutput]]
     touches: Callable[[Arguments], Sequence[Touch]] | None = None
     title: Callable[[Arguments], str] = all_arguments
+    preview: Callable[[ToolContext, Arguments], Preview] | None = None
     check: Callable[[Arguments], Arguments] | None = None
 
     def checked(self, arguments: object) -> Arguments:
@@ -156,6 +171,7 @@ def tool(
     *,
     touches: Callable[[Arguments], Sequence[Touch]] | None = in_memory,
     title: Callable[[Arguments], str] = all_arguments,
+    preview: Callable[[ToolContext, Arguments], Preview] | None = None,
 ) -> Tool:
     """Make a Tool of `async def name(context, progress, *, arguments…)`.
 
@@ -181,7 +197,7 @@ def tool(
     if required:
         parameters["required"] = required
     name = function.__name__
-    return Tool(name, text, parameters, function, touches, title, partial(check_own, name, parameters))
+    return Tool(name, text, parameters, function, touches, title, preview, partial(check_own, name, parameters))
 
 
 def _split_docstring(text: str, names: list[str]) -> tuple[str, dict[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codelet.policy.verdict import Touch
-from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput
+from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput
 
 
 def touches(arguments: Arguments) -> tuple[Touch, ...]:
@@ -14,6 +14,13 @@ def touches(arguments: Arguments) -> tuple[Touch, ...]:
 def title(arguments: Arguments) -> str:
     """The path."""
     return str(arguments.get("path") or "")
+
+
+def preview(context: ToolContext, arguments: Arguments) -> Preview:
+    """The change; raises ToolError where it cannot be made."""
+    from codelet.tools.planning import plan_write
+
+    return Preview(change=plan_write(context, arguments["path"], arguments["content"]))
 
 
 async def write(context: ToolContext, progress: Progress, *, path: str, content: str) -> ToolOutput:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from codelet import events
 from codelet.calls import Safeguards, Toolbox, equip
 from codelet.frontends.render.calls import title
+from codelet.frontends.render.renderer import Renderer
+from codelet.frontends.repl.question import body_rows, head_rows
 from codelet.frontends.text import describe_call
 from codelet.policy import Policy
 from codelet.policy.audit import AuditLog
-from codelet.policy.verdict import Answer, Touch
-from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput, tool
+from codelet.policy.verdict import Answer, Question, Touch
+from codelet.tools.change import Change
+from codelet.tools.planning import plan_write
+from codelet.tools.tool import Arguments, Preview, Progress, Tool, ToolContext, ToolOutput, tool
 from tests.safety.conftest import call, calls
 from tests.safety.test_approvals import YES, Person
 
@@ -145,3 +151,61 @@ async def test_the_audit_names_it(tmp_path: Path) -> None:
     records = [json.loads(line) for line in file.read_text().splitlines()]
     verdict = next(record for record in records if record["kind"] == "verdict")
     assert (verdict["tool"], verdict["title"], verdict["action"]) == ("translate", "a.md into fr", "ask")
+
+
+def asked(question: Question) -> str:
+    renderer = Renderer(Console(file=io.StringIO(), width=80, markup=False, highlight=False))
+    return "\n".join(row.plain for row in (*head_rows(question, renderer), *body_rows(question, renderer)))
+
+
+@pytest.mark.parametrize(
+    ("touches", "preview", "source", "seen"),
+    [
+        (None, None, "a.md", "? translate asks to run\n    a.md into fr"),
+        (by_path("read"), None, ".env", "? translate asks to read .env\n    .env into fr"),
+        (by_path("write"), None, "a.md", "? translate asks to change a.md\n    a.md into fr"),
+        (both, None, ".env", "? translate asks to read .env and change .env.fr\n    .env into fr"),
+        (by_path("run"), None, "make all", "? translate asks to run\n    make all"),
+        (
+            None,
+            Preview("whole\ntext", asks="send it"),
+            "a.md",
+            "? translate asks to send it\n    whole\n    text",
+        ),
+    ],
+)
+async def test_what_a_person_approves_comes_from_the_tool(
+    workspace: Path, touches: Touches | None, preview: Preview | None, source: str, seen: str
+) -> None:
+    shows = None if preview is None else lambda context, arguments: preview
+    box, person = box_with(tool(translate, touches=touches, title=spoken, preview=shows), workspace, YES)
+    assert (await call(box, "translate", source=source))[0] == "done"
+    assert asked(person.asked[0]) == seen
+
+
+async def test_its_change_is_planned_once_and_what_was_approved_is_made(workspace: Path) -> None:
+    planned: list[Change] = []
+
+    def plan(context: ToolContext, arguments: Arguments) -> Preview:
+        planned.append(plan_write(context, f"{arguments['source']}.fr", f"translation {len(planned)}\n"))
+        return Preview(change=planned[-1])
+
+    async def translator(context: ToolContext, progress: Progress, *, source: str) -> ToolOutput:
+        assert context.change is planned[0]
+        context.change.make(context)
+        return ToolOutput("done")
+
+    def touches(arguments: Arguments) -> list[Touch]:
+        return [Touch("write", f"{arguments['source']}.fr")]
+
+    box, person = box_with(tool(translator, touches=touches, preview=plan), workspace, YES)
+    assert (await call(box, "translator", source="a.md"))[0] == "done"
+    assert [question.shown for question in person.asked] == [
+        "--- a.md.fr\n+++ a.md.fr\n@@ -0,0 +1 @@\n+translation 0\n"
+    ]
+    assert (workspace / "a.md.fr").read_text() == "translation 0\n"
+    assert len(planned) == 1
+    box.approvals.policy.mode = "auto-edit"
+    planned.clear()
+    assert (await call(box, "translator", source="b.md"))[0] == "done"
+    assert len(planned) == len(person.asked) == 1

@@ -21,7 +21,7 @@ _MOST_WARNINGS = 3
 _LONGEST_WORD = 44
 _WORD_HEAD, _WORD_TAIL = 24, 16
 _MOST_REASON_ROWS = 4
-_CHANGES = ("edit", "write")
+_VERBS = (("read", "read"), ("list", "list"), ("write", "change"))
 _CUT_OFF = re.compile(r"\n(\[… \d+ more characters\])\n?\Z")
 """How a diff ends that is too long to be made whole: no line of a file, as those have a sign in front."""
 
@@ -53,15 +53,14 @@ def body_rows(question: Question, renderer: Renderer) -> list[Text]:
         if cut_off := _CUT_OFF.search(question.shown):
             rows.append(Text(" " * MARGIN + cut_off[1], WARN))
         return [part for row in rows for part in _hanging(row, width, " " * (MARGIN + 7))]
-    if question.tool == "read":
-        return []  # its head says it all
+    if _told_by_head(question):
+        return []
     indent = " " * (MARGIN + 2)
-    whole = (
-        visible_command(question.shown.removesuffix("\n")) if question.tool == "bash" else visible(_subject(question))
-    )
+    kinds = {touch.kind for touch in question.touches}
+    whole = visible_command(question.shown.removesuffix("\n")) if "run" in kinds else visible(_subject(question))
     rows = []
     for line in whole.split("\n"):
-        style = {"+": ADDED, "-": REMOVED}.get(line[:1], "") if question.tool in _CHANGES else ""
+        style = {"+": ADDED, "-": REMOVED}.get(line[:1], "") if "write" in kinds else ""
         rows.extend(Text.assemble(indent, row) for row in wrap(Text(line, style), width - len(indent)))
     return rows
 
@@ -138,16 +137,23 @@ def _hanging(row: Text, width: int, indent: str) -> list[Text]:
 
 
 def _verb(question: Question) -> str:
-    path = visible(str(question.arguments.get("path") or "."))
-    match question.tool:
-        case "edit" | "write":
-            return f"change {path}"
-        case "read":
-            return f"read {path}"
-        case "grep" | "find":
-            return f"search {path} for"
-        case _:
-            return "run"
+    if question.asks:
+        return visible(question.asks)
+    if any(touch.kind == "run" for touch in question.touches):
+        return "run"
+    told = []
+    for kind, verb in _VERBS:
+        if places := [visible(touch.what) for touch in question.touches if touch.kind == kind]:
+            told.append(f"{verb} {', '.join(places)}")
+    return " and ".join(told) or "run"
+
+
+def _told_by_head(question: Question) -> bool:
+    """Whether there is nothing to show below the head: only a path, or lines of it, would be read."""
+    if question.asks or [touch.kind for touch in question.touches] not in (["read"], ["list"]):
+        return False
+    place, subject = question.touches[0].what, _subject(question)
+    return subject == place or subject.startswith(f"{place}:")
 
 
 def _subject(question: Question) -> str:
@@ -161,8 +167,6 @@ def _subject(question: Question) -> str:
             lines += [f"+ {line}" for line in str(edit.get("new", "")).split("\n")]
     if isinstance(arguments.get("content"), str):
         lines += [f"+ {line}" for line in arguments["content"].split("\n")]
-    if question.tool in ("grep", "find"):
-        return str(arguments.get("pattern") or "")
     return "\n".join(lines) or question.shown.removeprefix(f"{question.tool} ")
 
 
