@@ -1,0 +1,75 @@
+"""The verdicts on recorded cases and on 5,000 generated calls, with tier, reason, rule and suggestion."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.policy.generator import PATHS, Generator
+
+_CALLS = 5_000
+_SEED = 20_261_122
+_MODES = ("read-only", "ask", "auto-edit", "auto")
+_TOOLS = ("read", "grep", "find", "write", "edit")
+_RULES = (
+    {"allow": [], "ask": [], "deny": []},
+    {
+        "allow": ["bash(git *)", "edit(src/**)", "write(*.txt)"],
+        "ask": ["read(docs/**)"],
+        "deny": ["bash(rm *)", "read(b.txt)"],
+    },
+)
+
+# Runs in the version that is looked at: reads the calls on stdin, writes the verdicts.
+_PROBE = """
+import json, sys
+from pathlib import Path
+from codelet.policy import Policy
+from codelet.policy.check import judge_cases, read_cases, workspace_of_cases
+
+given = json.load(sys.stdin)
+fields = ("action", "tier", "reason", "rule", "suggestion")
+told = {}
+with workspace_of_cases() as (workspace, outside):
+    for number, (mode, rules, sandboxed, tool, arguments) in enumerate(given["calls"]):
+        policy = Policy(workspace, mode, rules["allow"], rules["deny"], ask=rules["ask"], sandboxed=sandboxed)
+        verdict = policy.judge(tool, arguments)
+        row = {name: getattr(verdict, name) for name in fields}
+        shown = json.dumps([mode, tool, arguments], ensure_ascii=False)
+        told[f"{number} {shown}"] = json.loads(json.dumps(row).replace(str(workspace), "WORKSPACE"))
+for name in given["cases"]:
+    for judged in judge_cases(read_cases(Path(name))):
+        told[f"{Path(name).name} {judged.case.id}"] = [judged.verdict, judged.reason]
+json.dump(told, sys.stdout)
+"""
+
+
+def main(command: Sequence[str], root: Path, names: Sequence[str]) -> dict[str, Any]:
+    """The verdicts by call; `names` are files of cases."""
+    given = json.dumps({"calls": _calls(), "cases": [str(Path(name).resolve()) for name in names]})
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {"PYTHONPATH": str(root), "PATH": "/usr/bin:/bin", "HOME": folder, "LANG": "C.UTF-8"}
+        probe = [*command, "-c", _PROBE]
+        done = subprocess.run(probe, env=environment, input=given, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    print(f"{len(found)} verdicts, seed {_SEED}")
+    return found
+
+
+def _calls() -> list[Any]:
+    chance = random.Random(_SEED)
+    generator = Generator(_SEED)
+    calls: list[Any] = []
+    for _ in range(_CALLS):
+        mode, rules, sandboxed = chance.choice(_MODES), chance.choice(_RULES), chance.random() < 0.5
+        if chance.random() < 0.7:
+            calls.append((mode, rules, sandboxed, "bash", {"command": generator.command()}))
+        else:
+            tool = chance.choice(_TOOLS)
+            calls.append((mode, rules, sandboxed, tool, {"path": chance.choice(PATHS)}))
+    return calls
