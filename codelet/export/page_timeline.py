@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from codelet.export.document import CompactionMark, StepMark
 from codelet.export.markup import Markup, join, tag
-from codelet.export.snapshot import CompactionMark, StepMark
 from codelet.record import Record
 
 _BARS = 240

@@ -15,17 +15,16 @@ from typing import Any
 from codelet import events
 from codelet.compaction.segments import is_segment, parse
 from codelet.export.context import restore_context
-from codelet.export.snapshot import (
+from codelet.export.document import (
     CompactionMark,
     HistoryEntry,
     Interruption,
     Segment,
-    Snapshot,
     StepMark,
     TokenUsage,
     ToolStats,
-    no_stats,
 )
+from codelet.export.snapshot import Snapshot, no_stats
 from codelet.messages import Message
 from codelet.providers import REPLAY_PREFIX
 from codelet.reminders.zones import kind_of

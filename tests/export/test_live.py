@@ -25,7 +25,7 @@ from codelet.export.errors import ExportError
 from codelet.export.live import LiveExport, default_mask, export_once, open_export, read_export
 from codelet.export.periodic import Periodic
 from codelet.export.recorder import Recorder, restore
-from codelet.export.upkeep import current_tasks, kept_up, unique_facts
+from codelet.export.snapshot import current_tasks, kept_up, unique_facts
 from codelet.messages import unpaired, user
 from codelet.providers import open_provider
 from codelet.providers.base import Provider, ProviderOptions
