@@ -33,8 +33,6 @@ def context_of(
     if (interruption := _interruption(session, carried)) is not None:
         parts["interruption"] = interruption
     if archive is not None:
-        if not archive and carried is not None:  # as they came, with what a newer version wrote beside
-            archive |= {entry["id"]: entry for entry in carried.archive or ()}
         parts["archive"] = tuple(_entry(kept, archive) for kept in session.compactor.archive.entries())
     return parts
 
