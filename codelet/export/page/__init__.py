@@ -1,6 +1,7 @@
 """The page: a session as one HTML file that needs nothing else, runs nothing and can be printed.
 
-It has no script at all. A strict policy in its head keeps even a browser's own mistakes from loading anything.
+It has no script at all. A strict policy in its head keeps even a browser's own mistakes from loading anything. Whatever
+the template prints is cleaned and escaped; only what it makes itself is markup.
 """
 
 from __future__ import annotations
@@ -9,43 +10,62 @@ import base64
 import hashlib
 import time
 from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
 from codelet.compaction.segments import OPENING, is_segment, parse
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
-from codelet.export.markup import Markup, join, raw_text, tag
 from codelet.export.masking import Mask
-from codelet.export.page_messages import conversation, folded
-from codelet.export.page_timeline import timeline
+from codelet.export.page.messages import conversation
+from codelet.export.page.timeline import timeline
 from codelet.export.snapshot import Snapshot
 from codelet.reminders.zones import kind_of
-from codelet.text import one_line
+from codelet.text import clean, one_line
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 
 def page(snapshot: Snapshot, *, mask: Mask | None) -> str:
     """The whole document; secrets are masked as they are in the JSON export."""
     shown = from_json(to_json(snapshot, mask=mask))
-    title = _title(shown)
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_policy()),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", title),
-        raw_text("style", _style()),
+    return _template().render(
+        policy=_policy(),
+        style=Markup(_style()),
+        title=_title(shown),
+        facts=_facts(shown),
+        summaries=_summaries(shown),
+        session=shown,
+        timeline=timeline(shown.timeline),
+        conversation=conversation(shown.messages),
     )
-    sections = (_known(shown), _course(shown), tag("section", tag("h2", "Conversation"), conversation(shown.messages)))
-    body = tag("body", tag("header", tag("h1", title), _facts(shown)), tag("main", *sections))
-    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
+
+
+@cache
+def _template() -> Template:
+    lines = _own("page.html").splitlines()
+    environment = Environment(autoescape=True, finalize=_cleaned, undefined=StrictUndefined)
+    return environment.from_string("".join(map(str.strip, lines)))
+
+
+def _cleaned(value: object) -> object:
+    """A value that is printed, without anything that a reader could not see."""
+    return value if isinstance(value, Markup) else clean(str(value))
+
+
+def _own(name: str) -> str:
+    return files("codelet.export.page").joinpath(name).read_text(encoding="utf-8")
 
 
 @cache
 def _style() -> str:
-    from importlib.resources import files
-
-    return "\n" + files("codelet.export").joinpath("page.css").read_text(encoding="utf-8")
+    style = "\n" + _own("page.css")
+    assert "</" not in style, "it would end the element that holds it"
+    return style
 
 
 def _policy() -> str:
@@ -69,7 +89,7 @@ def _first_words(segment: str) -> str:
     return next((line for lines in said for line in lines if line.strip()), "")
 
 
-def _facts(snapshot: Snapshot) -> Markup:
+def _facts(snapshot: Snapshot) -> list[tuple[str, str]]:
     """When, with what, how much."""
     usage, stats = snapshot.token_usage, snapshot.tool_stats
     rows = {
@@ -81,31 +101,10 @@ def _facts(snapshot: Snapshot) -> Markup:
         "Cost": f"${usage['cost']:.2f}" if usage["cost"] else "",
         "Tool calls": f"{stats['total_calls']:,}, {stats['failures']:,} failed" if stats["total_calls"] else "",
     }
-    return tag("dl", *(tag("div", tag("dt", name), tag("dd", row)) for name, row in rows.items() if row), class_="meta")
+    return [(name, row) for name, row in rows.items() if row]
 
 
-def _known(snapshot: Snapshot) -> Markup:
-    """Summary, plan, facts and tasks, where there are any."""
-    parts: list[Markup] = []
-    for words in dict.fromkeys((snapshot.summary, snapshot.long_term_summary)):
-        if words and words.startswith(OPENING):
-            parts.append(folded("summary of earlier turns", "", tag("div", words, class_="said")))
-        elif words:
-            parts += [tag("h2", "Summary"), tag("div", words, class_="said")]
-    if (plan := snapshot.plan) is not None:
-        steps = [tag("li", f"{step['description']} ({step['status']})") for step in plan["steps"]]
-        parts += [tag("h2", f"Plan: {plan['goal']}"), tag("ol", *steps)]
-    if snapshot.facts:
-        parts += [tag("h2", "Facts"), tag("ul", *(tag("li", fact) for fact in snapshot.facts))]
-    if snapshot.active_tasks:
-        tasks = [
-            tag("li", f"{task['description']} ({task['status']}, {task['progress']:.0%})")
-            for task in snapshot.active_tasks
-        ]
-        parts += [tag("h2", "Tasks"), tag("ul", *tasks)]
-    return join(*parts)
-
-
-def _course(snapshot: Snapshot) -> Markup:
-    figure = timeline(snapshot.timeline)
-    return tag("section", tag("h2", "Timeline"), figure) if figure else Markup()
+def _summaries(snapshot: Snapshot) -> list[dict[str, object]]:
+    """The summaries, each once; one that a compaction made is folded away."""
+    texts = dict.fromkeys((snapshot.summary, snapshot.long_term_summary))
+    return [{"text": text, "folded": text.startswith(OPENING)} for text in texts if text]

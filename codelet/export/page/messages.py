@@ -1,4 +1,4 @@
-"""The conversation as HTML: what was said, what was called, what changed."""
+"""The conversation as the page shows it: what was said, what was called, what changed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from codelet.export.markup import Markup, join, tag
 from codelet.messages import Message, ToolCall
+from codelet.record import Record
 from codelet.reminders.zones import kind_of
 from codelet.text import one_line
 from codelet.tools.diff import unified
@@ -17,84 +17,120 @@ _LONGEST = 60_000
 _FENCE = re.compile(r"^[ ]{0,3}(```+|~~~+)[^\n]*$", re.MULTILINE)
 _INLINE = re.compile(r"(`+)([^`\n]+)\1")
 _HUNK = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)
+_FAILED = re.compile(r"(?i)error|\[?exit (?:code|status):? [1-9]")
 _SUMMARIES = ("<compacted ", "[Memory Summary]")
+_KINDS = {"+": "add", "-": "del", "@": "at"}
 
 
-def conversation(messages: Sequence[Message]) -> Markup:
+class Piece(Record):
+    """A piece of a text, or of `code`."""
+
+    text: str
+    code: bool = False
+
+
+class Block(Record):
+    """A fenced block of `code`, or a paragraph in pieces."""
+
+    text: str = ""
+    code: bool = False
+    pieces: tuple[Piece, ...] = ()
+
+
+class Line(Record):
+    """A line of a difference; its `kind` is add, del, at or None."""
+
+    text: str
+    kind: str | None
+
+
+class Call(Record):
+    """A call with its result, or with the differences that the result or the arguments tell."""
+
+    name: str
+    subject: str
+    arguments: str
+    changes: tuple[list[Line], ...]
+    difference: list[Line] | None
+    result: str
+    failed: bool
+
+
+class Entry(Record):
+    """One message. `folded` names one that opens with a click."""
+
+    role: str
+    text: str
+    folded: str = ""
+    reasoning: str = ""
+    blocks: tuple[Block, ...] = ()
+    calls: tuple[Call, ...] = ()
+
+
+def conversation(messages: Sequence[Message]) -> list[Entry]:
     """All messages in order; a tool's result stands with its call."""
     results: dict[str, str] = {}
-    shown: list[Markup] = []
+    shown: list[Entry] = []
     for message in reversed(messages):  # ids may come twice: a call's result is the nearest one after it
         if message["role"] == "tool":
             results[message["tool_call_id"]] = message["content"] or ""
         else:
-            shown.append(_message(message, results))
-    return join(*reversed(shown))
+            shown.append(_entry(message, results))
+    return shown[::-1]
 
 
-def _message(message: Message, results: dict[str, str]) -> Markup:
-    content = message["content"] or ""
-    if message["role"] == "assistant":
-        return _assistant(message, content, results)
-    kind = kind_of(message)
-    if kind is not None:
-        return folded(f"reminder {kind}", "", _pre(content))
-    if message["role"] == "system" or content.startswith(_SUMMARIES):
-        return folded("summary" if content.startswith(_SUMMARIES) else "system", "", _pre(content))
-    return tag("article", tag("h3", "You"), tag("div", _cut(content), class_="said"), class_="user")
+def _entry(message: Message, results: dict[str, str]) -> Entry:
+    role, content = message["role"], message["content"] or ""
+    text = _cut(content)
+    if role == "assistant":
+        reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
+        calls = tuple(_call(call, results.pop(call["id"], "")) for call in message.get("tool_calls", ()))
+        return Entry(role, text, "", _cut(reasoning), tuple(_prose(text)), calls)
+    if (kind := kind_of(message)) is not None:
+        return Entry(role, text, f"reminder {kind}")
+    if content.startswith(_SUMMARIES):
+        return Entry(role, text, "summary")
+    return Entry(role, text, "system" if role == "system" else "")
 
 
-def _assistant(message: Message, content: str, results: dict[str, str]) -> Markup:
-    parts: list[Markup] = []
-    if reasoning := message.get("reasoning_content") or message.get("reasoning"):
-        parts.append(folded("reasoning", "", _pre(reasoning)))
-    if content:
-        parts.append(tag("div", *_prose(_cut(content))))
-    parts += [_call(call, results.pop(call["id"], "")) for call in message.get("tool_calls", ())]
-    return tag("article", tag("h3", "Model"), *parts, class_="model")
-
-
-def _prose(content: str) -> Iterator[Markup]:
+def _prose(content: str) -> Iterator[Block]:
     """Text with its fenced blocks of code set apart."""
     start = 0
     while (opened := _FENCE.search(content, start)) is not None:
         fence = opened[1]
         closing = re.compile(rf"^[ ]{{0,3}}{re.escape(fence)}+[ \t]*$", re.MULTILINE).search(content, opened.end())
         end = closing.start() if closing else len(content)
-        yield _said(content[start : opened.start()])
-        yield tag("pre", tag("code", content[opened.end() + 1 : end]))
+        yield from _paragraph(content[start : opened.start()])
+        yield Block(content[opened.end() + 1 : end], code=True)
         start = closing.end() if closing else len(content)
-    yield _said(content[start:])
+    yield from _paragraph(content[start:])
 
 
-def _said(words: str) -> Markup:
+def _paragraph(words: str) -> Iterator[Block]:
     words = words.strip("\n")
     if not words.strip():
-        return Markup()
-    pieces: list[str] = []
+        return
+    pieces: list[Piece] = []
     start = 0
     for found in _INLINE.finditer(words):
-        pieces += [words[start : found.start()], tag("code", found[2])]
+        pieces += [Piece(words[start : found.start()]), Piece(found[2], code=True)]
         start = found.end()
-    return tag("div", *pieces, words[start:], class_="said")
+    yield Block(pieces=(*pieces, Piece(words[start:])))
 
 
-def _call(call: ToolCall, result: str) -> Markup:
-    name = call["function"]["name"]
-    arguments = _parsed(call["function"]["arguments"])
+def _call(call: ToolCall, result: str) -> Call:
+    name, written = call["function"]["name"], call["function"]["arguments"]
+    arguments = _parsed(written)
     subject = next((str(arguments[key]) for key in ("command", "path", "pattern") if key in arguments), "")
-    changes = list(_changes(name, arguments))
-    body: list[Markup] = [tag("div", _diff(change, body=True)) for change in changes]
-    if not changes:
-        told = call["function"]["arguments"] if not arguments else "\n".join(_listed(arguments))
-        body.append(_pre(told))
-    state = Markup()
-    if result:
-        body.append(_diff(result) if _HUNK.search(result[:4000]) else _pre(result))
-        failed = re.match(r"(?i)error|\[?exit (?:code|status):? [1-9]", result) is not None
-        state = tag("span", "failed" if failed else "", class_="state failed") if failed else Markup()
-    summary = join(tag("b", one_line(name, 60)), tag("code", one_line(subject, 160)) if subject else "", state)
-    return tag("details", tag("summary", summary), *body, open="" if changes else None)
+    return Call(
+        name=one_line(name, 60),
+        subject=one_line(subject, 160),
+        arguments=_cut("\n".join(_listed(arguments)) if arguments else written),
+        changes=tuple(_lines(change, body=True) for change in _changes(name, arguments)),
+        difference=_lines(result) if _HUNK.search(result[:4000]) else None,
+        result=_cut(result),
+        failed=_FAILED.match(result) is not None,
+    )
 
 
 def _changes(name: str, arguments: dict[str, Any]) -> Iterator[str]:
@@ -114,24 +150,13 @@ def _body(difference: str) -> str:
     return difference.split("\n", 3)[-1]
 
 
-def _diff(text: str, *, body: bool = False) -> Markup:
-    """A unified diff, a line an element; `body` says that it has no headers."""
-    kinds = {"+": "add", "-": "del", "@": "at"}
-    lines = _cut(text).rstrip("\n").split("\n")
-    shown: list[Markup] = []
-    for line in lines:
+def _lines(difference: str, *, body: bool = False) -> list[Line]:
+    """The lines of a unified difference; `body` says that it has no headers."""
+    lines: list[Line] = []
+    for line in _cut(difference).rstrip("\n").split("\n"):
         body = body or line.startswith("@@")
-        shown.append(tag("span", line, class_=kinds.get(line[:1]) if body else "at"))
-    return tag("pre", *shown, class_="diff")
-
-
-def folded(name: str, note: str, *body: Markup) -> Markup:
-    """A part that opens with a click; `note` stands beside its name."""
-    return tag("details", tag("summary", tag("b", name), note), *body)
-
-
-def _pre(content: str) -> Markup:
-    return tag("pre", _cut(content))
+        lines.append(Line(line, _KINDS.get(line[:1]) if body else "at"))
+    return lines
 
 
 def _cut(content: str) -> str:
