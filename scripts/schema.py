@@ -14,8 +14,15 @@ PLACE = Path(__file__).resolve().parent.parent / "codelet" / "export" / "schema.
 
 
 def text() -> str:
-    """What the file is to hold."""
-    return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
+    """What the file is to hold: a line for each field of the document, and for each of the forms that it refers to."""
+    return _lines(schema(), 0) + "\n"
+
+
+def _lines(value: object, level: int) -> str:
+    if not isinstance(value, dict) or level == 2:
+        return json.dumps(value, ensure_ascii=False)
+    rows = (f"{' ' * (level + 1)}{json.dumps(name)}: {_lines(part, level + 1)}" for name, part in value.items())
+    return "{\n" + ",\n".join(rows) + f"\n{' ' * level}}}"
 
 
 if __name__ == "__main__":

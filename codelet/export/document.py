@@ -45,12 +45,12 @@ class Free:
     """A value of any form, bounded in depth and in its numbers."""
 
 
-class Elsewhere:
+class OfAnotherRole:
     """What only messages of another role may have."""
 
 
 FreeObject = Annotated[dict[str, Free], Meta(max_length=_MANY)]
-Beside = Annotated[
+VendorFields = Annotated[
     FreeObject,
     Meta(description="What a server sent beside a text or a call, such as a signature; it goes to that server alone."),
 ]
@@ -70,23 +70,23 @@ class Call(Struct):
     id: Place
     type: Literal["function"]
     function: Function
-    extra: Beside | UnsetType = UNSET
+    extra: VendorFields | UnsetType = UNSET
 
 
 class _NotOfAModel(Struct, kw_only=True):
-    tool_calls: Elsewhere | UnsetType = UNSET
-    reasoning_content: Elsewhere | UnsetType = UNSET
-    reasoning: Elsewhere | UnsetType = UNSET
-    reasoning_details: Elsewhere | UnsetType = UNSET
-    thinking_blocks: Elsewhere | UnsetType = UNSET
-    extra: Elsewhere | UnsetType = UNSET
-    origin: Elsewhere | UnsetType = UNSET
+    tool_calls: OfAnotherRole | UnsetType = UNSET
+    reasoning_content: OfAnotherRole | UnsetType = UNSET
+    reasoning: OfAnotherRole | UnsetType = UNSET
+    reasoning_details: OfAnotherRole | UnsetType = UNSET
+    thinking_blocks: OfAnotherRole | UnsetType = UNSET
+    extra: OfAnotherRole | UnsetType = UNSET
+    origin: OfAnotherRole | UnsetType = UNSET
 
 
 class _Said(_NotOfAModel, tag_field="role"):
     content: Text
-    tool_call_id: Elsewhere | UnsetType = UNSET
-    failed: Elsewhere | UnsetType = UNSET
+    tool_call_id: OfAnotherRole | UnsetType = UNSET
+    failed: OfAnotherRole | UnsetType = UNSET
 
 
 class SystemMessage(_Said, tag="system"):
@@ -106,10 +106,10 @@ class AssistantMessage(Struct, tag_field="role", tag="assistant"):
     reasoning: Text | UnsetType = UNSET
     reasoning_details: FreeObjects | UnsetType = UNSET
     thinking_blocks: FreeObjects | UnsetType = UNSET
-    extra: Beside | UnsetType = UNSET
+    extra: VendorFields | UnsetType = UNSET
     origin: Name | UnsetType = UNSET
-    tool_call_id: Elsewhere | UnsetType = UNSET
-    failed: Elsewhere | UnsetType = UNSET
+    tool_call_id: OfAnotherRole | UnsetType = UNSET
+    failed: OfAnotherRole | UnsetType = UNSET
 
 
 class ToolMessage(_NotOfAModel, tag_field="role", tag="tool"):
@@ -338,9 +338,9 @@ def check_free(value: object, depth: int = 1) -> None:
 _CHECKED = Free()
 
 
-def checked(kind: type, value: object) -> object:
+def check_custom(kind: type, value: object) -> object:
     """The hook by which msgspec checks what is not one of its own types; raises ValueError."""
-    if kind is Elsewhere:
+    if kind is OfAnotherRole:
         raise ValueError("is not a known field of this role")
     check_free(value)
     return _CHECKED
@@ -354,4 +354,4 @@ def schema() -> dict[str, Any]:
 
 
 def _published(kind: type) -> dict[str, Any]:
-    return {"not": {}} if kind is Elsewhere else {"description": "Any value."}
+    return {"not": {}} if kind is OfAnotherRole else {"description": "Any value."}

@@ -15,7 +15,7 @@ import msgspec
 from codelet.export.document import FILE_NAMES
 from codelet.export.errors import ExportError
 from codelet.export.fit import field_fit, item_fit, most_items
-from codelet.export.masking import Breath, Cover, Mask, masked
+from codelet.export.masking import Cover, Mask, Pauses, masked
 from codelet.export.snapshot import Snapshot
 from codelet.record import Record
 from codelet.text import valid_unicode
@@ -23,12 +23,12 @@ from codelet.text import valid_unicode
 _BY_LINE = frozenset({"messages", "archive", "timeline", "recent_history", "segments"})
 _AT_ONCE = 128 * 1024
 """Bytes of new lines that are looked at together for secrets."""
-_A_BREATH = 16 * 1024
-_A_LOOK_ROUND = 256
+_UNTIL_A_PAUSE = 16 * 1024
+_LINES_UNTIL_A_PAUSE = 256
 """Bytes of new lines, and lines, after which it is time to see whether a pause is due."""
 
 
-class _Kept(Record):
+class _Encoded(Record):
     """The items that were encoded last, alive so that their ids stay theirs, and their lines."""
 
     items: Sequence[Any]
@@ -43,7 +43,7 @@ class Encoder:
 
     def __init__(self, mask: Mask | None) -> None:
         self._mask = mask
-        self._kept: dict[str, _Kept] = {}
+        self._encoded: dict[str, _Encoded] = {}
         self._short: dict[str, tuple[Any, bytes]] = {}
 
     def parts(self, snapshot: Snapshot) -> list[bytes]:
@@ -93,14 +93,14 @@ class Encoder:
             told = f"{len(items):,} {FILE_NAMES[field]}, {most:,} can be saved"
             raise ExportError(f"the session has {told}: /compact first")
         fit = item_fit(field)
-        old = self._kept.get(field, _Kept((), []))
+        old = self._encoded.get(field, _Encoded((), []))
         same = list(map(is_, old.items, items))
         keep = same.index(False) if False in same else len(same)
         known = {id(item): line for item, line in zip(old.items[keep:], old.lines[keep:], strict=True)}
         lines = old.lines[:keep]
-        breath = Breath()
+        pauses = Pauses()
         new: list[int] = []
-        size = breathed = 0
+        size = paused_at = 0
         for index, item in enumerate(items[keep:], keep):
             line = known.get(id(item))
             if line is None:
@@ -108,17 +108,17 @@ class Encoder:
                 new.append(index)
                 size += len(line)
             lines.append(line)
-            if size - breathed > _A_BREATH or not index % _A_LOOK_ROUND:
-                breath.take()
-                breathed = size
+            if size - paused_at > _UNTIL_A_PAUSE or not index % _LINES_UNTIL_A_PAUSE:
+                pauses.if_due()
+                paused_at = size
             if size > _AT_ONCE:
-                self._cover(field, items, lines, new, breath)
-                new, size, breathed = [], 0, 0
-        self._cover(field, items, lines, new, breath)
-        self._kept[field] = _Kept(items, lines)
+                self._cover(field, items, lines, new, pauses)
+                new, size, paused_at = [], 0, 0
+        self._cover(field, items, lines, new, pauses)
+        self._encoded[field] = _Encoded(items, lines)
         return lines
 
-    def _cover(self, field: str, items: Sequence[Any], lines: list[bytes], new: list[int], breath: Breath) -> None:
+    def _cover(self, field: str, items: Sequence[Any], lines: list[bytes], new: list[int], pauses: Pauses) -> None:
         """Mask the new lines that may hold a secret, which is seldom one of many."""
         if self._mask is None or not new or not self._mask.suspects(b"".join([lines[index] for index in new])):
             return
@@ -126,7 +126,7 @@ class Encoder:
         for index in new:
             if self._mask.suspects(lines[index]):
                 lines[index] = b",\n" + encoded(fit(masked(fit(items[index]), self._mask.cover)))
-            breath.take()
+            pauses.if_due()
 
 
 def _plain(field: str, value: Any) -> Any:

@@ -13,25 +13,10 @@ from hashlib import sha256
 from typing import Any, get_args
 
 import msgspec
-from msgspec.inspect import (
-    BoolType,
-    CustomType,
-    DictType,
-    FloatType,
-    IntType,
-    ListType,
-    LiteralType,
-    NoneType,
-    StrType,
-    StructType,
-    Type,
-    TypedDictType,
-    UnionType,
-    type_info,
-)
+from msgspec import inspect as forms
 
 from codelet.export.check import bounds, chosen, fits_number
-from codelet.export.document import FIELDS, ID_LENGTH, checked
+from codelet.export.document import FIELDS, ID_LENGTH, check_custom
 from codelet.export.errors import ExportError
 
 
@@ -61,17 +46,17 @@ def item_fit(name: str) -> Fit:
 @cache
 def most_items(name: str) -> int:
     """How many entries a list of the document may have."""
-    form = chosen(type_info(FIELDS[name].type), [])
-    assert isinstance(form, ListType) and form.max_length is not None
+    form = chosen(forms.type_info(FIELDS[name].type), [])
+    assert isinstance(form, forms.ListType) and form.max_length is not None
     return form.max_length
 
 
 def _fit_of(name: str, kind: Any) -> Fit:
-    form = type_info(kind)
+    form = forms.type_info(kind)
 
     def fit(value: Any) -> Any:
         try:
-            msgspec.convert(value, kind, dec_hook=checked)
+            msgspec.convert(value, kind, dec_hook=check_custom)
         except msgspec.ValidationError:
             try:
                 return _fit(value, form)
@@ -82,42 +67,44 @@ def _fit_of(name: str, kind: Any) -> Fit:
     return fit
 
 
-def _fit(value: Any, given: Type) -> Any:
+def _fit(value: Any, given: forms.Type) -> Any:
     form = chosen(given, value)
     match form:
-        case NoneType():
+        case forms.NoneType():
             return None
-        case IntType() | FloatType():
-            return _number(value, form, nullable=isinstance(given, UnionType))
-        case StrType() if isinstance(value, str) and form.max_length is not None:
+        case forms.IntType() | forms.FloatType():
+            return _number(value, form, nullable=isinstance(given, forms.UnionType))
+        case forms.StrType() if isinstance(value, str) and form.max_length is not None:
             return _text(value, form.max_length)
-        case BoolType() if type(value) is bool:
+        case forms.BoolType() if type(value) is bool:
             return value
-        case LiteralType() if value in form.values:
+        case forms.LiteralType() if value in form.values:
             return value
-        case ListType() if isinstance(value, list | tuple) and form.max_length is not None:  # the newest of too many
+        case forms.ListType() if (
+            isinstance(value, list | tuple) and form.max_length is not None
+        ):  # the newest of too many
             return [_fit(item, form.item_type) for item in value[-form.max_length :]]
-        case DictType() if isinstance(value, dict) and form.max_length is not None:
+        case forms.DictType() if isinstance(value, dict) and form.max_length is not None:
             # A free part left out would make another thing of the rest, such as of signed reasoning.
             return {name: _fit(value[name], form.value_type) for name in list(value)[: form.max_length]}
-        case StructType() | TypedDictType() if isinstance(value, dict):
+        case forms.StructType() | forms.TypedDictType() if isinstance(value, dict):
             return _object(value, form)
-        case CustomType():
+        case forms.CustomType():
             try:
-                checked(form.cls, value)
+                check_custom(form.cls, value)
             except ValueError:
                 raise _Unfit from None
             return value
     raise _Unfit
 
 
-def _object(value: dict[str, Any], form: StructType | TypedDictType) -> dict[str, Any]:
+def _object(value: dict[str, Any], form: forms.StructType | forms.TypedDictType) -> dict[str, Any]:
     """The fields that fit; what the form does not name stays."""
-    forms = {field.encode_name: field.type for field in form.fields}
+    known = {field.encode_name: field.type for field in form.fields}
     fit: dict[str, Any] = {}
     for name, item in value.items():
         try:
-            fit[name] = _fit(item, forms[name]) if name in forms else item
+            fit[name] = _fit(item, known[name]) if name in known else item
         except _Unfit:
             continue
     if any(field.required and field.encode_name not in fit for field in form.fields):
@@ -135,7 +122,7 @@ def _text(text: str, most: int) -> str:
     return f"{text[: most - len(digest) - 1]}~{digest}"
 
 
-def _number(value: Any, form: IntType | FloatType, *, nullable: bool) -> float | None:
+def _number(value: Any, form: forms.IntType | forms.FloatType, *, nullable: bool) -> float | None:
     if fits_number(value, form):
         return float(value) if isinstance(value, float) else int(value)
     if nullable:
@@ -144,4 +131,4 @@ def _number(value: Any, form: IntType | FloatType, *, nullable: bool) -> float |
     if type(value) not in (int, float) or value != value:
         return least
     number = min(max(value, least), most)
-    return int(number) if isinstance(form, IntType) else number
+    return int(number) if isinstance(form, forms.IntType) else number

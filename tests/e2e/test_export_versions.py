@@ -112,4 +112,6 @@ def test_what_a_newer_version_wrote_goes_on_and_is_written_again(more: tuple[str
     assert [one for one in old["messages"] if one in document["messages"]] == old["messages"]
     (sent,) = codelet.server.requests
     told = str(sent.json["messages"])
-    assert "a.png" not in told and "caller" not in told and "strict" not in told, "no server is sent what we do not know"
+    assert "a.png" not in told and "caller" not in told and "strict" not in told, (
+        "no server is sent what we do not know"
+    )
