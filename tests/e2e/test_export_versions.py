@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from codelet.export.context import context_of
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.live import open_export, read_export
@@ -86,7 +87,9 @@ async def test_an_export_of_0_1_0_is_exported_again_as_it_was(name: str, tmp_pat
         session = Session(provider, workspace=tmp_path, bare=True)
         restore(session, resumed.snapshot)
         source = tmp_path / f"{number}.json"
-        export = await open_export(str(source), session, resumed=resumed)
+        archive: dict[str, Any] | None = {} if "archive" in old else None  # as with --export-archive
+        kept = context_of(session, resumed.snapshot, archive)
+        export = await open_export(str(source), session, resumed=resumed, beside=lambda kept=kept: kept)
         await export.close()
         written.append(to_json(from_json(source.read_bytes()).replace(timestamp=0.0), mask=None))
     assert written[0] == written[1]
