@@ -75,7 +75,7 @@ def _parsed(data: bytes) -> object:
         raise ExportError(f"is larger than {MOST_BYTES >> 20} MiB")
     with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # the strict reader tells what is wrong
         value = msgspec.json.decode(data)
-        if msgspec.json.encode(value) == data.translate(None, b"\n"):  # so nothing of it was passed over
+        if msgspec.json.encode(value) == data.replace(b"\n", b""):  # so nothing of it was passed over
             return value
     return _strictly_parsed(data)
 
