@@ -21,8 +21,8 @@ from pathlib import Path
 
 from codelet.export.decode import from_json
 from codelet.export.encode import Encoder
-from codelet.export.file_store import FileStore
 from codelet.export.snapshot import Snapshot
+from codelet.export.stores.file import FileStore
 from codelet.messages import assistant, user
 
 NAME = "work.json"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from operator import is_
 from typing import TYPE_CHECKING, Any, cast
 
-from codelet.export.snapshot import Anchor, ArchiveEntry, Interruption, Snapshot
+from codelet.export.document import Anchor, ArchiveEntry, Interruption
+from codelet.export.snapshot import Snapshot
 from codelet.messages import Message
 from codelet.reminders import zones
 from codelet.session import Session

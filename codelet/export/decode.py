@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
+import msgspec
+
+from codelet.export.check import check_document
+from codelet.export.document import FILE_NAMES
 from codelet.export.errors import ExportError
 from codelet.export.migrate import migrated
 from codelet.export.pairs import paired
-from codelet.export.snapshot import FILE_NAMES, Snapshot
-from codelet.export.validate import check_document
+from codelet.export.snapshot import Snapshot
 from codelet.messages import Message, user, with_kinds
 from codelet.prompt import IMPORTED_SYSTEM, escape
 
@@ -22,9 +26,9 @@ MOST_BYTES = 256 * 1024 * 1024
 def from_json(data: bytes, name: str = "the export") -> Snapshot:
     """The snapshot in `data`. Raises ExportError, in one line that begins with `name`, for anything else.
 
-    Refused: what is not UTF-8 JSON, repeated names, NaN and infinities, lone surrogates, unknown fields and
-    roles, wrong types, sizes beyond the schema's, newer versions. Older versions are migrated, calls and
-    results that are not paired are mended, and system messages become text.
+    Refused: what is not UTF-8 JSON, repeated names, NaN and infinities, lone surrogates, unknown roles, wrong
+    types, sizes beyond the bounds. Older versions are migrated, calls and results that are not paired are mended,
+    and system messages become text. Names that are not known are kept as they came.
     """
     try:
         document = migrated(_parsed(data))
@@ -32,7 +36,8 @@ def from_json(data: bytes, name: str = "the export") -> Snapshot:
     except ExportError as error:
         raise ExportError(f"{name}: {error}") from None
     assert isinstance(document, dict)
-    values: dict[str, Any] = {}
+    names = FILE_NAMES.values()
+    values: dict[str, Any] = {"unknown": {name: value for name, value in document.items() if name not in names}}
     for field, key in FILE_NAMES.items():
         if key in document:
             value = document[key]
@@ -82,6 +87,15 @@ def _moved(pins: tuple[int, ...], old: tuple[Message, ...], new: tuple[Message, 
 def _parsed(data: bytes) -> object:
     if len(data) > MOST_BYTES:
         raise ExportError(f"is larger than {MOST_BYTES >> 20} MiB")
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # the strict reader tells what is wrong
+        value = msgspec.json.decode(data)
+        if msgspec.json.encode(value) == data.replace(b"\n", b""):  # so nothing of it was passed over
+            return value
+    return _strictly_parsed(data)
+
+
+def _strictly_parsed(data: bytes) -> object:
+    """The value of any JSON, as slowly as it takes to see each name; raises ExportError."""
     try:
         value = json.loads(
             data.decode(), object_pairs_hook=_without_repeats, parse_constant=_refuse_constant, parse_float=_finite

@@ -27,7 +27,7 @@ from codelet.export.periodic import Periodic
 from codelet.export.recorder import Recorder
 from codelet.export.saver import Saver, save_once
 from codelet.export.snapshot import Snapshot
-from codelet.export.store import Target, is_url, open_target
+from codelet.export.stores import Target, is_url, open_target
 from codelet.export.suspects import Suspects
 from codelet.policy.secrets import own_masker
 from codelet.record import Record

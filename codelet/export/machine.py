@@ -8,7 +8,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from codelet.export.snapshot import EnvironmentState, ProcessInfo
+from codelet.export.document import EnvironmentState, ProcessInfo
 
 _MEMORY = re.compile(r"^(MemTotal|MemAvailable):\s+(\d+) kB$", re.MULTILINE)
 _BATTERIES = Path("/sys/class/power_supply")

@@ -30,20 +30,20 @@ _SIGNED = ("thinking_blocks", "reasoning_details", "extra")
 PIECE = 16 * 1024
 """Characters that are masked in one go, a few milliseconds' work during which no other thread runs."""
 
-_BREATH_SECONDS = 0.0002
-_BREATH_AFTER_SECONDS = 0.004
+_PAUSE_SECONDS = 0.0002
+_PAUSE_AFTER_SECONDS = 0.004
 
 
-class Breath:
+class Pauses:
     """Pauses now and then in long work, so that the thread that runs the turn goes first."""
 
     def __init__(self) -> None:
         self._since = thread_time()
 
-    def take(self) -> None:
+    def if_due(self) -> None:
         """Pause for a moment if the last pause was some milliseconds of processor time ago."""
-        if thread_time() - self._since > _BREATH_AFTER_SECONDS:
-            sleep(_BREATH_SECONDS)
+        if thread_time() - self._since > _PAUSE_AFTER_SECONDS:
+            sleep(_PAUSE_SECONDS)
             self._since = thread_time()
 
 
@@ -97,10 +97,10 @@ def _piecewise(text: str, cover: Cover) -> str:
     if len(text) <= 2 * PIECE:
         return cover(text)
     done: list[str] = []
-    breath = Breath()
+    pauses = Pauses()
     for piece in _pieces(text):
         done.append(cover(piece))
-        breath.take()
+        pauses.if_due()
     covered = "".join(done)
     return text if covered == text else covered
 

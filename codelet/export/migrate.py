@@ -1,4 +1,7 @@
-"""Brings older documents up to the version in force, one listed step at a time; newer ones are refused."""
+"""Brings older documents up to the version in force, one listed step at a time.
+
+A newer version of the same kind (1.x) is read as it is: it has other names beside ours. One of another kind is refused.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from codelet.compaction.segments import Entry, Segment, render
+from codelet.export.document import VERSION, VERSIONS
 from codelet.export.errors import ExportError
-from codelet.export.snapshot import VERSION, no_usage
+from codelet.export.snapshot import no_usage
 from codelet.prompt import escape
 
 _NARRATIVE_LINES = 12
@@ -19,11 +23,11 @@ Step = tuple[str, Callable[[Document], Document]]
 
 
 def migrated(document: object) -> object:
-    """The document in the form of `VERSION`. Raises ExportError for a version that is newer or not known."""
+    """The document in a form that can be checked. Raises ExportError for a version that cannot be read."""
     if not isinstance(document, dict):
         return document
     version = _version(document)
-    while version != VERSION:
+    while not re.fullmatch(VERSIONS, version):
         if version not in MIGRATIONS:
             raise ExportError(_refusal(version))
         version, step = MIGRATIONS[version]

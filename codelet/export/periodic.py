@@ -10,9 +10,9 @@ from pathlib import Path
 
 from codelet.export.encode import Encoder
 from codelet.export.errors import ExportError, why
-from codelet.export.file_store import FileStore
 from codelet.export.masking import Mask
 from codelet.export.snapshot import Snapshot
+from codelet.export.stores.file import FileStore
 
 
 class Periodic:

@@ -15,17 +15,16 @@ from typing import Any
 from codelet import events
 from codelet.compaction.segments import parse
 from codelet.export.context import restore_context
-from codelet.export.snapshot import (
+from codelet.export.document import (
     CompactionMark,
     HistoryEntry,
     Interruption,
     Segment,
-    Snapshot,
     StepMark,
     TokenUsage,
     ToolStats,
-    no_stats,
 )
+from codelet.export.snapshot import Snapshot, no_stats
 from codelet.loop.conversation import Conversation
 from codelet.messages import Message, kind_of
 from codelet.providers import REPLAY_PREFIX

@@ -14,7 +14,7 @@ from codelet.export.encode import Encoder
 from codelet.export.errors import ExportError, SaveConflict
 from codelet.export.masking import Mask
 from codelet.export.snapshot import Snapshot
-from codelet.export.store import Lease, Target
+from codelet.export.stores import Lease, Target
 
 _SLOW_SECONDS = 5.0
 

@@ -1,162 +1,34 @@
-"""The snapshot of a session: everything that an export holds, as one immutable value.
+"""The snapshot of a session: everything that an export holds, as one immutable value, and its upkeep.
 
-The parts are plain JSON values with names from `schema.json`, so that reading and writing copy nothing. Times are
-Unix seconds. Only `version`, `timestamp`, `tokenCount` and `messages` are required in a file; all else has a default.
+The parts are plain JSON values in the form that `document` says, so that reading and writing copy nothing. Only
+`version`, `timestamp`, `tokenCount` and `messages` are required in a file; all else has a default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any
 
+from codelet.export.document import (
+    VERSION,
+    Anchor,
+    ArchiveEntry,
+    CompactionMark,
+    EnvironmentState,
+    HistoryEntry,
+    Interruption,
+    Plan,
+    Segment,
+    StepMark,
+    TaskState,
+    TokenUsage,
+    ToolStats,
+)
 from codelet.messages import Message
 from codelet.record import Record
 
-VERSION = "1.0"
-
-
-class HistoryEntry(TypedDict):
-    """One line of the recent history: the start of a message's text, when it came, its estimate in tokens."""
-
-    timestamp: float
-    role: str
-    content: str
-    token_count: int | None
-
-
-class TaskState(TypedDict):
-    """A background task as it was last seen; `progress` from 0 to 1, `status` such as Running or Completed."""
-
-    id: str
-    description: str
-    status: str
-    progress: float
-    created_at: float
-    updated_at: float
-
-
-class ToolStats(TypedDict):
-    """How often tools ran and failed."""
-
-    total_calls: int
-    by_tool: dict[str, int]
-    failures: int
-
-
-class ProcessInfo(TypedDict):
-    """One process of the environment."""
-
-    pid: int
-    name: str
-    cpu_percent: float
-    memory_mb: float
-
-
-class EnvironmentState(TypedDict, total=False):
-    """The machine when it was last looked at."""
-
-    workspace: str
-    platform: str
-    python: str
-    git_branch: str
-    processes: list[ProcessInfo]
-    memory_used_mb: float
-    memory_total_mb: float
-    disk_usage_percent: float
-    battery_percent: float | None
-    uptime_seconds: float
-
-
-class TokenUsage(TypedDict):
-    """Tokens as the provider reported them, summed, None where it reported none; `cost` in US dollars, None where it is
-    not known.
-    """
-
-    total_input: int | None
-    cache_read: int | None
-    cache_write: int | None
-    output: int | None
-    reasoning: int | None
-    turns: int
-    cost: float | None
-
-
-class Segment(TypedDict):
-    """An immutable piece of summary for the turns `first` to `last`."""
-
-    first: int
-    last: int
-    text: str
-
-
-class ArchiveEntry(TypedDict):
-    """A message that compaction took out, under the id that recalls it."""
-
-    id: str
-    turn: int
-    message: Message
-
-
-class Anchor(TypedDict):
-    """A turn in which something was settled."""
-
-    turn: int
-    kind: str
-    text: str
-
-
-class PlanStep(TypedDict):
-    """One step of the plan; `status` is Pending, InProgress, Completed or Failed."""
-
-    id: int
-    description: str
-    status: str
-    result: str | None
-
-
-class Plan(TypedDict):
-    """The plan in hand."""
-
-    goal: str
-    steps: list[PlanStep]
-    current_step: int
-    status: str
-
-
-class Interruption(TypedDict):
-    """A turn that was stopped: call ids by what became of them, and the list before it, if it is kept."""
-
-    done: list[str]
-    half_done: list[str]
-    not_done: list[str]
-    messages: list[Message] | None
-
-
-class StepMark(TypedDict):
-    """One model request on the timeline, in tokens; `budget` is what `context` is measured against."""
-
-    kind: Literal["step"]
-    timestamp: float
-    turn: int
-    total_input: int
-    cache_read: int
-    cache_write: int
-    output: int
-    context: int
-    window: int
-    budget: NotRequired[int]
-
-
-class CompactionMark(TypedDict):
-    """One compaction on the timeline; sizes in tokens."""
-
-    kind: Literal["compaction"]
-    timestamp: float
-    turn: int
-    before: int
-    after: int
-    reason: str
+TASK_SECONDS = 24 * 3600.0
 
 
 def no_stats() -> ToolStats:
@@ -178,7 +50,10 @@ def no_usage() -> TokenUsage:
 
 
 class Snapshot(Record):
-    """A session at one moment. Nothing in it is ever changed; `replace` makes another."""
+    """A session at one moment. Nothing in it is ever changed; `replace` makes another.
+
+    `unknown` is what else a file held, by its name there: a newer version put it there, and it is kept as it came.
+    """
 
     timestamp: float
     token_count: int
@@ -205,13 +80,24 @@ class Snapshot(Record):
     reminders_off: tuple[str, ...] = ()
     touched_folders: tuple[str, ...] = ()
     version: str = VERSION
+    unknown: Mapping[str, Any] = MappingProxyType({})
 
 
-_NAMES = {"token_count": "tokenCount"}
-_FIRST = ("version", "timestamp", "token_count", "session_id")
-_LAST = ("archive", "messages")
-FILE_NAMES: dict[str, str] = {
-    field: _NAMES.get(field, field)
-    for field in (*_FIRST, *(name for name in Snapshot.fields if name not in _FIRST + _LAST), *_LAST)
-}
-"""Each field's name in the file, in the file's order: what identifies it first, what is long last."""
+def unique_facts(facts: Iterable[str]) -> tuple[str, ...]:
+    """Each fact once, in the order in which they came; blanks around and between words do not make two of one."""
+    first: dict[str, str] = {}
+    for fact in facts:
+        words = " ".join(fact.split())
+        if words:
+            first.setdefault(words, words)
+    return tuple(first)
+
+
+def current_tasks(tasks: Iterable[TaskState], now: float) -> tuple[TaskState, ...]:
+    """The tasks but those that were completed more than 24 hours before `now` (Unix seconds)."""
+    return tuple(task for task in tasks if task["status"] != "Completed" or task["updated_at"] > now - TASK_SECONDS)
+
+
+def kept_up(snapshot: Snapshot, now: float) -> Snapshot:
+    """The snapshot with each fact once and without tasks that were completed long ago."""
+    return snapshot.replace(facts=unique_facts(snapshot.facts), active_tasks=current_tasks(snapshot.active_tasks, now))

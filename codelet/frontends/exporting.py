@@ -15,12 +15,12 @@ from codelet import events
 from codelet.context import Piped
 from codelet.errors import UsageError
 from codelet.export.context import context_of
+from codelet.export.document import ArchiveEntry, EnvironmentState
 from codelet.export.live import LiveExport, Resumed, open_export, read_export, same_target
 from codelet.export.machine import look
 from codelet.export.recorder import restore
-from codelet.export.snapshot import ArchiveEntry, EnvironmentState, Snapshot
-from codelet.export.store import open_target
-from codelet.export.upkeep import kept_up
+from codelet.export.snapshot import Snapshot, kept_up
+from codelet.export.stores import open_target
 from codelet.frontends.workspace import provider_for, provider_named, session_for
 from codelet.git import run_git
 from codelet.providers.base import Provider

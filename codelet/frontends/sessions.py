@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from codelet.export.snapshot import Snapshot
-    from codelet.export.store import Entry, Store
+    from codelet.export.stores import Entry, Store
     from codelet.messages import Message
 
 _WIDTH = 200
@@ -42,7 +42,7 @@ def add_arguments(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run_sessions(options: argparse.Namespace) -> int:
     """Run one of the commands; gives the exit status. Raises ExportError."""
-    from codelet.export.store import open_place, open_target
+    from codelet.export.stores import open_place, open_target
 
     if options.sessions_command == "show" and options.name is None:
         target = open_target(options.place)
@@ -215,7 +215,7 @@ def _old(entries: list[Entry], options: argparse.Namespace) -> list[Entry]:
     """The entries that are to go; with both conditions, those that meet both."""
     import time
 
-    from codelet.export.redis_address import seconds
+    from codelet.export.stores.redis_address import seconds
 
     old = entries[options.keep :] if options.keep is not None else entries
     if options.older_than is not None:

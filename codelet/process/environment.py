@@ -103,12 +103,15 @@ _SETTINGS = {
 """Nobody is there to answer a question, leave a pager or close an editor; colours are noise to the model."""
 
 
+_TOKENISER = "TIKTOKEN_CACHE_DIR"
+
+
 def child_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
     """`base` (the process's own by default) without secrets, and set up for programs that nobody watches.
 
     A variable that repeats a secret under a harmless name goes, too, and one that changes what commands do.
     """
-    variables = os.environ if base is None else base
+    variables = _own() if base is None else base
     secrets = [value for _, value in live_secrets(variables) if len(value) >= SHORTEST_SECRET]
     kept = {
         name: value
@@ -116,6 +119,19 @@ def child_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
         if not is_secret(name, value) and not any(secret in value for secret in secrets)
     }
     return kept | _SETTINGS
+
+
+def _own() -> dict[str, str]:
+    """The process's own variables as the user set them; a thread may lend one to the tokeniser at this moment."""
+    variables = {name: value for name in list(os.environ) if (value := os.environ.get(name)) is not None}
+    if _TOKENISER in variables:
+        from codelet.tokens.exact import users_cache
+
+        if (folder := users_cache()) is None:
+            del variables[_TOKENISER]
+        else:
+            variables[_TOKENISER] = folder
+    return variables
 
 
 def _plain(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -74,7 +74,7 @@ class Requests:
             valid = isinstance(json.loads(arguments), dict)
         except ValueError:
             valid = False
-        function = {**call["function"], "arguments": arguments if valid else "{}"}
+        function = {"name": call["function"]["name"], "arguments": arguments if valid else "{}"}
         extra = call.get("extra", {}) if own else {}
         return {"id": self.demands.call_id(call["id"]), "type": call["type"], "function": function, **extra}
 

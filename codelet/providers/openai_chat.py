@@ -119,7 +119,9 @@ class OpenAIChatProvider(NativeProvider):
 
     def _wire_call(self, call: ToolCall, *, own: bool) -> dict[str, Any]:
         extra = call.get("extra", {}) if own else {}
-        return {"id": self._demands.call_id(call["id"]), "type": call["type"], "function": call["function"], **extra}
+        given = call["function"]
+        function = {"name": given["name"], "arguments": given["arguments"]}  # a file may hold more beside them
+        return {"id": self._demands.call_id(call["id"]), "type": call["type"], "function": function, **extra}
 
     def _adapted(self, error: ProviderError) -> bool:
         learnt = self._demands.learnt(error)

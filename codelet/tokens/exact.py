@@ -6,20 +6,31 @@ run of a million blanks would make the tokeniser's engine panic.
 
 from __future__ import annotations
 
+import os
 import threading
-from importlib import import_module
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 PIECE = 200_000
-# Encodings by the file they are read from. tiktoken names a cached file by the SHA-1 of its address.
+CACHE_VARIABLE = "TIKTOKEN_CACHE_DIR"
+# Encodings by the file they are read from and its SHA-256. tiktoken names a cached file by the SHA-1 of its address.
 _FILES = {
-    "cl100k_base": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
-    "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
+    "cl100k_base": (
+        "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
+        "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+    ),
+    "o200k_base": (
+        "fb374d419588a4632f3f557e76b4b70aebbca790",
+        "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+    ),
 }
 _lock = threading.Lock()
 _loaded: dict[str, Any] = {}
+_variable = threading.Lock()
+_users: dict[str, str | None] = {}
+"""What the user had set the variable to, while it names a folder of ours."""
 
 
 class ExactUnavailable(RuntimeError):
@@ -66,42 +77,61 @@ def count(text: str, name: str = "cl100k_base") -> int:
     return total
 
 
-def _read(name: str) -> Any:
-    """Build an encoding: ranks from the file, pattern and special tokens from tiktoken's own definition.
+@contextmanager
+def cached_in(folder: Path) -> Iterator[None]:
+    """Have tiktoken look in `folder` for its files; `users_cache` tells meanwhile what the user had set."""
+    with _variable:
+        _users[CACHE_VARIABLE] = before = os.environ.get(CACHE_VARIABLE)
+        os.environ[CACHE_VARIABLE] = str(folder)
+    try:
+        yield
+    finally:
+        with _variable:
+            if before is None:
+                del os.environ[CACHE_VARIABLE]
+            else:
+                os.environ[CACHE_VARIABLE] = before
+            del _users[CACHE_VARIABLE]
 
-    tiktoken's loader would copy the file to a temporary folder and could fetch it; so its definition runs with a
-    loader of ours that hands over the ranks.
+
+def users_cache() -> str | None:
+    """The folder for tiktoken's files that the user's environment names, whatever it names for the moment."""
+    with _variable:
+        return _users.get(CACHE_VARIABLE, os.environ.get(CACHE_VARIABLE))
+
+
+def _read(name: str) -> Any:
+    """The encoding by tiktoken, from a file on this machine.
+
+    tiktoken would delete a file that is not what it expects, and fetch it: so only a file that is comes before it.
     """
     try:
         import tiktoken
-
-        openai_public = import_module("tiktoken_ext.openai_public")
     except ImportError as error:
         raise ExactUnavailable(f"tiktoken is not installed: {error}") from error
-    ranks = _ranks(_file(name))
-    globals_of_definition = {**vars(openai_public), "load_tiktoken_bpe": lambda *_, **__: ranks}
-    definition = FunctionType(getattr(openai_public, name).__code__, globals_of_definition)()
-    return tiktoken.Encoding(**definition)
+    with cached_in(_folder(name)):
+        try:
+            return tiktoken.get_encoding(name)
+        except (OSError, ValueError) as error:
+            raise ExactUnavailable(f"tiktoken cannot load {name}: {error}") from error
 
 
-def _ranks(path: Path) -> dict[bytes, int]:
-    """The ranks in a file of lines `base64 rank`; raises ExactUnavailable where it cannot be read."""
-    from base64 import b64decode
-
-    try:
-        pairs = (line.split() for line in path.read_bytes().splitlines() if line)
-        return {b64decode(token): int(rank) for token, rank in pairs}
-    except (OSError, ValueError) as error:
-        raise ExactUnavailable(f"the tokeniser's file cannot be read: {error}") from error
-
-
-def _file(name: str) -> Path:
-    """The file of an encoding inside litellm's package, found without importing it; raises ExactUnavailable."""
+def _folder(name: str) -> Path:
+    """The folder in litellm's package that holds the file of an encoding, whole; raises ExactUnavailable."""
+    from hashlib import sha256
     from importlib.util import find_spec
 
-    spec = find_spec("litellm")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        path = Path(folder) / "litellm_core_utils" / "tokenizers" / _FILES[name]
-        if path.is_file():
-            return path
+    file, digest = _FILES[name]
+    spec = find_spec("litellm")  # found without importing it
+    for package in (spec.submodule_search_locations or ()) if spec else ():
+        folder = Path(package) / "litellm_core_utils" / "tokenizers"
+        try:
+            found = sha256((folder / file).read_bytes()).hexdigest()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise ExactUnavailable(f"the tokeniser's file cannot be read: {error}") from error
+        if found != digest:
+            raise ExactUnavailable(f"the file of {name} is not what it should be")
+        return folder
     raise ExactUnavailable(f"the file of {name} is not on this machine")

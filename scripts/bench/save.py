@@ -28,11 +28,11 @@ from typing import cast
 
 from codelet.export.decode import from_json
 from codelet.export.encode import Encoder
-from codelet.export.file_store import FileStore
 from codelet.export.live import default_mask
 from codelet.export.saver import Saver
 from codelet.export.snapshot import Snapshot
-from codelet.export.store import Lease, Target
+from codelet.export.stores import Lease, Target
+from codelet.export.stores.file import FileStore
 from codelet.messages import Message, assistant
 from scripts.bench.context.readers import read_all
 from tests.export import material

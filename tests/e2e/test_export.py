@@ -354,7 +354,10 @@ def test_without_the_options_none_of_it_is_imported(codelet: Codelet):
     assert "codelet.session" in plain.err
     assert "codelet.export" not in plain.err
     assert "exporting" not in plain.err
+    assert "msgspec" not in plain.err
     assert "codelet.export" in kept.err
+    assert "msgspec" in kept.err
+    assert "jinja2" not in kept.err, "that is the page's alone"
 
 
 def test_every_part_of_a_foreign_export_survives_a_turn(codelet: Codelet):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.export.store import Store, open_place
+from codelet.export.stores import Store, open_place
 from tests.export.redis_server import PROGRAM, RedisServer
 
 _numbers = itertools.count(1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import random
 
-from codelet.export.snapshot import CompactionMark, Snapshot, StepMark, no_usage
+from codelet.export.document import CompactionMark, StepMark
+from codelet.export.snapshot import Snapshot, no_usage
 from codelet.messages import Message, assistant, tool_call, tool_result, user
 
 BEFORE = """def tokenize(text):

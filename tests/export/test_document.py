@@ -14,12 +14,13 @@ from hypothesis import given, settings
 
 from codelet.errors import EXIT_USAGE
 from codelet.export.decode import from_json
+from codelet.export.document import FILE_NAMES, schema
 from codelet.export.encode import Encoder, to_json
 from codelet.export.errors import ExportError
 from codelet.export.masking import Mask
-from codelet.export.snapshot import FILE_NAMES, Snapshot
-from codelet.export.validate import schema
+from codelet.export.snapshot import Snapshot
 from codelet.messages import Message, assistant, system, tool_call, tool_result, unpaired, user
+from scripts.schema import PLACE, text
 from tests.export import material
 
 WHOLE = json.loads(to_json(material.whole(), mask=None))
@@ -78,6 +79,70 @@ def test_the_schema_is_a_valid_schema_and_covers_every_field() -> None:
     assert set(schema()["properties"]) == set(FILE_NAMES.values())
 
 
+def test_the_published_schema_is_made_from_the_types() -> None:
+    """`python -m scripts.schema` writes it."""
+    assert PLACE.read_text(encoding="utf-8") == text()
+
+
+NEWER: dict[str, Any] = {
+    "title": "a name",
+    "reviews": [{"by": "x", "lines": [1, 2.5, None, True], "deep": {"data": "A", "extra": {"id": 7}}}],
+    "empty": {},
+}
+
+
+def newer(version: str = "1.1") -> dict[str, Any]:
+    """The whole document as a newer version may have written it: names that we do not know, at each level."""
+    document = with_("version", version) | NEWER
+    document["messages"][1]["images"] = [{"path": "a.png"}]
+    document["messages"][2]["tool_calls"][0]["function"]["strict"] = True
+    document["messages"][2]["tool_calls"][0]["caller"] = {"type": "direct"}
+    document["messages"][2]["thinking_blocks"][0]["new"] = 1
+    document["timeline"][0]["provider"] = "x"
+    document["timeline"][1]["tier"] = 2
+    document["recent_history"][0]["title"] = "x"
+    document["plan"]["steps"][0]["owner"] = "x"
+    document["plan"]["title"] = "x"
+    document["active_tasks"][0]["parent"] = None
+    document["archive"][0]["reason"] = "old"
+    document["archive"][0]["message"]["images"] = []
+    document["interruption"]["why"] = "ESC"
+    for part in ("token_usage", "tool_stats", "last_known_environment"):
+        document[part]["more"] = 1
+    document["segments"][0]["more"] = document["anchors"][0]["more"] = "x"
+    return document
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.12"])
+def test_what_a_newer_version_wrote_beside_is_kept_at_every_level(version: str) -> None:
+    document = newer(version)
+    snapshot = from_json(json.dumps(document).encode())
+    assert snapshot.unknown == NEWER
+    data = to_json(snapshot, mask=None)
+    assert json.loads(data) == document
+    assert list(json.loads(data))[-1] == "messages"
+    assert from_json(data) == snapshot
+    assert to_json(from_json(data), mask=None) == data
+    jsonschema.Draft202012Validator(schema()).validate(document)
+
+
+def test_what_is_not_known_is_masked_too_whatever_its_name_is() -> None:
+    document = with_("data", "hunter2") | {"extra": {"deep": ["hunter2"]}, "signature": "hunter2", "n": 1}
+    document["messages"][1]["more"] = "hunter2"
+    data = to_json(from_json(json.dumps(document).encode()), mask=Mask(hide))
+    assert b"hunter2" not in data
+    again = json.loads(data)
+    assert (again["data"], again["extra"], again["n"]) == ("[masked]", {"deep": ["[masked]"]}, 1)
+
+
+def test_what_a_newer_version_wrote_otherwise_is_refused_and_told_why() -> None:
+    document = with_("version", "1.4")
+    document["messages"][1]["content"] = [{"type": "text", "text": "hi"}]
+    line = refused(document)
+    assert "messages[1].content must be a text" in line
+    assert "of version 1.4, newer than this codelet reads: update codelet" in line
+
+
 def test_a_bare_snapshot_of_the_four_required_fields_is_read() -> None:
     document = {"version": "1.0", "timestamp": 1, "tokenCount": 3, "messages": [{"role": "user", "content": "hi"}]}
     assert from_json(json.dumps(document).encode()).messages == (user("hi"),)
@@ -86,7 +151,6 @@ def test_a_bare_snapshot_of_the_four_required_fields_is_read() -> None:
 @pytest.mark.parametrize(
     ("place", "value", "says"),
     [
-        ("version", "1.1", "newer than this codelet reads"),
         ("version", "2.0", "update codelet"),
         ("version", "0.9", "unknown version"),
         ("version", 1, "no version"),
@@ -99,8 +163,12 @@ def test_a_bare_snapshot_of_the_four_required_fields_is_read() -> None:
         ("messages.1.role", ["user"], "messages[1] must have a role"),
         ("messages.1.content", None, "messages[1].content must be a text"),
         ("messages.1.content", [{"type": "text"}], "messages[1].content must be a text"),
-        ("messages.1.cache_control", {}, "messages[1].cache_control is not a known field"),
-        ("messages.1.tool_calls", [], "messages[1].tool_calls is not a known field"),
+        ("messages.1.tool_calls", [], "messages[1].tool_calls is not a known field of this role"),
+        ("messages.3.thinking_blocks", [], "messages[3].thinking_blocks is not a known field of this role"),
+        ("messages.4.tool_call_id", "1", "messages[4].tool_call_id is not a known field of this role"),
+        ("messages.4", {"content": "x"}, "messages[4] must have a role"),
+        ("messages.4", "x", "messages[4] must be an object"),
+        ("timeline.0.kind", "pause", "timeline[0] must have a kind that is one of step, compaction"),
         ("messages.2.tool_calls.0.type", "custom", 'messages[2].tool_calls[0].type must be "function"'),
         ("messages.2.tool_calls.0.function.arguments", {}, "function.arguments must be a text"),
         ("messages.2.thinking_blocks", [1], "thinking_blocks[0] must be an object"),
@@ -110,9 +178,11 @@ def test_a_bare_snapshot_of_the_four_required_fields_is_read() -> None:
         ("plan.steps.0.status", "Maybe", "plan.steps[0].status must be one of"),
         ("tool_stats.by_tool.bash", -1, "tool_stats.by_tool.bash must be a whole number"),
         ("session_id", "x" * 513, "session_id must have at most 512 characters"),
-        ("oauth_tokens", {}, "oauth_tokens is not a known field"),
-        ("system_state.big", 10**30, "out of range"),
-        ("commands", ["rm"], "commands is not a known field"),
+        ("system_state.big", 10**30, "system_state.big holds a number that is out of range"),
+        ("more", {"big": 10**30}, "more holds a number that is out of range"),
+        ("messages.1.more", 10**30, "messages holds a number that is out of range"),
+        ("interruption.messages.0.role", "x", "interruption.messages[0] must have a role"),
+        ("archive.0.message.content", 1, "archive[0].message.content must be a text"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_its_place(place: str, value: Any, says: str) -> None:
@@ -146,13 +216,14 @@ def test_free_parts_are_bounded_in_depth() -> None:
     deep: Any = 1
     for _ in range(40):
         deep = [deep]
-    assert "nested deeper than 32" in refused(with_("system_state.deep", deep))
+    for place in ("system_state.deep", "deep", "messages.1.deep", "messages.2.tool_calls.0.extra.deep"):
+        assert "nested deeper than 32" in refused(with_(place, deep)), place
 
 
 def test_control_characters_of_a_bad_file_do_not_reach_the_line() -> None:
     from codelet.text import one_line
 
-    line = refused(with_("\x1b]0;title\x07", 1))
+    line = refused(with_("\x1b]0;title\x07", 10**30))
     assert "\x1b" not in one_line(line, 2000)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import json
 import shutil
 import struct
 import subprocess
@@ -16,7 +17,6 @@ import html5lib
 import pytest
 
 from codelet.compaction.segments import Entry, Segment, render
-from codelet.export.markup import raw_text, tag
 from codelet.export.masking import Mask
 from codelet.export.page import page
 from codelet.export.snapshot import Snapshot
@@ -106,7 +106,7 @@ def test_hostile_content_is_nothing_but_text() -> None:
 def test_nothing_but_its_own_style_may_load() -> None:
     html = page(work(), mask=None)
     policy = html.partition('Content-Security-Policy" content="')[2].partition('"')[0]
-    assert "default-src &#x27;none&#x27;; style-src &#x27;sha256-" in policy
+    assert "default-src &#39;none&#39;; style-src &#39;sha256-" in policy
     assert "unsafe" not in policy
     assert "<script" not in html
     assert "http:" not in html.replace("http-equiv", "")
@@ -128,10 +128,28 @@ def test_long_results_are_cut_and_say_so() -> None:
     assert "140,000 characters left out" in html
 
 
-def test_markup_escapes_whatever_is_not_markup() -> None:
-    assert tag("p", "<b>&\"'", title='"><x>') == '<p title="&quot;&gt;&lt;x&gt;">&lt;b&gt;&amp;&quot;&#x27;</p>'
-    with pytest.raises(ValueError, match="would end it"):
-        raw_text("style", "</style><script>")
+def test_every_place_that_the_page_prints_is_cleaned_and_escaped() -> None:
+    """Each part of a session in turn is an attack; what the template prints elsewhere stays as it was."""
+    evil = "\x1b[31m</pre></title></style>\u202e\"'&<script>alert(1)</script>"
+    plan = {"goal": evil, "current_step": 0, "status": "x", "steps": [
+        {"id": 0, "description": evil, "status": "Failed", "result": evil}]}  # fmt: skip
+    mark = {"kind": "compaction", "timestamp": 1, "turn": 1, "before": 2, "after": 1, "reason": evil}
+    called = assistant(evil, [tool_call("1", evil, evil), tool_call("2", "edit", json.dumps({"path": evil}))])
+    called["reasoning"] = evil
+    tampered = work().replace(
+        plan=plan, facts=(evil,), model=evil, summary=evil, long_term_summary=evil + evil,
+        active_tasks=(dict.fromkeys(("id", "description", "status"), evil)
+                      | dict.fromkeys(("progress", "created_at", "updated_at"), 1),),
+        timeline=(*work().timeline[:2], mark, *work().timeline[2:]),
+        messages=(user(evil), called, tool_result("1", evil), tool_result("2", f"@@ -1,1 +1,1 @@\n+{evil}"),
+                  assistant(f"`{evil}`\n```\n{evil}\n```")),
+    )  # fmt: skip
+    html = page(tampered, mask=None)
+    names = {name_of(element) for element in parsed(html).iter()}
+    assert names <= ALLOWED
+    assert "\x1b" not in html and "\u202e" not in html
+    assert html.count("</style>") == html.count("</title></head>".replace("</head>", "<style>")) == 1
+    assert html.count("alert(1)") >= 15 and "<script" not in html
 
 
 class Beacon(http.server.ThreadingHTTPServer):

@@ -15,7 +15,7 @@ from codelet.export.errors import ExportError, SessionHeld
 from codelet.export.saver import save_once
 from codelet.export.search import Index
 from codelet.export.snapshot import Snapshot
-from codelet.export.store import Store, Target, open_target
+from codelet.export.stores import Store, Target, open_target
 from codelet.frontends.sessions import add_arguments, run_sessions
 from codelet.messages import assistant, tool_call, tool_result, user
 from tests.export import material
@@ -160,7 +160,7 @@ def test_delete_removes_by_name(place: str, filled: Store, capsys: pytest.Captur
 
 
 def test_prune_by_age_and_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from codelet.export.file_store import FileStore
+    from codelet.export.stores.file import FileStore
 
     store = FileStore(tmp_path)
     for number in range(5):
@@ -185,7 +185,7 @@ def test_prune_by_age_and_number(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_hostile_content_cannot_write_to_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from codelet.export.file_store import FileStore
+    from codelet.export.stores.file import FileStore
 
     evil = "evil \x1b]0;owned\x07\x1b[2J\x9b31m\u202e\rwords \x02\x03"
     snapshot = Snapshot(

@@ -12,7 +12,7 @@ from codelet.export.errors import ExportError, SaveConflict, SessionHeld
 from codelet.export.live import read_export, same_target
 from codelet.export.saver import Saver, save_once
 from codelet.export.snapshot import Snapshot
-from codelet.export.store import Store, Target, open_place, open_target, this_process
+from codelet.export.stores import Store, Target, open_place, open_target, this_process
 from tests.export import material
 
 NAME = "work.json"
@@ -147,7 +147,7 @@ def _overwrite(store: Store, snapshot: Snapshot) -> None:
     if "redis" in store.shown(""):
         import redis
 
-        from codelet.export import redis_scripts
+        from codelet.export.stores import redis_scripts
 
         with redis.Redis.from_url(store.shown("")) as client:
             client.hset(redis_scripts.session_key(NAME), mapping={"document": data, "revision": "theirs"})

@@ -45,7 +45,7 @@ async def load(repl: Repl, argument: str) -> None:
     """Go on with a saved session in place of this one."""
     from codelet.export.live import read_export
     from codelet.export.recorder import restore
-    from codelet.export.upkeep import kept_up
+    from codelet.export.snapshot import kept_up
     from codelet.frontends.exporting import resumed_note, unfinished
 
     if not argument:

@@ -12,10 +12,10 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from codelet.export import lock
 from codelet.export.decode import MOST_BYTES
 from codelet.export.errors import ExportError, SaveConflict, StoreUnreachable, why
-from codelet.export.store import Entry, Lease, Stored
+from codelet.export.stores import lock
+from codelet.export.stores.base import Entry, Lease, Stored
 
 _AT_ONCE = 512
 

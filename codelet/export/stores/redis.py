@@ -13,11 +13,11 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from codelet.export import redis_scripts as scripts
 from codelet.export.decode import MOST_BYTES
 from codelet.export.errors import ExportError, SaveConflict, SessionHeld, StoreUnreachable
-from codelet.export.redis_address import Address, parse_address
-from codelet.export.store import Entry, Lease, Stored, this_process
+from codelet.export.stores import redis_scripts as scripts
+from codelet.export.stores.base import Entry, Lease, Stored, this_process
+from codelet.export.stores.redis_address import Address, parse_address
 
 if TYPE_CHECKING:
     from redis import Redis

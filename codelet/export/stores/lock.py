@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelet.export.errors import ExportError, SessionHeld, why
-from codelet.export.store import this_process
+from codelet.export.stores.base import this_process
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock

@@ -1,0 +1,112 @@
+"""The page: a session as one HTML file that needs nothing else, runs nothing and can be printed.
+
+It has no script at all. A strict policy in its head keeps even a browser's own mistakes from loading anything. Whatever
+the template prints is cleaned and escaped; only what it makes itself is markup.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import time
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from codelet.compaction.segments import parse
+from codelet.export.decode import from_json
+from codelet.export.encode import to_json
+from codelet.export.masking import Mask
+from codelet.export.page.messages import conversation
+from codelet.export.page.timeline import timeline
+from codelet.export.snapshot import Snapshot
+from codelet.messages import kind_of
+from codelet.text import clean, one_line
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+
+def page(snapshot: Snapshot, *, mask: Mask | None) -> str:
+    """The whole document; secrets are masked as they are in the JSON export."""
+    shown = from_json(to_json(snapshot, mask=mask))
+    return _template().render(
+        policy=_policy(),
+        style=Markup(_style()),
+        title=_title(shown),
+        facts=_facts(shown),
+        summaries=_summaries(shown),
+        session=shown,
+        timeline=timeline(shown.timeline),
+        conversation=conversation(shown.messages),
+    )
+
+
+@cache
+def _template() -> Template:
+    lines = _own("page.html").splitlines()
+    environment = Environment(autoescape=True, finalize=_cleaned, undefined=StrictUndefined)
+    return environment.from_string("".join(map(str.strip, lines)))
+
+
+def _cleaned(value: object) -> object:
+    """A value that is printed, without anything that a reader could not see."""
+    return value if isinstance(value, Markup) else clean(str(value))
+
+
+def _own(name: str) -> str:
+    return files("codelet.export.page").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _style() -> str:
+    style = "\n" + _own("page.css")
+    assert "</" not in style, "it would end the element that holds it"
+    return style
+
+
+def _policy() -> str:
+    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def _title(snapshot: Snapshot) -> str:
+    """The user's first words: those that stand first in the list, or those that a summary begins with."""
+    for message in snapshot.messages:
+        kind = kind_of(message)
+        if kind in ("prompt", "segment") and message["content"]:
+            words = _first_words(message["content"]) if kind == "segment" else message["content"]
+            if words.strip():
+                return one_line(words, 120)
+    return "A session without messages" if not snapshot.messages else "A session"
+
+
+def _first_words(segment: str) -> str:
+    """What the user said first of the turns that a segment stands for."""
+    said = (entry.lines for entry in parse(segment).entries if entry.is_words)
+    return next((line for lines in said for line in lines if line.strip()), "")
+
+
+def _facts(snapshot: Snapshot) -> list[tuple[str, str]]:
+    """When, with what, how much."""
+    usage, stats = snapshot.token_usage, snapshot.tool_stats
+    rows = {
+        "Saved": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(min(snapshot.timestamp, 2.5e11))),
+        "Model": one_line(snapshot.model or "", 120),
+        "Turns": f"{usage['turns']:,}" if usage["turns"] else "",
+        "Read": f"{usage['total_input']:,} tokens, {usage['cache_read'] or 0:,} cached" if usage["total_input"] else "",
+        "Written": f"{usage['output']:,} tokens" if usage["output"] else "",
+        "Cost": f"${usage['cost']:.2f}" if usage["cost"] else "",
+        "Tool calls": f"{stats['total_calls']:,}, {stats['failures']:,} failed" if stats["total_calls"] else "",
+    }
+    return [(name, row) for name, row in rows.items() if row]
+
+
+def _summaries(snapshot: Snapshot) -> list[dict[str, object]]:
+    """The summaries, each once; one that a compaction made is folded away."""
+    texts = dict.fromkeys((snapshot.summary, snapshot.long_term_summary))
+    made = snapshot.summary if snapshot.segments else None
+    return [{"text": text, "folded": text == made} for text in texts if text]

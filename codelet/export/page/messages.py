@@ -1,0 +1,180 @@
+"""The conversation as the page shows it: what was said, what was called, what changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from codelet.messages import Message, ToolCall, kind_of, reminder_type
+from codelet.record import Record
+from codelet.text import one_line
+from codelet.tools import title_of
+from codelet.tools.diff import unified
+
+_LONGEST = 60_000
+_FENCE = re.compile(r"^[ ]{0,3}(```+|~~~+)[^\n]*$", re.MULTILINE)
+_INLINE = re.compile(r"(`+)([^`\n]+)\1")
+_HUNK = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)
+_FAILED = re.compile(r"(?i)error|\[?exit (?:code|status):? [1-9]")
+_OTHERS_SUMMARY = "[Memory Summary]"
+_KINDS = {"+": "add", "-": "del", "@": "at"}
+
+
+class Piece(Record):
+    """A piece of a text, or of `code`."""
+
+    text: str
+    code: bool = False
+
+
+class Block(Record):
+    """A fenced block of `code`, or a paragraph in pieces."""
+
+    text: str = ""
+    code: bool = False
+    pieces: tuple[Piece, ...] = ()
+
+
+class Line(Record):
+    """A line of a difference; its `kind` is add, del, at or None."""
+
+    text: str
+    kind: str | None
+
+
+class Call(Record):
+    """A call with its result, or with the differences that the result or the arguments tell."""
+
+    name: str
+    subject: str
+    arguments: str
+    changes: tuple[list[Line], ...]
+    difference: list[Line] | None
+    result: str
+    failed: bool
+
+
+class Entry(Record):
+    """One message. `folded` names one that opens with a click."""
+
+    role: str
+    text: str
+    folded: str = ""
+    reasoning: str = ""
+    blocks: tuple[Block, ...] = ()
+    calls: tuple[Call, ...] = ()
+
+
+def conversation(messages: Sequence[Message]) -> list[Entry]:
+    """All messages in order; a tool's result stands with its call."""
+    results: dict[str, str] = {}
+    shown: list[Entry] = []
+    for message in reversed(messages):  # ids may come twice: a call's result is the nearest one after it
+        if message["role"] == "tool":
+            results[message["tool_call_id"]] = message["content"] or ""
+        else:
+            shown.append(_entry(message, results))
+    return shown[::-1]
+
+
+def _entry(message: Message, results: dict[str, str]) -> Entry:
+    role, content = message["role"], message["content"] or ""
+    text = _cut(content)
+    if role == "assistant":
+        reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
+        calls = tuple(_call(call, results.pop(call["id"], "")) for call in message.get("tool_calls", ()))
+        return Entry(role, text, "", _cut(reasoning), tuple(_prose(text)), calls)
+    if (kind := kind_of(message)) == "reminder":
+        return Entry(role, text, f"reminder {reminder_type(message)}")
+    if kind == "segment" or content.startswith(_OTHERS_SUMMARY):
+        return Entry(role, text, "summary")
+    return Entry(role, text, "system" if role == "system" else "")
+
+
+def _prose(content: str) -> Iterator[Block]:
+    """Text with its fenced blocks of code set apart."""
+    start = 0
+    while (opened := _FENCE.search(content, start)) is not None:
+        fence = opened[1]
+        closing = re.compile(rf"^[ ]{{0,3}}{re.escape(fence)}+[ \t]*$", re.MULTILINE).search(content, opened.end())
+        end = closing.start() if closing else len(content)
+        yield from _paragraph(content[start : opened.start()])
+        yield Block(content[opened.end() + 1 : end], code=True)
+        start = closing.end() if closing else len(content)
+    yield from _paragraph(content[start:])
+
+
+def _paragraph(words: str) -> Iterator[Block]:
+    words = words.strip("\n")
+    if not words.strip():
+        return
+    pieces: list[Piece] = []
+    start = 0
+    for found in _INLINE.finditer(words):
+        pieces += [Piece(words[start : found.start()]), Piece(found[2], code=True)]
+        start = found.end()
+    yield Block(pieces=(*pieces, Piece(words[start:])))
+
+
+def _call(call: ToolCall, result: str) -> Call:
+    name, written = call["function"]["name"], call["function"]["arguments"]
+    arguments = _parsed(written)
+    return Call(
+        name=one_line(name, 60),
+        subject=one_line(title_of(name, arguments), 160),
+        arguments=_cut("\n".join(_listed(arguments)) if arguments else written),
+        changes=tuple(_lines(change, body=True) for change in _changes(arguments)),
+        difference=_lines(result) if _HUNK.search(result[:4000]) else None,
+        result=_cut(result),
+        failed=_FAILED.match(result) is not None,
+    )
+
+
+def _changes(arguments: dict[str, Any]) -> Iterator[str]:
+    """The differences that a call asked for: replacements in a file, or its whole text."""
+    path = str(arguments.get("path") or "")
+    edits = arguments.get("edits")
+    if not path:
+        return
+    if isinstance(edits, list):
+        for edit in edits:
+            if isinstance(edit, dict) and isinstance(edit.get("old"), str) and isinstance(edit.get("new"), str):
+                yield _body(unified(f"{edit['old']}\n", f"{edit['new']}\n", path))
+    elif isinstance(arguments.get("content"), str):
+        yield _body(unified("", arguments["content"], path))
+
+
+def _body(difference: str) -> str:
+    """A difference without its headers: the call names the path, and where an edit stands is not known."""
+    return difference.split("\n", 3)[-1]
+
+
+def _lines(difference: str, *, body: bool = False) -> list[Line]:
+    """The lines of a unified difference; `body` says that it has no headers."""
+    lines: list[Line] = []
+    for line in _cut(difference).rstrip("\n").split("\n"):
+        body = body or line.startswith("@@")
+        lines.append(Line(line, _KINDS.get(line[:1]) if body else "at"))
+    return lines
+
+
+def _cut(content: str) -> str:
+    if len(content) <= _LONGEST:
+        return content
+    half = _LONGEST // 2
+    return f"{content[:half]}\n[… {len(content) - _LONGEST:,} characters left out …]\n{content[-half:]}"
+
+
+def _parsed(arguments: str) -> dict[str, Any]:
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _listed(arguments: dict[str, Any]) -> Iterator[str]:
+    for key, value in arguments.items():
+        yield f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"

@@ -1,0 +1,29 @@
+"""Write codelet/export/schema.json from the types in codelet/export/document.py.
+
+Use: python -m scripts.schema
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from codelet.export.document import schema
+
+PLACE = Path(__file__).resolve().parent.parent / "codelet" / "export" / "schema.json"
+
+
+def text() -> str:
+    """What the file is to hold: a line for each field of the document, and for each of the forms that it refers to."""
+    return _lines(schema(), 0) + "\n"
+
+
+def _lines(value: object, level: int) -> str:
+    if not isinstance(value, dict) or level == 2:
+        return json.dumps(value, ensure_ascii=False)
+    rows = (f"{' ' * (level + 1)}{json.dumps(name)}: {_lines(part, level + 1)}" for name, part in value.items())
+    return "{\n" + ",\n".join(rows) + f"\n{' ' * level}}}"
+
+
+if __name__ == "__main__":
+    PLACE.write_text(text(), encoding="utf-8")
