@@ -141,6 +141,7 @@ class LiteLLMProvider:
         try:
             while (chunk := await queue.get()) is not None:
                 yield chunk
+                await asyncio.sleep(0)  # however much has come, signals and other tasks have their turn
             task.result()
         finally:
             task.cancel()
@@ -169,7 +170,6 @@ class LiteLLMProvider:
                     if decoder.begun:
                         limit = deadlines.between_chunks
                         timeout.reschedule(min(now() + limit, latest))
-                    await asyncio.sleep(0)  # however fast the server sends, signals and other tasks have their turn
         except StreamEnd:
             pass
         except TimeoutError:

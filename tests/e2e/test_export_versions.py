@@ -94,7 +94,12 @@ async def test_an_export_of_0_1_0_is_exported_again_as_it_was(name: str, tmp_pat
         written.append(to_json(from_json(source.read_bytes()).replace(timestamp=0.0), mask=None))
     assert written[0] == written[1]
     again = json.loads(written[0])
-    same = {"timestamp": 0, "model": "openai/scripted"}
+    same: dict[str, Any] = {"timestamp": 0, "model": "openai/scripted"}
+    used = old["token_usage"]
+    counts = ("total_input", "cache_read", "cache_write", "output", "reasoning")
+    if used["turns"] and not any(used[name] for name in counts):  # 0.1.0 wrote 0 where nothing was reported
+        same["token_usage"] = again["token_usage"]
+        assert again["token_usage"] == used | dict.fromkeys(counts) | {"cost": again["token_usage"]["cost"]}
     assert {**again, **same} == LATER | {name: part for name, part in old.items() if part is not None} | same
 
 
