@@ -225,5 +225,5 @@ def test_an_irreducible_list_says_what_its_floor_is_made_of():
     with pytest.raises(IrreducibleContext) as caught:
         compact(messages, 1_000)
     assert caught.value.floor["system"] == 2_504
-    assert "system 2504" in str(caught.value)
+    assert "system 2,504" in str(caught.value)
     assert sum(caught.value.floor.values()) > 1_000

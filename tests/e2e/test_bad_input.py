@@ -303,7 +303,6 @@ def test_a_stream_that_breaks_keeps_the_partial_text_and_is_a_failure(codelet_on
     "step",
     [
         Body(b"<html><h1>Welcome to the hotel Wi-Fi</h1></html>"),
-        Body(b"", "text/event-stream"),
         Body(b"{}", "application/json"),
         Body(b"\xff\xfe\x00garbage", "text/event-stream"),
         redirect("http://127.0.0.1:9/elsewhere"),

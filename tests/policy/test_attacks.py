@@ -10,6 +10,7 @@ import pytest
 
 from codelet.policy import Policy
 from codelet.policy.names import secret
+from codelet.policy.verdict import Touch
 from tests.policy.runner import SECRET, Jail
 
 pytestmark = pytest.mark.needs("bwrap", "git", "bash", "rg")
@@ -122,7 +123,7 @@ def prepared(jail: Jail, setup: str, command: str) -> str:
 def test_an_attack_asks_or_does_no_harm(jail: Jail, name: str) -> None:
     command = prepared(jail, *ATTACKS[name])
     policy = Policy(jail.workspace, "read-only")
-    if policy.judge("bash", {"command": command}).action == "allow":
+    if policy.judge("bash", [Touch("run", command)]).action == "allow":
         assert jail.run(policy, command) == [], command
 
 
@@ -164,14 +165,14 @@ HARMLESS = {
 def test_what_is_near_to_it_runs_unasked(jail: Jail, command: str) -> None:
     command = prepared(jail, HARMLESS[command], command)
     policy = Policy(jail.workspace, "read-only")
-    verdict = policy.judge("bash", {"command": command})
+    verdict = policy.judge("bash", [Touch("run", command)])
     assert verdict.action == "allow", verdict.reason
     assert jail.run(policy, command) == []
 
 
 def test_an_option_of_tree_may_stand_in_the_value_of_another(jail: Jail) -> None:
     for command in ("tree -Io x PWN", "tree -L2o PWN", "tree -aPo x PWN"):
-        assert Policy(jail.workspace, "read-only").judge("bash", {"command": command}).action == "ask", command
+        assert Policy(jail.workspace, "read-only").judge("bash", [Touch("run", command)]).action == "ask", command
 
 
 OWN = {"cat a.txt": "cat", "egrep one a.txt": "grep", "find . -name a.txt -exec wc -l {} +": "wc"}
@@ -183,12 +184,12 @@ def test_a_program_that_comes_into_a_folder_of_path_is_seen_at_once(
 ) -> None:
     monkeypatch.setenv("PATH", f"{jail.workspace}/bin:{os.environ['PATH']}")
     policy = Policy(jail.workspace, "read-only")
-    assert policy.judge("bash", {"command": command}).action == "allow"
+    assert policy.judge("bash", [Touch("run", command)]).action == "allow"
     place = jail.workspace / "bin" / OWN[command]
     place.parent.mkdir()
     place.write_text("#!/bin/sh\ntouch PWN\n")
     place.chmod(0o755)
-    assert policy.judge("bash", {"command": command}).reason == f"{OWN[command]} is a program of the workspace"
+    assert policy.judge("bash", [Touch("run", command)]).reason == f"{OWN[command]} is a program of the workspace"
 
 
 @pytest.mark.parametrize(
@@ -202,7 +203,7 @@ def test_a_program_that_comes_into_a_folder_of_path_is_seen_at_once(
 )
 def test_a_rule_does_not_let_the_repository_run_programs(jail: Jail, rule: str, command: str) -> None:
     policy = Policy(jail.workspace, "read-only", allow=[rule])
-    assert policy.judge("bash", {"command": command}).rule == rule
+    assert policy.judge("bash", [Touch("run", command)]).rule == rule
     assert jail.run(policy, command) == []
 
 
