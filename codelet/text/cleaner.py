@@ -168,6 +168,8 @@ class Cleaner:
 
 def clean(text: str) -> str:
     """`text` without anything that a terminal would not show as plain text."""
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text  # most text is plain, and the first request need not wait for the pattern to be compiled
     if _unsafe().search(text) is None:
         return text
     cleaner = Cleaner()
