@@ -8,8 +8,9 @@ import os
 import signal
 import sys
 import time
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from codelet import events
 from codelet.context import Piped
@@ -134,7 +135,11 @@ def _output(output_format: str, *, quiet: bool) -> Output:
 
 
 class _Run:
-    """One run: the answer so far, and the signal that stopped it, if one did."""
+    """One run, through the phases asking, answered and abandoned. A signal only ever cancels what is going on.
+
+    While it is asking, a signal stops the turn. Once the answer is there, a signal stops the last save, which leaves
+    a thread that still waits for the store: the run is abandoned.
+    """
 
     def __init__(self, settings: Settings, question: str, piped: Piped | None, output: Output, begun: float) -> None:
         self._settings = settings
@@ -142,15 +147,13 @@ class _Run:
         self._piped = piped
         self._output = output
         self._begun = begun
+        self._phase: Literal["asking", "answered", "abandoned"] = "asking"
+        self._stopped: tuple[int, str] | None = None
         self._steps = 0
         self._answer: list[str] = []
         self._earlier = ""
-        self._stopped: tuple[int, str] | None = None
         self._session: Session | None = None
         self._export: Exporting | None = None
-        self._turn_is_over = False
-        self._answer_is_out = False
-        self._abandoned = False
 
     async def run(self) -> int:
         task = asyncio.current_task()
@@ -158,80 +161,94 @@ class _Run:
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._stop, number, task)
+        failure: CodeletError | _UnwritableError | None = None
         try:
-            status = await self._answered(task)
-        except BaseException:
-            await self._save()  # a usage error or a bug, too, leaves the session saved
-            raise
-        self._answer_is_out = True
-        if self._abandoned:
-            os._exit(status)  # the thread that still waits for the store would hold the exit up
-        unsaved = await self._save()
-        if unsaved is None:
-            return status
-        say(f"codelet: {one_line(str(unsaved), 1_000)}")
-        return status if self._stopped is not None else unsaved.exit_status
-
-    async def _answered(self, task: asyncio.Task[int]) -> int:
-        """Run the turn and write what it came to; the exit status."""
-        error: CodeletError | None = None
-        try:
-            session, self._export = await open_session(self._settings)
-            self._session = session
-            gc.enable()  # everything is imported by now; see cli.main
-            if self._settings.max_cost is not None and session.facts.input_price is None:
-                say(f"codelet: prices of {session.provider.model} are not known: --max-cost cannot stop it")
-            await self._turn(session)
-            self._turn_is_over = True
-        except asyncio.CancelledError:
-            if self._stopped is None:
+            try:
+                await self._ask()
+                self._phase = "answered"
+            except asyncio.CancelledError:
+                if self._stopped is None:
+                    raise
+                task.uncancel()
+            except UsageError:
                 raise
-            task.uncancel()
-        except _UnwritableError as broken:
-            refused = self._session is not None and self._session.refused
-            return _status_unwritten(broken.error, EXIT_REFUSED if refused else EXIT_DONE)
-        except UsageError:
+            except (CodeletError, _UnwritableError) as error:
+                failure = error
+            status = await self._finish(failure, task)
+        except BaseException:
+            await self._save(task)  # a usage error or a bug, too, leaves the session saved
             raise
-        except CodeletError as caught:
-            error = caught
         finally:
-            if self._session is not None:
-                self._session.safeguards.close()
-        outcome = self._outcome(error, await self._save() if self._output.says_exit else None)
-        try:
-            self._output.finish(outcome)
-        except OSError as unwritten:
-            return _status_unwritten(unwritten, outcome.exit_status)
-        return outcome.exit_status
+            await self._close(task)
+        if self._phase == "abandoned":
+            os._exit(status)  # the thread that still waits for the store would hold the exit up
+        return status
 
-    async def _turn(self, session: Session) -> None:
-        export = self._export
-        turn = (export.turn if export is not None else session.send)(self._question, self._piped)
-        self._piped = None  # what fits stands in the list from now on, the rest in the archive
+    async def _ask(self) -> None:
+        """Open the session, run the turn, and show its events as they come."""
+        session, export = self._session, self._export = await open_session(self._settings)
+        gc.enable()  # everything is imported by now; see cli.main
+        if self._settings.max_cost is not None and session.facts.input_price is None:
+            say(f"codelet: prices of {session.provider.model} are not known: --max-cost cannot stop it")
         try:
-            async with aclosing(turn) as stream:
+            async with aclosing(self._turn(session, export)) as stream:
+                self._piped = None  # what fits stands in the list from now on, the rest in the archive
                 async for event in stream:
                     if export is not None:
                         export.see(event)
-                    if isinstance(event, events.StepStart):
-                        self._steps = event.step
-                        self._earlier = "".join(self._answer) or self._earlier
-                        self._answer.clear()
-                    elif isinstance(event, events.Text):
-                        self._answer.append(event.delta)
-                    elif isinstance(event, events.TurnEnd):
-                        self._steps = event.steps
-                    try:
-                        self._output.show(event)
-                    except OSError as error:
-                        raise _UnwritableError(error) from None
+                    self._take(event)
                     self._tell()
         finally:
             if export is not None:
                 export.save()
 
-    async def _save(self) -> CodeletError | None:
-        """End the export, if there is one; gives what kept the newest state from being saved, once."""
+    def _turn(self, session: Session, export: Exporting | None) -> AsyncGenerator[events.Event, None]:
+        """What answers the prompt: a /command, or the model."""
+        if self._question.startswith("/"):
+            from codelet.frontends.printing.command_prompt import answer_of_command
+
+            answer = answer_of_command(session, self._question, piped=self._piped is not None)
+            if answer is not None:
+                return answer
+        return (export.turn if export is not None else session.send)(self._question, self._piped)
+
+    def _take(self, event: events.Event) -> None:
+        if isinstance(event, events.StepStart):
+            self._steps = event.step
+            self._earlier = "".join(self._answer) or self._earlier
+            self._answer.clear()
+        elif isinstance(event, events.Text):
+            self._answer.append(event.delta)
+        elif isinstance(event, events.TurnEnd):
+            self._steps = event.steps
+        try:
+            self._output.show(event)
+        except OSError as error:
+            raise _UnwritableError(error) from None
+
+    async def _finish(self, failure: CodeletError | _UnwritableError | None, task: asyncio.Task[int]) -> int:
+        """Write what the run came to and save for the last time, in the order of the format; the exit status."""
+        partial = self._phase == "asking"  # a signal during the last save takes nothing from the answer
+        if isinstance(failure, _UnwritableError):
+            status = _status_unwritten(failure.error, EXIT_REFUSED if self._refused else EXIT_DONE)
+        else:
+            unsaved = await self._save(task) if self._output.says_exit else None
+            outcome = self._outcome(failure, unsaved, partial=partial)
+            status = outcome.exit_status
+            try:
+                self._output.finish(outcome)
+            except OSError as unwritten:
+                status = _status_unwritten(unwritten, status)
+            if self._output.says_exit:
+                return status
+        unsaved = await self._save(task)
+        if unsaved is None:
+            return status
+        say(f"codelet: {one_line(str(unsaved), 1_000)}")
+        return self._stopped[0] if self._stopped is not None else unsaved.exit_status
+
+    async def _save(self, task: asyncio.Task[int]) -> CodeletError | None:
+        """End the export, if there is one; what kept the newest state from being saved."""
         if self._export is None:
             return None
         try:
@@ -239,30 +256,40 @@ class _Run:
         except CodeletError as error:
             return error
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if self._stopped is None or task is None:
+            if self._stopped is None:
                 raise
             task.uncancel()
-            self._abandoned = True
+            self._phase = "abandoned"
             return UsageError(_UNSAVED)
         finally:
             self._tell()
         return None
+
+    async def _close(self, task: asyncio.Task[int]) -> None:
+        """End what the session opened; a signal cuts that short."""
+        try:
+            if self._session is not None:
+                await self._session.close()
+        except asyncio.CancelledError:
+            if self._stopped is None:
+                raise
+            task.uncancel()
 
     def _tell(self) -> None:
         for line in self._export.notices() if self._export is not None else ():
             say(f"codelet: {one_line(line, 1_000)}")
 
     def _stop(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
-        if self._answer_is_out:  # only a store that does not answer is left to wait for
-            say(f"codelet: {_UNSAVED}")
-            os._exit(_SIGNALS[number][0])
         self._stopped = _SIGNALS[number]
         task.cancel()
 
-    def _outcome(self, error: CodeletError | None, unsaved: CodeletError | None) -> Outcome:
-        session = self._session
-        refused = tuple(session.refused) if session else ()
+    @property
+    def _refused(self) -> tuple[str, ...]:
+        """The calls that the policy refused."""
+        return tuple(self._session.refused) if self._session is not None else ()
+
+    def _outcome(self, error: CodeletError | None, unsaved: CodeletError | None, *, partial: bool) -> Outcome:
+        session, refused = self._session, self._refused
         if self._stopped is not None:
             status, message = self._stopped
         elif error is not None:
@@ -270,7 +297,6 @@ class _Run:
         else:
             status, message = (EXIT_REFUSED if refused else EXIT_DONE), None
         cut = session.cut if session else ()
-        partial = not self._turn_is_over  # a signal during the last save takes nothing from the answer
         if status in (EXIT_DONE, EXIT_REFUSED) and not self._settings.allow_cut and (missed := unread(cut)):
             partial, status, message = True, EXIT_INCOMPLETE, f"{missed}; --allow-cut takes that for success"
         if unsaved is not None:
