@@ -10,9 +10,10 @@ from codelet.errors import UsageError
 from codelet.frontends.terminal.commands.show_context import indented
 from codelet.frontends.terminal.commands.show_session import styled
 from codelet.frontends.terminal.show.event_rows import next_request
-from codelet.frontends.terminal.show.numbers import plural, share, tokens
+from codelet.frontends.terminal.show.numbers import plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
 from codelet.text import clean
+from codelet.tokens.budget import percent_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -101,7 +102,7 @@ def _show_report(screen: Screen, report: Report, verb: str, sizes: tuple[int, in
 def _summary(screen: Screen, report: Report, verb: str, sizes: tuple[int, int], more: str = "") -> list[Text]:
     """The next request's sizes before and after, what was done in general, and the warnings."""
     how = "; old messages are reduced, no turn is summarised" if report.tier == 1 else ""
-    less = f", {100 - share(sizes[1], sizes[0])}% less" if 0 < sizes[1] < sizes[0] else ""
+    less = f", {100 - percent_of(sizes[1], sizes[0])}% less" if 0 < sizes[1] < sizes[0] else ""
     told = f"the conversation {verb} compacted: {next_request(*sizes, screen.signs)}{less}{how}{more}"
     rows = indented(screen, styled(told))
     rows.extend(screen.cut(styled((f"  {screen.signs.failed} ", WARN), clean(warning))) for warning in report.warnings)

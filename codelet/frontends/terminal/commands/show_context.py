@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from codelet.frontends.terminal.commands.show_session import styled
-from codelet.frontends.terminal.show.numbers import plural, share, tokens
+from codelet.frontends.terminal.show.numbers import plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
 from codelet.messages import kind_of
 from codelet.prompt import reminder_text
 from codelet.text import clean, one_line
+from codelet.tokens.budget import percent_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -106,7 +107,7 @@ def _limits(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> lis
     size, budget = session.size, session.gauge.budget
     effective = session.gauge.effective(session.conversation)
     dot = f" {screen.signs.dot} "
-    parts = [f"{tokens(size)} of the budget of {tokens(session.budget)} tokens, {share(size, session.budget)}%"]
+    parts = [f"{tokens(size)} of the budget of {tokens(session.budget)} tokens, {percent_of(size, session.budget)}%"]
     parts.append(f"window {tokens(session.window)}")
     if effective < size:
         parts.append(f"{tokens(effective)} effective (cached at a tenth)")
