@@ -139,9 +139,9 @@ def _interactive(options: argparse.Namespace) -> bool:
 
 def _settings(options: argparse.Namespace, *, trust: bool = False) -> Settings:
     from codelet.frontends.workspace import current_folder
-    from codelet.settings import PARSERS, load_settings
+    from codelet.settings import SETTINGS, load_settings
 
-    flags = {key: getattr(options, key, None) for key in PARSERS}
+    flags = {key: getattr(options, key, None) for key in SETTINGS}
     return load_settings(flags, workspace=current_folder(), trust=trust or options.trust)
 
 
