@@ -32,6 +32,7 @@ from codelet.context import (
 from codelet.context import Limits as ContextLimits
 from codelet.context.entry import LONGEST_KEPT
 from codelet.errors import LimitReached
+from codelet.extensions.base import Extension
 from codelet.loop.conversation import Conversation, Messages
 from codelet.masking import MaskedPieces
 from codelet.messages import Message
@@ -77,6 +78,7 @@ class Session:
         safeguards: Safeguards | None = None,
         placement: zones.Placement = "tail",
         clock: Callable[[], float] = time.monotonic,
+        extensions: Sequence[Extension] = (),
     ) -> None:
         self.provider = provider
         self.workspace = workspace
@@ -103,6 +105,11 @@ class Session:
         self.upkeep = Upkeep(*parts, system=prompt.SYSTEM if system_prompt is None else system_prompt)
         if self.compactor.options.narrative:
             self.compactor.narrator = self._narrator()
+        self.extensions = tuple(extensions)
+        self.commands = {command.name: command for each in self.extensions for command in each.commands}
+        self._closed = False
+        for each in self.extensions:
+            each.attach(self)
 
     @property
     def messages(self) -> Messages:
@@ -293,6 +300,24 @@ class Session:
                 yield each
         finally:
             await self.upkeep.after_turn()
+
+    def mask(self, text: str) -> str:
+        """The text without secrets."""
+        return self._toolbox.masker.mask(text)
+
+    async def run_command(self, name: str, argument: str = "") -> str:
+        """What a command of an extension says, without secrets; raises KeyError for one that is not there."""
+        return self.mask(await self.commands[name].run(self, argument.strip()))
+
+    async def close(self) -> None:
+        """End everything that the session opened: its extensions, the audit, its provider. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        for each in reversed(self.extensions):
+            await each.close()
+        self.safeguards.close()
+        await self.provider.close()
 
     async def compact(self, instruction: str = "", size: Size | None = None) -> AsyncGenerator[events.Event, None]:
         """Compact now, whether it is due or not; between turns only. `instruction` says what matters.
