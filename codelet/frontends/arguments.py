@@ -117,7 +117,7 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser, prog="codelet")
     _add_commands(commands)
     if "sessions" in arguments:
-        from codelet.frontends.sessions import add_arguments
+        from codelet.frontends.commands.sessions import add_arguments
 
         add_arguments(commands)
     else:  # for --help

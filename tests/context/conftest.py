@@ -9,7 +9,7 @@ import pytest
 
 from codelet.session import Session
 from tests.context.scripted import ScriptedProvider, session_of
-from tests.repl.conftest import start
+from tests.frontends.terminal.conftest import start
 
 __all__ = ["start"]
 

@@ -13,7 +13,7 @@ import pytest
 from codelet.policy import Policy
 from codelet.sandbox import Confinement, Sandbox, find_confinement
 from tests.e2e.conftest import Codelet
-from tests.repl.conftest import Start, step
+from tests.frontends.terminal.conftest import Start, step
 from tests.safety.conftest import call, toolbox
 from tests.support.bodies import messages_of
 from tests.support.program import processes_with

@@ -13,10 +13,10 @@ from rich.console import Console
 
 from codelet import events
 from codelet.calls import Safeguards, Toolbox, equip
-from codelet.frontends.render.calls import title
-from codelet.frontends.render.renderer import Renderer
-from codelet.frontends.repl.question import body_rows, head_rows
-from codelet.frontends.text import describe_call
+from codelet.frontends.printing.text_output import describe_call
+from codelet.frontends.terminal.question import body_rows, head_rows
+from codelet.frontends.terminal.show.call_rows import title
+from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.policy import Policy
 from codelet.policy.audit import AuditLog
 from codelet.policy.verdict import Answer, Question, Touch
