@@ -159,6 +159,11 @@ class Settings(Record):
     given: frozenset[str] = frozenset()
     files: tuple[Path, ...] = ()
 
+    @property
+    def keeps(self) -> bool:
+        """Whether the session is read from somewhere, or saved."""
+        return any(each is not None for each in (self.export, self.snapshots, self.resume))
+
 
 SETTINGS: Mapping[str, Setting] = {name: row for name, row in vars(Settings).items() if isinstance(row, Setting)}
 """The rows, by name."""

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from codelet import events
 from codelet.context import Piped
@@ -22,16 +22,14 @@ from codelet.errors import (
     EXIT_TERMINATE,
     CodeletError,
     LimitReached,
-    NoAnswer,
     UsageError,
 )
-from codelet.frontends.outcome import Outcome, unread
 from codelet.frontends.printing.streams import KEPT, read_stdin, say
-from codelet.frontends.workspace import open_session
-from codelet.policy.secrets import mask
+from codelet.opening import session_from, turn_of
+from codelet.outcome import Outcome, TurnSoFar
 from codelet.session import Session
 from codelet.settings import Settings
-from codelet.text import is_blank, one_line, valid_unicode
+from codelet.text import one_line, valid_unicode
 from codelet.tokens.usage import Usage
 from codelet.tokens.windows import model_facts
 
@@ -141,14 +139,10 @@ class _Run:
         self._question = question
         self._piped = piped
         self._output = output
-        self._begun = begun
-        self._steps = 0
-        self._answer: list[str] = []
-        self._earlier = ""
+        self._turn_so_far = TurnSoFar(begun)
         self._stopped: tuple[int, str] | None = None
         self._session: Session | None = None
         self._export: Exporting | None = None
-        self._turn_is_over = False
         self._answer_is_out = False
         self._abandoned = False
 
@@ -160,13 +154,17 @@ class _Run:
             loop.add_signal_handler(number, self._stop, number, task)
         try:
             status = await self._answered(task)
+            self._answer_is_out = True
+            if self._abandoned:
+                self._leave(status)  # the thread that still waits for the store would hold the exit up
+            unsaved = await self._save()
+            self._export = None
         except BaseException:
             await self._save()  # a usage error or a bug, too, leaves the session saved
             raise
-        self._answer_is_out = True
-        if self._abandoned:
-            os._exit(status)  # the thread that still waits for the store would hold the exit up
-        unsaved = await self._save()
+        finally:
+            if self._session is not None:
+                await self._session.close()
         if unsaved is None:
             return status
         say(f"codelet: {one_line(str(unsaved), 1_000)}")
@@ -176,13 +174,17 @@ class _Run:
         """Run the turn and write what it came to; the exit status."""
         error: CodeletError | None = None
         try:
-            session, self._export = await open_session(self._settings)
+            session, resumed = await session_from(self._settings)
             self._session = session
+            if self._settings.keeps:
+                from codelet.frontends.exporting import Exporting
+
+                self._export = await Exporting.begin(session, self._settings, resumed)
             gc.enable()  # everything is imported by now; see cli.main
             if self._settings.max_cost is not None and session.facts.input_price is None:
                 say(f"codelet: prices of {session.provider.model} are not known: --max-cost cannot stop it")
             await self._turn(session)
-            self._turn_is_over = True
+            self._turn_so_far.is_over = True
         except asyncio.CancelledError:
             if self._stopped is None:
                 raise
@@ -194,9 +196,6 @@ class _Run:
             raise
         except CodeletError as caught:
             error = caught
-        finally:
-            if self._session is not None:
-                self._session.safeguards.close()
         outcome = self._outcome(error, await self._save() if self._output.says_exit else None)
         try:
             self._output.finish(outcome)
@@ -206,21 +205,14 @@ class _Run:
 
     async def _turn(self, session: Session) -> None:
         export = self._export
-        turn = (export.turn if export is not None else session.send)(self._question, self._piped)
+        turn = turn_of(session, self._question, self._piped)
         self._piped = None  # what fits stands in the list from now on, the rest in the archive
         try:
             async with aclosing(turn) as stream:
                 async for event in stream:
                     if export is not None:
                         export.see(event)
-                    if isinstance(event, events.StepStart):
-                        self._steps = event.step
-                        self._earlier = "".join(self._answer) or self._earlier
-                        self._answer.clear()
-                    elif isinstance(event, events.Text):
-                        self._answer.append(event.delta)
-                    elif isinstance(event, events.TurnEnd):
-                        self._steps = event.steps
+                    self._turn_so_far.see(event)
                     try:
                         self._output.show(event)
                     except OSError as error:
@@ -254,42 +246,23 @@ class _Run:
             say(f"codelet: {one_line(line, 1_000)}")
 
     def _stop(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
-        if self._answer_is_out:  # only a store that does not answer is left to wait for
-            say(f"codelet: {_UNSAVED}")
-            os._exit(_SIGNALS[number][0])
+        if self._answer_is_out:  # only a store that does not answer, or an extension, is left to wait for
+            if self._export is not None:
+                say(f"codelet: {_UNSAVED}")
+            self._leave(_SIGNALS[number][0])
         self._stopped = _SIGNALS[number]
         task.cancel()
 
+    def _leave(self, status: int) -> NoReturn:
+        """Exit without waiting for anything; an audit gets its closing record all the same."""
+        try:
+            if self._session is not None:
+                self._session.safeguards.close()
+        finally:
+            os._exit(status)
+
     def _outcome(self, error: CodeletError | None, unsaved: CodeletError | None) -> Outcome:
-        session = self._session
-        refused = tuple(session.refused) if session else ()
-        if self._stopped is not None:
-            status, message = self._stopped
-        elif error is not None:
-            status, message = error.exit_status, mask(str(error))
-        else:
-            status, message = (EXIT_REFUSED if refused else EXIT_DONE), None
-        cut = session.cut if session else ()
-        partial = not self._turn_is_over  # a signal during the last save takes nothing from the answer
-        if status in (EXIT_DONE, EXIT_REFUSED) and not self._settings.allow_cut and (missed := unread(cut)):
-            partial, status, message = True, EXIT_INCOMPLETE, f"{missed}; --allow-cut takes that for success"
-        if unsaved is not None:
-            status = status if self._stopped is not None else unsaved.exit_status
-            message = mask(f"{message}; {unsaved}" if message else str(unsaved))
-        result = "".join(self._answer) or (self._earlier if partial else "")
-        if isinstance(error, NoAnswer):
-            result = "" if is_blank("".join(self._answer)) else "".join(self._answer)
-        return Outcome(
-            result=result,
-            partial=partial,
-            exit_status=status,
-            error=message,
-            usage=session.meter.spent if session else Usage(),
-            cost=session.meter.spent_cost if session else None,
-            refused=refused,
-            denied=dict(session.approvals.denied) if session else {},
-            cut=cut,
-            model=session.provider.model if session else self._settings.model,
-            turns=self._steps,
-            duration=time.monotonic() - self._begun,
+        model, allow_cut = self._settings.model, self._settings.allow_cut
+        return self._turn_so_far.outcome(
+            self._session, error, model=model, allow_cut=allow_cut, stopped=self._stopped, unsaved=unsaved
         )

@@ -67,16 +67,18 @@ async def _run(settings: Settings, exports: list[Exporting], first: str | None) 
     """The REPL on a prepared terminal; the session's export, which is still to be closed, goes to `exports`."""
     from codelet.frontends.terminal.export_log import Kept
     from codelet.frontends.terminal.repl import Repl
-    from codelet.frontends.workspace import open_session, provider_named
+    from codelet.opening import provider_named, session_from
 
-    session, export = await open_session(settings)
-    exports.extend([export] if export is not None else [])
+    session, resumed = await session_from(settings)
     try:
-        kept = Kept(export, raw=settings.raw)
+        if settings.keeps:
+            from codelet.frontends.exporting import Exporting
+
+            exports.append(await Exporting.begin(session, settings, resumed))
+        kept = Kept(next(iter(exports), None), raw=settings.raw)
         return await Repl(session, partial(provider_named, settings=settings), kept, first).run()
     finally:
-        session.safeguards.close()
-        await session.provider.close()
+        await session.close()
 
 
 @contextmanager
