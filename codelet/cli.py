@@ -138,10 +138,10 @@ def _interactive(options: argparse.Namespace) -> bool:
 
 
 def _settings(options: argparse.Namespace, *, trust: bool = False) -> Settings:
-    from codelet.frontends.workspace import current_folder
-    from codelet.settings import PARSERS, load_settings
+    from codelet.opening import current_folder
+    from codelet.settings import SETTINGS, load_settings
 
-    flags = {key: getattr(options, key, None) for key in PARSERS}
+    flags = {key: getattr(options, key, None) for key in SETTINGS}
     return load_settings(flags, workspace=current_folder(), trust=trust or options.trust)
 
 
@@ -200,8 +200,8 @@ def _as_json(message: str, status: int, outcome: _Outcome) -> int:
     form = asked_for(arguments)
     if form is None or sys.stdout is None:
         return status
-    from codelet.frontends.outcome import Outcome
     from codelet.frontends.printing.json_output import write_failure
+    from codelet.outcome import Outcome
     from codelet.policy.secrets import mask
     from codelet.tokens.usage import Usage
 

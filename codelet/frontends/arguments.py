@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NoReturn
 
 from codelet.errors import UsageError
+from codelet.setting_kinds import Setting
+from codelet.settings import GROUPS, ONE_SHOT, PERMISSIONS, SETTINGS
 
 _EPILOG = """\
 exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomplete,
@@ -17,7 +18,6 @@ exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomp
 
 FROM_PIPE = "-"
 """What `--prompt` is where the prompt is what comes through the pipe."""
-MODES = ("read-only", "ask", "auto-edit", "auto")
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -111,13 +111,7 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         help="answer one prompt and exit; a pipe is added to it, or is the prompt. Without -p, a PROMPT opens the"
         " session with it where stdin and stdout are a terminal, and is answered likewise elsewhere",
     )
-    _add_output(parser.add_argument_group("one shot"))
-    _add_model(parser.add_argument_group("model"))
-    _add_prompt(parser.add_argument_group("prompt and tools"))
-    _add_permissions(parser.add_argument_group("permissions"))
-    _add_export(
-        parser.add_argument_group("keeping a session", "TARGET is a file or redis://HOST[:PORT][/DATABASE]/NAME")
-    )
+    _add_settings(parser)
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     # Naming the program here and below keeps argparse from formatting a usage line for it.
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser, prog="codelet")
@@ -144,7 +138,7 @@ def _add_commands(commands: argparse._SubParsersAction[_Parser]) -> None:
     ).add_parser("check", help="say what would happen to a command, without running it")
     check.add_argument("shell_command", nargs="?", metavar="COMMAND", help="the command line, quoted as one word")
     check.add_argument("--cases", metavar="FILE", help="judge the cases of a JSON lines file instead")
-    check.add_argument("--mode", dest="check_mode", choices=MODES)
+    check.add_argument("--mode", dest="check_mode", choices=SETTINGS["mode"].choices)
     check.add_argument("--json", action="store_true", help="one JSON object a line")
     _add_audit(commands)
 
@@ -159,76 +153,33 @@ def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
     verify.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def _add_export(group: argparse._ArgumentGroup) -> None:
-    flag = partial(group.add_argument, action="store_const", const=True)
-    group.add_argument("--export", metavar="TARGET", help="save the session there after every step and at the end")
-    group.add_argument("--export-every", metavar="N", help="save after every N-th step only")
-    flag("--export-archive", help="save what compaction took out too")
-    group.add_argument("--snapshots", metavar="FOLDER", help="also keep a copy a minute there, the newest ten")
-    group.add_argument("--resume", metavar="TARGET", help="go on with a saved session")
-    flag("--force", help="replace what stands at --export's target")
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    """The flags of the settings, under their headings, with those that set nothing but what this run does."""
+    for group in GROUPS:
+        heading = parser.add_argument_group(group.title, group.about)
+        if group is ONE_SHOT:
+            heading.add_argument(
+                "--output-format",
+                choices=("text", "json", "stream-json"),
+                help="text (default), one JSON object, or one event a line",
+            )
+        for setting in SETTINGS.values():
+            if setting.group is group:
+                _add_setting(heading, setting)
+        if group is ONE_SHOT:
+            heading.add_argument("-q", "--quiet", action="store_true", help="no progress on stderr")
+        elif group is PERMISSIONS:
+            heading.add_argument("--trust", action="store_true", help="read this project's .codelet/config.toml")
 
 
-def _add_output(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--output-format",
-        choices=("text", "json", "stream-json"),
-        help="text (default), one JSON object, or one event a line",
-    )
-    group.add_argument("--max-turns", metavar="N", help="at most N model requests")
-    group.add_argument("--max-tokens", metavar="N", help="at most N output tokens in all")
-    group.add_argument("--max-cost", metavar="USD", help="stop at this cost, where prices are known")
-    group.add_argument("--timeout", metavar="SECONDS", help="stop after this time")
-    group.add_argument(
-        "--allow-cut", action="store_const", const=True, help="input that was not read to its end is no failure"
-    )
-    group.add_argument("-q", "--quiet", action="store_true", help="no progress on stderr")
-
-
-def _add_model(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "-m", "--model", metavar="NAME", help="as litellm spells it, such as anthropic/claude-sonnet-5-5"
-    )
-    group.add_argument(
-        "--api-base", metavar="URL", help="address of a server that speaks OpenAI's or Anthropic's protocol"
-    )
-    group.add_argument("--transport", choices=("auto", "native", "litellm"), help="which way to the model (auto)")
-    group.add_argument("--budget", metavar="N", help="let the list reach at most N tokens")
-    group.add_argument("--compact", choices=("auto", "off"), help="make a list that is too long smaller (auto)")
-    group.add_argument("--compact-at", metavar="PERCENT", help="compact when this much of the budget is used")
-    group.add_argument("--compact-entries", metavar="N", help="compact also when there are more than N messages")
-    group.add_argument("--keep-last", metavar="N", help="turns that a compaction leaves as they are (3)")
-    group.add_argument(
-        "--narrative", action="store_const", const=True, help="let the model add decisions to a compaction"
-    )
-    group.add_argument("--window", metavar="N", help="the model's window in tokens, where it is not known")
-
-
-def _add_prompt(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--system-prompt", metavar="TEXT", help="instead of codelet's own")
-    group.add_argument("--append-system-prompt", metavar="TEXT", help="after codelet's own")
-    group.add_argument("--tools", metavar="NAMES", help="only these, separated by commas; '' for none")
-    group.add_argument("--bare", action="store_const", const=True, help="no reminders, no instruction files")
-    group.add_argument(
-        "--reminders",
-        choices=("tail", "prepend"),
-        help="the changing ones last (tail), or all in front: then no cache outlasts a turn",
-    )
-
-
-def _add_permissions(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--mode", choices=MODES, help="what runs unasked (ask)")
-    group.add_argument("--allow", metavar="RULE", action="append", help="such as 'bash(git log *)' or 'edit(src/**)'")
-    group.add_argument("--ask", metavar="RULE", action="append", help="the same; asks, whatever is allowed")
-    group.add_argument("--deny", metavar="RULE", action="append", help="the same; wins over both")
-    group.add_argument("-y", "--yes", action="store_const", const=True, help="answer every question with yes")
-    group.add_argument("--ask-timeout", metavar="SECONDS", help="a question not answered in this time means no")
-    group.add_argument(
-        "--sandbox", choices=("auto", "on", "off"), help="confine commands: in mode auto only (auto), always, never"
-    )
-    group.add_argument(
-        "--sandbox-network", action="store_const", const=True, help="leave confined commands the network"
-    )
-    group.add_argument("--audit", metavar="FILE", help="append each verdict, answer, call and change to a file")
-    group.add_argument("--raw", action="store_const", const=True, help="do not mask keys of the environment")
-    group.add_argument("--trust", action="store_true", help="read this project's .codelet/config.toml")
+def _add_setting(heading: argparse._ArgumentGroup, setting: Setting) -> None:
+    """The flag of one setting. Its value is checked where all settings are, with the same words for each source."""
+    flags = (setting.short, setting.flag) if setting.short else (setting.flag,)
+    options: dict[str, Any] = {"help": setting.about}
+    if setting.is_switch:
+        options |= {"action": "store_const", "const": True}
+    elif setting.choices:
+        options["choices"] = setting.choices
+    else:
+        options |= {"action": "append" if setting.adds_up else "store", "metavar": setting.metavar}
+    heading.add_argument(*flags, **options)

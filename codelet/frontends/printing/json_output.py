@@ -8,7 +8,7 @@ from typing import Any
 
 from codelet import events
 from codelet.errors import EXIT_DONE, EXIT_LIMIT
-from codelet.frontends.outcome import Outcome
+from codelet.outcome import Outcome
 from codelet.record import Record
 from codelet.tokens.usage import Usage
 

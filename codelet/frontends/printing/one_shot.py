@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from codelet import events
 from codelet.context import Piped
@@ -23,16 +23,14 @@ from codelet.errors import (
     EXIT_TERMINATE,
     CodeletError,
     LimitReached,
-    NoAnswer,
     UsageError,
 )
-from codelet.frontends.outcome import Outcome, unread
 from codelet.frontends.printing.streams import KEPT, read_stdin, say
-from codelet.frontends.workspace import open_session
-from codelet.policy.secrets import mask
+from codelet.opening import session_from, turn_of
+from codelet.outcome import Outcome, TurnSoFar
 from codelet.session import Session
 from codelet.settings import Settings
-from codelet.text import is_blank, one_line, valid_unicode
+from codelet.text import one_line, valid_unicode
 from codelet.tokens.usage import Usage
 from codelet.tokens.windows import model_facts
 
@@ -135,10 +133,9 @@ def _output(output_format: str, *, quiet: bool) -> Output:
 
 
 class _Run:
-    """One run, through the phases asking, answered and abandoned. A signal only ever cancels what is going on.
+    """One run: ask, write the answer, save, close. A signal cancels the phase that is going on; those after it follow.
 
-    While it is asking, a signal stops the turn. Once the answer is there, a signal stops the last save, which leaves
-    a thread that still waits for the store: the run is abandoned.
+    `_stopped` is the exit status and the word of the newest signal.
     """
 
     def __init__(self, settings: Settings, question: str, piped: Piped | None, output: Output, begun: float) -> None:
@@ -146,12 +143,8 @@ class _Run:
         self._question = question
         self._piped = piped
         self._output = output
-        self._begun = begun
-        self._phase: Literal["asking", "answered", "abandoned"] = "asking"
+        self._so_far = TurnSoFar(begun)
         self._stopped: tuple[int, str] | None = None
-        self._steps = 0
-        self._answer: list[str] = []
-        self._earlier = ""
         self._session: Session | None = None
         self._export: Exporting | None = None
 
@@ -165,7 +158,7 @@ class _Run:
         try:
             try:
                 await self._ask()
-                self._phase = "answered"
+                self._so_far.is_over = True
             except asyncio.CancelledError:
                 if self._stopped is None:
                     raise
@@ -180,29 +173,40 @@ class _Run:
             raise
         finally:
             await self._close(task)
-        if self._phase == "abandoned":
-            os._exit(status)  # the thread that still waits for the store would hold the exit up
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+        if self._stopped is not None:
+            os._exit(status)  # a thread may still wait for what was cancelled: it would hold the exit up
         return status
 
     async def _ask(self) -> None:
         """Open the session, run the turn, and show its events as they come."""
-        session, export = self._session, self._export = await open_session(self._settings)
+        session, resumed = await session_from(self._settings)
+        self._session = session
+        if self._settings.keeps:
+            from codelet.frontends.exporting import Exporting
+
+            self._export = await Exporting.begin(session, self._settings, resumed)
         gc.enable()  # everything is imported by now; see cli.main
         if self._settings.max_cost is not None and session.facts.input_price is None:
             say(f"codelet: prices of {session.provider.model} are not known: --max-cost cannot stop it")
         try:
-            async with aclosing(self._turn(session, export)) as stream:
+            async with aclosing(self._turn(session)) as turn:
                 self._piped = None  # what fits stands in the list from now on, the rest in the archive
-                async for event in stream:
-                    if export is not None:
-                        export.see(event)
-                    self._take(event)
+                async for event in turn:
+                    if self._export is not None:
+                        self._export.see(event)
+                    self._so_far.see(event)
+                    try:
+                        self._output.show(event)
+                    except OSError as error:
+                        raise _UnwritableError(error) from None
                     self._tell()
         finally:
-            if export is not None:
-                export.save()
+            if self._export is not None:
+                self._export.save()
 
-    def _turn(self, session: Session, export: Exporting | None) -> AsyncGenerator[events.Event, None]:
+    def _turn(self, session: Session) -> AsyncGenerator[events.Event, None]:
         """What answers the prompt: a /command, or the model."""
         if self._question.startswith("/"):
             from codelet.frontends.printing.command_prompt import answer_of_command
@@ -210,30 +214,16 @@ class _Run:
             answer = answer_of_command(session, self._question, piped=self._piped is not None)
             if answer is not None:
                 return answer
-        return (export.turn if export is not None else session.send)(self._question, self._piped)
-
-    def _take(self, event: events.Event) -> None:
-        if isinstance(event, events.StepStart):
-            self._steps = event.step
-            self._earlier = "".join(self._answer) or self._earlier
-            self._answer.clear()
-        elif isinstance(event, events.Text):
-            self._answer.append(event.delta)
-        elif isinstance(event, events.TurnEnd):
-            self._steps = event.steps
-        try:
-            self._output.show(event)
-        except OSError as error:
-            raise _UnwritableError(error) from None
+        return turn_of(session, self._question, self._piped)
 
     async def _finish(self, failure: CodeletError | _UnwritableError | None, task: asyncio.Task[int]) -> int:
         """Write what the run came to and save for the last time, in the order of the format; the exit status."""
-        partial = self._phase == "asking"  # a signal during the last save takes nothing from the answer
         if isinstance(failure, _UnwritableError):
-            status = _status_unwritten(failure.error, EXIT_REFUSED if self._refused else EXIT_DONE)
+            refused = self._session is not None and self._session.refused
+            status = _status_unwritten(failure.error, EXIT_REFUSED if refused else EXIT_DONE)
         else:
             unsaved = await self._save(task) if self._output.says_exit else None
-            outcome = self._outcome(failure, unsaved, partial=partial)
+            outcome = self._outcome(failure, unsaved)
             status = outcome.exit_status
             try:
                 self._output.finish(outcome)
@@ -259,7 +249,6 @@ class _Run:
             if self._stopped is None:
                 raise
             task.uncancel()
-            self._phase = "abandoned"
             return UsageError(_UNSAVED)
         finally:
             self._tell()
@@ -283,39 +272,8 @@ class _Run:
         self._stopped = _SIGNALS[number]
         task.cancel()
 
-    @property
-    def _refused(self) -> tuple[str, ...]:
-        """The calls that the policy refused."""
-        return tuple(self._session.refused) if self._session is not None else ()
-
-    def _outcome(self, error: CodeletError | None, unsaved: CodeletError | None, *, partial: bool) -> Outcome:
-        session, refused = self._session, self._refused
-        if self._stopped is not None:
-            status, message = self._stopped
-        elif error is not None:
-            status, message = error.exit_status, mask(str(error))
-        else:
-            status, message = (EXIT_REFUSED if refused else EXIT_DONE), None
-        cut = session.cut if session else ()
-        if status in (EXIT_DONE, EXIT_REFUSED) and not self._settings.allow_cut and (missed := unread(cut)):
-            partial, status, message = True, EXIT_INCOMPLETE, f"{missed}; --allow-cut takes that for success"
-        if unsaved is not None:
-            status = status if self._stopped is not None else unsaved.exit_status
-            message = mask(f"{message}; {unsaved}" if message else str(unsaved))
-        result = "".join(self._answer) or (self._earlier if partial else "")
-        if isinstance(error, NoAnswer):
-            result = "" if is_blank("".join(self._answer)) else "".join(self._answer)
-        return Outcome(
-            result=result,
-            partial=partial,
-            exit_status=status,
-            error=message,
-            usage=session.meter.spent if session else Usage(),
-            cost=session.meter.spent_cost if session else None,
-            refused=refused,
-            denied=dict(session.approvals.denied) if session else {},
-            cut=cut,
-            model=session.provider.model if session else self._settings.model,
-            turns=self._steps,
-            duration=time.monotonic() - self._begun,
+    def _outcome(self, error: CodeletError | None, unsaved: CodeletError | None) -> Outcome:
+        model, allow_cut = self._settings.model, self._settings.allow_cut
+        return self._so_far.outcome(
+            self._session, error, model=model, allow_cut=allow_cut, stopped=self._stopped, unsaved=unsaved
         )

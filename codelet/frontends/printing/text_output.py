@@ -6,8 +6,8 @@ import os
 import sys
 
 from codelet import events
-from codelet.frontends.outcome import Outcome, unread
 from codelet.frontends.printing.streams import say
+from codelet.outcome import Outcome, unread
 from codelet.text import Cleaner, one_line
 
 _LINE_WIDTH = 160

@@ -72,10 +72,17 @@ async def _run(settings: Settings, opened: list[tuple[Session, Exporting | None]
     from codelet.frontends.terminal.export_log import ExportLog
     from codelet.frontends.terminal.prompt_line import KEYS_HELP
     from codelet.frontends.terminal.repl import Repl
-    from codelet.frontends.workspace import open_session, provider_named
+    from codelet.opening import provider_named, session_from
 
-    session, export = await open_session(settings)
-    opened.append((session, export))
+    session, resumed = await session_from(settings)
+    export = None
+    try:
+        if settings.keeps:
+            from codelet.frontends.exporting import Exporting
+
+            export = await Exporting.begin(session, settings, resumed)
+    finally:
+        opened.append((session, export))
     log = ExportLog(export, raw=settings.raw)
     open_model = partial(provider_named, settings=settings)
     return await Repl(session, commands_for(session, KEYS_HELP), open_model, log, first).run()

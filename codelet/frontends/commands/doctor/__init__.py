@@ -7,7 +7,7 @@ import asyncio
 from codelet.errors import EXIT_DONE, EXIT_USAGE
 from codelet.frontends.commands.doctor import machine_checks, model_checks, package_checks
 from codelet.frontends.commands.doctor.finding import Finding, print_json, print_lines
-from codelet.frontends.workspace import current_folder
+from codelet.opening import current_folder
 from codelet.settings import Settings
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from codelet.errors import CodeletError, UsageError
 from codelet.frontends.commands.doctor.finding import Finding
-from codelet.frontends.workspace import provider_named
+from codelet.opening import provider_named
 from codelet.providers.catalog import VENDORS, Vendor
 from codelet.providers.choose import choose_model, local_servers
 from codelet.providers.connection import tls_context

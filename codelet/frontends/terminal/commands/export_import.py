@@ -46,7 +46,8 @@ async def load(repl: ReplControls, argument: str) -> None:
     from codelet.export.live import read_export
     from codelet.export.recorder import restore
     from codelet.export.snapshot import kept_up
-    from codelet.frontends.exporting import resumed_note, unfinished
+    from codelet.frontends.exporting import resumed_note
+    from codelet.opening import unfinished
 
     if not argument:
         repl.screen.fail("name the file: /import FILE")

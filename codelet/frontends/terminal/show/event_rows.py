@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from codelet.events import Compaction, Interrupted, Note, Reminder, Retry, TurnEnd, UsageReport
-from codelet.frontends.outcome import unread
 from codelet.frontends.terminal.show.console import cut, wrap
 from codelet.frontends.terminal.show.numbers import duration, plural, tokens
 from codelet.frontends.terminal.show.style import BAD, MARGIN, QUIET, WARN, Signs
+from codelet.outcome import unread
 from codelet.text import clean, one_line
 from codelet.tokens.budget import percent_of
 
