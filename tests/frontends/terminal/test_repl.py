@@ -136,7 +136,7 @@ def test_commands(start: Start, repo: Path) -> None:
     ask(terminal, "/ help", "right after the /")
     ask(terminal, "!", "right after the !")
     ask(terminal, "/plan", "there is no command /plan; /help lists them")
-    ask(terminal, "/context", "system prompt", "first prompt", "One.", "tokens, 1%")
+    ask(terminal, "/context", "system prompt", "first prompt", "One.", "tokens, 2%")
     ask(terminal, "/tools", "grep", "execute", "e.g.")
     ask(terminal, "/reasoning", "hard about it.")
     ask(terminal, "/permissions", "mode   ask")
