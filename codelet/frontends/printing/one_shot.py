@@ -78,7 +78,7 @@ def run_one_shot(settings: Settings, text: str | None, *, output_format: str, qu
         notes.append("the prompt is not all UTF-8 text: what is not is replaced")
     for note in notes if not quiet else ():
         say(f"codelet: {note}")
-    run = _Run(settings, text or "", piped, output, begun)
+    run = _OneShot(settings, text or "", piped, output, begun)
     return asyncio.run(run.run())
 
 
@@ -132,7 +132,7 @@ def _output(output_format: str, *, quiet: bool) -> Output:
     return JsonOutput() if output_format == "json" else StreamJsonOutput()
 
 
-class _Run:
+class _OneShot:
     """One run: ask, write the answer, save, close. A signal cancels the phase that is going on; those after it follow.
 
     `_stopped` is the exit status and the word of the newest signal.

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from codelet.frontends.terminal.draft import Draft
 from codelet.frontends.terminal.keys import Key, Keyboard
-from codelet.frontends.terminal.question import Choice, body_rows, choices_for, head_rows, reason_rows
+from codelet.frontends.terminal.question import AnswerChoice, body_rows, choices_for, head_rows, reason_rows
 from codelet.frontends.terminal.show.console import wrap
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ACCENT, QUIET
@@ -42,19 +42,19 @@ class _Open:
 
     question: Question
     answer: asyncio.Future[Answer]
-    choices: Sequence[Choice]
+    choices: Sequence[AnswerChoice]
     shown_at: float
     reason: str | None = None
     mark: int = 0
     on_menu: bool = False
-    pressed: Choice | None = None
+    pressed: AnswerChoice | None = None
     pressed_at: float = 0.0
     timer: asyncio.TimerHandle | None = None
     printed: bool = False
     bodies: dict[int, list[Text]] = field(default_factory=dict)
 
 
-class Approver:
+class ApprovalDialog:
     """The session's `ask`. `stop` ends the turn; `typed` tells when the user last typed ahead, into `draft`."""
 
     def __init__(
@@ -230,7 +230,7 @@ class Approver:
         """Whether a key can be meant for this question: it stands there, and nothing was typed, for a moment."""
         return time.monotonic() - max(open_.shown_at, self._typed_here) >= _ALONE_SECONDS
 
-    def _take(self, open_: _Open, choice: Choice) -> None:
+    def _take(self, open_: _Open, choice: AnswerChoice) -> None:
         self._cancel_press(open_)
         match choice.means:
             case "no":
@@ -259,7 +259,7 @@ class Approver:
                 return
         self._show()
 
-    def _cancel_press(self, open_: _Open) -> Choice | None:
+    def _cancel_press(self, open_: _Open) -> AnswerChoice | None:
         """A letter waits no longer to be alone; gives its choice."""
         if open_.timer is not None:
             open_.timer.cancel()

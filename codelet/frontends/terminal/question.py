@@ -9,8 +9,8 @@ from typing import Literal
 from rich.cells import chop_cells
 from rich.text import Text
 
-from codelet.frontends.terminal.show.console import cut, wrap
-from codelet.frontends.terminal.show.diff_rows import is_diff, set_diff
+from codelet.frontends.terminal.show.console import truncate, wrap
+from codelet.frontends.terminal.show.diff_rows import diff_rows, is_diff
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, WARN
 from codelet.policy.verdict import Question
@@ -29,7 +29,7 @@ Means = Literal["yes", "always", "mode", "no", "stop"]
 
 
 @dataclass(frozen=True)
-class Choice:
+class AnswerChoice:
     """One answer that is offered: the key, what it says, what it does."""
 
     key: str
@@ -49,7 +49,7 @@ def body_rows(question: Question, renderer: Renderer) -> list[Text]:
     """The whole command or diff: long lines are broken, never cut."""
     width, signs = renderer.width, renderer.signs
     if is_diff(question.shown):
-        rows = set_diff(visible(question.shown), _NO_LIMIT, signs, limit=_NO_LIMIT)
+        rows = diff_rows(visible(question.shown), _NO_LIMIT, signs, limit=_NO_LIMIT)
         if cut_off := _CUT_OFF.search(question.shown):
             rows.append(Text(" " * MARGIN + cut_off[1], WARN))
         return [part for row in rows for part in _hanging(row, width, " " * (MARGIN + 7))]
@@ -108,8 +108,8 @@ def _parts(question: Question) -> list[tuple[str, str]]:
 def _part_row(text: str, reason: str, width: int, more: str) -> Text:
     """One part on one line: its words first, as much as there is room for."""
     if not text:
-        return cut(Text(f"    ({reason})", WARN), width, more)
-    return cut(Text.assemble("    ", (text, WARN), (f"  ({reason})", QUIET)), width, more)
+        return truncate(Text(f"    ({reason})", WARN), width, more)
+    return truncate(Text.assemble("    ", (text, WARN), (f"  ({reason})", QUIET)), width, more)
 
 
 def _elided(word: str) -> str:
@@ -170,14 +170,14 @@ def _subject(question: Question) -> str:
     return "\n".join(lines) or question.shown.removeprefix(f"{question.tool} ")
 
 
-def choices_for(question: Question) -> list[Choice]:
+def choices_for(question: Question) -> list[AnswerChoice]:
     """What may be answered, the first being what Enter takes before the mark is moved."""
     verdict = question.verdict
-    choices = [Choice("y", "yes", "yes")]
+    choices = [AnswerChoice("y", "yes", "yes")]
     if verdict.suggestion is not None:
-        choices.append(Choice("a", f"always in this session: {verdict.suggestion}", "always"))
+        choices.append(AnswerChoice("a", f"always in this session: {verdict.suggestion}", "always"))
     elif verdict.exactly is not None:
-        choices.append(Choice("a", "always in this session: exactly this command", "always"))
+        choices.append(AnswerChoice("a", "always in this session: exactly this command", "always"))
     if verdict.lifted_by is not None:
-        choices.append(Choice("shift-tab", f"all changes from here: mode {verdict.lifted_by}", "mode"))
-    return [*choices, Choice("n", "no, and say why", "no"), Choice("esc", "no, and stop", "stop")]
+        choices.append(AnswerChoice("shift-tab", f"all changes from here: mode {verdict.lifted_by}", "mode"))
+    return [*choices, AnswerChoice("n", "no, and say why", "no"), AnswerChoice("esc", "no, and stop", "stop")]

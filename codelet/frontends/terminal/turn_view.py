@@ -14,7 +14,7 @@ from rich.text import Text
 
 from codelet.errors import CodeletError, LimitReached, ProviderError
 from codelet.events import Event, Interrupted
-from codelet.frontends.terminal.approval import Approver
+from codelet.frontends.terminal.approval import ApprovalDialog
 from codelet.frontends.terminal.draft import Draft
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.keys import Key, Keyboard
@@ -42,7 +42,7 @@ class TurnView:
         self._stopped = False
         self._typed_at = float("-inf")
         self._redraw: asyncio.Handle | None = None
-        self.approver = Approver(renderer, keyboard, self.stop, lambda: self._typed_at, draft)
+        self.approver = ApprovalDialog(renderer, keyboard, self.stop, lambda: self._typed_at, draft)
 
     async def run(self, turn: AsyncGenerator[Event, None]) -> TurnStatus:
         """Show the turn. Raises CancelledError only when the caller itself was cancelled."""

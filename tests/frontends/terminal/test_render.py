@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from codelet import events
-from codelet.frontends.terminal.show.call_rows import title
+from codelet.frontends.terminal.show.call_rows import call_title
 from codelet.frontends.terminal.show.diff_rows import count_diff, is_diff
 from codelet.frontends.terminal.show.numbers import duration, tokens
 from codelet.frontends.terminal.show.renderer import Renderer
@@ -296,12 +296,12 @@ def test_an_old_encoding_gets_plain_signs() -> None:
 
 
 def test_titles() -> None:
-    assert title("read", {"path": "a.py"}) == "read a.py"
-    assert title("read", {"path": "a.py", "offset": 10}) == "read a.py:10-"
-    assert title("bash", {"command": "a\nb"}) == "bash a b"
-    assert title("grep", {"pattern": "x y", "path": "src"}) == "grep x y in src"
-    assert title("other", {"a": 1, "b": "c"}) == "other a=1 b=c"
-    assert title("read", '{"path": ') == 'read {"path":'
+    assert call_title("read", {"path": "a.py"}) == "read a.py"
+    assert call_title("read", {"path": "a.py", "offset": 10}) == "read a.py:10-"
+    assert call_title("bash", {"command": "a\nb"}) == "bash a b"
+    assert call_title("grep", {"pattern": "x y", "path": "src"}) == "grep x y in src"
+    assert call_title("other", {"a": 1, "b": "c"}) == "other a=1 b=c"
+    assert call_title("read", '{"path": ') == 'read {"path":'
 
 
 def test_diffs_are_counted_as_they_are() -> None:

@@ -73,7 +73,7 @@ async def _show(folder: Path, *, keep: bool) -> int:
         ReplayProvider(recording, pace=None if sys.stdout.isatty() else 0),
         workspace=folder,
         policy=Policy(folder),
-        ask=_Approver(renderer, recording).ask,
+        ask=_RecordedAnswers(renderer, recording).ask,
         environment=test_environment(),
         bare=True,
     )
@@ -151,7 +151,7 @@ def _say(renderer: Renderer, text: str, style: str) -> None:
     renderer.say([Text(text, style)])
 
 
-class _Approver:
+class _RecordedAnswers:
     """Answers in the user's place: yes to what the recording asks for, no to anything else."""
 
     def __init__(self, renderer: Renderer, recording: Recording) -> None:
@@ -162,14 +162,14 @@ class _Approver:
         """The answer, shown as a row."""
         from rich.text import Text
 
-        from codelet.frontends.terminal.show.call_rows import title
-        from codelet.frontends.terminal.show.console import cut
+        from codelet.frontends.terminal.show.call_rows import call_title
+        from codelet.frontends.terminal.show.console import truncate
 
         if (question.tool, question.arguments) not in self._expected:
             return Answer(False, "the demo approves only what was recorded")
         signs, width = self._renderer.signs, self._renderer.width
-        row = Text(f"{signs.note} approved by the demo: {title(question.tool, question.arguments)}", "dim")
-        self._renderer.say([cut(row, width, signs.more)])
+        row = Text(f"{signs.note} approved by the demo: {call_title(question.tool, question.arguments)}", "dim")
+        self._renderer.say([truncate(row, width, signs.more)])
         return Answer(True)
 
 

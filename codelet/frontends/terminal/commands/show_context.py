@@ -68,7 +68,7 @@ def _entry_row(screen: Screen, session: Session, entry: ContextRow, latest: int)
     age = latest - entry.turn
     line.append(f"{plural(age, 'turn')} ago  " if entry.turn and age else "", QUIET)
     line.append(_gist(session, entry.number), QUIET)
-    return screen.cut(line)
+    return screen.truncate(line)
 
 
 def _gist(session: Session, number: int) -> str:
@@ -97,7 +97,7 @@ def _budget_map(screen: Screen, session: Session, rows: Sequence[ContextRow]) ->
     bar.append(screen.signs.dot * (cells - used), QUIET)
     parts = [f"{mark} {role} {tokens(sums[role])}" for role, mark in _MARKS.items() if sums[role]]
     legend = f" {screen.signs.dot} ".join(parts)
-    return [styled(""), bar, screen.cut(styled((f"  {legend}", QUIET)))]
+    return [styled(""), bar, screen.truncate(styled((f"  {legend}", QUIET)))]
 
 
 def _limits(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> list[Text]:
@@ -150,7 +150,7 @@ async def _exact(screen: Screen, session: Session) -> Text | None:
     except ExactUnavailable:
         return None
     own = "" if has_own_encoding(model) else "; the model's own tokeniser is another"
-    return screen.cut(styled((f"  {tokens(counted)} as {encoding_name(model)} counts them{own}", QUIET)))
+    return screen.truncate(styled((f"  {tokens(counted)} as {encoding_name(model)} counts them{own}", QUIET)))
 
 
 async def reminders(screen: Screen, session: Session, argument: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from codelet.frontends.terminal.show.console import cut
+from codelet.frontends.terminal.show.console import truncate
 from codelet.frontends.terminal.show.style import writable
 
 _BEGIN = "\x1b[?2026h"
@@ -39,7 +39,7 @@ class LiveArea:
         if not printed and not rows and not self._drawn:
             return
         width = max(self._console.width, 1)
-        live = [cut(row, width) for row in rows]
+        live = [truncate(row, width) for row in rows]
         parts = [_BEGIN, self._erased(), self._plain(printed)]
         if live:
             parts.append(self._plain(live)[:-1])

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from codelet.frontends.terminal.show.console import wrap
 from codelet.frontends.terminal.show.highlight import Highlighter, untold
-from codelet.frontends.terminal.show.markdown import Reading, set_markdown, settled_rows
-from codelet.frontends.terminal.show.splitter import PIECE_LIMIT, Kind, Piece, Splitter
+from codelet.frontends.terminal.show.markdown import Grammar, markdown_rows, settled_rows
+from codelet.frontends.terminal.show.splitter import PIECE_LIMIT, MarkdownPiece, PieceKind, Splitter
 from codelet.frontends.terminal.show.style import MARGIN, QUIET, Signs
 
 
@@ -29,7 +29,7 @@ class MarkdownStream:
         self._given = 0
         self._piece_width = width
         self._patience = width // 2
-        self._last: Kind | None = None
+        self._last: PieceKind | None = None
         self._last_marker: bool | None = None
         self._last_margin = 0
         self._code: Highlighter | None = None
@@ -117,7 +117,7 @@ class MarkdownStream:
             rows.extend(done)
         return rows
 
-    def _set_all(self, pieces: list[Piece]) -> list[Text]:
+    def _set_all(self, pieces: list[MarkdownPiece]) -> list[Text]:
         rows: list[Text] = []
         code: list[str] = []
         for piece in pieces:
@@ -127,7 +127,7 @@ class MarkdownStream:
                 rows.extend(self._set(piece))
         return rows + (self._code_rows(code, pieces[-1].margin) if code else [])
 
-    def _set(self, piece: Piece) -> list[Text]:
+    def _set(self, piece: MarkdownPiece) -> list[Text]:
         """The rows of a finished piece that have not been given out yet."""
         match piece.kind:
             case "fence":
@@ -152,17 +152,17 @@ class MarkdownStream:
         indent = " " * (margin + MARGIN)
         return [Text.assemble(indent, row) if row.plain.strip() else Text() for row in rows]
 
-    def _rows(self, piece: Piece, *, settled: bool = False) -> list[Text]:
+    def _rows(self, piece: MarkdownPiece, *, settled: bool = False) -> list[Text]:
         """The rows of a piece as it stands, or those of them that are final while it goes on."""
         self.work += len(piece.source)
         width = self._piece_width - piece.margin
-        rows = (settled_rows if settled else set_markdown)(piece.source, width, self._signs, _reading(piece))
+        rows = (settled_rows if settled else markdown_rows)(piece.source, width, self._signs, _grammar(piece))
         return [Text.assemble(" " * piece.margin, row) for row in rows] if piece.margin else rows
 
     def _takes_one_row(self, line: str, margin: int) -> bool:
-        return len(set_markdown(line, self._piece_width - margin, self._signs, "paragraph")) == 1
+        return len(markdown_rows(line, self._piece_width - margin, self._signs, "paragraph")) == 1
 
-    def _gap(self, piece: Piece) -> list[Text]:
+    def _gap(self, piece: MarkdownPiece) -> list[Text]:
         """The blank row between the last piece and this one, where there is to be one."""
         if piece.kind == "more":
             return []
@@ -184,7 +184,7 @@ class MarkdownStream:
         return [Text()] if piece.gap else []
 
 
-def _reading(piece: Piece) -> Reading:
+def _grammar(piece: MarkdownPiece) -> Grammar:
     match piece.kind:
         case "text" if not piece.source.expandtabs(4).startswith("    "):
             return "paragraph"
