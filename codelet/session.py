@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from codelet import events, prompt
 from codelet.approvals import Approvals
@@ -108,6 +109,9 @@ class Session:
         self.extensions = tuple(extensions)
         self.commands = {command.name: command for each in self.extensions for command in each.commands}
         self._closed = False
+        self._idle = asyncio.Event()  # not set while a turn runs
+        self._idle.set()
+        self._turn_in_hand: ref[AsyncGenerator[events.Event, None]] | None = None
         for each in self.extensions:
             each.attach(self)
 
@@ -211,14 +215,14 @@ class Session:
         Raises CancelledError, ProviderError or LimitReached, always after the turn's last event. Iterate
         inside `contextlib.aclosing`, so that leaving early stops the turn at once.
         """
-        return self._turn(lambda: self._take_in(text, piped))
+        return self._begun(self._turn(lambda: self._take_in(text, piped)))
 
     def resume(self) -> AsyncGenerator[events.Event, None]:
         """Take an interrupted turn up again, without a new user message.
 
         Text that was cut off is taken out: the model writes it anew. What tools did stands in the list.
         """
-        return self._turn(self._go_on)
+        return self._begun(self._turn(self._go_on))
 
     def rewind(self) -> str | None:
         """Go back to before the last prompt, which is returned; None if there is none. Files stay as they are."""
@@ -265,6 +269,10 @@ class Session:
         if self.interruption is not None:
             self.conversation.drop_partial()
 
+    def _begun(self, turn: AsyncGenerator[events.Event, None]) -> AsyncGenerator[events.Event, None]:
+        self._turn_in_hand = ref(turn)
+        return turn
+
     async def _turn(self, begin: Callable[[], None]) -> AsyncGenerator[events.Event, None]:
         """A turn's events, masked, under the time limit, which ends it as LimitReached instead of an interrupt."""
         begin()
@@ -275,6 +283,7 @@ class Session:
         yield events.TurnStart(self.turns, self.provider.model)
         seconds = meter.limits.timeout
         deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
+        self._idle.clear()
         try:
             async with aclosing(turn):
                 while True:
@@ -299,7 +308,10 @@ class Session:
             for each in shown.flush():
                 yield each
         finally:
-            await self.upkeep.after_turn()
+            try:
+                await self.upkeep.after_turn()
+            finally:
+                self._idle.set()
 
     def mask(self, text: str) -> str:
         """The text without secrets."""
@@ -310,14 +322,26 @@ class Session:
         return self.mask(await self.commands[name].run(self, argument.strip()))
 
     async def close(self) -> None:
-        """End everything that the session opened: its extensions, the audit, its provider. Safe to call twice."""
+        """End everything that the session opened: a turn that was left in the middle, its extensions, the audit, its
+        provider. Safe to call twice.
+        """
         if self._closed:
             return
         self._closed = True
+        await self._end_turn()
         for each in reversed(self.extensions):
             await each.close()
         self.safeguards.close()
         await self.provider.close()
+
+    async def _end_turn(self) -> None:
+        """End a turn whose events nobody asks for any more, unless another task still does."""
+        turn = self._turn_in_hand() if self._turn_in_hand is not None else None
+        if turn is None:
+            await self._idle.wait()  # nobody holds it: the event loop is closing it
+        else:
+            with suppress(RuntimeError):
+                await turn.aclose()
 
     async def compact(self, instruction: str = "", size: Size | None = None) -> AsyncGenerator[events.Event, None]:
         """Compact now, whether it is due or not; between turns only. `instruction` says what matters.
