@@ -147,7 +147,8 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
     answered = _take_in(turn, reply)
     if reply.usage is not None:
         turn.usage += reply.usage
-        yield turn.meter.spend(reply.usage, answered)
+        for event in turn.meter.spend(reply.usage, answered):
+            yield event
     else:
         turn.meter.count(None)
     if reply.is_void:

@@ -1,10 +1,14 @@
-"""The command line: arguments to a namespace."""
+"""The command line: arguments to a namespace.
+
+The words are looked at before argparse reads them: it takes the value of an unknown option for the command, and can
+only say that there is no such command.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from codelet.errors import UsageError
@@ -62,10 +66,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
     `prompt` is the prompt, however it was given, and `bare_prompt` says that it was given without -p.
     """
-    from codelet.frontends.words import read_words
-
     parser = build_parser(arguments)
-    read, prompt = read_words(parser, arguments)
+    read, prompt = _read_words(parser, arguments)
     options = parser.parse_args(read)
     options.bare_prompt = prompt is not None
     if prompt is not None:
@@ -77,18 +79,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def asked_for(arguments: Sequence[str]) -> str | None:
     """The JSON format that was asked for, if one was, however wrong the rest of the command line is."""
-    from codelet.frontends.words import asked_format
-
-    form = asked_format(build_parser(), arguments)
+    form = _asked_format(build_parser(), arguments)
     return form if form in ("json", "stream-json") else None
 
 
 def print_help(command: str | None) -> None:
     """Print the help of the whole program, or of one command. Raises UsageError if there is no such command."""
-    from codelet.frontends.words import commands_of
-
     parser = build_parser([command] if command else [])
-    known = commands_of(parser)
+    known = _commands_of(parser)
     if command and command not in known:
         raise UsageError(f"there is no command {command!r}, only {', '.join(known)}")
     (known[command] if command else parser).print_help()
@@ -183,3 +181,151 @@ def _add_setting(heading: argparse._ArgumentGroup, setting: Setting) -> None:
     else:
         options |= {"action": "append" if setting.adds_up else "store", "metavar": setting.metavar}
     heading.add_argument(*flags, **options)
+
+
+def _read_words(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> tuple[list[str], str | None]:
+    """What argparse is to read, and the bare words, joined: a prompt, None where there are none or a command.
+
+    Raises UsageError that names an unknown option, or a word that is nearly a command.
+    """
+    commands = _commands_of(parser)
+    options: list[str] = []
+    bare: list[str] = []
+    rest = list(arguments)
+    said = False  # whether the user said that the words are no commands
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            bare += rest
+            said = True
+            break
+        if not _is_option(word):
+            if word in commands and not bare:
+                _check(commands[word], rest, parser, word)
+                return [*options, word, *rest], None
+            bare.append(word)
+            continue
+        options.append(word)
+        if _takes_value(parser, word, rest):
+            value = rest.pop(0)
+            # As one word with its option, a prompt is never taken for something else.
+            options[-1:] = [f"--prompt={value}"] if word in ("-p", "--prompt") else [word, value]
+    if len(bare) == 1 and not said and (near := _nearest(bare[0], commands)):
+        raise UsageError(f"there is no command {bare[0]!r}; did you mean {near}? As a prompt: -p {bare[0]}")
+    return options, " ".join(bare) if bare else None
+
+
+def _asked_format(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> str | None:
+    """The value of `--output-format`, however wrong the rest of the command line is."""
+    found = None
+    rest = list(arguments)
+    while rest and (word := rest.pop(0)) != "--":
+        name, equals, value = word.partition("=")
+        known = name in _options(parser)
+        if known and not equals and _takes_value(parser, word, rest):
+            value = rest.pop(0)
+        if name == "--output-format" and value:
+            found = value
+    return found
+
+
+def _check(parser: argparse.ArgumentParser, words: Sequence[str], main: argparse.ArgumentParser, path: str) -> None:
+    """Raise UsageError for an option that the command does not have; `path` is the command as it was written."""
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return
+        if _is_option(word):
+            if name := _unknown(parser, word):
+                _refuse(name, parser, main, path)
+            if _takes_value(parser, word, rest):
+                rest.pop(0)
+        elif word in (inner := _commands_of(parser)):
+            _check(inner[word], rest, main, f"{path} {word}")
+            return
+
+
+def _refuse(name: str, parser: argparse.ArgumentParser, main: argparse.ArgumentParser, path: str) -> None:
+    """Raise UsageError for an option that a command does not have, but perhaps the program."""
+    if name in _options(main):
+        raise UsageError(f"{name} is no option of {path}: options of the whole program stand before it")
+    if near := _nearest(name, _options(parser)):
+        raise UsageError(f"unknown option {name}; did you mean {near}?")
+    if near := _nearest(name, _options(main)):
+        raise UsageError(f"unknown option {name}; did you mean {near}? It stands before {path}")
+    raise UsageError(f"unknown option {name}; codelet {path} --help lists those that there are")
+
+
+def _is_option(word: str) -> bool:
+    """Whether a word is meant as an option: a text that begins with a dash, such as a list, is not."""
+    name = word.partition("=")[0]
+    return len(word) > 1 and word.startswith("-") and not any(sign.isspace() for sign in name)
+
+
+def _takes_value(parser: argparse.ArgumentParser, word: str, rest: Sequence[str]) -> bool:
+    """Whether the next word is the option's value. Raises UsageError for an option that the parser does not know."""
+    if name := _unknown(parser, word):
+        commands = _commands_of(parser)
+        for command in (later for later in rest if later in commands):
+            if own := name if name in _options(commands[command]) else _nearest(name, _options(commands[command])):
+                raise UsageError(f"unknown option {name}; did you mean codelet {command} {own}?")
+        near = _nearest(name, _options(parser))
+        raise UsageError(f"unknown option {name}; " + (f"did you mean {near}?" if near else "see codelet --help"))
+    if word.startswith("--"):
+        action = None if "=" in word else _options(parser)[word]
+    else:  # -qm NAME is -q -m NAME; in -mNAME the value is there already
+        action = _options(parser)[f"-{word[-1]}"] if _letters(parser, word) == len(word) - 1 else None
+    if action is None or not rest or action.nargs == 0:
+        return False
+    return action.nargs != "?" or not _is_option(rest[0])
+
+
+def _unknown(parser: argparse.ArgumentParser, word: str) -> str:
+    """The option in this word that the parser does not know, or ""."""
+    known = _options(parser)
+    name = word.partition("=")[0]
+    if name in known:
+        return ""
+    if word.startswith("--"):
+        return name
+    letters = _letters(parser, word)
+    return f"-{word[1 + letters]}" if letters < len(word) - 1 and not _value_after(parser, word, letters) else ""
+
+
+def _letters(parser: argparse.ArgumentParser, word: str) -> int:
+    """How many letters of `-abc` are options, up to one that takes the rest of the word as its value."""
+    known = _options(parser)
+    for number, letter in enumerate(word[1:]):
+        action = known.get(f"-{letter}")
+        if action is None:
+            return number
+        if action.nargs != 0:
+            return number + 1
+    return len(word) - 1
+
+
+def _value_after(parser: argparse.ArgumentParser, word: str, letters: int) -> bool:
+    """Whether the last of so many letters takes what follows it in the word as its value."""
+    return letters > 0 and _options(parser)[f"-{word[letters]}"].nargs != 0
+
+
+def _options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
+    return parser._option_string_actions
+
+
+def _commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parsers of the commands inside this one."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return action.choices
+    return {}
+
+
+def _nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant."""
+    from codelet.text.spelling import nearest  # for mistakes only
+
+    names = list(known)
+    longer = [name for name in names if word.startswith("--") and len(word) > 4 and name.startswith(word)]
+    return nearest(word, names) or next(iter(longer), None)

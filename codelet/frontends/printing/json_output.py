@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from codelet import events
-from codelet.errors import EXIT_LIMIT
+from codelet.errors import EXIT_DONE, EXIT_LIMIT
 from codelet.outcome import Outcome
 from codelet.record import Record
 from codelet.tokens.usage import Usage
@@ -45,7 +45,8 @@ class StreamJsonOutput:
 
     def finish(self, outcome: Outcome) -> None:
         """Write the closing line."""
-        reason: events.EndReason = "limit" if outcome.exit_status == EXIT_LIMIT else "failed"
+        reasons: dict[int, events.EndReason] = {EXIT_DONE: "done", EXIT_LIMIT: "limit"}
+        reason = reasons.get(outcome.exit_status, "failed")
         end = self._end or events.TurnEnd(reason, 0, outcome.usage, outcome.error)
         _write_line({"type": end.type, **_fields(end), **summary(outcome)})
 

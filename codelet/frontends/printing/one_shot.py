@@ -8,8 +8,9 @@ import os
 import signal
 import sys
 import time
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from codelet import events
 from codelet.context import Piped
@@ -132,19 +133,20 @@ def _output(output_format: str, *, quiet: bool) -> Output:
 
 
 class _Run:
-    """One run: the answer so far, and the signal that stopped it, if one did."""
+    """One run: ask, write the answer, save, close. A signal cancels the phase that is going on; those after it follow.
+
+    `_stopped` is the exit status and the word of the newest signal.
+    """
 
     def __init__(self, settings: Settings, question: str, piped: Piped | None, output: Output, begun: float) -> None:
         self._settings = settings
         self._question = question
         self._piped = piped
         self._output = output
-        self._turn_so_far = TurnSoFar(begun)
+        self._so_far = TurnSoFar(begun)
         self._stopped: tuple[int, str] | None = None
         self._session: Session | None = None
         self._export: Exporting | None = None
-        self._answer_is_out = False
-        self._abandoned = False
 
     async def run(self) -> int:
         task = asyncio.current_task()
@@ -152,78 +154,91 @@ class _Run:
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._stop, number, task)
+        failure: CodeletError | _UnwritableError | None = None
         try:
-            status = await self._answered(task)
-            self._answer_is_out = True
-            if self._abandoned:
-                self._leave(status)  # the thread that still waits for the store would hold the exit up
-            unsaved = await self._save()
-            self._export = None
+            try:
+                await self._ask()
+                self._so_far.is_over = True
+            except asyncio.CancelledError:
+                if self._stopped is None:
+                    raise
+                task.uncancel()
+            except UsageError:
+                raise
+            except (CodeletError, _UnwritableError) as error:
+                failure = error
+            status = await self._finish(failure, task)
         except BaseException:
-            await self._save()  # a usage error or a bug, too, leaves the session saved
+            await self._save(task)  # a usage error or a bug, too, leaves the session saved
             raise
         finally:
-            if self._session is not None:
-                await self._session.close()
-        if unsaved is None:
-            return status
-        say(f"codelet: {one_line(str(unsaved), 1_000)}")
-        return status if self._stopped is not None else unsaved.exit_status
+            await self._close(task)
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+        if self._stopped is not None:
+            os._exit(status)  # a thread may still wait for what was cancelled: it would hold the exit up
+        return status
 
-    async def _answered(self, task: asyncio.Task[int]) -> int:
-        """Run the turn and write what it came to; the exit status."""
-        error: CodeletError | None = None
-        try:
-            session, resumed = await session_from(self._settings)
-            self._session = session
-            if self._settings.keeps:
-                from codelet.frontends.exporting import Exporting
+    async def _ask(self) -> None:
+        """Open the session, run the turn, and show its events as they come."""
+        session, resumed = await session_from(self._settings)
+        self._session = session
+        if self._settings.keeps:
+            from codelet.frontends.exporting import Exporting
 
-                self._export = await Exporting.begin(session, self._settings, resumed)
-            gc.enable()  # everything is imported by now; see cli.main
-            if self._settings.max_cost is not None and session.facts.input_price is None:
-                say(f"codelet: prices of {session.provider.model} are not known: --max-cost cannot stop it")
-            await self._turn(session)
-            self._turn_so_far.is_over = True
-        except asyncio.CancelledError:
-            if self._stopped is None:
-                raise
-            task.uncancel()
-        except _UnwritableError as broken:
-            refused = self._session is not None and self._session.refused
-            return _status_unwritten(broken.error, EXIT_REFUSED if refused else EXIT_DONE)
-        except UsageError:
-            raise
-        except CodeletError as caught:
-            error = caught
-        outcome = self._outcome(error, await self._save() if self._output.says_exit else None)
+            self._export = await Exporting.begin(session, self._settings, resumed)
+        gc.enable()  # everything is imported by now; see cli.main
+        if self._settings.max_cost is not None and session.facts.input_price is None:
+            say(f"codelet: prices of {session.provider.model} are not known: --max-cost cannot stop it")
         try:
-            self._output.finish(outcome)
-        except OSError as unwritten:
-            return _status_unwritten(unwritten, outcome.exit_status)
-        return outcome.exit_status
-
-    async def _turn(self, session: Session) -> None:
-        export = self._export
-        turn = turn_of(session, self._question, self._piped)
-        self._piped = None  # what fits stands in the list from now on, the rest in the archive
-        try:
-            async with aclosing(turn) as stream:
-                async for event in stream:
-                    if export is not None:
-                        export.see(event)
-                    self._turn_so_far.see(event)
+            async with aclosing(self._turn(session)) as turn:
+                self._piped = None  # what fits stands in the list from now on, the rest in the archive
+                async for event in turn:
+                    if self._export is not None:
+                        self._export.see(event)
+                    self._so_far.see(event)
                     try:
                         self._output.show(event)
                     except OSError as error:
                         raise _UnwritableError(error) from None
                     self._tell()
         finally:
-            if export is not None:
-                export.save()
+            if self._export is not None:
+                self._export.save()
 
-    async def _save(self) -> CodeletError | None:
-        """End the export, if there is one; gives what kept the newest state from being saved, once."""
+    def _turn(self, session: Session) -> AsyncGenerator[events.Event, None]:
+        """What answers the prompt: a /command, or the model."""
+        if self._question.startswith("/"):
+            from codelet.frontends.printing.command_prompt import answer_of_command
+
+            answer = answer_of_command(session, self._question, piped=self._piped is not None)
+            if answer is not None:
+                return answer
+        return turn_of(session, self._question, self._piped)
+
+    async def _finish(self, failure: CodeletError | _UnwritableError | None, task: asyncio.Task[int]) -> int:
+        """Write what the run came to and save for the last time, in the order of the format; the exit status."""
+        if isinstance(failure, _UnwritableError):
+            refused = self._session is not None and self._session.refused
+            status = _status_unwritten(failure.error, EXIT_REFUSED if refused else EXIT_DONE)
+        else:
+            unsaved = await self._save(task) if self._output.says_exit else None
+            outcome = self._outcome(failure, unsaved)
+            status = outcome.exit_status
+            try:
+                self._output.finish(outcome)
+            except OSError as unwritten:
+                status = _status_unwritten(unwritten, status)
+            if self._output.says_exit:
+                return status
+        unsaved = await self._save(task)
+        if unsaved is None:
+            return status
+        say(f"codelet: {one_line(str(unsaved), 1_000)}")
+        return self._stopped[0] if self._stopped is not None else unsaved.exit_status
+
+    async def _save(self, task: asyncio.Task[int]) -> CodeletError | None:
+        """End the export, if there is one; what kept the newest state from being saved."""
         if self._export is None:
             return None
         try:
@@ -231,38 +246,34 @@ class _Run:
         except CodeletError as error:
             return error
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if self._stopped is None or task is None:
+            if self._stopped is None:
                 raise
             task.uncancel()
-            self._abandoned = True
             return UsageError(_UNSAVED)
         finally:
             self._tell()
         return None
+
+    async def _close(self, task: asyncio.Task[int]) -> None:
+        """End what the session opened; a signal cuts that short."""
+        try:
+            if self._session is not None:
+                await self._session.close()
+        except asyncio.CancelledError:
+            if self._stopped is None:
+                raise
+            task.uncancel()
 
     def _tell(self) -> None:
         for line in self._export.notices() if self._export is not None else ():
             say(f"codelet: {one_line(line, 1_000)}")
 
     def _stop(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
-        if self._answer_is_out:  # only a store that does not answer, or an extension, is left to wait for
-            if self._export is not None:
-                say(f"codelet: {_UNSAVED}")
-            self._leave(_SIGNALS[number][0])
         self._stopped = _SIGNALS[number]
         task.cancel()
 
-    def _leave(self, status: int) -> NoReturn:
-        """Exit without waiting for anything; an audit gets its closing record all the same."""
-        try:
-            if self._session is not None:
-                self._session.safeguards.close()
-        finally:
-            os._exit(status)
-
     def _outcome(self, error: CodeletError | None, unsaved: CodeletError | None) -> Outcome:
         model, allow_cut = self._settings.model, self._settings.allow_cut
-        return self._turn_so_far.outcome(
+        return self._so_far.outcome(
             self._session, error, model=model, allow_cut=allow_cut, stopped=self._stopped, unsaved=unsaved
         )

@@ -45,8 +45,6 @@ class TextOutput:
                 self._progress(event.note)
             case events.Compaction(phase="stopped"):
                 self._progress(f"context not compacted: {event.note}")
-            case events.UsageReport(usage_note=str(note)):
-                self._progress(note)
             case events.Note():
                 self._progress(event.text)
             case events.Retry():

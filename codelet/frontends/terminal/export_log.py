@@ -1,4 +1,4 @@
-"""What the REPL keeps for exports: the one that runs along, and marks of events for one that is asked for later."""
+"""The export of a REPL: the one that is saved along, and events logged for one that is asked for later."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ if TYPE_CHECKING:
     from codelet.export.snapshot import Snapshot
     from codelet.frontends.exporting import Exporting
 
-_MOST = 20_000
+_MOST_EVENTS = 20_000
 
 
-class Kept:
-    """`export` saves along, if there is one; `marks` are events that leave no trace in the list, with their times.
+class ExportLog:
+    """`export` saves along, if there is one; `events` are those that leave no trace in the list, with their times.
 
-    `carried` is the snapshot they follow upon. `raw` masks nothing in what is saved.
+    `carried` is the snapshot that they follow upon. `raw` masks nothing in what is saved.
     """
 
     def __init__(self, export: Exporting | None = None, *, raw: bool = False) -> None:
         self.export = export
         self.raw = raw
         self.carried = export.carried if export is not None else None
-        self.marks: deque[tuple[float, events.Event]] = deque(maxlen=_MOST)
+        self.events: deque[tuple[float, events.Event]] = deque(maxlen=_MOST_EVENTS)
 
     def see(self, event: events.Event) -> None:
-        """Save on the way, and mark what leaves no trace."""
+        """Take in an event of a turn: save on the way, and log what leaves no trace in the list."""
         if self.export is not None:
             self.export.see(event)
         match event:
             case events.TurnStart() | events.UsageReport() | events.Compaction():
-                self.marks.append((time.time(), event))
+                self.events.append((time.time(), event))
             case events.ToolResult():
-                self.marks.append((time.time(), event.replace(text="", display=None)))
+                self.events.append((time.time(), event.replace(text="", display=None)))
 
     def save(self) -> None:
         """A turn or a command may have changed the session."""
@@ -49,7 +49,7 @@ class Kept:
     def replaced_by(self, snapshot: Snapshot) -> None:
         """The session goes on from an imported snapshot."""
         self.carried = snapshot
-        self.marks.clear()
+        self.events.clear()
         if self.export is not None:
             self.export.replaced_by(snapshot)
 

@@ -1,4 +1,4 @@
-"""The end of a REPL: the last save, and the way out where a store does not answer."""
+"""The last save of a REPL, and the way out where the store does not answer."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _PATIENCE = 1.0
 """Seconds that a save takes before the user is told what it waits for."""
 
 
-class Leaving:
+class LastSave:
     """The last save, what became of it, and what is left to say."""
 
     def __init__(self) -> None:
         self._saved = True
         self._abandoned = False
-        self._parting: list[str] = []
-        self._again = asyncio.Event()
+        self._unsaid: list[str] = []
+        self._signal = asyncio.Event()
         self._saving = False
 
     def signalled(self) -> bool:
-        """Take a signal in; True where it was meant for the last save, which is waited for no longer."""
+        """Take a signal in; True where the last save was going on, which is then waited for no longer."""
         if self._saving:
-            self._again.set()
+            self._signal.set()
         return self._saving
 
     async def save(self, export: Exporting) -> None:
@@ -41,23 +41,23 @@ class Leaving:
         self._saving = True
         loop.add_signal_handler(signal.SIGINT, self.signalled)
         closing = asyncio.create_task(export.close())
-        leaving = asyncio.create_task(self._again.wait())
+        signal_came = asyncio.create_task(self._signal.wait())
         try:
-            if not (await asyncio.wait({closing, leaving}, timeout=_PATIENCE, return_when="FIRST_COMPLETED"))[0]:
+            if not (await asyncio.wait({closing, signal_came}, timeout=_PATIENCE, return_when="FIRST_COMPLETED"))[0]:
                 say(f"codelet: saving in {one_line(export.place or 'the store', 300)}; ctrl-c leaves without it")
-                await asyncio.wait({closing, leaving}, return_when="FIRST_COMPLETED")
+                await asyncio.wait({closing, signal_came}, return_when="FIRST_COMPLETED")
             problem = self._problem(closing)
         finally:
-            leaving.cancel()
+            signal_came.cancel()
             loop.remove_signal_handler(signal.SIGINT)
-        self._parting += filter(None, [*export.notices(), problem or export.parting])
+        self._unsaid += filter(None, [*export.notices(), problem or export.parting])
 
-    def part(self) -> None:
+    def say_what_is_left(self) -> None:
         """Say what is left to say."""
-        for line in self._parting:
+        for line in self._unsaid:
             say(f"codelet: {one_line(line, 1_000)}")
 
-    def left(self, status: int) -> int:
+    def exit_status(self, status: int) -> int:
         """The exit status, which also tells that the newest state is not saved. Ends the process where it must."""
         if not self._saved and status == EXIT_DONE:
             status = EXIT_USAGE

@@ -13,48 +13,48 @@ from prompt_toolkit.input import create_input
 
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT
 from codelet.events import Event
-from codelet.frontends.terminal.commands.table import COMMANDS, find_command
+from codelet.frontends.terminal.commands.slash_command import Commands
 from codelet.frontends.terminal.draft import Draft, Pastes
-from codelet.frontends.terminal.export_log import Kept
+from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.keys import Keyboard
 from codelet.frontends.terminal.prompt_line import PromptLine
-from codelet.frontends.terminal.show.style import signs_for, writable
+from codelet.frontends.terminal.screen import TerminalScreen
+from codelet.frontends.terminal.show.style import writable
 from codelet.frontends.terminal.status_row import fitted, short_path, status_parts
 from codelet.git import run_git
 from codelet.masking import masked
-from codelet.policy.secrets import mask
-from codelet.policy.verdict import Mode
+from codelet.policy.verdict import MODES, Mode
 from codelet.providers.base import Provider
 from codelet.session import Session
 from codelet.text import clean, one_line
 from codelet.version import __version__
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from codelet.frontends.terminal.show.renderer import Renderer
-    from codelet.frontends.terminal.turn_view import Outcome, TurnView
+    from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
     from codelet.sandbox import Confinement
 
 
 class Repl:
-    """One REPL on one session. `open_model` makes the provider of a model's name, `first` is a prompt to begin with."""
+    """One REPL on one session. `open_model` makes the provider of a model's name, `first` is a prompt to begin with.
 
-    modes: tuple[Mode, ...] = ("ask", "auto-edit", "auto", "read-only")
+    To its commands it is what `ReplControls` says.
+    """
 
     def __init__(
         self,
         session: Session,
+        commands: Commands,
         open_model: Callable[[str], Provider],
-        kept: Kept | None = None,
+        log: ExportLog,
         first: str | None = None,
     ) -> None:
         self.session = session
-        self.kept = kept or Kept()
+        self.commands = commands
+        self.log = log
         self.open_model = open_model
-        self.signs = signs_for(sys.stdout)
+        self.screen = TerminalScreen()
         self.exit_status: int | None = None
-        self.can_resume = self.kept.unfinished
+        self.can_resume = log.unfinished
         self.prefill = ""
         self._first = first
         self.attached: list[str] = []
@@ -68,20 +68,11 @@ class Repl:
             self._input,
             self.pastes,
             workspace=session.workspace,
-            commands=[(command.name, command.help) for command in COMMANDS],
+            commands=[(command.name, command.help) for command in commands],
             status=self._status,
             cycle_mode=self._cycle_mode,
-            sign=self.signs.prompt,
+            sign=self.screen.signs.prompt,
         )
-
-    @cached_property
-    def renderer(self) -> Renderer:
-        """Made when it is first needed: rich is not, for the first prompt."""
-        from codelet.frontends.terminal.show.console import OutputConsole
-        from codelet.frontends.terminal.show.renderer import Renderer
-
-        console = OutputConsole()
-        return Renderer(console, hint="esc stops")
 
     @cached_property
     def view(self) -> TurnView:
@@ -89,14 +80,14 @@ class Repl:
         from codelet.frontends.terminal.turn_view import TurnView
 
         keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)
-        view = TurnView(self.renderer, keyboard, self.draft, self.session, self.kept)
+        view = TurnView(self.screen.renderer, keyboard, self.draft, self.session, self.log)
         self.session.ask = view.approver.ask
         return view
 
     @property
-    def width(self) -> int:
-        """Columns of the terminal."""
-        return self.renderer.width
+    def reasoning(self) -> str:
+        """The reasoning of the last step that had some."""
+        return self.screen.renderer.reasoning
 
     async def loop(self) -> None:
         """Read and evaluate until `exit_status` is set."""
@@ -125,15 +116,16 @@ class Repl:
         """Do what one line says: a command, a shell command, or a prompt for the model."""
         text = text.strip()
         try:
-            command = find_command(text)
+            found = self.commands.find(text)
         except LookupError as error:
-            self.fail(str(error.args[0]))
+            self.screen.fail(str(error.args[0]))
             return
-        if command is not None:
-            await command[0].run(self, command[1])
-            self.kept.save()
+        if found is not None:
+            command, argument = found
+            await command.run(self, argument)
+            self.log.save()
         elif text == "!":
-            self.fail("write the shell command right after the !")
+            self.screen.fail("write the shell command right after the !")
         elif text.startswith("!"):
             await self._shell(self.pastes.expand(text[1:].strip()))
         elif text:
@@ -146,42 +138,21 @@ class Repl:
         outcome = await self.watch(events)
         self.can_resume = outcome != "done"
         if outcome == "failed":
-            self.note("continue takes it up from here; or type something else")
+            self.screen.note("continue takes it up from here; or type something else")
         await self._read_branch()
 
-    async def watch(self, events: AsyncGenerator[Event, None]) -> Outcome:
+    async def watch(self, events: AsyncGenerator[Event, None]) -> TurnStatus:
         """Show events that are no turn, such as a compaction, and let the user stop them."""
         return await self.view.run(events)
 
-    def say(self, *rows: Text) -> None:
-        """Print rows."""
-        self.renderer.say(rows)
+    def show(self, event: Event) -> None:
+        """Show one event that belongs to no turn."""
+        self.screen.renderer.show(event)
+        self.screen.renderer.stop()
 
-    def note(self, text: str) -> None:
-        """Print a quiet remark."""
-        from rich.text import Text
-
-        from codelet.frontends.terminal.show.console import wrap
-
-        self.say(*wrap(Text(f"{self.signs.note} {clean(mask(text))}", "dim"), self.width))
-
-    def fail(self, text: str) -> None:
-        """Print what went wrong."""
-        from rich.text import Text
-
-        from codelet.frontends.terminal.show.console import wrap
-
-        self.say(*wrap(Text.assemble((f"{self.signs.failed} ", "red"), clean(mask(text))), self.width))
-
-    def cut(self, row: Text) -> Text:
-        """The row cut to the terminal's width."""
-        from codelet.frontends.terminal.show.console import cut
-
-        return cut(row, self.width, self.signs.more)
-
-    def set_mode(self, mode: str) -> None:
-        """Switch the policy's mode, one of `modes`."""
-        self.session.policy.mode = next(known for known in self.modes if known == mode)
+    def set_mode(self, mode: Mode) -> None:
+        """Switch the policy's mode."""
+        self.session.policy.mode = mode
 
     async def confinement(self) -> Confinement | None:
         """What confines commands in this mode; None where nothing is to."""
@@ -238,12 +209,12 @@ class Repl:
         self.attached.append(masker.mask(run.text))
 
     def _greet(self) -> None:
-        dot = f" {self.signs.dot} "
+        dot = f" {self.screen.signs.dot} "
         head = dot.join([f"codelet {__version__}", one_line(self.session.provider.model, 60), "/help", ""])
         room = max(self.prompt_line.output.get_size().columns - len(head), 20)
         path = clean(short_path(self.session.workspace))
-        path = path if len(path) <= room else self.signs.more + path[len(self.signs.more) - room :]
-        rows = [head + path, one_line(self.kept.welcome, 200)]
+        path = path if len(path) <= room else self.screen.signs.more + path[len(self.screen.signs.more) - room :]
+        rows = [head + path, one_line(self.log.welcome, 200)]
         sys.stdout.write(writable("".join(f"{row}\n" for row in rows if row), sys.stdout))
         sys.stdout.flush()
 
@@ -251,17 +222,20 @@ class Repl:
         """What the export has to say, and a blank row between what was done and the next prompt."""
         from rich.text import Text
 
-        for line in self.kept.notices():
-            self.note(line)
+        for line in self.log.notices():
+            self.screen.note(line)
         if self.exit_status is None:
-            self.say(Text())
+            self.screen.say(Text())
 
     def _echo(self, text: str) -> None:
         from rich.text import Text
 
         first, *rest = clean(text).split("\n")
-        rows = [Text.assemble((f"{self.signs.prompt} ", "bold cyan"), first), *(Text(f"  {line}") for line in rest)]
-        self.say(*rows)
+        rows = [
+            Text.assemble((f"{self.screen.signs.prompt} ", "bold cyan"), first),
+            *(Text(f"  {line}") for line in rest),
+        ]
+        self.screen.say(*rows)
 
     async def _prepare(self) -> None:
         """What the first turn needs, imported while the user types."""
@@ -275,13 +249,13 @@ class Repl:
         self._branch = answer.stdout.decode("utf-8", "replace").strip() if answer is not None and found else ""
 
     def _status(self) -> StyleAndTextTuples:
-        parts = status_parts(self.session, self._branch, len(self.attached), self.signs)
+        parts = status_parts(self.session, self._branch, len(self.attached), self.screen.signs)
         columns = self.prompt_line.output.get_size().columns
-        return [("", "  " + fitted(parts, columns - 3, self.signs))]
+        return [("", "  " + fitted(parts, columns - 3, self.screen.signs))]
 
     def _cycle_mode(self) -> None:
-        place = self.modes.index(self.session.policy.mode)
-        self.set_mode(self.modes[(place + 1) % len(self.modes)])
+        place = MODES.index(self.session.policy.mode)
+        self.set_mode(MODES[(place + 1) % len(MODES)])
         self._looking = asyncio.create_task(self.confinement())
 
     def _hung_up(self) -> None:

@@ -15,10 +15,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE, UsageError
-from codelet.frontends.terminal.last_save import Leaving
+from codelet.frontends.terminal.last_save import LastSave
 
 if TYPE_CHECKING:
     from codelet.frontends.exporting import Exporting
+    from codelet.session import Session
     from codelet.settings import Settings
 
 
@@ -33,11 +34,11 @@ async def run_repl(settings: Settings, first: str | None = None) -> int:
     task = asyncio.current_task()
     assert task is not None
     ended: list[int] = []
-    exports: list[Exporting] = []
-    leaving = Leaving()
+    opened: list[tuple[Session, Exporting | None]] = []
+    last_save = LastSave()
 
     def end(status: int) -> None:
-        if not leaving.signalled():
+        if not last_save.signalled():
             ended.append(status)
             task.cancel()
 
@@ -47,38 +48,44 @@ async def run_repl(settings: Settings, first: str | None = None) -> int:
     try:
         try:
             with raw_terminal():
-                status = await _run(settings, exports, first)
+                status = await _run(settings, opened, first)
         except asyncio.CancelledError:
             if not ended:
                 raise
             task.uncancel()
             status = ended[0]
         finally:
-            for export in exports:
-                await leaving.save(export)
+            for session, export in opened:
+                if export is not None:
+                    await last_save.save(export)
+                await session.close()
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
         loop.remove_signal_handler(signal.SIGHUP)
-        leaving.part()
-    return leaving.left(status)
+        last_save.say_what_is_left()
+    return last_save.exit_status(status)
 
 
-async def _run(settings: Settings, exports: list[Exporting], first: str | None) -> int:
-    """The REPL on a prepared terminal; the session's export, which is still to be closed, goes to `exports`."""
-    from codelet.frontends.terminal.export_log import Kept
+async def _run(settings: Settings, opened: list[tuple[Session, Exporting | None]], first: str | None) -> int:
+    """The REPL on a prepared terminal; the session and its export, which are still to be closed, go to `opened`."""
+    from codelet.frontends.terminal.commands.table import commands_for
+    from codelet.frontends.terminal.export_log import ExportLog
+    from codelet.frontends.terminal.prompt_line import KEYS_HELP
     from codelet.frontends.terminal.repl import Repl
     from codelet.opening import provider_named, session_from
 
     session, resumed = await session_from(settings)
+    export = None
     try:
         if settings.keeps:
             from codelet.frontends.exporting import Exporting
 
-            exports.append(await Exporting.begin(session, settings, resumed))
-        kept = Kept(next(iter(exports), None), raw=settings.raw)
-        return await Repl(session, partial(provider_named, settings=settings), kept, first).run()
+            export = await Exporting.begin(session, settings, resumed)
     finally:
-        await session.close()
+        opened.append((session, export))
+    log = ExportLog(export, raw=settings.raw)
+    open_model = partial(provider_named, settings=settings)
+    return await Repl(session, commands_for(session, KEYS_HELP), open_model, log, first).run()
 
 
 @contextmanager

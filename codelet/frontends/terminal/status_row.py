@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from codelet.frontends.terminal.show.numbers import money, share, tokens
+from codelet.frontends.terminal.show.numbers import money, tokens
 from codelet.frontends.terminal.show.style import Signs
 from codelet.session import Session
 from codelet.text import clean
+from codelet.tokens.budget import percent_of
 
 _BAR = 8
 
@@ -24,7 +25,7 @@ def status_parts(session: Session, branch: str, attached: int, signs: Signs) -> 
     size, budget = session.size, session.budget
     mode = f"{session.policy.mode} --yes" if session.policy.yes else session.policy.mode
     parts = [clean(session.provider.model), mode, *_confinement(session)]
-    parts.append(f"{bar(size, budget, _BAR, signs)} {share(size, budget)}% of {tokens(budget)}")
+    parts.append(f"{bar(size, budget, _BAR, signs)} {percent_of(size, budget)}% of {tokens(budget)}")
     if session.usage.total:
         used = f"{tokens(session.usage.total_input)} in {tokens(session.usage.output)} out"
         parts.append(f"{used} {money(session.cost)}" if session.cost else used)

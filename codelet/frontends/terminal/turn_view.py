@@ -16,7 +16,7 @@ from codelet.errors import CodeletError, LimitReached, ProviderError
 from codelet.events import Event, Interrupted
 from codelet.frontends.terminal.approval import Approver
 from codelet.frontends.terminal.draft import Draft
-from codelet.frontends.terminal.export_log import Kept
+from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.keys import Key, Keyboard
 from codelet.frontends.terminal.show.call_rows import titles_of
 from codelet.frontends.terminal.show.renderer import Renderer
@@ -26,25 +26,25 @@ from codelet.text import clean
 
 _FRAME_SECONDS = 0.1
 
-Outcome = Literal["done", "stopped", "failed"]
+TurnStatus = Literal["done", "stopped", "failed"]
 
 
 class TurnView:
     """One for the whole session; `run` takes a turn, or anything else that may be stopped, to its end."""
 
-    def __init__(self, renderer: Renderer, keyboard: Keyboard, draft: Draft, session: Session, kept: Kept) -> None:
+    def __init__(self, renderer: Renderer, keyboard: Keyboard, draft: Draft, session: Session, log: ExportLog) -> None:
         self._renderer = renderer
         self._keyboard = keyboard
         self._draft = draft
         self._session = session
-        self._kept = kept
+        self._log = log
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
         self._typed_at = float("-inf")
         self._redraw: asyncio.Handle | None = None
         self.approver = Approver(renderer, keyboard, self.stop, lambda: self._typed_at, draft)
 
-    async def run(self, turn: AsyncGenerator[Event, None]) -> Outcome:
+    async def run(self, turn: AsyncGenerator[Event, None]) -> TurnStatus:
         """Show the turn. Raises CancelledError only when the caller itself was cancelled."""
         self._stopped = False
         with self._keyboard.listening(self._key), self._signals():
@@ -84,12 +84,12 @@ class TurnView:
         try:
             await self._show(turn)
         finally:
-            self._kept.save()
+            self._log.save()
 
     async def _show(self, turn: AsyncGenerator[Event, None]) -> None:
         async with aclosing(turn) as events:
             async for event in events:
-                self._kept.see(event)
+                self._log.see(event)
                 if isinstance(event, Interrupted):
                     self._renderer.name_calls(titles_of(self._session.messages, self._session.tools))
                 self._renderer.show(event)

@@ -7,13 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.frontends.terminal.conftest import Start, step
-
-STATUS = "% of "
-
-
-def bash(command: str) -> tuple[str, dict[str, str]]:
-    return ("bash", {"command": command})
+from tests.support.recorded import STATUS, Start, bash, step
 
 
 def test_yes_runs_it(start: Start, repo: Path) -> None:

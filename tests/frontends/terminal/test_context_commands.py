@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.frontends.terminal.conftest import Start, step
-
-STATUS = "% of "
+from tests.support.recorded import STATUS, Start, ask, step
 
 
 def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
@@ -16,39 +14,33 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     )
     terminal.wait_for(STATUS)
 
-    def ask(line: str, *expected: str) -> str:
-        terminal.line(line)
-        for text in expected:
-            terminal.wait_for(text)
-        return terminal.settle(0.15).rpartition(f"› {line}")[2]
-
-    ask("/pin 3", "there is no message 3")
-    ask("/why", "nothing was compacted yet")
-    ask("/uncompact", "no compaction to take back")
-    ask("/compact", "nothing to compact")
-    ask("/reminders", "nothing was told")
-    ask("the first prompt", "Done.", "2 steps")
-    listing = ask("/context", "the first prompt", "calls read", "compacted at")
+    ask(terminal, "/pin 3", "there is no message 3")
+    ask(terminal, "/why", "nothing was compacted yet")
+    ask(terminal, "/uncompact", "no compaction to take back")
+    ask(terminal, "/compact", "nothing to compact")
+    ask(terminal, "/reminders", "nothing was told")
+    ask(terminal, "the first prompt", "Done.", "2 steps")
+    listing = ask(terminal, "/context", "the first prompt", "calls read", "compacted at")
     lines = [line.split() for line in listing.split("\n") if line[:5].strip().isdigit() and "reminder" not in line]
     numbers = {words[2]: words[0] for words in lines}
-    ask(f"/pin {numbers['user']}", "stays word for word")
+    ask(terminal, f"/pin {numbers['user']}", "stays word for word")
     assert "floor" in listing and ", reminders " in listing and ", pinned " not in listing
-    assert ", pinned " in ask("/context", "pinned")
-    ask(f"/unpin {numbers['user']}", "no longer pinned")
-    ask(f"/unpin {numbers['user']}", "is not pinned; /context marks those that are")
-    ask("/reminders claudemd maybe", "switched on or off: maybe is neither")
+    assert ", pinned " in ask(terminal, "/context", "pinned")
+    ask(terminal, f"/unpin {numbers['user']}", "no longer pinned")
+    ask(terminal, f"/unpin {numbers['user']}", "is not pinned; /context marks those that are")
+    ask(terminal, "/reminders claudemd maybe", "switched on or off: maybe is neither")
     assert "system-reminder" not in terminal.scrollback
-    ask("/pin x", "name one message by its number")
-    ask("/pin 0", "is the reminder")
-    gone = ask(f"/drop {numbers['tool']}", "are gone")
-    assert "calls read" not in ask("/context", "the first prompt")
+    ask(terminal, "/pin x", "name one message by its number")
+    ask(terminal, "/pin 0", "is the reminder")
+    gone = ask(terminal, f"/drop {numbers['tool']}", "are gone")
+    assert "calls read" not in ask(terminal, "/context", "the first prompt")
     assert "messages" in gone
-    ask("/reminders", "claudeMd", "tokens", "sent")
-    ask("/reminders claudemd", "Use tabs.")
-    ask("/reminders claudemd off", "claudeMd is off")
-    ask("one more", "Again.", "1 step")
-    assert "reminder claudeMd" not in ask("/context", "one more")
-    ask("/reminders nothing", "there is no reminder nothing")
+    ask(terminal, "/reminders", "claudeMd", "tokens", "sent")
+    ask(terminal, "/reminders claudemd", "Use tabs.")
+    ask(terminal, "/reminders claudemd off", "claudeMd is off")
+    ask(terminal, "one more", "Again.", "1 step")
+    assert "reminder claudeMd" not in ask(terminal, "/context", "one more")
+    ask(terminal, "/reminders nothing", "there is no reminder nothing")
 
 
 def test_compact_preview_undo_and_why(start: Start, repo: Path) -> None:

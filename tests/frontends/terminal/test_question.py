@@ -9,15 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.frontends.terminal.conftest import Start, step
+from tests.support.recorded import STATUS, Start, bash, step
 from tests.support.terminal import Terminal
 
-STATUS = "% of "
 LONGER_THAN_ALONE = 0.8
-
-
-def bash(command: str) -> tuple[str, dict[str, str]]:
-    return ("bash", {"command": command})
 
 
 def write(name: str) -> tuple[str, dict[str, str]]:

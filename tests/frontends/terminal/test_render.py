@@ -12,7 +12,7 @@ from rich.console import Console
 from codelet import events
 from codelet.frontends.terminal.show.call_rows import title
 from codelet.frontends.terminal.show.diff_rows import count_diff, is_diff
-from codelet.frontends.terminal.show.numbers import duration, share, tokens
+from codelet.frontends.terminal.show.numbers import duration, tokens
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.tokens.usage import Usage
 
@@ -319,8 +319,6 @@ def test_numbers() -> None:
     assert [duration(s) for s in (0, 9.94, 9.96, 59.4, 59.6, 185, 3720)] == [
         "0.0 s", "9.9 s", "10 s", "59 s", "1 min 00 s", "3 min 05 s", "1 h 02 min",
     ]  # fmt: skip
-    assert [share(part, 200) for part in (0, 1, 100, 199, 200)] == [0, 1, 50, 99, 100]
-    assert share(5, 0) == 0
 
 
 def test_a_compaction_leaves_a_receipt() -> None:

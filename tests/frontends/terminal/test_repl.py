@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.frontends.terminal.conftest import Start, step
 from tests.support.program import CODELET, descendants
+from tests.support.recorded import STATUS, Start, ask, step
 from tests.support.terminal import Terminal
 
-STATUS = "% of "
 SLOW = step("Words that come one by one " * 40, pace=60)
 
 
@@ -121,41 +120,35 @@ def test_commands(start: Start, repo: Path) -> None:
     terminal = start(step("One.", reasoning="Thinking\nhard about it."), step("Two."), rows=60)
     terminal.wait_for(STATUS)
 
-    def ask(line: str, *expected: str) -> None:
-        terminal.line(line)
-        for text in expected:
-            terminal.wait_for(text)
-        terminal.settle(0.1)
-
-    ask("/help", "/context", "Shift-Tab", "Ctrl-R")
-    ask("first prompt", "One.", "1 step")
+    ask(terminal, "/help", "/context", "Shift-Tab", "Ctrl-R")
+    ask(terminal, "first prompt", "One.", "1 step")
     assert "› first prompt\n" in terminal.scrollback and "\n\nOne." in terminal.scrollback
-    ask("/usage", "1 turn", "1.2k tokens in", "40 tokens out")
-    ask("/usage now", "/usage takes nothing after it, so nothing was done: now")
-    ask("/help compact", "/compact [--preview] [20k|30%] [WISH]")
-    ask("/help compcat", "did you mean /compact?")
-    ask("/context foo", "/context takes nothing, or all: foo is neither")
-    ask("/context 3", "all: 3 is neither")
-    ask("/rewind 99", "/rewind takes nothing after it, so nothing was done: 99")
-    ask("/clear x", "/clear takes nothing after it, so nothing was done: x")
-    ask("/model two words", "takes one name")
-    ask("/export --nothing", "there is no --nothing")
-    ask("/ help", "right after the /")
-    ask("!", "right after the !")
-    ask("/plan", "there is no command /plan; /help lists them")
-    ask("/context", "system prompt", "first prompt", "One.", "tokens, 1%")
-    ask("/tools", "grep", "execute", "e.g.")
-    ask("/reasoning", "hard about it.")
-    ask("/permissions", "mode   ask")
-    ask("/mode auto-edit", "mode auto-edit")
-    ask("/mode nonsense", "there is no mode nonsense")
-    ask("/model", "recorded, by recording")
-    ask("/model replay:/nowhere.json", "no such recording")
-    ask("/contxt", "did you mean /context?")
-    ask("/undo", "did you mean /rewind?")
-    ask("continue", "nothing to continue")
+    ask(terminal, "/usage", "1 turn", "1.2k tokens in", "40 tokens out")
+    ask(terminal, "/usage now", "/usage takes nothing after it, so nothing was done: now")
+    ask(terminal, "/help compact", "/compact [--preview] [20k|30%] [WISH]")
+    ask(terminal, "/help compcat", "did you mean /compact?")
+    ask(terminal, "/context foo", "/context takes nothing, or all: foo is neither")
+    ask(terminal, "/context 3", "all: 3 is neither")
+    ask(terminal, "/rewind 99", "/rewind takes nothing after it, so nothing was done: 99")
+    ask(terminal, "/clear x", "/clear takes nothing after it, so nothing was done: x")
+    ask(terminal, "/model two words", "takes one name")
+    ask(terminal, "/export --nothing", "there is no --nothing")
+    ask(terminal, "/ help", "right after the /")
+    ask(terminal, "!", "right after the !")
+    ask(terminal, "/plan", "there is no command /plan; /help lists them")
+    ask(terminal, "/context", "system prompt", "first prompt", "One.", "tokens, 2%")
+    ask(terminal, "/tools", "grep", "execute", "e.g.")
+    ask(terminal, "/reasoning", "hard about it.")
+    ask(terminal, "/permissions", "mode   ask")
+    ask(terminal, "/mode auto-edit", "mode auto-edit")
+    ask(terminal, "/mode nonsense", "there is no mode nonsense")
+    ask(terminal, "/model", "recorded, by recording")
+    ask(terminal, "/model replay:/nowhere.json", "no such recording")
+    ask(terminal, "/contxt", "did you mean /context?")
+    ask(terminal, "/undo", "did you mean /rewind?")
+    ask(terminal, "continue", "nothing to continue")
     (repo / "new.txt").write_text("x\n")
-    ask("/diff", "new.txt")
+    ask(terminal, "/diff", "new.txt")
     terminal.line("/rewind")
     terminal.wait_for("back before the last prompt")
     assert "› first prompt" in terminal.settle().rpartition("back before")[2]
@@ -521,7 +514,7 @@ def test_keys_typed_while_it_starts_are_not_lost(start: Start) -> None:
 
 
 def test_a_failed_turn_says_why_and_keeps_what_was_queued(start: Start) -> None:
-    terminal = start(step("Some words that come " * 6, pace=30))
+    terminal = start(step("Some words that come " * 6, pace=30), columns=200)
     terminal.wait_for(STATUS)
     terminal.line("go")
     terminal.wait_for("come")

@@ -1,82 +1,81 @@
-"""The table of commands. To add one is to add one entry; /help and the completion are made from it."""
+"""The list of commands. To add one is to add one entry; /help and the completion are made from it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator, Sequence
 
-from codelet.frontends.terminal.commands import change_session as command_session
-from codelet.frontends.terminal.commands import export_import as command_export
-from codelet.frontends.terminal.commands import show_context as context
-from codelet.frontends.terminal.commands import show_session as command_views
-from codelet.text import one_line
-from codelet.text.spelling import nearest
+from codelet.events import Event
+from codelet.extensions.base import Command
+from codelet.frontends.terminal.commands import (
+    change_context,
+    change_session,
+    export_import,
+    show_context,
+    show_session,
+)
+from codelet.frontends.terminal.commands.slash_command import Commands, ReplControls, SlashCommand
+from codelet.frontends.terminal.screen import Screen
+from codelet.session import Session
 
-if TYPE_CHECKING:
-    from codelet.frontends.terminal.repl import Repl
-
-Handler = Callable[["Repl", str], Awaitable[None]]
-
-
-@dataclass(frozen=True)
-class Command:
-    """One command: `/name arguments`. `words` are other names for it; a bare one works without the slash."""
-
-    name: str
-    help: str
-    run: Handler
-    arguments: str = ""
-    words: tuple[str, ...] = ()
-    bare: bool = False
-
-
-async def _help(repl: Repl, argument: str) -> None:
-    name = argument.removeprefix("/").lower()
-    found = next((command for command in COMMANDS if name in (command.name, *command.words)), None)
-    if name and found is None:
-        repl.fail(_unknown(name))
-    else:
-        command_views.show_help(repl, COMMANDS if found is None else [found], keys=found is None)
-
-
-COMMANDS = (
-    Command("help", "this list, or one command of it", _help, "[COMMAND]", words=("?",)),
-    Command("model", "show the model, or go on with another", command_session.model, "[NAME]"),
-    Command("mode", "show the mode, or set it", command_session.mode, "[MODE]"),
-    Command("permissions", "the mode, the rules that allow and deny, what was asked", command_views.permissions),
-    Command("context", "what the model is sent, with its tokens, and when it is compacted", context.show, "[all]"),
-    Command(
+_OWN = (
+    SlashCommand("model", "show the model, or go on with another", act=change_session.model, arguments="[NAME]"),
+    SlashCommand("mode", "show the mode, or set it", act=change_session.mode, arguments="[MODE]"),
+    SlashCommand(
+        "permissions", "the mode, the rules that allow and deny, what was asked", show=show_session.permissions
+    ),
+    SlashCommand(
+        "context",
+        "what the model is sent, with its tokens, and when it is compacted",
+        show=show_context.context,
+        arguments="[all]",
+    ),
+    SlashCommand(
         "compact",
         "make the conversation smaller now, or see what that would do",
-        context.compact,
-        "[--preview] [20k|30%] [WISH]",
+        act=change_context.compact,
+        arguments="[--preview] [20k|30%] [WISH]",
     ),
-    Command("uncompact", "take the last compaction back", context.uncompact),
-    Command("pin", "keep a message word for word, by its number in /context, or what was lost", context.pin, "N|lost"),
-    Command("unpin", "let go of a pin", context.unpin, "N"),
-    Command("drop", "take a message out, a call with its results", context.drop, "N"),
-    Command("why", "what the last compaction did with each turn, and why", context.why, "[TURN]"),
-    Command(
-        "reminders", "what codelet tells the model, its cost, and its switches", context.reminders, "[TYPE on|off]"
+    SlashCommand("uncompact", "take the last compaction back", act=change_context.uncompact),
+    SlashCommand(
+        "pin",
+        "keep a message word for word, by its number in /context, or what was lost",
+        show=change_context.pin,
+        arguments="N|lost",
     ),
-    Command("usage", "tokens and cost so far", command_views.usage),
-    Command("tools", "the tools that the model has", command_views.tools),
-    Command("diff", "what changed in the work tree", command_views.diff),
-    Command("reasoning", "the model's last reasoning in full", command_views.reasoning),
-    Command("continue", "take an interrupted turn up again", command_session.resume, bare=True),
-    Command("rewind", "back to before the last prompt; files stay as they are", command_session.rewind),
-    Command("redo", "rewind, and send the same prompt again", command_session.redo),
-    Command("clear", "forget the conversation", command_session.clear, words=("new", "reset")),
-    Command(
-        "export", "save the session once, or as a page for people", command_export.export, "[FILE|PAGE.html] [--force]"
+    SlashCommand("unpin", "let go of a pin", show=change_context.unpin, arguments="N"),
+    SlashCommand("drop", "take a message out, a call with its results", show=change_context.drop, arguments="N"),
+    SlashCommand(
+        "why", "what the last compaction did with each turn, and why", show=change_context.why, arguments="[TURN]"
     ),
-    Command("import", "go on with a saved session in place of this one", command_export.load, "FILE"),
-    Command(
-        "exit", "leave; nothing is kept that was not asked for", command_session.leave, words=("quit", "q"), bare=True
+    SlashCommand(
+        "reminders",
+        "what codelet tells the model, its cost, and its switches",
+        show=show_context.reminders,
+        arguments="[TYPE on|off]",
+    ),
+    SlashCommand("usage", "tokens and cost so far", show=show_session.usage),
+    SlashCommand("tools", "the tools that the model has", show=show_session.tools),
+    SlashCommand("diff", "what changed in the work tree", show=show_session.diff),
+    SlashCommand("reasoning", "the model's last reasoning in full", act=show_session.reasoning),
+    SlashCommand("continue", "take an interrupted turn up again", act=change_session.resume, bare=True),
+    SlashCommand("rewind", "back to before the last prompt; files stay as they are", act=change_session.rewind),
+    SlashCommand("redo", "rewind, and send the same prompt again", act=change_session.redo),
+    SlashCommand("clear", "forget the conversation", act=change_session.clear, aliases=("new", "reset")),
+    SlashCommand(
+        "export",
+        "save the session once, or as a page for people",
+        act=export_import.export,
+        arguments="[FILE|PAGE.html] [--force]",
+    ),
+    SlashCommand("import", "go on with a saved session in place of this one", act=export_import.load, arguments="FILE"),
+    SlashCommand(
+        "exit",
+        "leave; nothing is kept that was not asked for",
+        act=change_session.leave,
+        aliases=("quit", "q"),
+        bare=True,
     ),
 )
-
 
 # What these are called elsewhere, where the names alone would lead astray.
 _ELSEWHERE = {
@@ -99,35 +98,29 @@ _ELSEWHERE = {
 }
 
 
-def find_command(text: str) -> tuple[Command, str] | None:
-    """The command that a line means, with its argument; None if the line is a prompt for the model.
+def commands_for(session: Session, keys: Sequence[tuple[str, str]] = ()) -> Commands:
+    """Codelet's own commands, then those of the session's extensions; of two with one name the first counts.
 
-    Raises LookupError for a slash and a word that is no command, naming the closest one, and for words after a command
-    that takes none.
+    `keys` are those of the terminal, each with what it does, or none where there is no terminal.
     """
-    word, _, argument = text.strip().partition(" ")
-    if word.startswith("/"):
-        name = word[1:].lower()
-        if not name:
-            raise LookupError("a command has its name right after the /; /help lists them")
-        if not name.replace("-", "").isalpha() and name != "?":
-            return None
-        for command in COMMANDS:
-            if name == command.name or name in command.words:
-                if argument.strip() and not command.arguments:
-                    told = f"/{name} takes nothing after it, so nothing was done"
-                    raise LookupError(f"{told}: {one_line(argument, 60)}")
-                return command, argument.strip()
-        raise LookupError(_unknown(name))
-    if not argument:
-        for command in COMMANDS:
-            if command.bare and word.lower() in (command.name, *(w for w in command.words if len(w) > 1)):
-                return command, ""
-    return None
+    return Commands((*_OWN, *map(_of_extension, session.commands.values())), _ELSEWHERE, keys)
 
 
-def _unknown(name: str) -> str:
-    names = [name for command in COMMANDS for name in (command.name, *command.words)]
-    close = _ELSEWHERE.get(name) or nearest(name, names) or next((n for n in names if n.startswith(name)), None)
-    hint = f"did you mean /{close}?" if close else "/help lists them"
-    return f"there is no command /{name}; {hint}"
+def _of_extension(command: Command) -> SlashCommand:
+    async def show(screen: Screen, session: Session, argument: str) -> None:
+        screen.text(await session.run_command(command.name, argument))
+
+    async def act(repl: ReplControls, argument: str) -> None:
+        said: list[str] = []
+        nothing: tuple[Event, ...] = ()
+
+        async def running() -> AsyncGenerator[Event, None]:
+            said.append(await repl.session.run_command(command.name, argument))
+            for event in nothing:  # it has none, but what has events can be stopped by the user like a turn
+                yield event
+
+        await repl.watch(running())
+        for text in said:
+            repl.screen.text(text)
+
+    return SlashCommand(command.name, command.help, show, act, command.arguments)

@@ -8,10 +8,11 @@ from rich.text import Text
 
 from codelet.events import Compaction, Interrupted, Note, Reminder, Retry, TurnEnd, UsageReport
 from codelet.frontends.terminal.show.console import cut, wrap
-from codelet.frontends.terminal.show.numbers import duration, plural, share, tokens
+from codelet.frontends.terminal.show.numbers import duration, plural, tokens
 from codelet.frontends.terminal.show.style import BAD, MARGIN, QUIET, WARN, Signs
 from codelet.outcome import unread
 from codelet.text import clean, one_line
+from codelet.tokens.budget import percent_of
 
 
 def retry_row(event: Retry, left: float, width: int, signs: Signs) -> Text:
@@ -142,7 +143,7 @@ def end_rows(event: TurnEnd, report: UsageReport | None, seconds: float, width: 
         cached = f" ({tokens(usage.cache_read)} cached)" if usage.cache_read else ""
         parts += [f"{tokens(usage.total_input)} in{cached}", f"{tokens(usage.output)} out"]
     if report is not None and report.budget:
-        parts.append(f"context {share(report.context, report.budget)}% of {tokens(report.budget)}")
+        parts.append(f"context {percent_of(report.context, report.budget)}% of {tokens(report.budget)}")
     parts.append(duration(seconds))
     rows.append(cut(Text(f" {signs.dot} ".join(parts), QUIET), width, signs.more))
     return rows

@@ -30,13 +30,6 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min"
 
 
-def share(part: int, whole: int) -> int:
-    """`part` of `whole` in per cent, rounded down, but 1 for any small part; 0 where the whole is unknown."""
-    if whole <= 0 or part <= 0:
-        return 0
-    return max(1, part * 100 // whole)
-
-
 def plural(count: int, noun: str, several: str | None = None) -> str:
     """`1 line`, `2 lines`; `several` is the plural where adding an s is wrong."""
     return f"{count} {noun}" if count == 1 else f"{count:,} {several or noun + 's'}"

@@ -115,9 +115,9 @@ class Renderer:
                     self._reminders.append(event)
             case UsageReport():
                 self._report = event
-                for note in filter(None, (event.cache_note, event.usage_note)):
+                if event.cache_note is not None:
                     self._end_stretch()
-                    self._say("note", wrap(Row(f"{self.signs.note} {clean(note)}", QUIET), self.width))
+                    self._say("note", wrap(Row(f"{self.signs.note} {clean(event.cache_note)}", QUIET), self.width))
             case _:
                 self._end_stretch()
                 self._settled(event)
