@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import ref
 
 from codelet import events, prompt
 from codelet.approvals import Approvals
@@ -48,7 +47,7 @@ from codelet.tokens.usage import Usage
 from codelet.tokens.windows import ModelFacts, model_facts
 from codelet.tools import all_tools
 from codelet.tools.tool import Tool, ToolContext
-from codelet.turn import run_turn
+from codelet.turn import TurnInHand, run_turn
 from codelet.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -81,9 +80,7 @@ class Session:
         clock: Callable[[], float] = time.monotonic,
         extensions: Sequence[Extension] = (),
     ) -> None:
-        self.provider = provider
-        self.workspace = workspace
-        self.turns = 0
+        self.provider, self.workspace, self.turns = provider, workspace, 0
         recall = recall_tool(lambda: self.compactor.archive, lambda: self._entry)
         chosen = (*all_tools(), recall) if tools is None else tools
         context = ToolContext(workspace, dict(environment) if environment is not None else None)
@@ -109,9 +106,7 @@ class Session:
         self.extensions = tuple(extensions)
         self.commands = {command.name: command for each in self.extensions for command in each.commands}
         self._closed = False
-        self._idle = asyncio.Event()  # not set while a turn runs
-        self._idle.set()
-        self._turn_in_hand: ref[AsyncGenerator[events.Event, None]] | None = None
+        self._turn_in_hand = TurnInHand()
         for each in self.extensions:
             each.attach(self)
 
@@ -215,14 +210,14 @@ class Session:
         Raises CancelledError, ProviderError or LimitReached, always after the turn's last event. Iterate
         inside `contextlib.aclosing`, so that leaving early stops the turn at once.
         """
-        return self._begun(self._turn(lambda: self._take_in(text, piped)))
+        return self._turn_in_hand.begin(self._turn(lambda: self._take_in(text, piped)))
 
     def resume(self) -> AsyncGenerator[events.Event, None]:
         """Take an interrupted turn up again, without a new user message.
 
         Text that was cut off is taken out: the model writes it anew. What tools did stands in the list.
         """
-        return self._begun(self._turn(self._go_on))
+        return self._turn_in_hand.begin(self._turn(self._go_on))
 
     def rewind(self) -> str | None:
         """Go back to before the last prompt, which is returned; None if there is none. Files stay as they are."""
@@ -269,10 +264,6 @@ class Session:
         if self.interruption is not None:
             self.conversation.drop_partial()
 
-    def _begun(self, turn: AsyncGenerator[events.Event, None]) -> AsyncGenerator[events.Event, None]:
-        self._turn_in_hand = ref(turn)
-        return turn
-
     async def _turn(self, begin: Callable[[], None]) -> AsyncGenerator[events.Event, None]:
         """A turn's events, masked, under the time limit, which ends it as LimitReached instead of an interrupt."""
         begin()
@@ -283,7 +274,7 @@ class Session:
         yield events.TurnStart(self.turns, self.provider.model)
         seconds = meter.limits.timeout
         deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
-        self._idle.clear()
+        self._turn_in_hand.runs()
         try:
             async with aclosing(turn):
                 while True:
@@ -311,7 +302,7 @@ class Session:
             try:
                 await self.upkeep.after_turn()
             finally:
-                self._idle.set()
+                self._turn_in_hand.is_over()
 
     def mask(self, text: str) -> str:
         """The text without secrets."""
@@ -328,20 +319,11 @@ class Session:
         if self._closed:
             return
         self._closed = True
-        await self._end_turn()
+        await self._turn_in_hand.end()
         for each in reversed(self.extensions):
             await each.close()
         self.safeguards.close()
         await self.provider.close()
-
-    async def _end_turn(self) -> None:
-        """End a turn whose events nobody asks for any more, unless another task still does."""
-        turn = self._turn_in_hand() if self._turn_in_hand is not None else None
-        if turn is None:
-            await self._idle.wait()  # nobody holds it: the event loop is closing it
-        else:
-            with suppress(RuntimeError):
-                await turn.aclose()
 
     async def compact(self, instruction: str = "", size: Size | None = None) -> AsyncGenerator[events.Event, None]:
         """Compact now, whether it is due or not; between turns only. `instruction` says what matters.
