@@ -125,7 +125,7 @@ class Setting:
         self.name = ""
         self.default = default
         self.choices = kind if isinstance(kind, tuple) else ()
-        self.parse = self._choice if isinstance(kind, tuple) else kind
+        self.parse: Callable[[Any], Any] = self._choice if isinstance(kind, tuple) else kind
         self.group = group
         self.by = by
         self.short = short

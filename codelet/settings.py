@@ -202,6 +202,20 @@ def load_settings(
     return Settings(**values, given=frozenset(given), files=tuple(files))
 
 
+def settings_from(values: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings that a caller in Python gives by name, None for what is not set. Raises UsageError.
+
+    No file and no variable counts but `CODELET_API_KEY`, where the key is not given.
+    """
+    key = SETTINGS["api_key"]
+    given = {key.name: environment.get(key.variable) or None, **values}
+    given = {name: value for name, value in given.items() if value is not None}
+    parsed: dict[str, Any] = {}
+    for name, value in given.items():
+        _put(parsed, _known(name), value, name)
+    return Settings(**parsed, given=frozenset(given))
+
+
 def project_settings_file(workspace: Path) -> Path:
     """Where a project's own settings stand."""
     return workspace / ".codelet" / "config.toml"
@@ -234,12 +248,10 @@ def _read_file(values: dict[str, Any], path: Path, source: str) -> None:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path}: {error}") from None
     for name, value in found.items():
-        if name not in SETTINGS:
-            near = _nearest(name)
-            raise UsageError(f"{path}: unknown setting {name!r}" + (f"; did you mean {near!r}?" if near else ""))
-        if source not in SETTINGS[name].by:
+        setting = _known(name, f"{path}: ")
+        if source not in setting.by:
             raise UsageError(f"{path}: {name!r} may not be set in this file")
-        _put(values, SETTINGS[name], value, f"{path}: {name}")
+        _put(values, setting, value, f"{path}: {name}")
 
 
 def _check_variables(environment: Mapping[str, str]) -> None:
@@ -250,6 +262,13 @@ def _check_variables(environment: Mapping[str, str]) -> None:
         name = variable.removeprefix("CODELET_").lower()
         if name not in SETTINGS and (near := _nearest(name)):
             raise UsageError(f"{variable}: unknown setting; did you mean {SETTINGS[near].variable}?")
+
+
+def _known(name: str, place: str = "") -> Setting:
+    if name not in SETTINGS:
+        near = _nearest(name)
+        raise UsageError(f"{place}unknown setting {name!r}" + (f"; did you mean {near!r}?" if near else ""))
+    return SETTINGS[name]
 
 
 def _nearest(name: str) -> str | None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import create_input
 
-from codelet import __version__
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT
 from codelet.events import Event
 from codelet.frontends.terminal.commands.slash_command import Commands
@@ -28,6 +27,7 @@ from codelet.policy.verdict import MODES, Mode
 from codelet.providers.base import Provider
 from codelet.session import Session
 from codelet.text import clean, one_line
+from codelet.version import __version__
 
 if TYPE_CHECKING:
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
