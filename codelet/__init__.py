@@ -1,3 +1,68 @@
-"""codelet: an ephemeral coding REPL. The parts and how they fit: AGENTS.md."""
+"""codelet: an ephemeral coding REPL, and the Python API of its sessions.
 
-__version__ = "0.1.0"
+Everything in `__all__` is imported when it is asked for: `import codelet` alone loads nothing else.
+"""
+
+from codelet.version import __version__
+
+__all__ = [
+    "Answer",
+    "Call",
+    "CodeletError",
+    "Command",
+    "ExportPart",
+    "Extension",
+    "Guard",
+    "Question",
+    "Result",
+    "Session",
+    "Source",
+    "Tool",
+    "ToolError",
+    "ToolOutput",
+    "Touch",
+    "UsageError",
+    "Verdict",
+    "__version__",
+    "compact",
+    "events",
+    "open_session",
+    "run",
+    "tool",
+]
+
+TYPE_CHECKING = False  # type checkers take it for True
+if TYPE_CHECKING:
+    from codelet import events
+    from codelet.api import Result, open_session, run
+    from codelet.compaction import compact
+    from codelet.errors import CodeletError, ToolError, UsageError
+    from codelet.extensions.base import Call, Command, ExportPart, Extension, Guard, Source
+    from codelet.policy.verdict import Answer, Question, Touch, Verdict
+    from codelet.session import Session
+    from codelet.tools.tool import Tool, ToolOutput, tool
+
+_MODULES = {
+    "api": "Result open_session run",
+    "compaction": "compact",
+    "errors": "CodeletError ToolError UsageError",
+    "extensions.base": "Call Command ExportPart Extension Guard Source",
+    "policy.verdict": "Answer Question Touch Verdict",
+    "session": "Session",
+    "tools.tool": "Tool ToolOutput tool",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        from importlib import import_module
+
+        for module, names in _MODULES.items():
+            if name in names.split():
+                return getattr(import_module(f"codelet.{module}"), name)
+        return import_module(f"codelet.{name}")
+    raise AttributeError(f"module 'codelet' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 
-from codelet import __version__
+from codelet.version import __version__
 
 TYPE_CHECKING = False  # type checkers take it for True; importing typing for it would be half of what --version costs
 if TYPE_CHECKING:
@@ -97,15 +97,15 @@ def _run(arguments: list[str], outcome: _Outcome) -> int:
     if options.command is not None or _interactive(options):
         gc.enable()
     if options.command == "policy":
-        from codelet.frontends.policy_check import run_check
+        from codelet.frontends.commands.checks import run_check
 
         return run_check(options)
     if options.command == "audit":
-        from codelet.frontends.audit_verify import run_verify
+        from codelet.frontends.commands.checks import run_verify
 
         return run_verify(options)
     if options.command == "sessions":
-        from codelet.frontends.sessions import run_sessions
+        from codelet.frontends.commands.sessions import run_sessions
 
         return run_sessions(options)
     if options.command == "demo":
@@ -117,7 +117,7 @@ def _run(arguments: list[str], outcome: _Outcome) -> int:
     if _interactive(options):
         return _repl(settings, lambda: _settings(options, trust=True), options.prompt)
     from codelet.frontends.arguments import FROM_PIPE
-    from codelet.frontends.one_shot import run_one_shot
+    from codelet.frontends.printing.one_shot import run_one_shot
 
     return run_one_shot(
         settings,
@@ -138,17 +138,17 @@ def _interactive(options: argparse.Namespace) -> bool:
 
 
 def _settings(options: argparse.Namespace, *, trust: bool = False) -> Settings:
-    from codelet.frontends.workspace import current_folder
-    from codelet.settings import PARSERS, load_settings
+    from codelet.opening import current_folder
+    from codelet.settings import SETTINGS, load_settings
 
-    flags = {key: getattr(options, key, None) for key in PARSERS}
+    flags = {key: getattr(options, key, None) for key in SETTINGS}
     return load_settings(flags, workspace=current_folder(), trust=trust or options.trust)
 
 
 def _demo(*, keep: bool) -> int:
     import asyncio
 
-    from codelet.frontends.demo import run_demo
+    from codelet.frontends.commands.demo import run_demo
 
     return asyncio.run(run_demo(keep=keep))
 
@@ -156,7 +156,7 @@ def _demo(*, keep: bool) -> int:
 def _doctor(settings: Settings, *, as_json: bool) -> int:
     import asyncio
 
-    from codelet.frontends.doctor import run_doctor
+    from codelet.frontends.commands.doctor import run_doctor
 
     return asyncio.run(run_doctor(settings, json=as_json))
 
@@ -164,7 +164,7 @@ def _doctor(settings: Settings, *, as_json: bool) -> int:
 def _repl(settings: Settings, trusting: Callable[[], Settings], first: str | None) -> int:
     import asyncio
 
-    from codelet.frontends.repl import run_repl
+    from codelet.frontends.terminal.run import run_repl
     from codelet.frontends.trust import trusted
 
     return asyncio.run(run_repl(trusted(settings, trusting), first))
@@ -173,7 +173,7 @@ def _repl(settings: Settings, trusting: Callable[[], Settings], first: str | Non
 def _report(error: BaseException, outcome: _Outcome, *, debug: bool) -> int:
     """One line on stderr for what went wrong; the exit status that it leads to."""
     from codelet.errors import CodeletError
-    from codelet.frontends.stderr import say
+    from codelet.frontends.printing.streams import say
     from codelet.text import one_line
 
     if isinstance(error, CodeletError):
@@ -200,8 +200,8 @@ def _as_json(message: str, status: int, outcome: _Outcome) -> int:
     form = asked_for(arguments)
     if form is None or sys.stdout is None:
         return status
-    from codelet.frontends.json_stream import write_failure
-    from codelet.frontends.outcome import Outcome
+    from codelet.frontends.printing.json_output import write_failure
+    from codelet.outcome import Outcome
     from codelet.policy.secrets import mask
     from codelet.tokens.usage import Usage
 
@@ -229,7 +229,7 @@ def _leave(status: int) -> NoReturn:
 
 
 def _unwritten(error: OSError) -> int:
-    from codelet.frontends.stderr import say
+    from codelet.frontends.printing.streams import say
 
     say(f"codelet: the output could not be written: {error.strerror or error}")
     return _EXIT_INCOMPLETE

@@ -88,7 +88,7 @@ class UsageReport(Event):
 
     `budget` is the size that the list may reach, which is what a share of it is measured against; `window` is what
     the model can take. `cache_note` says in a sentence that the cache gave less than the unchanged prefix should, and
-    why; `usage_note`, once a session, that the report cannot be right.
+    why.
     """
 
     type: ClassVar[str] = "usage"
@@ -97,7 +97,6 @@ class UsageReport(Event):
     window: int
     cache_note: str | None = None
     budget: int = 0
-    usage_note: str | None = None
 
 
 class Retry(Event):
@@ -111,7 +110,7 @@ class Retry(Event):
 
 
 class Note(Event):
-    """Something that the user should know of the requests to this model, in a sentence; told once a model."""
+    """Something that the user should know of the requests to this model or of its reports, in a sentence; told once."""
 
     type: ClassVar[str] = "note"
     text: str

@@ -81,14 +81,22 @@ class Meter:
         if (passed := self.limits.passed(self.spent, self.spent_cost)) is not None:
             raise LimitReached(passed)
 
-    def spend(self, usage: Usage, answered: int) -> events.UsageReport:
-        """Take in a step's usage; its answer stands right before `answered` in the list."""
+    def spend(self, usage: Usage, answered: int) -> list[events.Event]:
+        """Take in a step's usage, and report it; its answer stands right before `answered` in the list.
+
+        The first report that cannot be right is followed by a note that says so.
+        """
         self.count(usage)
         doubt = self._gauge.measured(usage, self._conversation, answered)
         volatile = sum(map(self._gauge.estimate, self._conversation.tail))
         note = self._cache.observe(self._conversation.messages[: answered - 1], usage, volatile)
         budget, size = self._gauge.budget, self._gauge.size(self._conversation)
-        return events.UsageReport(usage, size, budget.window, note, budget.limit, self._told_once(doubt))
+        report = events.UsageReport(usage, size, budget.window, note, budget.limit)
+        if doubt is None or self._doubted:
+            return [report]
+        self._doubted = True
+        told = f"{doubt}: the size of the list is estimated instead; usage and cost are as reported"
+        return [report, events.Note(told)]
 
     def count(self, usage: Usage | None) -> None:
         """Add to what the session has used and cost; None is an answer whose usage nobody reported."""
@@ -98,10 +106,3 @@ class Meter:
         cost = self.facts.cost(usage) if usage is not None else None
         self.cost = None if cost is None or self.cost is None else self.cost + cost
         self.spent_cost = None if cost is None or self.spent_cost is None else self.spent_cost + cost
-
-    def _told_once(self, doubt: str | None) -> str | None:
-        """A sentence on a report that cannot be right, the first time: it would be the same at each step."""
-        if doubt is None or self._doubted:
-            return None
-        self._doubted = True
-        return f"{doubt}: the size of the list is estimated instead; usage and cost are as reported"

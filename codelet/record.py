@@ -6,7 +6,6 @@ a third of the time to the first request for the classes on that path. A record'
 
 from __future__ import annotations
 
-from inspect import get_annotations
 from typing import Any, ClassVar, Self, dataclass_transform
 
 
@@ -20,7 +19,7 @@ class Record:
     fields: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
-        own = (name for name, annotation in get_annotations(cls).items() if not str(annotation).startswith("ClassVar"))
+        own = (name for name, annotation in cls.__annotations__.items() if not str(annotation).startswith("ClassVar"))
         cls.fields = (*cls.fields, *own)
 
     def __init__(self, *values: Any, **named: Any) -> None:

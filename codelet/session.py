@@ -32,6 +32,7 @@ from codelet.context import (
 from codelet.context import Limits as ContextLimits
 from codelet.context.entry import LONGEST_KEPT
 from codelet.errors import LimitReached
+from codelet.extensions.base import Extension
 from codelet.loop.conversation import Conversation, Messages
 from codelet.masking import MaskedPieces
 from codelet.messages import Message
@@ -46,7 +47,7 @@ from codelet.tokens.usage import Usage
 from codelet.tokens.windows import ModelFacts, model_facts
 from codelet.tools import all_tools
 from codelet.tools.tool import Tool, ToolContext
-from codelet.turn import run_turn
+from codelet.turn import TurnInHand, run_turn
 from codelet.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -77,10 +78,9 @@ class Session:
         safeguards: Safeguards | None = None,
         placement: zones.Placement = "tail",
         clock: Callable[[], float] = time.monotonic,
+        extensions: Sequence[Extension] = (),
     ) -> None:
-        self.provider = provider
-        self.workspace = workspace
-        self.turns = 0
+        self.provider, self.workspace, self.turns = provider, workspace, 0
         recall = recall_tool(lambda: self.compactor.archive, lambda: self._entry)
         chosen = (*all_tools(), recall) if tools is None else tools
         context = ToolContext(workspace, dict(environment) if environment is not None else None)
@@ -103,6 +103,12 @@ class Session:
         self.upkeep = Upkeep(*parts, system=prompt.SYSTEM if system_prompt is None else system_prompt)
         if self.compactor.options.narrative:
             self.compactor.narrator = self._narrator()
+        self.extensions = tuple(extensions)
+        self.commands = {command.name: command for each in self.extensions for command in each.commands}
+        self._closed = False
+        self._turn_in_hand = TurnInHand()
+        for each in self.extensions:
+            each.attach(self)
 
     @property
     def messages(self) -> Messages:
@@ -204,14 +210,14 @@ class Session:
         Raises CancelledError, ProviderError or LimitReached, always after the turn's last event. Iterate
         inside `contextlib.aclosing`, so that leaving early stops the turn at once.
         """
-        return self._turn(lambda: self._take_in(text, piped))
+        return self._turn_in_hand.begin(self._turn(lambda: self._take_in(text, piped)))
 
     def resume(self) -> AsyncGenerator[events.Event, None]:
         """Take an interrupted turn up again, without a new user message.
 
         Text that was cut off is taken out: the model writes it anew. What tools did stands in the list.
         """
-        return self._turn(self._go_on)
+        return self._turn_in_hand.begin(self._turn(self._go_on))
 
     def rewind(self) -> str | None:
         """Go back to before the last prompt, which is returned; None if there is none. Files stay as they are."""
@@ -268,6 +274,7 @@ class Session:
         yield events.TurnStart(self.turns, self.provider.model)
         seconds = meter.limits.timeout
         deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
+        self._turn_in_hand.runs()
         try:
             async with aclosing(turn):
                 while True:
@@ -292,7 +299,31 @@ class Session:
             for each in shown.flush():
                 yield each
         finally:
-            await self.upkeep.after_turn()
+            try:
+                await self.upkeep.after_turn()
+            finally:
+                self._turn_in_hand.is_over()
+
+    def mask(self, text: str) -> str:
+        """The text without secrets."""
+        return self._toolbox.masker.mask(text)
+
+    async def run_command(self, name: str, argument: str = "") -> str:
+        """What a command of an extension says, without secrets; raises KeyError for one that is not there."""
+        return self.mask(await self.commands[name].run(self, argument.strip()))
+
+    async def close(self) -> None:
+        """End everything that the session opened: a turn that was left in the middle, its extensions, the audit, its
+        provider. Safe to call twice.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        await self._turn_in_hand.end()
+        for each in reversed(self.extensions):
+            await each.close()
+        self.safeguards.close()
+        await self.provider.close()
 
     async def compact(self, instruction: str = "", size: Size | None = None) -> AsyncGenerator[events.Event, None]:
         """Compact now, whether it is due or not; between turns only. `instruction` says what matters.

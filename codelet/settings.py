@@ -1,5 +1,6 @@
-"""Settings: defaults < user file < trusted project file < environment < flags; frozen once made.
+"""The settings, in one table: defaults < user file < trusted project file < environment < flags; frozen once made.
 
+A row is one setting. From the rows come the flags with their help, the names in files and the variables `CODELET_*`.
 A project's file belongs to the repository, so it is read only with `--trust` and may only choose a model,
 tighten limits and add ask and deny rules: never commands, endpoints, keys or allow rules.
 """
@@ -8,15 +9,48 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from codelet.errors import UsageError
-from codelet.policy.verdict import Mode
-from codelet.providers import Transport
 from codelet.record import Record
-from codelet.reminders.zones import Placement
-from codelet.sandbox import Use
+from codelet.setting_kinds import (
+    FLAG,
+    PROJECT_FILE,
+    USER_FILE,
+    VARIABLE,
+    Group,
+    Setting,
+    amount,
+    any_text,
+    count,
+    count_or_zero,
+    four_shares,
+    names,
+    percent,
+    rules,
+    switch,
+    text,
+)
+
+TYPE_CHECKING = False  # type checkers take it for True: nothing of this is imported to read a command line
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codelet.policy.verdict import Mode
+    from codelet.providers import Transport
+    from codelet.reminders.zones import Placement
+    from codelet.sandbox import Use
+
+
+ONE_SHOT = Group("one shot")
+MODEL = Group("model")
+PROMPT = Group("prompt and tools")
+PERMISSIONS = Group("permissions")
+KEEPING = Group("keeping a session", "TARGET is a file or redis://HOST[:PORT][/DATABASE]/NAME")
+GROUPS = (ONE_SHOT, MODEL, PROMPT, PERMISSIONS, KEEPING)
+
+_ALL = (USER_FILE, PROJECT_FILE, VARIABLE, FLAG)
+_row: Callable[..., Any] = Setting  # of any type: in the class below a row stands for the value that it describes
 
 
 class Settings(Record):
@@ -25,196 +59,114 @@ class Settings(Record):
     `given` names what the command line set, `files` the files that were read.
     """
 
-    model: str | None = None
-    api_base: str | None = None
-    api_key: str | None = None
-    transport: Transport = "auto"
-    mode: Mode = "ask"
-    allow: tuple[str, ...] = ()
-    ask: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    yes: bool = False
-    ask_timeout: float | None = None
-    sandbox: Use = "auto"
-    sandbox_network: bool = False
-    audit: str | None = None
-    raw: bool = False
-    system_prompt: str | None = None
-    append_system_prompt: str | None = None
-    tools: tuple[str, ...] | None = None
-    bare: bool = False
-    reminders: Placement = "tail"
-    max_turns: int | None = None
-    max_tokens: int | None = None
-    max_cost: float | None = None
-    timeout: float | None = None
-    allow_cut: bool = False
-    window: int | None = None
-    budget: int | None = None
-    compact: str = "auto"
-    compact_at: int | None = None
-    keep_last: int = 3
-    compact_entries: int | None = None
-    narrative: bool = False
-    shares: tuple[int, ...] = (5, 30, 15, 50)
-    connect_timeout: float = 15.0
-    first_token_timeout: float = 300.0
-    chunk_timeout: float = 120.0
-    retries: int = 4
-    export: str | None = None
-    export_every: int = 1
-    export_archive: bool = False
-    snapshots: str | None = None
-    resume: str | None = None
-    force: bool = False
+    max_turns: int | None = _row(None, count, ONE_SHOT, by=_ALL, metavar="N", about="at most N model requests")
+    max_tokens: int | None = _row(None, count, ONE_SHOT, by=_ALL, metavar="N", about="at most N output tokens in all")
+    max_cost: float | None = _row(
+        None, amount, ONE_SHOT, by=_ALL, metavar="USD", about="stop at this cost, where prices are known"
+    )
+    timeout: float | None = _row(None, amount, ONE_SHOT, by=_ALL, metavar="SECONDS", about="stop after this time")
+    allow_cut: bool = _row(False, switch, ONE_SHOT, about="input that was not read to its end is no failure")
+
+    model: str | None = _row(
+        None,
+        text,
+        MODEL,
+        by=_ALL,
+        short="-m",
+        metavar="NAME",
+        about="as litellm spells it, such as anthropic/claude-sonnet-5-5",
+    )
+    api_base: str | None = _row(
+        None, text, MODEL, metavar="URL", about="address of a server that speaks OpenAI's or Anthropic's protocol"
+    )
+    api_key: str | None = _row(None, text, by=(VARIABLE,))
+    transport: Transport = _row("auto", ("auto", "native", "litellm"), MODEL, about="which way to the model (auto)")
+    connect_timeout: float = _row(15.0, amount)
+    first_token_timeout: float = _row(300.0, amount)
+    chunk_timeout: float = _row(120.0, amount)
+    retries: int = _row(4, count_or_zero)
+    budget: int | None = _row(None, count, MODEL, by=_ALL, metavar="N", about="let the list reach at most N tokens")
+    compact: str = _row("auto", ("auto", "off"), MODEL, by=_ALL, about="make a list that is too long smaller (auto)")
+    compact_at: int | None = _row(
+        None, percent, MODEL, by=_ALL, metavar="PERCENT", about="compact when this much of the budget is used"
+    )
+    compact_entries: int | None = _row(
+        None, count, MODEL, by=_ALL, metavar="N", about="compact also when there are more than N messages"
+    )
+    keep_last: int = _row(3, count, MODEL, by=_ALL, metavar="N", about="turns that a compaction leaves as they are (3)")
+    narrative: bool = _row(False, switch, MODEL, about="let the model add decisions to a compaction")
+    shares: tuple[int, ...] = _row((5, 30, 15, 50), four_shares, by=_ALL)
+    window: int | None = _row(
+        None, count, MODEL, by=_ALL, metavar="N", about="the model's window in tokens, where it is not known"
+    )
+
+    system_prompt: str | None = _row(None, any_text, PROMPT, metavar="TEXT", about="instead of codelet's own")
+    append_system_prompt: str | None = _row(None, text, PROMPT, metavar="TEXT", about="after codelet's own")
+    tools: tuple[str, ...] | None = _row(
+        None, names, PROMPT, metavar="NAMES", about="only these, separated by commas; '' for none"
+    )
+    bare: bool = _row(False, switch, PROMPT, about="no reminders, no instruction files")
+    reminders: Placement = _row(
+        "tail",
+        ("tail", "prepend"),
+        PROMPT,
+        about="the changing ones last (tail), or all in front: then no cache outlasts a turn",
+    )
+
+    mode: Mode = _row("ask", ("read-only", "ask", "auto-edit", "auto"), PERMISSIONS, about="what runs unasked (ask)")
+    # What allows something is said by name: no variable that stands somewhere does.
+    allow: tuple[str, ...] = _row(
+        (),
+        rules,
+        PERMISSIONS,
+        by=(USER_FILE, FLAG),
+        metavar="RULE",
+        about="such as 'bash(git log *)' or 'edit(src/**)'",
+    )
+    ask: tuple[str, ...] = _row(
+        (), rules, PERMISSIONS, by=_ALL, metavar="RULE", about="the same; asks, whatever is allowed"
+    )
+    deny: tuple[str, ...] = _row((), rules, PERMISSIONS, by=_ALL, metavar="RULE", about="the same; wins over both")
+    yes: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), short="-y", about="answer every question with yes")
+    ask_timeout: float | None = _row(
+        None, amount, PERMISSIONS, metavar="SECONDS", about="a question not answered in this time means no"
+    )
+    sandbox: Use = _row(
+        "auto", ("auto", "on", "off"), PERMISSIONS, about="confine commands: in mode auto only (auto), always, never"
+    )
+    sandbox_network: bool = _row(False, switch, PERMISSIONS, about="leave confined commands the network")
+    audit: str | None = _row(
+        None, text, PERMISSIONS, metavar="FILE", about="append each verdict, answer, call and change to a file"
+    )
+    raw: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="do not mask keys of the environment")
+
+    export: str | None = _row(
+        None,
+        text,
+        KEEPING,
+        by=(FLAG,),
+        metavar="TARGET",
+        about="save the session there after every step and at the end",
+    )
+    export_every: int = _row(1, count, KEEPING, by=(FLAG,), metavar="N", about="save after every N-th step only")
+    export_archive: bool = _row(False, switch, KEEPING, by=(FLAG,), about="save what compaction took out too")
+    snapshots: str | None = _row(
+        None, text, KEEPING, by=(FLAG,), metavar="FOLDER", about="also keep a copy a minute there, the newest ten"
+    )
+    resume: str | None = _row(None, text, KEEPING, by=(FLAG,), metavar="TARGET", about="go on with a saved session")
+    force: bool = _row(False, switch, KEEPING, by=(FLAG,), about="replace what stands at --export's target")
+
     given: frozenset[str] = frozenset()
     files: tuple[Path, ...] = ()
 
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError("must be a text")
-    return value
-
-
-def _any_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError("must be a text")
-    return value
+    @property
+    def keeps(self) -> bool:
+        """Whether the session is read from somewhere, or saved."""
+        return any(each is not None for each in (self.export, self.snapshots, self.resume))
 
 
-def _one_of(*names: str) -> Callable[[Any], str]:
-    def check(value: Any) -> str:
-        if value not in names:
-            raise ValueError(f"must be one of {', '.join(names)}")
-        return str(value)
-
-    return check
-
-
-def _count(value: Any) -> int:
-    number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 10**9:
-        raise ValueError("must be a positive whole number")
-    return number
-
-
-def _percent(value: Any) -> int:
-    number = _count(value)
-    if number > 100:
-        raise ValueError("must be a whole number of per cent")
-    return number
-
-
-def _shares(value: Any) -> tuple[int, ...]:
-    """Per cent of the budget for core, context, history and working, as a list or as text with commas."""
-    items = value.split(",") if isinstance(value, str) else value
-    if not isinstance(items, list | tuple) or len(items) != 4:
-        raise ValueError("must be four numbers: core, context, history, working")
-    shares = tuple(_percent(item.strip() if isinstance(item, str) else item) for item in items)
-    if sum(shares) != 100:
-        raise ValueError(f"must add up to 100 per cent, not {sum(shares)}")
-    return shares
-
-
-def _retries(value: Any) -> int:
-    return 0 if value in (0, "0") and value is not False else _count(value)
-
-
-def _amount(value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError("must be a positive number") from None
-    if isinstance(value, bool) or not 0 < number < 10**9:
-        raise ValueError("must be a positive number")
-    return number
-
-
-def _flag(value: Any) -> bool:
-    known = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.lower() in known:
-        return known[value.lower()]
-    raise ValueError("must be true or false")
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
-    if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
-        raise ValueError("must be a list of texts")
-    return tuple(item for item in items if item)
-
-
-PARSERS: dict[str, Callable[[Any], Any]] = {
-    "model": _text,
-    "api_base": _text,
-    "api_key": _text,
-    "transport": _one_of("auto", "native", "litellm"),
-    "mode": _one_of("read-only", "ask", "auto-edit", "auto"),
-    "allow": _names,
-    "ask": _names,
-    "deny": _names,
-    "yes": _flag,
-    "ask_timeout": _amount,
-    "sandbox": _one_of("auto", "on", "off"),
-    "sandbox_network": _flag,
-    "audit": _text,
-    "raw": _flag,
-    "system_prompt": _any_text,
-    "append_system_prompt": _text,
-    "tools": _names,
-    "bare": _flag,
-    "reminders": _one_of("tail", "prepend"),
-    "max_turns": _count,
-    "max_tokens": _count,
-    "max_cost": _amount,
-    "timeout": _amount,
-    "allow_cut": _flag,
-    "window": _count,
-    "budget": _count,
-    "compact": _one_of("auto", "off"),
-    "compact_at": _percent,
-    "keep_last": _count,
-    "compact_entries": _count,
-    "narrative": _flag,
-    "shares": _shares,
-    "connect_timeout": _amount,
-    "first_token_timeout": _amount,
-    "chunk_timeout": _amount,
-    "retries": _retries,
-    "export": _text,
-    "export_every": _count,
-    "export_archive": _flag,
-    "snapshots": _text,
-    "resume": _text,
-    "force": _flag,
-}
-
-# What writes and reads sessions is asked for each time, by name.
-_FLAGS_ONLY = frozenset({"raw", "export", "export_every", "export_archive", "snapshots", "resume", "force"})
-_USER_FILE_REFUSES = _FLAGS_ONLY | {"api_key", "yes"}
-_ENVIRONMENT_REFUSES = _FLAGS_ONLY | {"yes", "allow"}
-_PROJECT_FILE_TAKES = frozenset(
-    {
-        "model",
-        "max_turns",
-        "max_tokens",
-        "max_cost",
-        "timeout",
-        "window",
-        "ask",
-        "deny",
-        "budget",
-        "compact",
-        "compact_at",
-        "compact_entries",
-        "keep_last",
-        "shares",
-    }
-)
-
+SETTINGS: Mapping[str, Setting] = {name: row for name, row in vars(Settings).items() if isinstance(row, Setting)}
+"""The rows, by name."""
 
 _NOT_SETTINGS = frozenset({"CODELET_REDIS_PASSWORD", "CODELET_SHARED"})
 """Variables that are read elsewhere: the password of a Redis database, the data that some tests need."""
@@ -228,45 +180,40 @@ def load_settings(
     environment: Mapping[str, str] = os.environ,
 ) -> Settings:
     """The settings in force; `flags` holds what the command line named. Raises UsageError naming the place."""
-    settings = Settings()
-    user_file = user_settings_file(environment)
+    values: dict[str, Any] = {}
+    user_file, project_file = user_settings_file(environment), project_settings_file(workspace)
+    files: list[Path] = []
     if user_file is not None and _is_file(user_file):
-        settings = _from_file(settings, user_file, frozenset(PARSERS) - _USER_FILE_REFUSES)
-    project_file = project_settings_file(workspace)
+        _read_file(values, user_file, USER_FILE)
+        files.append(user_file)
     if trust and _is_file(project_file):
-        settings = _from_file(settings, project_file, _PROJECT_FILE_TAKES)
-    for key in PARSERS:
-        name = f"CODELET_{key.upper()}"
-        if not environment.get(name):
-            continue
-        if key in _ENVIRONMENT_REFUSES:
-            raise UsageError(f"{name}: this may not come from a variable; give the flag {_flag_name(key)} instead")
-        settings = _with(settings, key, environment[name], name)
-    _check_names(environment)
-    for key, value in flags.items():
-        if value is not None:
-            settings = _with(settings, key, value, _flag_name(key))
-    return settings.replace(given=frozenset(key for key, value in flags.items() if value is not None))
+        _read_file(values, project_file, PROJECT_FILE)
+        files.append(project_file)
+    for setting in SETTINGS.values():
+        if text := environment.get(setting.variable):
+            if VARIABLE not in setting.by:
+                why = f"this may not come from a variable; give the flag {setting.flag} instead"
+                raise UsageError(f"{setting.variable}: {why}")
+            _put(values, setting, text, setting.variable)
+    _check_variables(environment)
+    given = {name: value for name, value in flags.items() if value is not None}
+    for name, value in given.items():
+        _put(values, SETTINGS[name], value, SETTINGS[name].flag)
+    return Settings(**values, given=frozenset(given), files=tuple(files))
 
 
-def _check_names(environment: Mapping[str, str]) -> None:
-    """Raise UsageError for a variable that is nearly the name of a setting. Others may be anybody's."""
-    for name in environment:
-        if not name.startswith("CODELET_") or name in _NOT_SETTINGS:
-            continue
-        key = name.removeprefix("CODELET_").lower()
-        if key not in PARSERS and (near := _nearest(key)):
-            raise UsageError(f"{name}: unknown setting; did you mean CODELET_{near.upper()}?")
+def settings_from(values: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings that a caller in Python gives by name, None for what is not set. Raises UsageError.
 
-
-def _nearest(key: str) -> str | None:
-    from codelet.text.spelling import nearest  # for mistakes only
-
-    return nearest(key, PARSERS)
-
-
-def _flag_name(key: str) -> str:
-    return "--" + key.replace("_", "-")
+    No file and no variable counts but `CODELET_API_KEY`, where the key is not given.
+    """
+    key = SETTINGS["api_key"]
+    given = {key.name: environment.get(key.variable) or None, **values}
+    given = {name: value for name, value in given.items() if value is not None}
+    parsed: dict[str, Any] = {}
+    for name, value in given.items():
+        _put(parsed, _known(name), value, name)
+    return Settings(**parsed, given=frozenset(given))
 
 
 def project_settings_file(workspace: Path) -> Path:
@@ -276,6 +223,8 @@ def project_settings_file(workspace: Path) -> Path:
 
 def user_settings_file(environment: Mapping[str, str] = os.environ) -> Path | None:
     """Where the user's settings stand; None without a home."""
+    from pathlib import Path
+
     if folder := environment.get("XDG_CONFIG_HOME"):
         return Path(folder) / "codelet" / "config.toml"
     home = environment.get("HOME")
@@ -290,29 +239,48 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _from_file(settings: Settings, path: Path, allowed: frozenset[str]) -> Settings:
+def _read_file(values: dict[str, Any], path: Path, source: str) -> None:
+    """Take in a settings file."""
     import tomllib  # only where there is a file: the import costs more than the reading
 
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path}: {error}") from None
-    for key, value in values.items():
-        if key not in PARSERS:
-            near = _nearest(key)
-            raise UsageError(f"{path}: unknown setting {key!r}" + (f"; did you mean {near!r}?" if near else ""))
-        if key not in allowed:
-            raise UsageError(f"{path}: {key!r} may not be set in this file")
-        settings = _with(settings, key, value, f"{path}: {key}")
-    return settings.replace(files=(*settings.files, path))
+    for name, value in found.items():
+        setting = _known(name, f"{path}: ")
+        if source not in setting.by:
+            raise UsageError(f"{path}: {name!r} may not be set in this file")
+        _put(values, setting, value, f"{path}: {name}")
 
 
-def _with(settings: Settings, key: str, value: Any, place: str) -> Settings:
-    """One more setting. Rules add up, everything else replaces."""
+def _check_variables(environment: Mapping[str, str]) -> None:
+    """Raise UsageError for a variable that is nearly the name of a setting. Others may be anybody's."""
+    for variable in environment:
+        if not variable.startswith("CODELET_") or variable in _NOT_SETTINGS:
+            continue
+        name = variable.removeprefix("CODELET_").lower()
+        if name not in SETTINGS and (near := _nearest(name)):
+            raise UsageError(f"{variable}: unknown setting; did you mean {SETTINGS[near].variable}?")
+
+
+def _known(name: str, place: str = "") -> Setting:
+    if name not in SETTINGS:
+        near = _nearest(name)
+        raise UsageError(f"{place}unknown setting {name!r}" + (f"; did you mean {near!r}?" if near else ""))
+    return SETTINGS[name]
+
+
+def _nearest(name: str) -> str | None:
+    from codelet.text.spelling import nearest  # for mistakes only
+
+    return nearest(name, SETTINGS)
+
+
+def _put(values: dict[str, Any], setting: Setting, value: Any, place: str) -> None:
+    """Take in one value; `place` is where it stands, as an error names it."""
     try:
-        parsed = PARSERS[key](value)
+        parsed = setting.parse(value)
     except ValueError as error:
         raise UsageError(f"{place}: {error}") from None
-    if key in ("allow", "ask", "deny"):
-        parsed = (*getattr(settings, key), *parsed)
-    return settings.replace(**{key: parsed})
+    values[setting.name] = (*values.get(setting.name, ()), *parsed) if setting.adds_up else parsed

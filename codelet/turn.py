@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Literal
+from weakref import ref
 
 from codelet import events, prompt
 from codelet.calls import CallRunner, Toolbox
@@ -77,6 +78,37 @@ class _Turn:
         self.open = False
         self.conversation.interruption = receipt
         return receipt
+
+
+class TurnInHand:
+    """The turn that a session has begun, so that one which its caller left in the middle can be ended."""
+
+    def __init__(self) -> None:
+        self._turn: ref[AsyncGenerator[events.Event, None]] | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def begin(self, turn: AsyncGenerator[events.Event, None]) -> AsyncGenerator[events.Event, None]:
+        """Take note of a turn, which is returned."""
+        self._turn = ref(turn)
+        return turn
+
+    def runs(self) -> None:
+        """Its first event was asked for."""
+        self._idle.clear()
+
+    def is_over(self) -> None:
+        """Nothing of it runs any more."""
+        self._idle.set()
+
+    async def end(self) -> None:
+        """End it where nobody asks for its events any more; one that another task follows goes on."""
+        turn = self._turn() if self._turn is not None else None
+        if turn is None:
+            await self._idle.wait()  # nobody holds it: the event loop is closing it
+        else:
+            with suppress(RuntimeError):
+                await turn.aclose()
 
 
 async def run_turn(
@@ -147,7 +179,8 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
     answered = _take_in(turn, reply)
     if reply.usage is not None:
         turn.usage += reply.usage
-        yield turn.meter.spend(reply.usage, answered)
+        for event in turn.meter.spend(reply.usage, answered):
+            yield event
     else:
         turn.meter.count(None)
     if reply.is_void:

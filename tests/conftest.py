@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,10 @@ from tests.support import repo as repositories
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.program import ROOT
 from tests.support.proxy import Proxy
+from tests.support.recorded import Start, recording
 from tests.support.script import Script
 from tests.support.server import ModelServer
+from tests.support.terminal import Terminal
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -58,6 +61,27 @@ def home(tmp_path: Path) -> Path:
 def repo(tmp_path: Path) -> Path:
     """A git repository with one commit."""
     return repositories.plain(tmp_path / "repo")
+
+
+@pytest.fixture
+def start(tmp_path: Path, repo: Path, home: Path) -> Iterator[Start]:
+    """Starts the REPL in a repository with steps for the model (see `recorded`); all are ended with the test."""
+    with ExitStack() as stack:
+
+        def begin(
+            *steps: dict[str, Any],
+            arguments: tuple[str, ...] = (),
+            env: Mapping[str, str | None] | None = None,
+            ready: str = "/help",
+            **options: Any,
+        ) -> Terminal:
+            model = recording(tmp_path, *steps)
+            terminal = Terminal("--model", model, *arguments, cwd=repo, home=home, env=env, **options)
+            stack.enter_context(terminal)
+            terminal.wait_for(ready)
+            return terminal
+
+        yield begin
 
 
 @pytest.fixture

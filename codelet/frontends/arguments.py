@@ -1,14 +1,19 @@
-"""The command line: arguments to a namespace."""
+"""The command line: arguments to a namespace.
+
+The words are looked at before argparse reads them: it takes the value of an unknown option for the command, and can
+only say that there is no such command.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from codelet.errors import UsageError
+from codelet.setting_kinds import Setting
+from codelet.settings import GROUPS, ONE_SHOT, PERMISSIONS, SETTINGS
 
 _EPILOG = """\
 exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomplete,
@@ -17,7 +22,6 @@ exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomp
 
 FROM_PIPE = "-"
 """What `--prompt` is where the prompt is what comes through the pipe."""
-MODES = ("read-only", "ask", "auto-edit", "auto")
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -62,10 +66,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
     `prompt` is the prompt, however it was given, and `bare_prompt` says that it was given without -p.
     """
-    from codelet.frontends.words import read_words
-
     parser = build_parser(arguments)
-    read, prompt = read_words(parser, arguments)
+    read, prompt = _read_words(parser, arguments)
     options = parser.parse_args(read)
     options.bare_prompt = prompt is not None
     if prompt is not None:
@@ -77,18 +79,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def asked_for(arguments: Sequence[str]) -> str | None:
     """The JSON format that was asked for, if one was, however wrong the rest of the command line is."""
-    from codelet.frontends.words import asked_format
-
-    form = asked_format(build_parser(), arguments)
+    form = _asked_format(build_parser(), arguments)
     return form if form in ("json", "stream-json") else None
 
 
 def print_help(command: str | None) -> None:
     """Print the help of the whole program, or of one command. Raises UsageError if there is no such command."""
-    from codelet.frontends.words import commands_of
-
     parser = build_parser([command] if command else [])
-    known = commands_of(parser)
+    known = _commands_of(parser)
     if command and command not in known:
         raise UsageError(f"there is no command {command!r}, only {', '.join(known)}")
     (known[command] if command else parser).print_help()
@@ -111,19 +109,13 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         help="answer one prompt and exit; a pipe is added to it, or is the prompt. Without -p, a PROMPT opens the"
         " session with it where stdin and stdout are a terminal, and is answered likewise elsewhere",
     )
-    _add_output(parser.add_argument_group("one shot"))
-    _add_model(parser.add_argument_group("model"))
-    _add_prompt(parser.add_argument_group("prompt and tools"))
-    _add_permissions(parser.add_argument_group("permissions"))
-    _add_export(
-        parser.add_argument_group("keeping a session", "TARGET is a file or redis://HOST[:PORT][/DATABASE]/NAME")
-    )
+    _add_settings(parser)
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     # Naming the program here and below keeps argparse from formatting a usage line for it.
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser, prog="codelet")
     _add_commands(commands)
     if "sessions" in arguments:
-        from codelet.frontends.sessions import add_arguments
+        from codelet.frontends.commands.sessions import add_arguments
 
         add_arguments(commands)
     else:  # for --help
@@ -144,7 +136,7 @@ def _add_commands(commands: argparse._SubParsersAction[_Parser]) -> None:
     ).add_parser("check", help="say what would happen to a command, without running it")
     check.add_argument("shell_command", nargs="?", metavar="COMMAND", help="the command line, quoted as one word")
     check.add_argument("--cases", metavar="FILE", help="judge the cases of a JSON lines file instead")
-    check.add_argument("--mode", dest="check_mode", choices=MODES)
+    check.add_argument("--mode", dest="check_mode", choices=SETTINGS["mode"].choices)
     check.add_argument("--json", action="store_true", help="one JSON object a line")
     _add_audit(commands)
 
@@ -159,76 +151,181 @@ def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
     verify.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def _add_export(group: argparse._ArgumentGroup) -> None:
-    flag = partial(group.add_argument, action="store_const", const=True)
-    group.add_argument("--export", metavar="TARGET", help="save the session there after every step and at the end")
-    group.add_argument("--export-every", metavar="N", help="save after every N-th step only")
-    flag("--export-archive", help="save what compaction took out too")
-    group.add_argument("--snapshots", metavar="FOLDER", help="also keep a copy a minute there, the newest ten")
-    group.add_argument("--resume", metavar="TARGET", help="go on with a saved session")
-    flag("--force", help="replace what stands at --export's target")
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    """The flags of the settings, under their headings, with those that set nothing but what this run does."""
+    for group in GROUPS:
+        heading = parser.add_argument_group(group.title, group.about)
+        if group is ONE_SHOT:
+            heading.add_argument(
+                "--output-format",
+                choices=("text", "json", "stream-json"),
+                help="text (default), one JSON object, or one event a line",
+            )
+        for setting in SETTINGS.values():
+            if setting.group is group:
+                _add_setting(heading, setting)
+        if group is ONE_SHOT:
+            heading.add_argument("-q", "--quiet", action="store_true", help="no progress on stderr")
+        elif group is PERMISSIONS:
+            heading.add_argument("--trust", action="store_true", help="read this project's .codelet/config.toml")
 
 
-def _add_output(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--output-format",
-        choices=("text", "json", "stream-json"),
-        help="text (default), one JSON object, or one event a line",
-    )
-    group.add_argument("--max-turns", metavar="N", help="at most N model requests")
-    group.add_argument("--max-tokens", metavar="N", help="at most N output tokens in all")
-    group.add_argument("--max-cost", metavar="USD", help="stop at this cost, where prices are known")
-    group.add_argument("--timeout", metavar="SECONDS", help="stop after this time")
-    group.add_argument(
-        "--allow-cut", action="store_const", const=True, help="input that was not read to its end is no failure"
-    )
-    group.add_argument("-q", "--quiet", action="store_true", help="no progress on stderr")
+def _add_setting(heading: argparse._ArgumentGroup, setting: Setting) -> None:
+    """The flag of one setting. Its value is checked where all settings are, with the same words for each source."""
+    flags = (setting.short, setting.flag) if setting.short else (setting.flag,)
+    options: dict[str, Any] = {"help": setting.about}
+    if setting.is_switch:
+        options |= {"action": "store_const", "const": True}
+    elif setting.choices:
+        options["choices"] = setting.choices
+    else:
+        options |= {"action": "append" if setting.adds_up else "store", "metavar": setting.metavar}
+    heading.add_argument(*flags, **options)
 
 
-def _add_model(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "-m", "--model", metavar="NAME", help="as litellm spells it, such as anthropic/claude-sonnet-5-5"
-    )
-    group.add_argument(
-        "--api-base", metavar="URL", help="address of a server that speaks OpenAI's or Anthropic's protocol"
-    )
-    group.add_argument("--transport", choices=("auto", "native", "litellm"), help="which way to the model (auto)")
-    group.add_argument("--budget", metavar="N", help="let the list reach at most N tokens")
-    group.add_argument("--compact", choices=("auto", "off"), help="make a list that is too long smaller (auto)")
-    group.add_argument("--compact-at", metavar="PERCENT", help="compact when this much of the budget is used")
-    group.add_argument("--compact-entries", metavar="N", help="compact also when there are more than N messages")
-    group.add_argument("--keep-last", metavar="N", help="turns that a compaction leaves as they are (3)")
-    group.add_argument(
-        "--narrative", action="store_const", const=True, help="let the model add decisions to a compaction"
-    )
-    group.add_argument("--window", metavar="N", help="the model's window in tokens, where it is not known")
+def _read_words(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> tuple[list[str], str | None]:
+    """What argparse is to read, and the bare words, joined: a prompt, None where there are none or a command.
+
+    Raises UsageError that names an unknown option, or a word that is nearly a command.
+    """
+    commands = _commands_of(parser)
+    options: list[str] = []
+    bare: list[str] = []
+    rest = list(arguments)
+    said = False  # whether the user said that the words are no commands
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            bare += rest
+            said = True
+            break
+        if not _is_option(word):
+            if word in commands and not bare:
+                _check(commands[word], rest, parser, word)
+                return [*options, word, *rest], None
+            bare.append(word)
+            continue
+        options.append(word)
+        if _takes_value(parser, word, rest):
+            value = rest.pop(0)
+            # As one word with its option, a prompt is never taken for something else.
+            options[-1:] = [f"--prompt={value}"] if word in ("-p", "--prompt") else [word, value]
+    if len(bare) == 1 and not said and (near := _nearest(bare[0], commands)):
+        raise UsageError(f"there is no command {bare[0]!r}; did you mean {near}? As a prompt: -p {bare[0]}")
+    return options, " ".join(bare) if bare else None
 
 
-def _add_prompt(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--system-prompt", metavar="TEXT", help="instead of codelet's own")
-    group.add_argument("--append-system-prompt", metavar="TEXT", help="after codelet's own")
-    group.add_argument("--tools", metavar="NAMES", help="only these, separated by commas; '' for none")
-    group.add_argument("--bare", action="store_const", const=True, help="no reminders, no instruction files")
-    group.add_argument(
-        "--reminders",
-        choices=("tail", "prepend"),
-        help="the changing ones last (tail), or all in front: then no cache outlasts a turn",
-    )
+def _asked_format(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> str | None:
+    """The value of `--output-format`, however wrong the rest of the command line is."""
+    found = None
+    rest = list(arguments)
+    while rest and (word := rest.pop(0)) != "--":
+        name, equals, value = word.partition("=")
+        known = name in _options(parser)
+        if known and not equals and _takes_value(parser, word, rest):
+            value = rest.pop(0)
+        if name == "--output-format" and value:
+            found = value
+    return found
 
 
-def _add_permissions(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--mode", choices=MODES, help="what runs unasked (ask)")
-    group.add_argument("--allow", metavar="RULE", action="append", help="such as 'bash(git log *)' or 'edit(src/**)'")
-    group.add_argument("--ask", metavar="RULE", action="append", help="the same; asks, whatever is allowed")
-    group.add_argument("--deny", metavar="RULE", action="append", help="the same; wins over both")
-    group.add_argument("-y", "--yes", action="store_const", const=True, help="answer every question with yes")
-    group.add_argument("--ask-timeout", metavar="SECONDS", help="a question not answered in this time means no")
-    group.add_argument(
-        "--sandbox", choices=("auto", "on", "off"), help="confine commands: in mode auto only (auto), always, never"
-    )
-    group.add_argument(
-        "--sandbox-network", action="store_const", const=True, help="leave confined commands the network"
-    )
-    group.add_argument("--audit", metavar="FILE", help="append each verdict, answer, call and change to a file")
-    group.add_argument("--raw", action="store_const", const=True, help="do not mask keys of the environment")
-    group.add_argument("--trust", action="store_true", help="read this project's .codelet/config.toml")
+def _check(parser: argparse.ArgumentParser, words: Sequence[str], main: argparse.ArgumentParser, path: str) -> None:
+    """Raise UsageError for an option that the command does not have; `path` is the command as it was written."""
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return
+        if _is_option(word):
+            if name := _unknown(parser, word):
+                _refuse(name, parser, main, path)
+            if _takes_value(parser, word, rest):
+                rest.pop(0)
+        elif word in (inner := _commands_of(parser)):
+            _check(inner[word], rest, main, f"{path} {word}")
+            return
+
+
+def _refuse(name: str, parser: argparse.ArgumentParser, main: argparse.ArgumentParser, path: str) -> None:
+    """Raise UsageError for an option that a command does not have, but perhaps the program."""
+    if name in _options(main):
+        raise UsageError(f"{name} is no option of {path}: options of the whole program stand before it")
+    if near := _nearest(name, _options(parser)):
+        raise UsageError(f"unknown option {name}; did you mean {near}?")
+    if near := _nearest(name, _options(main)):
+        raise UsageError(f"unknown option {name}; did you mean {near}? It stands before {path}")
+    raise UsageError(f"unknown option {name}; codelet {path} --help lists those that there are")
+
+
+def _is_option(word: str) -> bool:
+    """Whether a word is meant as an option: a text that begins with a dash, such as a list, is not."""
+    name = word.partition("=")[0]
+    return len(word) > 1 and word.startswith("-") and not any(sign.isspace() for sign in name)
+
+
+def _takes_value(parser: argparse.ArgumentParser, word: str, rest: Sequence[str]) -> bool:
+    """Whether the next word is the option's value. Raises UsageError for an option that the parser does not know."""
+    if name := _unknown(parser, word):
+        commands = _commands_of(parser)
+        for command in (later for later in rest if later in commands):
+            if own := name if name in _options(commands[command]) else _nearest(name, _options(commands[command])):
+                raise UsageError(f"unknown option {name}; did you mean codelet {command} {own}?")
+        near = _nearest(name, _options(parser))
+        raise UsageError(f"unknown option {name}; " + (f"did you mean {near}?" if near else "see codelet --help"))
+    if word.startswith("--"):
+        action = None if "=" in word else _options(parser)[word]
+    else:  # -qm NAME is -q -m NAME; in -mNAME the value is there already
+        action = _options(parser)[f"-{word[-1]}"] if _letters(parser, word) == len(word) - 1 else None
+    if action is None or not rest or action.nargs == 0:
+        return False
+    return action.nargs != "?" or not _is_option(rest[0])
+
+
+def _unknown(parser: argparse.ArgumentParser, word: str) -> str:
+    """The option in this word that the parser does not know, or ""."""
+    known = _options(parser)
+    name = word.partition("=")[0]
+    if name in known:
+        return ""
+    if word.startswith("--"):
+        return name
+    letters = _letters(parser, word)
+    return f"-{word[1 + letters]}" if letters < len(word) - 1 and not _value_after(parser, word, letters) else ""
+
+
+def _letters(parser: argparse.ArgumentParser, word: str) -> int:
+    """How many letters of `-abc` are options, up to one that takes the rest of the word as its value."""
+    known = _options(parser)
+    for number, letter in enumerate(word[1:]):
+        action = known.get(f"-{letter}")
+        if action is None:
+            return number
+        if action.nargs != 0:
+            return number + 1
+    return len(word) - 1
+
+
+def _value_after(parser: argparse.ArgumentParser, word: str, letters: int) -> bool:
+    """Whether the last of so many letters takes what follows it in the word as its value."""
+    return letters > 0 and _options(parser)[f"-{word[letters]}"].nargs != 0
+
+
+def _options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
+    return parser._option_string_actions
+
+
+def _commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parsers of the commands inside this one."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return action.choices
+    return {}
+
+
+def _nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant."""
+    from codelet.text.spelling import nearest  # for mistakes only
+
+    names = list(known)
+    longer = [name for name in names if word.startswith("--") and len(word) > 4 and name.startswith(word)]
+    return nearest(word, names) or next(iter(longer), None)

@@ -1,4 +1,4 @@
-"""A front end's side of the export: resumes a session, follows its events, saves it, says what the user should know.
+"""A front end's side of the export: follows a session's events, saves it, says what the user should know.
 
 Imported only where an option or a command asks for an export: none of it is on the way to a first request.
 """
@@ -6,24 +6,18 @@ Imported only where an option or a command asks for an export: none of it is on 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 from codelet import events
-from codelet.context import Piped
 from codelet.errors import UsageError
 from codelet.export.context import context_of
 from codelet.export.document import ArchiveEntry, EnvironmentState
-from codelet.export.live import LiveExport, Resumed, open_export, read_export, same_target
+from codelet.export.live import LiveExport, Resumed, open_export
 from codelet.export.machine import look
-from codelet.export.recorder import restore
-from codelet.export.snapshot import Snapshot, kept_up
-from codelet.export.stores import open_target
-from codelet.frontends.workspace import provider_for, provider_named, session_for
+from codelet.export.snapshot import Snapshot
 from codelet.git import run_git
-from codelet.providers.base import Provider
+from codelet.opening import unfinished
 from codelet.session import Session
 from codelet.settings import Settings
 
@@ -45,15 +39,10 @@ class Exporting:
         self._closed = False
 
     @classmethod
-    async def begin(cls, settings: Settings) -> Exporting:
-        """Open the session that the settings name, resumed where they say so. Raises CodeletError."""
+    async def begin(cls, session: Session, settings: Settings, resumed: Resumed | None) -> Exporting:
+        """Begin the export that the settings name, if they name one. Raises UsageError."""
         if settings.export is not None and settings.export.endswith(".html"):
             raise UsageError("--export saves JSON; for the page, /export PAGE.html in the terminal")
-        resumed = await _read(settings)
-        session = session_for(settings, await _provider(settings, resumed))
-        if resumed is not None:
-            resumed = resumed.replace(snapshot=kept_up(resumed.snapshot, time.time()))
-            restore(session, resumed.snapshot)
         exporting = cls(session, settings, resumed)
         if settings.export is not None or settings.snapshots is not None:
             exporting._live = await open_export(
@@ -96,11 +85,6 @@ class Exporting:
             self._look()
         if self._live is not None:
             self._live.see(event)
-
-    def turn(self, prompt: str, piped: Piped | None = None) -> AsyncGenerator[events.Event, None]:
-        """The turn of a one-shot prompt. `continue` takes an unfinished turn up again, as in the REPL."""
-        going_on = piped is None and prompt.strip().lower() == "continue" and unfinished(self.session)
-        return self.session.resume() if going_on else self.session.send(prompt, piped)
 
     def save(self) -> None:
         """Save soon, after a change between turns."""
@@ -154,37 +138,8 @@ async def surroundings(workspace: Path) -> EnvironmentState:
     return state
 
 
-def unfinished(session: Session) -> bool:
-    """Whether the last turn did not come to its end, so that `continue` has something to take up."""
-    return session.interruption is not None or session.conversation.is_open
-
-
 def resumed_note(session: Session, shown: str) -> str:
     """What was taken up, in one line."""
     count, turns = len(session.conversation.sent()), session.turns
     note = f"resumed {shown}: {count} messages, {turns} turn{'s' if turns != 1 else ''}"
     return f"{note}; the last one is unfinished, continue takes it up" if unfinished(session) else note
-
-
-async def _read(settings: Settings) -> Resumed | None:
-    """What `--resume` names. Nothing where `--export` names the same and there is nothing yet: it begins there."""
-    if settings.resume is None:
-        return None
-    if settings.export is not None:
-        target = open_target(settings.resume)
-        if same_target(target, open_target(settings.export)):
-            found = await asyncio.to_thread(target.store.revision, target.name)
-            if found is None:
-                return None
-    return await read_export(settings.resume)
-
-
-async def _provider(settings: Settings, resumed: Resumed | None) -> Provider:
-    """The provider of --model, else of the session that is resumed, else what the other settings say."""
-    model = resumed.snapshot.model if resumed is not None else None
-    if model is None or "model" in settings.given:
-        return await provider_for(settings)
-    try:
-        return provider_named(model, settings)
-    except UsageError as error:
-        raise UsageError(f"{error}; the session was saved with this model, --model names another") from None

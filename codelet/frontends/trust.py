@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 from codelet.errors import UsageError
-from codelet.frontends.workspace import current_folder
+from codelet.opening import current_folder
 from codelet.settings import Settings, project_settings_file
 from codelet.text import one_line
 

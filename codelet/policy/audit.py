@@ -66,6 +66,7 @@ class AuditLog:
         self._path = path
         self._session = os.urandom(8).hex()
         self._known: tuple[int, int, str] | None = None
+        self._closed = False
         self.record("start")
 
     def record(self, kind: str, **fields: object) -> None:
@@ -91,9 +92,14 @@ class AuditLog:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Append the closing record: without it the end of the file counts as cut off."""
-        self.record("end")
-        os.close(self._file)
+        """Append the closing record: without it the end of the file counts as cut off. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self.record("end")
+        finally:
+            os.close(self._file)
 
     def _append(self, number: int, previous: str, kind: str, fields: dict[str, object]) -> tuple[int, str]:
         record: dict[str, object] = dict(fields)

@@ -11,6 +11,13 @@ from codelet.record import Record
 Action = Literal["allow", "ask", "deny"]
 Tier = Literal["read", "write", "execute", "critical"]
 Mode = Literal["read-only", "ask", "auto-edit", "auto"]
+MODES: tuple[Mode, ...] = ("ask", "auto-edit", "auto", "read-only")
+"""All modes, in the order in which a key goes through them."""
+
+
+def mode_named(text: str) -> Mode | None:
+    """The mode of that name, or None where there is none."""
+    return next((mode for mode in MODES if mode == text), None)
 
 
 class Touch(Record):

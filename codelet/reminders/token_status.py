@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from codelet.tokens.budget import percent_of
+
 
 def token_status(used: int, budget: int) -> str:
     """How much of the budget the list takes; both in tokens."""
-    percent = min(100, max(0, -(-used * 100 // budget)))
+    percent = min(100, percent_of(used, budget))
     return f"Context: about {percent} % of the budget of {budget:,} tokens used."

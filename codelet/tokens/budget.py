@@ -47,6 +47,11 @@ def effective_tokens(total: int, cache_read: int) -> int:
     return total - 9 * cache_read // 10
 
 
+def percent_of(part: int, whole: int) -> int:
+    """`part` of `whole` in per cent, rounded up, so that any use shows; 0 where the whole is unknown."""
+    return -(-part * 100 // whole) if part > 0 and whole > 0 else 0
+
+
 class Budget(Record):
     """The limits of a window of `window` tokens. `user_limit` is the user's own budget, `max_output` the model's.
 

@@ -14,7 +14,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NotRequired,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+    overload,
+)
 
 from codelet.errors import ToolError
 from codelet.policy.verdict import Touch
@@ -166,38 +177,82 @@ def in_memory(arguments: Arguments) -> tuple[Touch, ...]:
     return ()
 
 
+_Function = Callable[..., Awaitable[ToolOutput]] | Callable[..., Awaitable[str]]
+
+
+@overload
 def tool(
-    function: Callable[..., Awaitable[ToolOutput]],
+    function: _Function,
     *,
     touches: Callable[[Arguments], Sequence[Touch]] | None = in_memory,
     title: Callable[[Arguments], str] = all_arguments,
     preview: Callable[[ToolContext, Arguments], Preview] | None = None,
-) -> Tool:
-    """Make a Tool of `async def name(context, progress, *, arguments…)`.
+) -> Tool: ...
 
-    Only keyword arguments are the model's; the description is the docstring's text. An argument is
-    described by a `name: text` line at the end of the docstring.
+
+@overload
+def tool(
+    *,
+    touches: Callable[[Arguments], Sequence[Touch]] | None = in_memory,
+    title: Callable[[Arguments], str] = all_arguments,
+    preview: Callable[[ToolContext, Arguments], Preview] | None = None,
+) -> Callable[[_Function], Tool]: ...
+
+
+def tool(
+    function: _Function | None = None,
+    *,
+    touches: Callable[[Arguments], Sequence[Touch]] | None = in_memory,
+    title: Callable[[Arguments], str] = all_arguments,
+    preview: Callable[[ToolContext, Arguments], Preview] | None = None,
+) -> Tool | Callable[[_Function], Tool]:
+    """Make a Tool of an async function that gives a text or a ToolOutput; a decorator, with arguments or without.
+
+    The function's parameters are the model's; one that begins with `context, progress` is given these as `Tool.run`
+    is. The description is the docstring's text. An argument is described by a `name: text` line at the end of the
+    docstring. Without `touches` the tool is taken to work in memory only and runs unasked; `touches=None` says that
+    nobody knows, and every call is asked about. Raises TypeError for a function that no tool can be made of.
     """
-    hints = get_type_hints(function)
+    if function is None:
+        return partial(tool, touches=touches, title=title, preview=preview)
+    taken, run = _taken(function)
+    name, hints = function.__name__, get_type_hints(function)
     properties: dict[str, Any] = {}
-    required: list[str] = []
-    taken = [
-        (name, parameter)
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
-    text, described = _split_docstring(inspect.getdoc(function) or "", [name for name, _ in taken])
-    for name, parameter in taken:
-        properties[name] = _schema_of(hints[name])
-        if name in described:
-            properties[name]["description"] = described[name]
-        if parameter.default is inspect.Parameter.empty:
-            required.append(name)
+    text, described = _split_docstring(inspect.getdoc(function) or "", list(taken))
+    for argument in taken:
+        if argument not in hints:
+            raise TypeError(f"{name}: the argument {argument!r} has no type")
+        properties[argument] = _schema_of(hints[argument])
+        if argument in described:
+            properties[argument]["description"] = described[argument]
     parameters: dict[str, Any] = {"type": "object", "properties": properties}
-    if required:
+    if required := [argument for argument, has_default in taken.items() if not has_default]:
         parameters["required"] = required
-    name = function.__name__
-    return Tool(name, text, parameters, function, touches, title, preview, partial(check_own, name, parameters))
+    return Tool(name, text, parameters, run, touches, title, preview, partial(check_own, name, parameters))
+
+
+def _taken(function: _Function) -> tuple[dict[str, bool], Callable[..., Awaitable[ToolOutput]]]:
+    """The arguments that the model gives, each with whether it may be left out, and what is awaited with them."""
+    name = getattr(function, "__name__", repr(function))
+    if not inspect.iscoroutinefunction(function):
+        raise TypeError(f"{name}: a tool is an async function")
+    parameters = dict(inspect.signature(function).parameters)
+    takes_context = list(parameters)[:2] == ["context", "progress"]
+    if takes_context:
+        del parameters["context"], parameters["progress"]
+    for parameter in parameters.values():
+        if parameter.kind not in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY):
+            raise TypeError(f"{name}: {parameter} cannot be an argument of a tool: each has a name of its own")
+
+    async def run(context: ToolContext, progress: Progress, **arguments: Any) -> ToolOutput:
+        output = await (function(context, progress, **arguments) if takes_context else function(**arguments))
+        if isinstance(output, str):
+            return ToolOutput(output)
+        if not isinstance(output, ToolOutput):
+            raise TypeError(f"it gave no text but {type(output).__name__}")
+        return output
+
+    return {each.name: each.default is not inspect.Parameter.empty for each in parameters.values()}, run
 
 
 def _split_docstring(text: str, names: list[str]) -> tuple[str, dict[str, str]]:

@@ -31,12 +31,15 @@ _VALUES = (
     "x" * 40,
 )
 
-# Runs in the version that is looked at.
+# Runs in the version that is looked at; the table has had two names.
 _PROBE = """
 import json, sys
 from pathlib import Path
 from codelet.errors import CodeletError
-from codelet.settings import PARSERS, Settings, load_settings
+import codelet.settings
+from codelet.settings import Settings, load_settings
+
+NAMES = getattr(codelet.settings, "SETTINGS", None) or codelet.settings.PARSERS
 
 home, workspace, values = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
 user, project = home / ".config/codelet/config.toml", workspace / ".codelet/config.toml"
@@ -57,8 +60,8 @@ def loaded(key, **sources):
         return "error: " + str(error).replace(str(home), "HOME").replace(str(workspace), "WORKSPACE")
     return repr(getattr(found, key))
 
-result = {"defaults": {key: repr(getattr(Settings(), key)) for key in PARSERS}}
-for key in PARSERS:
+result = {"defaults": {key: repr(getattr(Settings(), key)) for key in NAMES}}
+for key in NAMES:
     rows = {}
     for source in ("user", "project", "variable", "flag"):
         for value in values:

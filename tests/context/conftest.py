@@ -9,9 +9,6 @@ import pytest
 
 from codelet.session import Session
 from tests.context.scripted import ScriptedProvider, session_of
-from tests.repl.conftest import start
-
-__all__ = ["start"]
 
 Open = Callable[..., tuple[Session, ScriptedProvider]]
 

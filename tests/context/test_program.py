@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import Codelet
-from tests.repl.conftest import Start, step
 from tests.support.program import run
+from tests.support.recorded import Start, recording, step
 from tests.support.script import Call, HttpError, Reply, Step, Tokens
 from tests.support.server import ModelServer, Recorded
 
@@ -159,9 +158,7 @@ def test_a_replayed_session_overflows_a_small_window_several_times(tmp_path: Pat
     for part in steps[:-1]:
         if not part["tool_calls"]:
             part["tool_calls"] = [{"id": "f" + part["text"], "name": "find", "arguments": {"pattern": "*.py"}}]
-    recording = tmp_path / "recording.json"
-    recording.write_text(json.dumps({"version": 1, "model": "recorded", "steps": steps}))
-    done = run("--model", f"replay:{recording}", "-p", "go", "--window", "9000", cwd=repo, home=home)
+    done = run("--model", recording(tmp_path, *steps), "-p", "go", "--window", "9000", cwd=repo, home=home)
     assert (done.exit, done.out.strip().rpartition("\n")[2]) == (0, "Done 19."), done.err
     assert done.err.count("context compacted") >= 3
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from codelet.errors import UsageError
-from codelet.settings import PARSERS, Settings, load_settings, user_settings_file
+from codelet.frontends.arguments import build_parser
+from codelet.policy.verdict import Mode
+from codelet.providers import Transport
+from codelet.reminders.zones import Placement
+from codelet.sandbox import Use
+from codelet.settings import SETTINGS, Settings, load_settings, user_settings_file
 from tests.support.repo import write
 
 
@@ -67,7 +72,7 @@ def test_the_project_is_read_only_when_trusted(places):
 
 def test_the_project_may_say_little(places):
     allowed = set()
-    for key in PARSERS:
+    for key in SETTINGS:
         write_project(places, f"{key} = 1\n")
         try:
             load(places)
@@ -179,3 +184,24 @@ def test_where_the_users_file_stands(tmp_path: Path):
     assert user_settings_file(both) == Path("/c/codelet/config.toml")
     assert user_settings_file({"HOME": "/h"}) == Path("/h/.config/codelet/config.toml")
     assert user_settings_file({}) is None
+
+
+def test_the_table_knows_all_values_that_the_program_does():
+    types = {"mode": Mode, "transport": Transport, "reminders": Placement, "sandbox": Use}
+    assert {name: SETTINGS[name].choices for name in types} == {name: get_args(each) for name, each in types.items()}
+
+
+def test_a_row_is_the_flag_the_field_and_the_help():
+    shown = "".join(build_parser().format_help().split())  # long lines are wrapped, at hyphens too
+    for name, setting in SETTINGS.items():
+        assert getattr(Settings(), name) == setting.default
+        assert (f"{setting.flag}{setting.metavar or ''}" in shown.replace("{", "")) == (setting.group is not None), name
+        if setting.group is not None:
+            assert setting.about and "".join(setting.about.split()) in shown, name
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_default_is_a_value_that_the_setting_takes(name: str):
+    setting = SETTINGS[name]
+    if setting.default is not None:
+        assert setting.parse(setting.default) == setting.default

@@ -16,7 +16,7 @@ from codelet.export.saver import save_once
 from codelet.export.search import Index
 from codelet.export.snapshot import Snapshot
 from codelet.export.stores import Store, Target, open_target
-from codelet.frontends.sessions import add_arguments, run_sessions
+from codelet.frontends.commands.sessions import add_arguments, run_sessions
 from codelet.messages import assistant, tool_call, tool_result, user
 from tests.export import material
 

@@ -9,7 +9,7 @@ import pytest
 
 from codelet.errors import UsageError
 from codelet.frontends.arguments import build_parser
-from codelet.frontends.policy_check import run_check
+from codelet.frontends.commands.checks import run_check
 
 
 def check(*words: str) -> int:

@@ -17,10 +17,7 @@ from codelet.policy.verdict import Ask
 from codelet.tools import all_tools
 from codelet.tools.tool import ToolContext
 from tests.e2e.conftest import Codelet
-from tests.repl.conftest import start
 from tests.support.server import ModelServer
-
-__all__ = ["start"]
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from codelet.policy import Policy
 from codelet.policy.verdict import Answer, Question
 from tests.e2e.conftest import Codelet
-from tests.repl.conftest import Start, step
 from tests.safety.conftest import call, toolbox
+from tests.support.recorded import Start, step
 from tests.support.script import Call, Reply
 from tests.support.server import ModelServer
 

@@ -13,10 +13,10 @@ import pytest
 from codelet.policy import Policy
 from codelet.sandbox import Confinement, Sandbox, find_confinement
 from tests.e2e.conftest import Codelet
-from tests.repl.conftest import Start, step
 from tests.safety.conftest import call, toolbox
 from tests.support.bodies import messages_of
 from tests.support.program import processes_with
+from tests.support.recorded import Start, step
 from tests.support.script import Call, Reply
 from tests.support.server import ModelServer, Recorded
 

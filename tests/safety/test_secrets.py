@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import Codelet
-from tests.repl.conftest import Start, step
+from tests.support.recorded import Start, step
 from tests.support.script import Call, Reply
 from tests.support.server import ModelServer
 

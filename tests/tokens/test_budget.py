@@ -12,6 +12,7 @@ from codelet.tokens.budget import (
     Shares,
     compaction_threshold,
     effective_tokens,
+    percent_of,
     prompt_tokens,
     summarization_budget,
     worked,
@@ -27,6 +28,21 @@ def test_the_acceptance_lists_numbers():
     assert summarization_budget(50_000) == 40_000
     assert summarization_budget(40_000) == 32_000
     assert effective_tokens(100_000, 80_000) == 28_000
+
+
+def test_a_share_is_rounded_up_so_that_any_use_shows():
+    assert [percent_of(part, 200) for part in (-1, 0, 1, 2, 3, 100, 199, 200, 300)] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        50,
+        100,
+        100,
+        150,
+    ]
+    assert percent_of(5, 0) == 0
 
 
 def test_the_reserve_the_limits_and_the_triggers_of_a_large_window():

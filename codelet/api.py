@@ -1,0 +1,126 @@
+"""The Python API: a session, or one prompt, from a program. The names are `codelet`'s own: `from codelet import run`.
+
+Nothing is written but what a tool writes that was allowed to, no settings file is read, and of the variables only those
+that hold keys, addresses of vendors and the like, as for the command line.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from codelet.errors import CodeletError, UsageError
+from codelet.extensions.base import Extension
+from codelet.messages import Message
+from codelet.opening import session_from, turn_of
+from codelet.outcome import TurnSoFar
+from codelet.policy.verdict import Ask, Mode
+from codelet.record import Record
+from codelet.session import Session
+from codelet.settings import SETTINGS, settings_from
+from codelet.tokens.usage import Usage
+from codelet.tools.tool import Tool
+
+_SAVING = ("export", "export_every", "export_archive", "snapshots", "force")
+"""Settings of the command line that a session in Python does not have."""
+
+
+class Result(Record):
+    """What one prompt came to: the answer's `text`, and `exit`, the status with which the command line would end.
+
+    `error` says what went wrong, if something did; `partial` that the answer was cut short. `usage` and `cost`, in US
+    dollars, are None where nobody reported them. `messages` is the conversation behind it.
+    """
+
+    text: str
+    exit: int
+    error: str | None
+    partial: bool
+    usage: Usage | None
+    cost: float | None
+    messages: tuple[Message, ...]
+
+
+@asynccontextmanager
+async def open_session(
+    *,
+    model: str,
+    workspace: str | PathLike[str] = ".",
+    api_base: str | None = None,
+    mode: Mode = "ask",
+    ask: Ask | None = None,
+    tools: Sequence[str] | None = None,
+    extra_tools: Sequence[Tool] = (),
+    extensions: Sequence[Extension] = (),
+    resume: str | PathLike[str] | None = None,
+    **settings: Any,
+) -> AsyncGenerator[Session, None]:
+    """Open a session for an `async with` block, at whose end it is closed.
+
+    `model` is named as on the command line, `workspace` is the folder to work in. `ask` is awaited with each Question
+    and gives an Answer; without it what would be asked is refused. `tools` names those of codelet's own that the model
+    is to have, all of them without it; `extra_tools` come on top. `resume` is an export to go on with. `settings` are
+    those of the command line by name, `max_turns=5` or `deny=["bash(git push *)"]`; rules that ask are left to
+    `ask`. Raises UsageError for what is wrong in them.
+    """
+    if unknown := next((name for name in settings if name in _SAVING), None):
+        raise UsageError(f"{unknown}: a session in Python is not saved by itself")
+    named = {"model": model, "api_base": api_base, "mode": mode, "tools": tools, **settings}
+    chosen = settings_from({**named, "resume": None if resume is None else str(resume)})
+    session, _ = await session_from(
+        chosen, _folder(workspace), ask=ask, extra_tools=_checked(extra_tools), extensions=extensions
+    )
+    try:
+        yield session
+    finally:
+        await session.close()
+
+
+async def run(prompt: str, *, model: str, **options: Any) -> Result:
+    """The answer to one prompt. `options` are those of `open_session`.
+
+    Raises UsageError for what is wrong in them; whatever else fails stands in the result.
+    """
+    if not prompt.strip():
+        raise UsageError("the prompt is empty")
+    turn = TurnSoFar(time.monotonic())
+    session: Session | None = None
+    error: CodeletError | None = None
+    try:
+        async with open_session(model=model, **options) as session, aclosing(turn_of(session, prompt)) as stream:
+            async for event in stream:
+                turn.see(event)
+            turn.is_over = True
+    except UsageError:
+        raise
+    except CodeletError as caught:
+        error = caught
+    allow_cut = SETTINGS["allow_cut"].parse(options.get("allow_cut", False))
+    came_to = turn.outcome(session, error, model=model, allow_cut=allow_cut)
+    return Result(
+        text=came_to.result,
+        exit=came_to.exit_status,
+        error=came_to.error,
+        partial=came_to.partial,
+        usage=came_to.usage if came_to.usage.known else None,
+        cost=came_to.cost if came_to.usage.known else None,
+        messages=tuple(session.messages) if session is not None else (),
+    )
+
+
+def _folder(workspace: str | PathLike[str]) -> Path:
+    folder = Path(workspace).resolve()
+    if not folder.is_dir():
+        raise UsageError(f"workspace: {folder} is no folder")
+    return folder
+
+
+def _checked(tools: Sequence[Tool]) -> Sequence[Tool]:
+    for each in tools:
+        if not isinstance(each, Tool):
+            raise UsageError(f"extra_tools: {getattr(each, '__name__', each)} is no Tool; put @tool in front of it")
+    return tools

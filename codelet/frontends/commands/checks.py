@@ -1,0 +1,90 @@
+"""`codelet policy check`: explain the verdict on a command, or judge a file of cases. `codelet audit verify`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, UsageError
+from codelet.policy import Policy
+from codelet.policy.audit_verify import Report, verify
+from codelet.policy.check import Judged, judge_cases, read_cases
+from codelet.policy.verdict import Touch, Verdict
+from codelet.text import visible
+
+
+def run_check(arguments: argparse.Namespace) -> int:
+    """Run the check that the arguments ask for (see `arguments.py`); gives the exit status. Raises UsageError."""
+    if (arguments.shell_command is None) == (arguments.cases is None):
+        raise UsageError("policy check takes a COMMAND or --cases FILE")
+    if arguments.cases is None:
+        policy = Policy(Path.cwd(), arguments.check_mode or "ask")
+        verdict = policy.judge("bash", [Touch("run", arguments.shell_command)])
+        print(_verdict_as_json(verdict) if arguments.json else _verdict_explained(arguments.shell_command, verdict))
+        return EXIT_DONE
+    judged: list[Judged] = []
+    for one in judge_cases(read_cases(Path(arguments.cases)), arguments.check_mode or "read-only"):
+        judged.append(one)
+        if arguments.json:
+            print(json.dumps({"id": one.case.id, "verdict": one.verdict, "reason": one.reason}))
+    if not arguments.json:
+        print(score(judged))
+    return EXIT_DONE
+
+
+def _verdict_as_json(verdict: Verdict) -> str:
+    fields = ("action", "tier", "reason", "rule", "suggestion")
+    return json.dumps({"verdict": verdict.action} | {name: getattr(verdict, name) for name in fields})
+
+
+def _verdict_explained(command: str, verdict: Verdict) -> str:
+    lines = [visible(command), f"verdict: {verdict.action} ({verdict.tier})", f"because: {visible(verdict.reason)}"]
+    if verdict.rule:
+        lines.append(f"rule:    {visible(verdict.rule)}")
+    if verdict.suggestion:
+        lines.append(f"a rule that would allow it: {visible(verdict.suggestion)}")
+    return "\n".join(lines)
+
+
+def score(judged: Sequence[Judged]) -> str:
+    """The score by kind, and every case whose verdict is not the expected one."""
+    lines = []
+    for kind in ("shell", "path", "ansi"):
+        known = [one for one in judged if one.case.kind == kind and one.case.expected]
+        if known:
+            lines.append(f"{kind}: {sum(one.right for one in known)} of {len(known)} as expected")
+    unsafe = [one for one in judged if one.case.expected in ("ask", "deny")]
+    benign = [one for one in judged if one.case.expected == "allow"]
+    lines.append(f"unsafe allowed: {sum(one.verdict == 'allow' for one in unsafe)} of {len(unsafe)}")
+    lines.append(f"benign not allowed: {sum(one.verdict != 'allow' for one in benign)} of {len(benign)}")
+    for one in judged:
+        if one.case.expected and not one.right:
+            shown = visible(one.case.input[:120])
+            lines.append(f"{one.case.id}: {one.verdict}, expected {one.case.expected}: {shown} ({one.reason})")
+    return "\n".join(lines)
+
+
+def run_verify(arguments: argparse.Namespace) -> int:
+    """Verify the file; gives 0 where it is whole and 5 where it is not. Raises UsageError."""
+    report = verify(Path(arguments.file))
+    other_end = arguments.expect is not None and arguments.expect != report.last_hash
+    print(_report_as_json(report) if arguments.json else _report_explained(report))
+    if other_end:
+        print("the last hash is not the expected one: the end was cut off or written anew")
+    return EXIT_INCOMPLETE if report.problems or other_end else EXIT_DONE
+
+
+def _report_as_json(report: Report) -> str:
+    problems = [{"line": problem.line, "what": problem.what} for problem in report.problems]
+    fields = {"records": report.records, "problems": problems, "unclosed": report.unclosed}
+    return json.dumps(fields | {"last_hash": report.last_hash})
+
+
+def _report_explained(report: Report) -> str:
+    lines = [f"line {problem.line}: {problem.what}" for problem in report.problems]
+    if report.unclosed:
+        lines.append(f"without a closing record (running, killed or cut off): {len(report.unclosed)}")
+    verdict = "not whole" if report.problems else "whole"
+    return "\n".join([*lines, f"{report.records} records, {verdict}; last hash {report.last_hash}"])

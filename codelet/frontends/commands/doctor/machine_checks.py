@@ -1,0 +1,142 @@
+"""What the doctor looks at on the machine: Python, git, ripgrep, a sandbox, the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import codelet
+from codelet.frontends.commands.doctor.check_result import CheckResult
+from codelet.git import open_repository, run_git
+from codelet.process import StartError, capture, find_program
+from codelet.sandbox import find_confinement
+
+_PROBE_SECONDS = 3.0
+_CHANGES_LIMIT = 1 << 20
+
+
+def python() -> CheckResult:
+    """The interpreter."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    return CheckResult("Python", "ok", f"{version} ({sys.executable})")
+
+
+def itself() -> CheckResult:
+    """The version of codelet, and where it is."""
+    return CheckResult("codelet", "ok", f"{codelet.__version__} ({Path(codelet.__file__).parent})")
+
+
+async def git(folder: Path) -> CheckResult:
+    """The version of git, and the repository around `folder`."""
+    version = await run_git(folder, "version", timeout=_PROBE_SECONDS)
+    if version is None:
+        return _no_git(folder)
+    number = version.stdout.decode("utf-8", "replace").strip().removeprefix("git version ")
+    top = await run_git(folder, "rev-parse", "--show-toplevel", timeout=_PROBE_SECONDS)
+    if top is None or top.exit_code != 0:
+        if top is not None and "dubious ownership" in top.stderr:
+            advice = f"if you trust it: git config --global --add safe.directory {folder}"
+            return CheckResult("git", "warn", f"{number}; this repository belongs to somebody else", advice)
+        return CheckResult("git", "ok", f"{number}; this folder is in no repository")
+    root = top.stdout.decode("utf-8", "replace").strip()
+    return CheckResult("git", "ok", f"{number}; repository {root}, {await _state(folder)}")
+
+
+def _no_git(folder: Path) -> CheckResult:
+    """Why git could not be run: there is none, only one of the workspace's own, or the repository is not trusted."""
+    if find_program("git", folder) is not None:
+        detail = "the repository's configuration leads to other files, or cannot be read: git is not asked here"
+        return CheckResult("git", "warn", detail, "look at .git and .git/config")
+    advice = "install git: without it the model is not told what changed"
+    found = shutil.which("git")
+    if found is not None:
+        return CheckResult("git", "warn", f"not run: {found} lies in the workspace", advice)
+    return CheckResult("git", "warn", "not found", advice)
+
+
+async def _state(folder: Path) -> str:
+    branch = await asyncio.to_thread(_head, folder)
+    changed = await run_git(folder, "status", "--porcelain", "-z", timeout=_PROBE_SECONDS, limit=_CHANGES_LIMIT)
+    if changed is None or changed.exit_code != 0 or changed.timed_out:
+        return f"{branch}, changes unknown"
+    entries = changed.stdout.count(b"\0")
+    if entries == 0:
+        return f"{branch}, clean"
+    return f"{branch}, {'' if changed.complete else 'over '}{entries} changed"
+
+
+def _head(folder: Path) -> str:
+    """Where HEAD points, in words."""
+    import git
+
+    try:
+        with open_repository(folder) as repository:
+            if repository.head.is_detached:
+                return f"detached at {repository.head.object.hexsha[:9]}"
+            unborn = "" if repository.head.is_valid() else " (no commit yet)"
+            return f"branch {repository.active_branch.name}{unborn}"
+    except (git.GitError, ValueError, OSError):
+        return "no branch"
+
+
+async def ripgrep(folder: Path) -> CheckResult:
+    """The program that makes searches fast."""
+    program = find_program("rg", folder)
+    if program is None:
+        return CheckResult("ripgrep", "warn", "not found: searching is slower", "install ripgrep (rg)")
+    version = await _first_line([program, "--version"], folder)
+    if version is None:
+        return CheckResult("ripgrep", "warn", f"{program} does not run", "install ripgrep (rg) anew")
+    return CheckResult("ripgrep", "ok", f"{version.removeprefix('ripgrep ').partition(' (')[0]} ({program})")
+
+
+async def sandbox(folder: Path) -> CheckResult:
+    """What confines commands here: many containers and some kernels forbid the best way."""
+    found = await find_confinement(folder)
+    install = "" if find_program("bwrap", folder) else "install bubblewrap (Linux)"
+    allow = install or "allow unprivileged user namespaces"
+    if found.way is None:
+        return CheckResult("sandbox", "warn", f"none: commands that you allow are not confined: {found.detail}", allow)
+    if found.way == "landlock":
+        return CheckResult("sandbox", "warn", f"Landlock, the second best: {found.detail}", allow)
+    version = await _first_line([str(found.program), "--version"], folder) or "bubblewrap"
+    return CheckResult("sandbox", "ok", f"{version} works")
+
+
+async def _first_line(argv: list[str], folder: Path) -> str | None:
+    try:
+        done = await capture(argv, cwd=folder, timeout=_PROBE_SECONDS)
+    except StartError:
+        return None
+    if done.exit_code != 0 or done.timed_out:
+        return None
+    return done.stdout.decode("utf-8", "replace").partition("\n")[0].strip()
+
+
+def terminal() -> CheckResult:
+    """Size and colours, or what is there in a terminal's place."""
+    if not sys.stdout.isatty():
+        return CheckResult("terminal", "ok", "stdout is no terminal: plain text, no colours")
+    size = os.get_terminal_size(sys.stdout.fileno())
+    name = os.environ.get("TERM", "")
+    encoding = (sys.stdout.encoding or "ascii").lower()
+    detail = f"{size.columns} x {size.lines}, {_colours(name)}, TERM={name or 'not set'}"
+    if name in ("", "dumb"):
+        advice = "set TERM to what your terminal is, such as xterm-256color"
+        return CheckResult("terminal", "warn", f"{detail}: nothing can be drawn in place", advice)
+    if encoding.replace("-", "") != "utf8":
+        return CheckResult("terminal", "warn", f"{detail}, encoding {encoding}", "set LANG to a UTF-8 locale")
+    if size.columns < 60:
+        return CheckResult("terminal", "warn", detail, "60 columns or more read better")
+    return CheckResult("terminal", "ok", detail)
+
+
+def _colours(name: str) -> str:
+    if os.environ.get("NO_COLOR"):
+        return "no colours (NO_COLOR is set)"
+    if os.environ.get("COLORTERM", "") in ("truecolor", "24bit"):
+        return "16 million colours"
+    return "256 colours" if "256" in name else "16 colours"

@@ -1,0 +1,106 @@
+"""What the doctor looks at among the installed packages. Nothing of it is imported: metadata and files tell enough."""
+
+from __future__ import annotations
+
+import re
+import site
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from codelet.frontends.commands.doctor.check_result import CheckResult
+from codelet.providers.litellm_bridge import MALICIOUS
+
+_DISTRIBUTION = "codelet-repl"
+_PIN = re.compile(r"litellm(?:\[[^\]]*\])?==([^ ;]+)")
+
+# tiktoken names a cached file after the SHA-1 of its address.
+_ENCODINGS = {
+    "fb374d419588a4632f3f557e76b4b70aebbca790": "o200k_base",
+    "9b5ad71b2ce5302211f9c61530b329a4922fc6a4": "cl100k_base",
+}
+
+# Files that known packages put there, and those of known attacks.
+_EXPECTED = re.compile(
+    r"distutils-precedence|_virtualenv|virtualenv|__editable__[.\w+-]*|_?[\w.-]*editable[\w.-]*|easy-install"
+    r"|a1_coverage|coverage|pytest-cov|init_cov_core|matplotlib-[\w.-]*|pywin32|google_[\w.-]*-nspkg|[\w.-]+-nspkg"
+)
+_ATTACKS = frozenset({"litellm_init.pth", "cook.pth", "cook.py"})
+
+
+def litellm() -> CheckResult:
+    """The version of litellm by its metadata: some releases steal keys, and one is tested."""
+    try:
+        installed = version("litellm")
+    except PackageNotFoundError:
+        advice = "only OpenAI's and Anthropic's protocols can be spoken; install codelet's requirements for the rest"
+        return CheckResult("litellm", "warn", "not installed", advice)
+    if installed in MALICIOUS:
+        advice = "remove it at once, then replace every key that this account could read"
+        return CheckResult("litellm", "fail", f"{installed} is a malicious release", advice)
+    tested = _tested_version()
+    if tested is not None and installed != tested:
+        return CheckResult("litellm", "warn", f"{installed}, tested with {tested}", f"install litellm[mcp]=={tested}")
+    return CheckResult("litellm", "ok", installed)
+
+
+def _tested_version() -> str | None:
+    try:
+        needed = requires(_DISTRIBUTION) or []
+    except PackageNotFoundError:
+        return None
+    found = (_PIN.match(line) for line in needed)
+    return next((match[1] for match in found if match), None)
+
+
+def tiktoken() -> CheckResult:
+    """The files for exact token counts; they come with litellm and are never downloaded."""
+    try:
+        installed = version("tiktoken")
+    except PackageNotFoundError:
+        return CheckResult("tiktoken", "warn", "not installed: all token counts are estimates")
+    spec = find_spec("litellm")
+    folders = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
+    names = {path.name for folder in folders for path in (folder / "litellm_core_utils" / "tokenizers").glob("*")}
+    found = [encoding for name, encoding in _ENCODINGS.items() if name in names]
+    if not found:
+        return CheckResult("tiktoken", "warn", f"{installed}, no files found: all token counts are estimates")
+    return CheckResult("tiktoken", "ok", f"{installed}, with files for {' and '.join(found)}")
+
+
+def start_files() -> CheckResult:
+    """Files that run code at each start of Python: where stealers install themselves."""
+    running = [Path(folder) for folder in site.getsitepackages()]
+    resting = [Path(site.getusersitepackages())]
+    if site.ENABLE_USER_SITE:
+        running, resting = running + resting, []
+    attacks = [str(path) for path in _files_in(running + resting) if path.name in _ATTACKS]
+    strange = [str(path) for path in _files_in(running) if path.name not in _ATTACKS and _is_strange(path)]
+    if attacks:
+        advice = "they belong to known attacks: take the machine off the network and replace its keys"
+        return CheckResult("start files", "fail", ", ".join(attacks), advice)
+    if strange:
+        return CheckResult(
+            "start files", "warn", ", ".join(strange), "they run at each start of Python: do you know them?"
+        )
+    return CheckResult("start files", "ok", "nothing unexpected runs when Python starts")
+
+
+def _files_in(folders: Iterable[Path]) -> list[Path]:
+    return [path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())]
+
+
+def _is_strange(path: Path) -> bool:
+    if path.name in ("sitecustomize.py", "usercustomize.py"):
+        return True
+    return path.suffix == ".pth" and not _EXPECTED.fullmatch(path.stem) and _runs_code(path)
+
+
+def _runs_code(path: Path) -> bool:
+    """Python executes the lines of a .pth file that begin with `import`; the others are folders."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return True
+    return any(line.startswith(("import ", "import\t")) for line in lines)

@@ -1,0 +1,1 @@
+"""One shot: a prompt answered without a terminal, as text, as one JSON object, or as one event a line."""

@@ -1,0 +1,97 @@
+"""The machine formats: one JSON object at the end, or one event a line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from codelet import events
+from codelet.errors import EXIT_DONE, EXIT_LIMIT
+from codelet.outcome import Outcome
+from codelet.record import Record
+from codelet.tokens.usage import Usage
+
+FORMAT_VERSION = 1
+
+
+class JsonOutput:
+    """One object: `{version, result, partial, exit, error, usage, cost, refused, cut, model, turns, duration}`."""
+
+    says_exit = True
+
+    def show(self, event: events.Event) -> None:
+        """Nothing is shown before the end."""
+
+    def finish(self, outcome: Outcome) -> None:
+        """Write the object."""
+        _write_line(summary(outcome))
+
+
+class StreamJsonOutput:
+    """One event a line; the last one, turn_end, has the keys of the json format as well."""
+
+    def __init__(self) -> None:
+        self._end: events.TurnEnd | None = None
+
+    says_exit = True
+
+    def show(self, event: events.Event) -> None:
+        """Write the event; the end of the turn waits for what the run came to."""
+        if isinstance(event, events.TurnEnd):
+            self._end = event
+        else:
+            _write_line({"type": event.type, **_fields(event)})
+
+    def finish(self, outcome: Outcome) -> None:
+        """Write the closing line."""
+        reasons: dict[int, events.EndReason] = {EXIT_DONE: "done", EXIT_LIMIT: "limit"}
+        reason = reasons.get(outcome.exit_status, "failed")
+        end = self._end or events.TurnEnd(reason, 0, outcome.usage, outcome.error)
+        _write_line({"type": end.type, **_fields(end), **summary(outcome)})
+
+
+def write_failure(form: str, outcome: Outcome) -> None:
+    """Write what a run comes to that could not even start."""
+    output = StreamJsonOutput() if form == "stream-json" else JsonOutput()
+    output.finish(outcome)
+
+
+def summary(outcome: Outcome) -> dict[str, Any]:
+    """The outcome as an object."""
+    return {
+        "version": FORMAT_VERSION,
+        "result": outcome.result,
+        "partial": outcome.partial,
+        "exit": outcome.exit_status,
+        "error": outcome.error,
+        "usage": _usage(outcome.usage),
+        "cost": outcome.cost if outcome.usage.known else None,
+        "refused": list(outcome.refused),
+        "cut": [_fields(each) for each in outcome.cut],
+        "model": outcome.model,
+        "turns": outcome.turns,
+        "duration": round(outcome.duration, 3),
+    }
+
+
+def _fields(value: Record) -> dict[str, Any]:
+    """A record as an object, records inside it as well."""
+    fields = {}
+    for name in value.fields:
+        item = getattr(value, name)
+        if isinstance(item, Usage):
+            item = _usage(item)
+        fields[name] = _fields(item) if isinstance(item, Record) else item
+    return fields
+
+
+def _usage(usage: Usage) -> dict[str, Any] | None:
+    """What was reported, or None where nothing was: what nobody knows is not 0."""
+    return _fields(usage) if usage.known else None
+
+
+def _write_line(value: dict[str, Any]) -> None:
+    """ASCII alone is written, so that nothing in it can act on a terminal or a log."""
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,102 @@
+"""The text format: the answer on stdout, progress on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from codelet import events
+from codelet.frontends.printing.streams import say
+from codelet.outcome import Outcome, unread
+from codelet.text import Cleaner, one_line
+
+_LINE_WIDTH = 160
+
+
+def in_ci() -> bool:
+    """Whether the output is read by a CI runner, which takes commands from it."""
+    return any(os.environ.get(name) for name in ("CI", "GITHUB_ACTIONS", "TF_BUILD"))
+
+
+class TextOutput:
+    """Writes the last step's text as the answer; on a terminal, all text as it comes."""
+
+    says_exit = False
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._live = sys.stdout.isatty()
+        self._quiet = quiet
+        self._cleaner = Cleaner(ci=in_ci())
+        self._line_open = False
+
+    def show(self, event: events.Event) -> None:
+        """Show one event, if this format shows it."""
+        match event:
+            case events.Text() if self._live:
+                self._write(self._cleaner.feed(event.delta))
+            case events.ToolCall():
+                self._progress(describe_call(event))
+            case events.ToolResult() if event.status != "done":
+                self._progress(f"  {event.text}" if event.status == "refused" else f"  {event.status}: {event.text}")
+            case events.Compaction(phase="done"):
+                reduced = f", {event.reduced} old messages reduced" if event.reduced else ""
+                self._progress(f"context compacted: {event.before:,} to {event.after:,} tokens{reduced}")
+            case events.Compaction(phase="reduced"):
+                self._progress(event.note)
+            case events.Compaction(phase="stopped"):
+                self._progress(f"context not compacted: {event.note}")
+            case events.Note():
+                self._progress(event.text)
+            case events.Retry():
+                self._progress(f"{event.reason}; trying again{f' in {event.wait:.0f} s' if event.wait else ''}")
+
+    def finish(self, outcome: Outcome) -> None:
+        """Write the answer, and say on stderr what cut it short."""
+        try:
+            if self._live:
+                self._write(self._cleaner.flush())
+            else:
+                self._write(self._cleaner.feed(outcome.result) + self._cleaner.flush())
+            self._end_line()
+            sys.stdout.flush()
+        finally:
+            self._say_how_it_ended(outcome)
+
+    def _say_how_it_ended(self, outcome: Outcome) -> None:
+        if outcome.partial and outcome.result:
+            self._note("the answer above is partial")
+        if outcome.error:
+            self._note(outcome.error)
+        missed = unread(outcome.cut)
+        if missed and missed not in (outcome.error or ""):
+            self._note(missed)
+        for call in outcome.refused:
+            why = outcome.denied.get(call)
+            self._note(f"refused: {call}" + (f": {why}" if why else "; --allow RULE or --yes would permit it"))
+
+    def _write(self, text: str) -> None:
+        if text:
+            sys.stdout.write(text)
+            self._line_open = not text.endswith("\n")
+            if self._live:
+                sys.stdout.flush()
+
+    def _end_line(self) -> None:
+        if self._line_open:
+            sys.stdout.write("\n")
+            self._line_open = False
+
+    def _progress(self, text: str) -> None:
+        if self._quiet:
+            return
+        if self._live:
+            self._end_line()
+        say(one_line(text, _LINE_WIDTH))
+
+    def _note(self, text: str) -> None:
+        say(f"codelet: {one_line(text, 1_000)}")
+
+
+def describe_call(call: events.ToolCall) -> str:
+    """A call in one line: the tool and what it is about."""
+    return f"{call.name} {call.title}".strip()

@@ -1,0 +1,282 @@
+"""Asks the person whether a tool call may run: everything shown, nothing decided by accident.
+
+A question takes a letter that stands alone, or Enter on the marked choice. Whatever looks like typing (letters in a
+row, a paste, a line that was begun before) goes to the line for the next prompt and answers nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from rich.text import Text
+
+from codelet.frontends.terminal.draft import Draft
+from codelet.frontends.terminal.keys import Key, Keyboard
+from codelet.frontends.terminal.question import AnswerChoice, body_rows, choices_for, head_rows, reason_rows
+from codelet.frontends.terminal.show.console import wrap
+from codelet.frontends.terminal.show.renderer import Renderer
+from codelet.frontends.terminal.show.style import ACCENT, QUIET
+from codelet.policy.verdict import Answer, Question
+from codelet.text import clean, visible
+
+_TYPING_SECONDS = 1.0
+"""Keys within this time after the last typed-ahead one are still meant for the line, not for a question."""
+
+_ALONE_SECONDS = 0.5
+"""A letter is an answer when no other key comes within this time before or after it."""
+
+_PASTE_SECONDS = 0.03
+"""Nobody presses a letter and Enter as quickly as this: it was pasted."""
+
+
+@dataclass
+class _Open:
+    """The question on the screen. `reason` is None until the user has said no and may say why.
+
+    `pressed` is the choice of a letter that waits to be alone, since `pressed_at`. `on_menu` says that the user has
+    turned to the choices, although a line was begun.
+    """
+
+    question: Question
+    answer: asyncio.Future[Answer]
+    choices: Sequence[AnswerChoice]
+    shown_at: float
+    reason: str | None = None
+    mark: int = 0
+    on_menu: bool = False
+    pressed: AnswerChoice | None = None
+    pressed_at: float = 0.0
+    timer: asyncio.TimerHandle | None = None
+    printed: bool = False
+    bodies: dict[int, list[Text]] = field(default_factory=dict)
+
+
+class ApprovalDialog:
+    """The session's `ask`. `stop` ends the turn; `typed` tells when the user last typed ahead, into `draft`."""
+
+    def __init__(
+        self,
+        renderer: Renderer,
+        keyboard: Keyboard,
+        stop: Callable[[], None],
+        typed: Callable[[], float],
+        draft: Draft,
+    ) -> None:
+        self._renderer = renderer
+        self._keyboard = keyboard
+        self._stop = stop
+        self._typed = typed
+        self._draft = draft
+        self._lock = asyncio.Lock()
+        self._open: _Open | None = None
+        self._typed_here = float("-inf")
+        self._to_line: Callable[[Key], None] = lambda key: None
+
+    async def ask(self, question: Question) -> Answer:
+        """Put one question after the other; cancelled with the turn."""
+        async with self._lock:
+            await self._until_typing_ends()
+            self._to_line = self._keyboard.handler
+            answer_to_come: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            self._open = _Open(question, answer_to_come, choices_for(question), time.monotonic())
+            self._keyboard.handler = self._key
+            self._show()
+            try:
+                answer = await self._open.answer
+            finally:
+                self._cancel_press(self._open)
+                self._open = None
+                self._keyboard.handler = self._to_line
+                self._renderer.ask(())
+            self._tell(question, answer)
+            return answer
+
+    def redraw(self) -> None:
+        """The window has another size: set the question anew."""
+        if self._open is not None:
+            self._show()
+
+    async def _until_typing_ends(self) -> None:
+        if (wait := self._typed() + _TYPING_SECONDS - time.monotonic()) > 0:
+            await asyncio.sleep(wait)
+            await self._until_typing_ends()
+
+    def _show(self) -> None:
+        assert self._open is not None
+        renderer, open_ = self._renderer, self._open
+        width, height = renderer.width, renderer.console.height
+        if width not in open_.bodies:  # thousands of rows, in the worst case
+            open_.bodies = {width: body_rows(open_.question, renderer)}
+        body = open_.bodies[width]
+        rows = [*head_rows(open_.question, renderer), *body, *reason_rows(open_.question, renderer)]
+        choices = self._choice_rows(open_)
+        footer = 0 if open_.reason is not None else len(renderer.footer)
+        if len(rows) + len(choices) + footer > height - 2:
+            rows = self._too_long(open_, body, height - 2 - len(choices) - footer, len(choices) + footer)
+        if renderer.is_live:
+            renderer.ask([*rows, *choices], cursor=open_.reason is not None)
+        elif not open_.printed or open_.reason == "":
+            renderer.say([*(() if open_.printed else rows), *choices])
+            open_.printed = True
+
+    def _too_long(self, open_: _Open, body: list[Text], room: int, below: int) -> list[Text]:
+        """Print the whole above, once; what stays in sight says how much that is, and names what is dangerous in it."""
+        question, renderer = open_.question, self._renderer
+        head = head_rows(question, renderer)
+        if not open_.printed:
+            renderer.say([*head, *body])
+            renderer.seen(question.shown)
+            open_.printed = renderer.is_live
+        reasons = reason_rows(question, renderer, max(room - 2, 2))
+        told = f"{len(body):,} lines, {len(body):,} above this screen: scroll up"
+        in_sight = renderer.console.height - below - len(reasons) - len(head_rows(question, renderer, told))
+        above = min(max(len(body) - in_sight, 0), len(body))
+        told = f"{len(body):,} lines, {above:,} above this screen: scroll up" if above else ""
+        return [*head_rows(question, renderer, told), *reasons][: max(room, 3)]
+
+    def _choice_rows(self, open_: _Open) -> list[Text]:
+        width, sign = self._renderer.width, self._renderer.signs.prompt
+        if open_.reason is not None:
+            hint = "" if open_.reason else "enter to say nothing, esc goes back"
+            return wrap(Text.assemble("  no, because: ", clean(open_.reason), (hint, QUIET)), width)
+        keys = max(len(choice.key) for choice in open_.choices)
+        rows = []
+        line_first = bool(self._draft.text) and not open_.on_menu and open_.pressed is None
+        for place, choice in enumerate(open_.choices):
+            marked = place == open_.mark and not line_first
+            first, *more = wrap(Text(visible(choice.words), "bold" if marked else ""), width - keys - 4)
+            lead = Text.assemble((f"{sign if marked else ' '} ", ACCENT), (f"{choice.key:<{keys}}", f"bold {ACCENT}"))
+            rows.append(Text.assemble(lead, "  ", first))
+            rows += [Text.assemble(" " * (keys + 4), row) for row in more]
+        hints = [f"enter takes {sign}, arrows move it"]
+        if (timeout := open_.question.timeout) is not None:
+            hints.append(f"{timeout:g} s without an answer: no")
+        if line_first:
+            hints = ["enter sends your line after this turn; arrows go to the choices", *hints[1:]]
+        return [*rows, *(row for hint in hints for row in wrap(Text(f"  {hint}", QUIET), width))]
+
+    def _key(self, key: Key) -> None:
+        open_ = self._open
+        assert open_ is not None
+        if open_.reason is not None:
+            self._reason_key(key, open_, open_.reason)
+            return
+        match key.meaning:
+            case "escape" | "interrupt":
+                self._stop()
+            case "suspend":
+                self._to_line(key)
+                self._show()
+            case "up" | "down":
+                self._cancel_press(open_)
+                open_.on_menu = True
+                open_.mark = (open_.mark + (1 if key.meaning == "down" else -1)) % len(open_.choices)
+                if not self._renderer.is_live:
+                    choice = open_.choices[open_.mark]
+                    self._renderer.say([Text(f"{self._renderer.signs.prompt} {visible(choice.words)}")])
+                self._show()
+            case "mode":
+                wanted = next((choice for choice in open_.choices if choice.means == "mode"), None)
+                if wanted is not None and self._is_calm(open_):
+                    self._take(open_, wanted)
+            case "enter":
+                self._enter(open_, key)
+            case "text":
+                self._text(open_, key)
+            case _:
+                self._type(open_, key)
+
+    def _text(self, open_: _Open, key: Key) -> None:
+        """A letter: an answer if it stays alone, else a part of what the user types."""
+        letter = key.text.lower()
+        choice = next((choice for choice in open_.choices if choice.key == letter), None)
+        recent = time.monotonic() - self._typed_here < _ALONE_SECONDS
+        if choice is None or open_.pressed is not None or recent:
+            self._type(open_, key)
+            return
+        open_.pressed, open_.pressed_at = choice, time.monotonic()
+        open_.mark = open_.choices.index(choice)
+        if not (choice.means == "always" and self._draft.text):  # "a" is a word: behind a begun line it wants Enter
+            open_.timer = asyncio.get_running_loop().call_later(_ALONE_SECONDS, self._take, open_, choice)
+        self._show()
+
+    def _type(self, open_: _Open, key: Key) -> None:
+        """What was typed is for the line, and so was a letter right before it."""
+        pressed = self._cancel_press(open_)
+        for each in ([Key("text", pressed.key)] if pressed is not None else []) + [key]:
+            self._to_line(each)
+        self._typed_here = time.monotonic()
+        open_.on_menu, open_.mark = False, 0
+        asyncio.get_running_loop().call_soon(self.redraw)  # after the line has drawn itself
+
+    def _enter(self, open_: _Open, key: Key) -> None:
+        choice = open_.pressed
+        if choice is not None:
+            if choice.means in ("yes", "always") and time.monotonic() - open_.pressed_at < _PASTE_SECONDS:
+                self._type(open_, Key("text", ""))
+            elif choice.means == "no":
+                self._settle(open_, Answer(allow=False))
+            else:
+                self._take(open_, choice)
+        elif self._draft.text and not open_.on_menu:
+            self._type(open_, key)
+        elif self._is_calm(open_):
+            self._take(open_, open_.choices[open_.mark])
+
+    def _is_calm(self, open_: _Open) -> bool:
+        """Whether a key can be meant for this question: it stands there, and nothing was typed, for a moment."""
+        return time.monotonic() - max(open_.shown_at, self._typed_here) >= _ALONE_SECONDS
+
+    def _take(self, open_: _Open, choice: AnswerChoice) -> None:
+        self._cancel_press(open_)
+        match choice.means:
+            case "no":
+                open_.reason = ""
+                self._show()
+            case "stop":
+                self._stop()
+            case _:
+                self._settle(open_, Answer(True, always=choice.means == "always", mode=choice.means == "mode"))
+
+    def _reason_key(self, key: Key, open_: _Open, reason: str) -> None:
+        match key.meaning:
+            case "text" | "paste":
+                open_.reason = reason + key.text
+            case "backspace":
+                open_.reason = reason[:-1]
+            case "line" | "word":
+                open_.reason = ""
+            case "enter":
+                self._settle(open_, Answer(allow=False, reason=reason.strip()))
+                return
+            case "escape":
+                open_.reason = None
+            case "interrupt":
+                self._stop()
+                return
+        self._show()
+
+    def _cancel_press(self, open_: _Open) -> AnswerChoice | None:
+        """A letter waits no longer to be alone; gives its choice."""
+        if open_.timer is not None:
+            open_.timer.cancel()
+        pressed, open_.pressed, open_.timer = open_.pressed, None, None
+        return pressed
+
+    def _settle(self, open_: _Open, answer: Answer) -> None:
+        if not open_.answer.done():
+            open_.answer.set_result(answer)
+
+    def _tell(self, question: Question, answer: Answer) -> None:
+        """Say what the answer allows beside this call."""
+        verdict = question.verdict
+        if answer.mode and verdict.lifted_by:
+            self._note(f"mode {verdict.lifted_by}: changes in the workspace run unasked from here; /mode ask ends that")
+        elif answer.always:
+            self._note(f"allowed for this session: {verdict.suggestion or 'exactly this command'}")
+
+    def _note(self, text: str) -> None:
+        self._renderer.say(wrap(Text(f"{self._renderer.signs.note} {visible(text)}", QUIET), self._renderer.width))

@@ -1,0 +1,1 @@
+"""The /commands. `table` lists and finds them; the other modules hold their handlers, by what they act on."""

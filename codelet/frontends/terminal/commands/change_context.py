@@ -1,0 +1,164 @@
+"""Commands that let the user hold what the model is sent: compaction and what it did, pins, drops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from codelet.context.asked import NothingToTakeOut, Size, parsed
+from codelet.errors import UsageError
+from codelet.frontends.terminal.commands.show_context import indented
+from codelet.frontends.terminal.commands.show_session import styled
+from codelet.frontends.terminal.show.event_rows import next_request
+from codelet.frontends.terminal.show.numbers import plural, tokens
+from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
+from codelet.text import clean
+from codelet.tokens.budget import percent_of
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from codelet.compaction import Report
+    from codelet.compaction.score import Score
+    from codelet.frontends.terminal.commands.slash_command import ReplControls
+    from codelet.frontends.terminal.screen import Screen
+    from codelet.session import Session
+
+_WIDE = 110
+"""Columns from which on the parts of a score are shown, too."""
+
+
+async def compact_now(repl: ReplControls, argument: str) -> None:
+    """Compact now, to a size and with what the argument says in mind; with --preview only say what that would do."""
+    first, _, rest = argument.partition(" ")
+    previewed = first == "--preview"
+    if not repl.session.messages:
+        repl.screen.note("there is nothing to compact")
+    elif first.startswith("--") and not previewed:
+        repl.screen.fail("/compact takes a size (20k, 30%) and what matters in your words, or --preview")
+    else:
+        try:
+            size, wish = parsed(rest.strip() if previewed else argument)
+        except ValueError as error:
+            repl.screen.fail(str(error))
+            return
+        if previewed:
+            _preview(repl.screen, repl.session, wish, size)
+        else:
+            await repl.watch(repl.session.compact(wish, size))
+
+
+def _preview(screen: Screen, session: Session, wish: str, size: Size | None) -> None:
+    """Say what a compaction would do."""
+    from codelet.compaction import IrreducibleContext
+
+    try:
+        seen = session.compactor.preview(wish, size)
+    except (IrreducibleContext, NothingToTakeOut) as error:
+        screen.fail(f"not compacted: {clean(str(error))}")
+        return
+    pays = f"; pays back after {plural(seen.pays_after, 'request')}" if seen.pays_after else ""
+    _show_report(screen, seen.report, "would be", (seen.before, seen.after), pays)
+
+
+async def uncompact(repl: ReplControls, argument: str) -> None:
+    """Put back what the last compaction took out."""
+    event = repl.session.compactor.undo()
+    if event is None:
+        repl.screen.note("there is no compaction to take back")
+    else:
+        repl.show(event)
+
+
+async def explain(screen: Screen, session: Session, argument: str) -> None:
+    """What the last compaction did with each turn, or with one."""
+    report = session.compactor.report
+    if report is None:
+        screen.note("nothing was compacted yet; /compact --preview shows what would be")
+    elif not argument:
+        _show_report(screen, report, "was", session.compactor.sizes)
+    elif (fate := next((fate for fate in report.turns if str(fate.turn) == argument), None)) is not None:
+        sizes = f"{tokens(fate.before)} to {tokens(fate.after)} tokens"
+        told = styled((f"turn {fate.turn} {fate.fate}", ACCENT), f", {sizes}: {clean(fate.why)}")
+        score = styled((f"score {_parts(fate.score)}", QUIET))
+        summary = _summary(screen, report, "was", session.compactor.sizes)
+        screen.say(*indented(screen, told), *indented(screen, score), *summary)
+    else:
+        screen.fail(f"the last compaction had no turn {clean(argument)}; /why lists what it had")
+
+
+def _show_report(screen: Screen, report: Report, verb: str, sizes: tuple[int, int], more: str = "") -> None:
+    details = screen.width >= _WIDE
+    rows = []
+    for fate in report.turns:
+        score = _parts(fate.score) if details else str(fate.score.total)
+        line = styled((f"{fate.turn:>5}  ", QUIET), (f"{fate.fate:<10} ", WARN if fate.fate == "dropped" else ACCENT))
+        line.append(f"{tokens(fate.before):>6} to {tokens(fate.after):<6} ")
+        line.append(f"score {score}  {clean(fate.why)}", QUIET)
+        rows.append(screen.truncate(line))
+    screen.say(*rows, *_summary(screen, report, verb, sizes, more))
+
+
+def _summary(screen: Screen, report: Report, verb: str, sizes: tuple[int, int], more: str = "") -> list[Text]:
+    """The next request's sizes before and after, what was done in general, and the warnings."""
+    how = "; old messages are reduced, no turn is summarised" if report.tier == 1 else ""
+    less = f", {100 - percent_of(sizes[1], sizes[0])}% less" if 0 < sizes[1] < sizes[0] else ""
+    told = f"the conversation {verb} compacted: {next_request(*sizes, screen.signs)}{less}{how}{more}"
+    rows = indented(screen, styled(told))
+    rows.extend(
+        screen.truncate(styled((f"  {screen.signs.failed} ", WARN), clean(warning))) for warning in report.warnings
+    )
+    return rows
+
+
+def _parts(score: Score) -> str:
+    """The score and the parts that it is made of."""
+    names = ("anchor", "recency", "relevance", "files", "reference", "feedback")
+    found = [f"{name} {value}" for name in names if (value := getattr(score, name))]
+    return f"{score.total}: {', '.join(found)}" if found else str(score.total)
+
+
+async def pin(screen: Screen, session: Session, argument: str) -> None:
+    """Keep a message word for word through compactions; or put back, and keep, what the last one lost."""
+    if argument == "lost":
+        try:
+            size = session.compactor.pin_lost()
+        except UsageError as error:
+            screen.fail(str(error))
+        else:
+            screen.note(
+                f"what was lost stands in the list again, pinned: {tokens(size)} tokens; /uncompact takes it out"
+            )
+        return
+    if _held(screen, argument, session.compactor.pin):
+        screen.note(f"message {argument} stays word for word")
+
+
+async def unpin(screen: Screen, session: Session, argument: str) -> None:
+    """Let go of a pin."""
+    rows = session.context()
+    if argument.isdecimal() and any(row.number == int(argument) and not row.pinned for row in rows):
+        screen.fail(f"message {int(argument)} is not pinned; /context marks those that are")
+    elif _held(screen, argument, session.compactor.unpin):
+        screen.note(f"message {argument} is no longer pinned")
+
+
+async def drop(screen: Screen, session: Session, argument: str) -> None:
+    """Take a message out of the list, a call with its results."""
+    gone: list[int] = []
+    if _held(screen, argument, lambda number: gone.extend(session.compactor.drop(number))):
+        named = f"message {gone[0]} is" if len(gone) == 1 else f"messages {gone[0]} to {gone[-1]} are"
+        screen.note(f"{named} gone; the ones after it have new numbers")
+
+
+def _held(screen: Screen, argument: str, act: Callable[[int], None]) -> bool:
+    """Apply `act` to the message of that number; False, with a line that says why, where that cannot be."""
+    if not argument.isdecimal():
+        screen.fail("name one message by its number in /context")
+        return False
+    try:
+        act(int(argument))
+    except UsageError as error:
+        screen.fail(str(error))
+        return False
+    return True

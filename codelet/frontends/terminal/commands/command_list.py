@@ -1,0 +1,128 @@
+"""Codelet's own commands, and an extension's beside them. To add one is to add one entry; /help is made from it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+
+from codelet.events import Event
+from codelet.extensions.base import Command
+from codelet.frontends.terminal.commands import (
+    change_context,
+    change_session,
+    export_import,
+    show_context,
+    show_session,
+)
+from codelet.frontends.terminal.commands.slash_command import Commands, ReplControls, SlashCommand
+from codelet.frontends.terminal.screen import Screen
+from codelet.session import Session
+
+_OWN = (
+    SlashCommand("model", "show the model, or go on with another", act=change_session.switch_model, arguments="[NAME]"),
+    SlashCommand("mode", "show the mode, or set it", act=change_session.switch_mode, arguments="[MODE]"),
+    SlashCommand(
+        "permissions", "the mode, the rules that allow and deny, what was asked", show=show_session.permissions
+    ),
+    SlashCommand(
+        "context",
+        "what the model is sent, with its tokens, and when it is compacted",
+        show=show_context.context,
+        arguments="[all]",
+    ),
+    SlashCommand(
+        "compact",
+        "make the conversation smaller now, or see what that would do",
+        act=change_context.compact_now,
+        arguments="[--preview] [20k|30%] [WISH]",
+    ),
+    SlashCommand("uncompact", "take the last compaction back", act=change_context.uncompact),
+    SlashCommand(
+        "pin",
+        "keep a message word for word, by its number in /context, or what was lost",
+        show=change_context.pin,
+        arguments="N|lost",
+    ),
+    SlashCommand("unpin", "let go of a pin", show=change_context.unpin, arguments="N"),
+    SlashCommand("drop", "take a message out, a call with its results", show=change_context.drop, arguments="N"),
+    SlashCommand(
+        "why", "what the last compaction did with each turn, and why", show=change_context.explain, arguments="[TURN]"
+    ),
+    SlashCommand(
+        "reminders",
+        "what codelet tells the model, its cost, and its switches",
+        show=show_context.reminders,
+        arguments="[TYPE on|off]",
+    ),
+    SlashCommand("usage", "tokens and cost so far", show=show_session.usage),
+    SlashCommand("tools", "the tools that the model has", show=show_session.tools),
+    SlashCommand("diff", "what changed in the work tree", show=show_session.diff),
+    SlashCommand("reasoning", "the model's last reasoning in full", act=show_session.reasoning),
+    SlashCommand("continue", "take an interrupted turn up again", act=change_session.go_on, bare=True),
+    SlashCommand("rewind", "back to before the last prompt; files stay as they are", act=change_session.rewind),
+    SlashCommand("redo", "rewind, and send the same prompt again", act=change_session.redo),
+    SlashCommand("clear", "forget the conversation", act=change_session.clear, aliases=("new", "reset")),
+    SlashCommand(
+        "export",
+        "save the session once, or as a page for people",
+        act=export_import.export_session,
+        arguments="[FILE|PAGE.html] [--force]",
+    ),
+    SlashCommand(
+        "import", "go on with a saved session in place of this one", act=export_import.import_session, arguments="FILE"
+    ),
+    SlashCommand(
+        "exit",
+        "leave; nothing is kept that was not asked for",
+        act=change_session.leave,
+        aliases=("quit", "q"),
+        bare=True,
+    ),
+)
+
+# What these are called elsewhere, where the names alone would lead astray.
+_ELSEWHERE = {
+    "undo": "rewind",
+    "back": "rewind",
+    "retry": "redo",
+    "cost": "usage",
+    "tokens": "usage",
+    "stats": "usage",
+    "status": "context",
+    "save": "export",
+    "share": "export",
+    "load": "import",
+    "resume": "import",
+    "approvals": "permissions",
+    "config": "mode",
+    "models": "model",
+    "summarize": "compact",
+    "compress": "compact",
+}
+
+
+def commands_for(session: Session, keys: Sequence[tuple[str, str]] = ()) -> Commands:
+    """Codelet's own commands, then those of the session's extensions; of two with one name the first counts.
+
+    `keys` are those of the terminal, each with what it does, or none where there is no terminal.
+    """
+    return Commands((*_OWN, *map(_of_extension, session.commands.values())), _ELSEWHERE, keys)
+
+
+def _of_extension(command: Command) -> SlashCommand:
+    async def show(screen: Screen, session: Session, argument: str) -> None:
+        screen.text(await session.run_command(command.name, argument))
+
+    async def act(repl: ReplControls, argument: str) -> None:
+        said: list[str] = []
+        nothing: tuple[Event, ...] = ()
+
+        async def running() -> AsyncGenerator[Event, None]:
+            said.append(await repl.session.run_command(command.name, argument))
+            for event in nothing:  # it has none, but what has events can be stopped by the user like a turn
+                yield event
+
+        await repl.watch(running())
+        for text in said:
+            repl.screen.text(text)
+
+    return SlashCommand(command.name, command.help, show, act, command.arguments)

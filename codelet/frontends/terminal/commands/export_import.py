@@ -1,0 +1,91 @@
+"""Commands that write the session to a file, and that take one up from a file."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codelet.errors import CodeletError
+from codelet.text import one_line
+
+if TYPE_CHECKING:
+    from codelet.export.snapshot import Snapshot
+    from codelet.frontends.terminal.commands.slash_command import ReplControls
+
+_FORCE = "--force"
+
+
+async def export_session(repl: ReplControls, argument: str) -> None:
+    """Save the session once, as a page where the name ends in .html; or say where it is being saved."""
+    from codelet.export.live import export_once
+
+    words = argument.split()
+    if unknown := [word for word in words if word.startswith("-") and word != _FORCE]:
+        repl.screen.fail(f"/export takes a file's name and {_FORCE}; there is no {one_line(unknown[0], 60)}")
+        return
+    name = _expanded(" ".join(word for word in words if word != _FORCE))
+    live = repl.log.export
+    if not name and live is not None and live.place is not None:
+        repl.screen.note(f"the session is saved in {live.place} after every step")
+        return
+    name = name or time.strftime("codelet-%Y%m%d-%H%M%S.json")
+    try:
+        where = await export_once(name, await _snapshot(repl), raw=repl.log.raw, force=_FORCE in words)
+    except CodeletError as error:
+        repl.screen.fail(str(error))
+        return
+    page = where.endswith(".html")
+    repl.screen.note(
+        f"the page stands in {where}" if page else f"saved in {where}; codelet --resume {where} goes on from here"
+    )
+
+
+async def import_session(repl: ReplControls, argument: str) -> None:
+    """Go on with a saved session in place of this one."""
+    from codelet.export.live import read_export
+    from codelet.export.recorder import restore
+    from codelet.export.snapshot import kept_up
+    from codelet.frontends.exporting import resumed_note
+    from codelet.opening import unfinished
+
+    if not argument:
+        repl.screen.fail("name the file: /import FILE")
+        return
+    try:
+        resumed = await read_export(_expanded(argument))
+    except CodeletError as error:
+        repl.screen.fail(str(error))
+        return
+    snapshot = kept_up(resumed.snapshot, time.time())
+    restore(repl.session, snapshot)
+    repl.log.replaced_by(snapshot)
+    repl.can_resume = unfinished(repl.session)
+    repl.attached.clear()
+    repl.screen.note(resumed_note(repl.session, resumed.target.shown))
+
+
+async def _snapshot(repl: ReplControls) -> Snapshot:
+    """The session as it is now, with what the events so far said."""
+    from codelet.export.context import context_of
+    from codelet.export.recorder import Recorder
+    from codelet.frontends.exporting import surroundings
+
+    log = repl.log
+    if log.export is not None and (snapshot := log.export.snapshot()) is not None:
+        return snapshot
+    times: list[float] = []
+    recorder = Recorder(log.carried, clock=lambda: times[-1])
+    for moment, event in log.events:
+        times.append(moment)
+        recorder.see(event)
+    times.append(time.time())
+    beside = context_of(repl.session, log.carried)
+    if repl.session.turns:
+        beside["last_known_environment"] = await surroundings(repl.session.workspace)
+    return recorder.snapshot(repl.session, **beside)
+
+
+def _expanded(name: str) -> str:
+    """The name with a home folder's ~ spelled out, as a shell would do."""
+    return str(Path(name).expanduser()) if name.startswith("~") else name

@@ -1,0 +1,183 @@
+"""Commands that show what the model is sent: the list with its sizes and limits, and the reminders."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from codelet.frontends.terminal.commands.show_session import styled
+from codelet.frontends.terminal.show.numbers import plural, tokens
+from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
+from codelet.messages import kind_of
+from codelet.prompt import reminder_text
+from codelet.text import clean, one_line
+from codelet.tokens.budget import percent_of
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from codelet.context.rows import ContextRow
+    from codelet.frontends.terminal.screen import Screen
+    from codelet.session import Session
+
+_ROWS = 40
+_MAP_CELLS = 60
+_ROLE_STYLES = {"system": "magenta", "user": "green", "assistant": "cyan", "tool": "yellow"}
+_MARKS = {"system": "s", "user": "u", "assistant": "a", "tool": "t"}
+
+
+async def context(screen: Screen, session: Session, argument: str) -> None:
+    """Each message with its number, turn, source and tokens; the totals and limits; a map of the budget."""
+    if argument not in ("", "all"):
+        screen.fail(f"/context takes nothing, or all: {one_line(argument, 60)} is neither")
+        return
+    rows = session.context()
+    fixed = [row for row in rows if row.number < 0]
+    listed = [row for row in rows if row.number >= 0]
+    shown = listed if argument == "all" else listed[-_ROWS:]
+    left_out = len(listed) - len(shown)
+    note = (
+        [styled((f"  {screen.signs.more} {plural(left_out, 'older message')}: /context all", QUIET))]
+        if left_out
+        else []
+    )
+    latest = max((row.turn for row in rows), default=0)
+    lines = [_entry_row(screen, session, row, latest) for row in (*fixed, *shown)]
+    screen.say(
+        *lines[: len(fixed)],
+        *note,
+        *lines[len(fixed) :],
+        *_budget_map(screen, session, rows),
+        *_limits(screen, session, rows),
+    )
+    if (exact := await _exact(screen, session)) is not None:
+        screen.say(exact)
+
+
+def _entry_row(screen: Screen, session: Session, entry: ContextRow, latest: int) -> Text:
+    place = str(entry.number) if entry.number >= 0 else ""
+    line = styled((f"{place:>5}  ", QUIET), f"{tokens(entry.tokens):>6}  ")
+    line.append(f"{entry.role:<9} ", _ROLE_STYLES.get(entry.role, ""))
+    line.append("pinned  " if entry.pinned else "", ACCENT)
+    line.append(f"anchor: {entry.anchor}  " if entry.anchor else "", ACCENT)
+    if entry.source != entry.role:
+        line.append(f"{clean(entry.source)}  ")
+    age = latest - entry.turn
+    line.append(f"{plural(age, 'turn')} ago  " if entry.turn and age else "", QUIET)
+    line.append(_gist(session, entry.number), QUIET)
+    return screen.truncate(line)
+
+
+def _gist(session: Session, number: int) -> str:
+    """The beginning of a message on one line."""
+    if number < 0:
+        return ""
+    message = session.conversation.sent()[number]
+    content = session.approvals.masker.mask(message.get("content") or "")
+    return one_line(reminder_text(content) if kind_of(message) == "reminder" else content, 200)
+
+
+def _budget_map(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> list[Text]:
+    """A bar of the whole budget: each role has its own letter and colour, dots are free."""
+    sums: Counter[str] = Counter()
+    for row in rows:
+        sums[row.role] += row.tokens
+    budget = session.budget
+    cells = min(_MAP_CELLS, screen.width - 4)
+    bar = styled("  ")
+    used = 0
+    for role, mark in _MARKS.items():
+        wide = round(sums[role] * cells / budget) or int(sums[role] > 0)
+        wide = min(wide, cells - used)
+        bar.append(mark * wide, _ROLE_STYLES[role])
+        used += wide
+    bar.append(screen.signs.dot * (cells - used), QUIET)
+    parts = [f"{mark} {role} {tokens(sums[role])}" for role, mark in _MARKS.items() if sums[role]]
+    legend = f" {screen.signs.dot} ".join(parts)
+    return [styled(""), bar, screen.truncate(styled((f"  {legend}", QUIET)))]
+
+
+def _limits(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> list[Text]:
+    """The next request's size, real and effective, the sizes at which it is compacted, and what cannot shrink."""
+    from codelet.context.rows import floor_of
+
+    size, budget = session.size, session.gauge.budget
+    effective = session.gauge.effective(session.conversation)
+    dot = f" {screen.signs.dot} "
+    parts = [f"{tokens(size)} of the budget of {tokens(session.budget)} tokens, {percent_of(size, session.budget)}%"]
+    parts.append(f"window {tokens(session.window)}")
+    if effective < size:
+        parts.append(f"{tokens(effective)} effective (cached at a tenth)")
+    if session.compactor.options.automatic:
+        parts.append(f"compacted at {tokens(budget.hard_trigger)}, or {tokens(budget.cost_trigger)} effective")
+    else:
+        parts.append("never compacted by itself")
+    floor = floor_of(rows)
+    items = ", ".join(f"{part} {tokens(count)}" for part, count in floor.items())
+    parts.append(f"floor {tokens(sum(floor.values()))}: {items}")
+    used = styled()
+    over = False
+    for number, part in enumerate(session.compactor.shares()):
+        used.append(dot if number else "", QUIET)
+        used.append(
+            f"{part.name} {tokens(part.used)} of {tokens(part.limit)}", WARN if part.used > part.limit else QUIET
+        )
+        over = over or (part.used > part.limit and part.name in ("context", "history"))
+    if over:
+        used.append(f"{dot}a compaction brings it back to its share", QUIET)
+    return [*indented(screen, styled(dot.join(parts))), *indented(screen, used)]
+
+
+def indented(screen: Screen, line: Text) -> list[Text]:
+    """Rows of a line, moved in."""
+    from codelet.frontends.terminal.show.console import wrap
+
+    return [styled("  ").append_text(row) for row in wrap(line, screen.width - 2)]
+
+
+async def _exact(screen: Screen, session: Session) -> Text | None:
+    """What a real tokeniser counts, where one is on this machine; the provider's own may differ."""
+    from codelet.tokens.counter import exact_size, has_own_encoding
+    from codelet.tokens.exact import ExactUnavailable, encoding_name
+
+    model = session.provider.model
+    beside = [session.system_prompt, json.dumps([tool.schema() for tool in session.tools], ensure_ascii=False)]
+    try:
+        counted = await asyncio.to_thread(exact_size, session.conversation.sent(), beside, model)
+    except ExactUnavailable:
+        return None
+    own = "" if has_own_encoding(model) else "; the model's own tokeniser is another"
+    return screen.truncate(styled((f"  {tokens(counted)} as {encoding_name(model)} counts them{own}", QUIET)))
+
+
+async def reminders(screen: Screen, session: Session, argument: str) -> None:
+    """Each reminder with its tokens, its cost so far and its switch; or set one switch."""
+    from codelet.frontends.terminal.show.console import wrap
+
+    ledger = session.reminders
+    rows = ledger.rows(session.conversation)
+    kind, _, switch = (part.strip() for part in argument.partition(" "))
+    found = next((row for row in rows if row.kind.lower() == kind.lower()), None)
+    if kind and found is None:
+        known = ", ".join(row.kind for row in rows)
+        screen.fail(f"there is no reminder {kind}; there are {known}" if known else "nothing was told to the model yet")
+    elif found is not None and switch in ("on", "off"):
+        (ledger.off.discard if switch == "on" else ledger.off.add)(found.kind)
+        screen.note(f"the reminder {found.kind} is {switch} from the next step on")
+    elif switch:
+        screen.fail(f"a reminder is switched on or off: {one_line(switch, 60)} is neither")
+    elif found is not None:
+        screen.say(*wrap(styled((clean(found.text or "it is not in the list now"), QUIET)), screen.width))
+    elif not rows:
+        screen.note("nothing was told to the model yet")
+    else:
+        for row in rows:
+            line = styled(
+                (f"  {row.kind:<13}", ACCENT), f"{tokens(row.tokens):>6} tokens  {tokens(row.sent):>6} sent  "
+            )
+            line.append("on" if row.on else "off", "" if row.on else WARN)
+            screen.say(line)
+        screen.note("/reminders TYPE shows one, /reminders TYPE off switches it off")

@@ -1,0 +1,129 @@
+"""Commands that show something of the session: usage, tools, rules, the diff, the last reasoning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codelet.frontends.terminal.show.numbers import money, plural, tokens
+from codelet.frontends.terminal.show.style import ACCENT, QUIET
+from codelet.git import run_git
+from codelet.text import clean, first_sentence, one_line
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from codelet.frontends.terminal.commands.slash_command import ReplControls
+    from codelet.frontends.terminal.screen import Screen
+    from codelet.session import Session
+    from codelet.tools.tool import Tool
+
+_ROWS = 40
+_NAME_COLUMNS = 8
+_DIFF_ROWS = 400
+
+
+def styled(*parts: str | tuple[str, str]) -> Text:
+    """A row of parts, each plain or with its style."""
+    from rich.text import Text
+
+    return Text.assemble(*parts)
+
+
+async def usage(screen: Screen, session: Session, argument: str) -> None:
+    """Tokens as the provider reported them, and what they cost."""
+    used = session.usage
+    cached = f", {tokens(used.cache_read)} of it read from the cache" if used.cache_read else ""
+    written = f", {tokens(used.cache_write)} written to it" if used.cache_write else ""
+    thought = f", {tokens(used.reasoning)} of it reasoning" if used.reasoning else ""
+    lines = [
+        f"{plural(session.turns, 'turn')}",
+        f"{tokens(used.total_input)} tokens in{cached}{written}",
+        f"{tokens(used.output)} tokens out{thought}",
+    ]
+    if session.cost is None:
+        lines.append("cost unknown: there is no price for this model")
+    elif session.cost:
+        lines.append(f"{money(session.cost)} by list price")
+    screen.say(*(styled(f"  {line}") for line in lines))
+
+
+async def tools(screen: Screen, session: Session, argument: str) -> None:
+    """The tools, what their calls do, and the first sentence of what the model reads of them."""
+    entries = []
+    columns = max(_NAME_COLUMNS, *(len(tool.name) for tool in session.tools), 0)
+    for tool in session.tools:
+        first = first_sentence(tool.description)
+        line = styled(
+            (f"  {tool.name:<{columns}} ", ACCENT),
+            (f"{_effect(tool):<8} ", QUIET),
+            one_line(first, screen.width),
+        )
+        entries.append(screen.truncate(line))
+    screen.say(*entries)
+
+
+def _effect(tool: Tool) -> str:
+    """What the calls of a tool do; "asks" where only a call tells, or nobody knows."""
+    touches = tool.touched({})
+    if touches is None:
+        return "asks"
+    kinds = {touch.kind for touch in touches}
+    if "run" in kinds:
+        return "execute"
+    if "write" in kinds:
+        return "write"
+    return "read" if kinds else "memory"
+
+
+async def permissions(screen: Screen, session: Session, argument: str) -> None:
+    """The mode and the rules of this session, and what was asked and refused."""
+    policy = session.policy
+    lines = [styled("  mode   ", (policy.mode, ACCENT))]
+    for action, rules in policy.rules.items():
+        lines.extend(styled(f"  {action:<6} ", (clean(rule), ACCENT)) for rule in rules)
+    if len(lines) == 1:
+        lines.append(styled(("  no rules; a question answered with a makes one for this session", QUIET)))
+    screen.say(*lines, *(screen.truncate(row) for row in _decisions(screen, session)))
+
+
+def _decisions(screen: Screen, session: Session) -> list[Text]:
+    """What was asked and refused in this session, the newest last."""
+    history = session.approvals.history
+    rows = [styled("")] if history else []
+    for decision in list(history)[-_ROWS:]:
+        line = styled((f"  {decision.outcome:<14} ", ACCENT), one_line(decision.about, screen.width))
+        if decision.reason:
+            line.append(f"  {one_line(decision.reason, screen.width)}", QUIET)
+        rows.append(line)
+    return rows
+
+
+async def diff(screen: Screen, session: Session, argument: str) -> None:
+    """What changed in the work tree since the last commit."""
+    from codelet.frontends.terminal.show.diff_rows import diff_rows
+
+    folder = session.workspace
+    answer = await run_git(folder, "diff", "HEAD", limit=4 << 20)
+    if answer is not None and answer.exit_code != 0:
+        answer = await run_git(folder, "diff", limit=4 << 20)
+    if answer is None or answer.exit_code != 0:
+        screen.fail("there is no git repository here" if answer is not None else "there is no git to ask")
+        return
+    changes = session.approvals.masker.mask(answer.stdout.decode("utf-8", "replace"))
+    fresh = await run_git(folder, "ls-files", "--others", "--exclude-standard", "-z")
+    names = fresh.stdout.decode("utf-8", "replace").split("\0")[:-1] if fresh is not None else []
+    if not changes.strip() and not names:
+        screen.note("no changes")
+        return
+    rows = diff_rows(changes, screen.width, screen.signs, limit=_DIFF_ROWS, files=True)
+    screen.say(*rows, *(styled("  new ", (clean(name), "green")) for name in names[:_ROWS]))
+
+
+async def reasoning(repl: ReplControls, argument: str) -> None:
+    """The last reasoning, whole."""
+    from codelet.frontends.terminal.show.console import wrap
+
+    if not repl.reasoning:
+        repl.screen.note("the model has shown no reasoning yet")
+        return
+    repl.screen.say(*wrap(styled((clean(repl.reasoning.strip()), QUIET)), min(repl.screen.width, 100)))

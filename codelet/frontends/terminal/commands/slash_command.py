@@ -1,0 +1,192 @@
+"""A /command, what one may act on, and the list in which a typed line finds it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from codelet.events import Event
+from codelet.frontends.terminal.screen import Screen
+from codelet.frontends.terminal.show.style import ACCENT
+from codelet.policy.verdict import Mode
+from codelet.record import Record
+from codelet.session import Session
+from codelet.text import one_line
+from codelet.text.spelling import nearest
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from codelet.frontends.terminal.export_log import ExportLog
+    from codelet.frontends.terminal.turn_view import TurnStatus
+    from codelet.providers.base import Provider
+    from codelet.sandbox import Confinement
+
+
+class ReplControls(Protocol):
+    """What a command may do to the REPL that runs it, besides writing on its screen.
+
+    `attached` are outputs that go along with the next prompt, `prefill` is what the line editor begins with, and
+    `exit_status` ends the REPL once it is set. `can_resume` says that `continue` has a turn to take up.
+    """
+
+    session: Session
+    log: ExportLog
+    attached: list[str]
+    prefill: str
+    can_resume: bool
+    exit_status: int | None
+
+    @property
+    def screen(self) -> Screen:
+        """Where commands write."""
+
+    @property
+    def reasoning(self) -> str:
+        """The reasoning of the last step that had some."""
+
+    def open_model(self, name: str, /) -> Provider:
+        """The provider of a model by its name. Raises CodeletError."""
+
+    def set_mode(self, mode: Mode) -> None:
+        """Switch the policy's mode."""
+
+    async def confinement(self) -> Confinement | None:
+        """What confines commands in this mode; None where nothing is to."""
+
+    async def warm_up(self) -> None:
+        """Ready the model in the background."""
+
+    def show(self, event: Event) -> None:
+        """Show one event that belongs to no turn."""
+
+    async def turn(self, events: AsyncGenerator[Event, None]) -> None:
+        """Run a turn, which the user can stop."""
+
+    async def watch(self, events: AsyncGenerator[Event, None]) -> TurnStatus:
+        """Show events that are no turn, and let the user stop them."""
+
+
+ShowHandler = Callable[[Screen, Session, str], Awaitable[None]]
+"""Runs a command that needs no terminal; the text is what stands after its name."""
+ReplHandler = Callable[[ReplControls, str], Awaitable[None]]
+
+
+class SlashCommand(Record):
+    """One command: `/name arguments`. In the REPL `act` runs it where it is there, without a terminal only `show` can.
+
+    `aliases` are other names for it; `bare` says that it works without the slash.
+    """
+
+    name: str
+    help: str
+    show: ShowHandler | None = None
+    act: ReplHandler | None = None
+    arguments: str = ""
+    aliases: tuple[str, ...] = ()
+    bare: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name and the aliases."""
+        return (self.name, *self.aliases)
+
+    async def run(self, repl: ReplControls, argument: str) -> None:
+        """Run it in the REPL."""
+        if self.act is not None:
+            await self.act(repl, argument)
+        elif self.show is not None:
+            await self.show(repl.screen, repl.session, argument)
+
+
+class Commands:
+    """The commands of one session, `/help` first. `elsewhere` maps names that other programs use to those used here.
+
+    `keys` are a terminal's, each with what it does; without them /help lists what works without a terminal.
+    """
+
+    def __init__(
+        self,
+        commands: Sequence[SlashCommand],
+        elsewhere: Mapping[str, str] | None = None,
+        keys: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        about = SlashCommand("help", "this list, or one command of it", self.help, None, "[COMMAND]", ("?",))
+        self._commands = (about, *commands)
+        self._elsewhere = elsewhere or {}
+        self._keys = keys
+
+    def __iter__(self) -> Iterator[SlashCommand]:
+        """All commands in the order in which they are listed."""
+        return iter(self._commands)
+
+    def find(self, text: str) -> tuple[SlashCommand, str] | None:
+        """The command that a line means, with its argument; None if the line is a prompt for the model.
+
+        Raises LookupError for a slash and a word that is no command, naming the closest one, and for words after a
+        command that takes none.
+        """
+        word, _, argument = text.strip().partition(" ")
+        if not word.startswith("/"):
+            bare = (command for command in self if command.bare and not argument)
+            named = (command for command in bare if word.lower() in (name for name in command.names if len(name) > 1))
+            return next(((command, "") for command in named), None)
+        name = word[1:].lower()
+        if not name:
+            raise LookupError("a command has its name right after the /; /help lists them")
+        if not name.replace("-", "").isalpha() and name != "?":
+            return None
+        found = self._named(name)
+        if found is None:
+            raise LookupError(self._unknown(name))
+        if argument.strip() and not found.arguments:
+            raise LookupError(f"/{name} takes nothing after it, so nothing was done: {one_line(argument, 60)}")
+        return found, argument.strip()
+
+    def near(self, name: str) -> str | None:
+        """The command that was probably meant by a name that none has."""
+        names = [name for command in self for name in command.names]
+        begun = (known for known in names if known.startswith(name))
+        return self._elsewhere.get(name) or nearest(name, names) or next(begun, None)
+
+    async def help(self, screen: Screen, session: Session, argument: str) -> None:
+        """Show the list, with what else can be typed and pressed, or one command of it."""
+        name = argument.removeprefix("/").lower()
+        found = self._named(name) if name else None
+        if name and found is None:
+            screen.fail(self._unknown(name))
+            return
+        usable = [command for command in self if self._keys or command.show is not None]
+        listed = usable if found is None else [found]
+        entries = [(f"/{command.name} {command.arguments}".rstrip(), command.help) for command in listed]
+        keys = self._keys if found is None else ()
+        if keys:
+            entries.append(("!COMMAND", "run a shell command; the model sees its output with your next prompt"))
+            entries.append(("@PATH", "name a file, with completion"))
+        name_width = max(len(name) for name, _ in (*entries, *keys)) + 2
+        screen.say(*_columns(entries, name_width, screen))
+        if keys:
+            from rich.text import Text
+
+            screen.say(Text(), *_columns(keys, name_width, screen))
+
+    def _named(self, name: str) -> SlashCommand | None:
+        return next((command for command in self if name in command.names), None)
+
+    def _unknown(self, name: str) -> str:
+        close = self.near(name)
+        return f"there is no command /{name}; " + (f"did you mean /{close}?" if close else "/help lists them")
+
+
+def _columns(entries: Iterable[tuple[str, str]], name_width: int, screen: Screen) -> list[Text]:
+    """Names beside their meanings, which go on below themselves."""
+    from rich.text import Text
+
+    from codelet.frontends.terminal.show.console import wrap
+
+    rows = []
+    for name, meaning in entries:
+        for number, row in enumerate(wrap(Text(meaning), max(screen.width - name_width - 2, 20))):
+            lead = name if number == 0 else ""
+            rows.append(Text.assemble((f"  {lead:<{name_width}}", ACCENT), row.plain))
+    return rows

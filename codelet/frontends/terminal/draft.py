@@ -1,0 +1,112 @@
+"""What the user types: long pastes behind a marker, and while a turn runs the line being edited and lines that wait."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from codelet.frontends.terminal.keys import Key
+from codelet.frontends.terminal.show.style import ACCENT, QUIET, Signs
+from codelet.text import clean, one_line
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_LONG_LINES = 10
+_LONG_CHARACTERS = 1_000
+_MARKER = re.compile(r"\[pasted #(\d+), [^\]\n]{1,40}\]")
+# More would fill the screen, as when a terminal pastes line by line.
+_MOST_QUEUED = 3
+
+
+class Pastes:
+    """The pastes of one session, in memory."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def collapse(self, text: str) -> str:
+        """The text with one kind of line end, or, if it is long, a marker for it."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        lines = text.rstrip("\n").count("\n") + 1
+        if lines <= _LONG_LINES and len(text) <= _LONG_CHARACTERS:
+            return text
+        self._texts.append(text)
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        return f"[pasted #{len(self._texts)}, {size}]"
+
+    def expand(self, text: str) -> str:
+        """The text with every marker replaced by what it stands for."""
+
+        def full(found: re.Match[str]) -> str:
+            number = int(found[1])
+            return self._texts[number - 1] if 0 < number <= len(self._texts) else found[0]
+
+        return _MARKER.sub(full, text)
+
+
+class Draft:
+    """Nothing typed is ever lost: it is in `text` or in `queued` until somebody takes it."""
+
+    def __init__(self, pastes: Pastes) -> None:
+        self.text = ""
+        self.queued: list[str] = []
+        self.leaving = False
+        self._pastes = pastes
+
+    def take(self, key: Key) -> None:
+        """Apply one key."""
+        match key.meaning:
+            case "text":
+                self.text += key.text
+            case "paste":
+                self.text += self._pastes.collapse(key.text)
+            case "newline":
+                self.text += "\n"
+            case "backspace":
+                self.text = self.text[:-1]
+            case "word":
+                kept = self.text.rstrip()
+                self.text = kept[: len(kept) - len(kept.split()[-1])] if kept else ""
+            case "line":
+                self.text = ""
+            case "leave":
+                self.leaving = not self.text
+            case "enter":
+                self._enter()
+            case "up":
+                if not self.text and self.queued:
+                    self.text = self.queued.pop()
+
+    def withdraw(self) -> str:
+        """Everything, queued and unfinished, for the editor."""
+        everything = "\n".join([*self.queued, *([self.text] if self.text else [])])
+        self.text, self.queued, self.leaving = "", [], False
+        return everything
+
+    def rows(self, width: int, signs: Signs) -> list[Text]:
+        """How it looks below a running turn; nothing where nothing was typed."""
+        from rich.text import Text
+
+        newest = self.queued[-_MOST_QUEUED:]
+        rows = [Text(f"  queued: {one_line(line, width - 12)}", QUIET) for line in newest]
+        if earlier := len(self.queued) - len(newest):
+            rows.insert(0, Text(f"  queued: {earlier:,} more; esc stops the turn and gives all of it back", QUIET))
+        if self.leaving:
+            rows.append(Text("  leaving when this turn ends; esc stops it and stays", QUIET))
+        if self.text:
+            *above, last = clean(self.text).split("\n")
+            lead = f"(+{len(above)}) " if above else ""
+            room = max(width - len(lead) - 4, 10)
+            shown = Text(last)
+            while shown.cell_len > room:
+                shown = shown[max(1, (shown.cell_len - room) // 2) :]
+            rows.append(Text.assemble((f"{signs.prompt} ", ACCENT), (lead, QUIET), shown))
+        return rows
+
+    def _enter(self) -> None:
+        if self.text.endswith("\\"):
+            self.text = self.text[:-1] + "\n"
+        elif self.text.strip():
+            self.queued.append(self.text)
+            self.text = ""

@@ -1,0 +1,79 @@
+"""The last save of a REPL, and the way out where the store does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from codelet.errors import EXIT_DONE, EXIT_USAGE, CodeletError
+from codelet.frontends.printing.streams import say
+from codelet.text import one_line
+
+if TYPE_CHECKING:
+    from codelet.frontends.exporting import Exporting
+
+_PATIENCE = 1.0
+"""Seconds that a save takes before the user is told what it waits for."""
+
+
+class LastSave:
+    """The last save, what became of it, and what is left to say."""
+
+    def __init__(self) -> None:
+        self._saved = True
+        self._abandoned = False
+        self._unsaid: list[str] = []
+        self._signal = asyncio.Event()
+        self._saving = False
+
+    def signalled(self) -> bool:
+        """Take a signal in; True where the last save was going on, which is then waited for no longer."""
+        if self._saving:
+            self._signal.set()
+        return self._saving
+
+    async def save(self, export: Exporting) -> None:
+        """Save for the last time. The terminal must be as it was found: ctrl-c counts as a signal here."""
+        loop = asyncio.get_running_loop()
+        self._saving = True
+        loop.add_signal_handler(signal.SIGINT, self.signalled)
+        closing = asyncio.create_task(export.close())
+        signal_came = asyncio.create_task(self._signal.wait())
+        try:
+            if not (await asyncio.wait({closing, signal_came}, timeout=_PATIENCE, return_when="FIRST_COMPLETED"))[0]:
+                say(f"codelet: saving in {one_line(export.place or 'the store', 300)}; ctrl-c leaves without it")
+                await asyncio.wait({closing, signal_came}, return_when="FIRST_COMPLETED")
+            problem = self._problem(closing)
+        finally:
+            signal_came.cancel()
+            loop.remove_signal_handler(signal.SIGINT)
+        self._unsaid += filter(None, [*export.notices(), problem or export.parting])
+
+    def say_what_is_left(self) -> None:
+        """Say what is left to say."""
+        for line in self._unsaid:
+            say(f"codelet: {one_line(line, 1_000)}")
+
+    def exit_status(self, status: int) -> int:
+        """The exit status, which also tells that the newest state is not saved. Ends the process where it must."""
+        if not self._saved and status == EXIT_DONE:
+            status = EXIT_USAGE
+        if self._abandoned:
+            sys.stdout.flush()
+            os._exit(status)  # the thread that still waits for the store would hold the exit up
+        return status
+
+    def _problem(self, closing: asyncio.Task[None]) -> str | None:
+        """Why the newest state is not saved."""
+        if not closing.done():
+            self._saved, self._abandoned = False, True
+            return "left before the session was saved for the last time"
+        try:
+            closing.result()
+        except CodeletError as error:
+            self._saved = False
+            return str(error)
+        return None

@@ -1,0 +1,235 @@
+"""The prompt: one line that may grow, with its keys, history in memory, completion, search and a status row below."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import create_app_session, get_app
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import Condition, completion_is_selected, has_focus, is_done
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import ConditionalContainer, FormattedTextControl, HSplit, Window
+from prompt_toolkit.output import ColorDepth, Output
+from prompt_toolkit.output.plain_text import PlainTextOutput
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.shortcuts import CompleteStyle
+from prompt_toolkit.styles import Style
+from prompt_toolkit.utils import is_dumb_terminal
+
+from codelet.errors import EXIT_DONE, EXIT_INTERRUPT
+from codelet.frontends.terminal.completion import ReplCompleter, wants_completion
+from codelet.frontends.terminal.draft import Pastes
+
+KEYS_HELP = (
+    ("Enter", "send; while a turn runs: send when it ends"),
+    ("Alt-Enter, Ctrl-J", "new line; a \\ at the end of the line and Enter too"),
+    ("Tab", "complete /commands and @files"),
+    ("Ctrl-R", "search what you sent before"),
+    ("Ctrl-X Ctrl-E", "edit in $VISUAL or $EDITOR"),
+    ("Shift-Tab", "next mode"),
+    ("Esc, Ctrl-C", "stop the turn; continue takes it up again"),
+    ("Ctrl-D, Ctrl-C twice", "leave"),
+)
+
+_MENU_ROWS = 8
+_LEAVE_SECONDS = 2.0
+
+_STYLE = Style.from_dict(
+    {
+        "prompt": "ansicyan bold",
+        "status": "dim",
+        "status.warn": "ansiyellow",
+        "completion-menu": "noinherit",
+        "completion-menu.completion": "noinherit",
+        "completion-menu.completion.current": "noinherit reverse",
+        "completion-menu.meta.completion": "noinherit dim",
+        "completion-menu.meta.completion.current": "noinherit reverse",
+        "scrollbar.background": "noinherit",
+        "scrollbar.button": "noinherit reverse",
+        "search-toolbar": "noinherit",
+        "search-toolbar.text": "bold",
+        "incsearch": "reverse",
+        "incsearch.current": "reverse bold",
+    }
+)
+
+
+class PromptLine:
+    """Reads one prompt at a time. `status` gives the fragments of the row below the line."""
+
+    def __init__(
+        self,
+        source: Input,
+        pastes: Pastes,
+        *,
+        workspace: Path,
+        commands: Sequence[tuple[str, str]],
+        status: Callable[[], StyleAndTextTuples],
+        cycle_mode: Callable[[], None],
+        sign: str,
+    ) -> None:
+        self._status = status
+        self._sign = sign
+        self._leave_at = 0.0
+        self._menu_open = False
+        self.exit_status = EXIT_DONE
+        self.output = make_output()
+        with create_app_session(input=source, output=self.output):
+            self._session: PromptSession[str] = PromptSession(
+                self._message,
+                input=source,
+                output=None if is_dumb_terminal() else self.output,
+                multiline=True,
+                wrap_lines=True,
+                history=InMemoryHistory(),
+                completer=ReplCompleter(workspace, commands),
+                complete_while_typing=Condition(self._completing),
+                complete_style=CompleteStyle.COLUMN,
+                reserve_space_for_menu=_MENU_ROWS,
+                prompt_continuation="  ",
+                key_bindings=prompt_bindings(pastes, self._interrupted, cycle_mode),
+                enable_open_in_editor=False,
+                enable_suspend=True,
+                search_ignore_case=True,
+                style=_STYLE,
+                include_default_pygments_style=False,
+                color_depth=_color_depth(),
+            )
+        self._session.app.ttimeoutlen = 0.03
+        self._session.app.timeoutlen = 0.1
+        self._session.default_buffer.on_text_changed += lambda _: self._close_menu()
+        self._add_status_row()
+
+    async def read(self, default: str = "") -> str:
+        """The next prompt as typed, markers and all; EOFError to leave, `exit_status` says with what."""
+        self._leave_at = 0.0
+        return await self._session.prompt_async(default=default)
+
+    def refresh(self) -> None:
+        """Show the status row anew, where it is on the screen."""
+        if self._session.app.is_running:
+            self._session.app.invalidate()
+
+    def remember(self, text: str) -> None:
+        """Put a line that was queued elsewhere into the history."""
+        self._session.history.append_string(text)
+
+    def _message(self) -> StyleAndTextTuples:
+        return [("class:prompt", f"{self._sign} ")]
+
+    def _add_status_row(self) -> None:
+        # prompt-toolkit's own toolbar waits until the terminal has told where its cursor is; this one is
+        # there at once, right below the line.
+        row = Window(FormattedTextControl(self._status_row), height=1, style="class:status")
+        container = self._session.layout.container
+        assert isinstance(container, HSplit)
+        container.children.append(ConditionalContainer(row, filter=~is_done))
+
+    def _status_row(self) -> StyleAndTextTuples:
+        if time.monotonic() < self._leave_at:
+            return [("class:status.warn", "Ctrl-C again leaves codelet; Ctrl-D too")]
+        return self._status()
+
+    def _completing(self) -> bool:
+        return wants_completion(self._session.default_buffer.document.text_before_cursor)
+
+    def _close_menu(self) -> None:
+        """Give the rows of a menu that is no longer wanted back to the terminal."""
+        completing = self._completing()
+        if self._menu_open and not completing and get_app().is_running:
+            self._session.app.renderer.erase()
+        self._menu_open = completing
+
+    def _interrupted(self) -> None:
+        """Ctrl-C: clears a line; on an empty one, twice within two seconds, leaves."""
+        app, buffer = self._session.app, self._session.default_buffer
+        if buffer.text:
+            buffer.append_to_history()
+            buffer.reset()
+            return
+        now = time.monotonic()
+        if now < self._leave_at:
+            self.exit_status = EXIT_INTERRUPT
+            get_app().exit(exception=EOFError)
+            return
+        self._leave_at = now + _LEAVE_SECONDS
+        app.invalidate()
+        if app.loop is not None:
+            app.loop.call_later(_LEAVE_SECONDS + 0.05, app.invalidate)
+
+
+def prompt_bindings(pastes: Pastes, interrupted: Callable[[], None], cycle_mode: Callable[[], None]) -> KeyBindings:
+    """Bindings on top of prompt-toolkit's Emacs ones."""
+    bindings = KeyBindings()
+    editing = has_focus(DEFAULT_BUFFER)
+
+    @bindings.add("enter", filter=editing & ~completion_is_selected)
+    def _send(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.document.text_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+        elif buffer.text.strip():
+            buffer.validate_and_handle()
+
+    @bindings.add("enter", filter=editing & completion_is_selected)
+    def _take_completion(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        buffer.complete_state = None
+        if buffer.text.startswith("/"):
+            buffer.validate_and_handle()
+
+    @bindings.add("escape", "enter", filter=editing)
+    @bindings.add("c-j", filter=editing)
+    def _new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @bindings.add(Keys.BracketedPaste, filter=editing)
+    def _paste(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text(pastes.collapse(event.data))
+
+    @bindings.add("c-c", filter=editing)
+    @bindings.add("<sigint>", filter=editing)
+    def _interrupt(event: KeyPressEvent) -> None:
+        interrupted()
+
+    @bindings.add("s-tab", filter=editing)
+    def _mode(event: KeyPressEvent) -> None:
+        cycle_mode()
+        event.app.invalidate()
+
+    @bindings.add("c-x", "c-e", filter=editing)
+    def _editor(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        buffer.text = pastes.expand(buffer.text)
+        buffer.open_in_editor()
+
+    return bindings
+
+
+def make_output() -> Output:
+    """The terminal's output. It asks the terminal nothing: an answer could come in the middle of a turn."""
+    if is_dumb_terminal():
+        return PlainTextOutput(sys.stdout)
+
+    def size() -> Size:
+        columns, rows = shutil.get_terminal_size()
+        return Size(rows=rows, columns=columns)
+
+    return Vt100_Output(sys.stdout, size, term=os.environ.get("TERM"), enable_bell=False, enable_cpr=False)
+
+
+def _color_depth() -> ColorDepth:
+    """The sixteen colours of the terminal's own palette, or none."""
+    return ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else ColorDepth.DEPTH_4_BIT

@@ -1,0 +1,183 @@
+"""How a question looks: what is asked, whole, and why; on a screen that is too small for it, its dangerous parts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from rich.cells import chop_cells
+from rich.text import Text
+
+from codelet.frontends.terminal.show.console import truncate, wrap
+from codelet.frontends.terminal.show.diff_rows import diff_rows, is_diff
+from codelet.frontends.terminal.show.renderer import Renderer
+from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, WARN
+from codelet.policy.verdict import Question
+from codelet.text import clean, confusables, visible, visible_command
+
+_NO_LIMIT = 1_000_000
+_MOST_WARNINGS = 3
+_LONGEST_WORD = 44
+_WORD_HEAD, _WORD_TAIL = 24, 16
+_MOST_REASON_ROWS = 4
+_VERBS = (("read", "read"), ("list", "list"), ("write", "change"))
+_CUT_OFF = re.compile(r"\n(\[… \d+ more characters\])\n?\Z")
+"""How a diff ends that is too long to be made whole: no line of a file, as those have a sign in front."""
+
+Means = Literal["yes", "always", "mode", "no", "stop"]
+
+
+@dataclass(frozen=True)
+class AnswerChoice:
+    """One answer that is offered: the key, what it says, what it does."""
+
+    key: str
+    words: str
+    means: Means
+
+
+def head_rows(question: Question, renderer: Renderer, told: str = "") -> list[Text]:
+    """What is asked for, in a line; `told` says how much of it there is."""
+    head = Text.assemble(("? ", f"bold {WARN}"), (clean(question.tool), "bold"), f" asks to {_verb(question)}")
+    if told:
+        return wrap(Text.assemble(_shortened(head, renderer.width), (f" {told}", WARN)), renderer.width)
+    return wrap(head, renderer.width)
+
+
+def body_rows(question: Question, renderer: Renderer) -> list[Text]:
+    """The whole command or diff: long lines are broken, never cut."""
+    width, signs = renderer.width, renderer.signs
+    if is_diff(question.shown):
+        rows = diff_rows(visible(question.shown), _NO_LIMIT, signs, limit=_NO_LIMIT)
+        if cut_off := _CUT_OFF.search(question.shown):
+            rows.append(Text(" " * MARGIN + cut_off[1], WARN))
+        return [part for row in rows for part in _hanging(row, width, " " * (MARGIN + 7))]
+    if _told_by_head(question):
+        return []
+    indent = " " * (MARGIN + 2)
+    kinds = {touch.kind for touch in question.touches}
+    whole = visible_command(question.shown.removesuffix("\n")) if "run" in kinds else visible(_subject(question))
+    rows = []
+    for line in whole.split("\n"):
+        style = {"+": ADDED, "-": REMOVED}.get(line[:1], "") if "write" in kinds else ""
+        rows.extend(Text.assemble(indent, row) for row in wrap(Text(line, style), width - len(indent)))
+    return rows
+
+
+def reason_rows(question: Question, renderer: Renderer, room: int | None = None) -> list[Text]:
+    """Why it is asked: every part that is not known to read only, with its reason; at most `room` rows."""
+    width, signs = renderer.width, renderer.signs
+    warnings = confusables(question.shown)
+    if room is not None and len(warnings) > _MOST_WARNINGS:
+        warnings = [*warnings[:_MOST_WARNINGS], f"{len(warnings) - _MOST_WARNINGS} more words look like others"]
+    rows = [row for warning in warnings for row in wrap(Text(f"  {signs.failed} {clean(warning)}", WARN), width)]
+    parts = _parts(question)
+    if len(parts) <= 1:
+        reason = wrap(Text.assemble("  ", (f"why: {visible(question.verdict.reason)}", QUIET)), width)
+        if room is not None:
+            reason = _at_most(reason, Text(f"  {signs.more}", QUIET))
+        if room is None or not parts or not parts[0][0]:
+            return [*rows, *reason]
+        return [*rows, *reason, _part_row(*parts[0], width, signs.more)]
+    note = question.verdict.reason.partition(" more)")[2]
+    rows += wrap(Text(f"  why: {len(parts)} parts are not known to read only{visible(note)}", QUIET), width)
+    most = len(parts) if room is None else max(1, room - len(rows) - _MOST_REASON_ROWS)
+    shown = parts if len(parts) <= most + _MOST_REASON_ROWS else parts[:most]
+    rows += [_part_row(text, reason, width, signs.more) for text, reason in shown]
+    if rest := parts[len(shown) :]:
+        names = ", ".join(dict.fromkeys(_elided(text.split(" ", 1)[0]) or reason for text, reason in rest))
+        named = wrap(Text(f"    and {len(rest)} more: {names}", WARN), width)
+        rows += _at_most(named, Text(f"    {signs.more}"))
+    return rows
+
+
+def _at_most(rows: list[Text], more: Text) -> list[Text]:
+    return rows if len(rows) <= _MOST_REASON_ROWS else [*rows[: _MOST_REASON_ROWS - 1], more]
+
+
+def _parts(question: Question) -> list[tuple[str, str]]:
+    """The parts that are not known to read only, each once, as they may be shown on a line."""
+    found: dict[tuple[str, str], None] = {}
+    for text, reason in question.verdict.parts:
+        words = " ".join(_elided(word) for word in visible(text).split())
+        found[words, visible(reason)] = None
+    return list(found)
+
+
+def _part_row(text: str, reason: str, width: int, more: str) -> Text:
+    """One part on one line: its words first, as much as there is room for."""
+    if not text:
+        return truncate(Text(f"    ({reason})", WARN), width, more)
+    return truncate(Text.assemble("    ", (text, WARN), (f"  ({reason})", QUIET)), width, more)
+
+
+def _elided(word: str) -> str:
+    """A long word by its beginning and its end: none can push the next one off the line."""
+    return word if len(word) <= _LONGEST_WORD else f"{word[:_WORD_HEAD]}⟨…⟩{word[-_WORD_TAIL:]}"
+
+
+def _shortened(head: Text, width: int) -> Text:
+    """The head on a line and a half at most, its middle left out."""
+    most = width + width // 2
+    if head.cell_len <= most:
+        return head
+    return Text.assemble(head[: most // 2], "⟨…⟩", head[-most // 3 :])
+
+
+def _hanging(row: Text, width: int, indent: str) -> list[Text]:
+    """The row, broken to the width at whatever character; what follows the first piece stands below its text."""
+    first = chop_cells(row.plain, width)[0]
+    rows, rest = [row[: len(first)]], row[len(first) :]
+    while rest.plain:
+        piece = chop_cells(rest.plain, max(width - len(indent), 1))[0]
+        rows.append(Text.assemble(indent, rest[: len(piece)]))
+        rest = rest[len(piece) :]
+    return rows
+
+
+def _verb(question: Question) -> str:
+    if question.asks:
+        return visible(question.asks)
+    if any(touch.kind == "run" for touch in question.touches):
+        return "run"
+    told = []
+    for kind, verb in _VERBS:
+        if places := [visible(touch.what) for touch in question.touches if touch.kind == kind]:
+            told.append(f"{verb} {', '.join(places)}")
+    return " and ".join(told) or "run"
+
+
+def _told_by_head(question: Question) -> bool:
+    """Whether there is nothing to show below the head: only a path, or lines of it, would be read."""
+    if question.asks or [touch.kind for touch in question.touches] not in (["read"], ["list"]):
+        return False
+    place, subject = question.touches[0].what, _subject(question)
+    return subject == place or subject.startswith(f"{place}:")
+
+
+def _subject(question: Question) -> str:
+    """What a call without a diff is about: the lines that would go and come, else the arguments."""
+    arguments = question.arguments
+    lines: list[str] = []
+    edits = arguments.get("edits")
+    for edit in edits if isinstance(edits, list) else ():
+        if isinstance(edit, dict):
+            lines += [f"- {line}" for line in str(edit.get("old", "")).split("\n")]
+            lines += [f"+ {line}" for line in str(edit.get("new", "")).split("\n")]
+    if isinstance(arguments.get("content"), str):
+        lines += [f"+ {line}" for line in arguments["content"].split("\n")]
+    return "\n".join(lines) or question.shown.removeprefix(f"{question.tool} ")
+
+
+def choices_for(question: Question) -> list[AnswerChoice]:
+    """What may be answered, the first being what Enter takes before the mark is moved."""
+    verdict = question.verdict
+    choices = [AnswerChoice("y", "yes", "yes")]
+    if verdict.suggestion is not None:
+        choices.append(AnswerChoice("a", f"always in this session: {verdict.suggestion}", "always"))
+    elif verdict.exactly is not None:
+        choices.append(AnswerChoice("a", "always in this session: exactly this command", "always"))
+    if verdict.lifted_by is not None:
+        choices.append(AnswerChoice("shift-tab", f"all changes from here: mode {verdict.lifted_by}", "mode"))
+    return [*choices, AnswerChoice("n", "no, and say why", "no"), AnswerChoice("esc", "no, and stop", "stop")]

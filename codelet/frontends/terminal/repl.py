@@ -1,0 +1,276 @@
+"""The REPL: read a prompt, run the turn, show it, again. Turn-based: the line editor rests while a turn runs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.input import create_input
+
+from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT
+from codelet.events import Event
+from codelet.frontends.terminal.commands.slash_command import Commands
+from codelet.frontends.terminal.draft import Draft, Pastes
+from codelet.frontends.terminal.export_log import ExportLog
+from codelet.frontends.terminal.keys import Keyboard
+from codelet.frontends.terminal.prompt_line import PromptLine
+from codelet.frontends.terminal.screen import TerminalScreen
+from codelet.frontends.terminal.show.style import writable
+from codelet.frontends.terminal.status_row import fitted, short_path, status_parts
+from codelet.git import run_git
+from codelet.masking import masked
+from codelet.policy.verdict import MODES, Mode
+from codelet.providers.base import Provider
+from codelet.session import Session
+from codelet.text import clean, one_line
+from codelet.version import __version__
+
+if TYPE_CHECKING:
+    from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
+    from codelet.sandbox import Confinement
+
+
+class Repl:
+    """One REPL on one session. `open_model` makes the provider of a model's name, `first` is a prompt to begin with.
+
+    To its commands it is what `ReplControls` says.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        commands: Commands,
+        open_model: Callable[[str], Provider],
+        log: ExportLog,
+        first: str | None = None,
+    ) -> None:
+        self.session = session
+        self.commands = commands
+        self.log = log
+        self.open_model = open_model
+        self.screen = TerminalScreen()
+        self.exit_status: int | None = None
+        self.can_resume = log.unfinished
+        self.prefill = ""
+        self._first = first
+        self.attached: list[str] = []
+        self.pastes = Pastes()
+        self.draft = Draft(self.pastes)
+        self._branch = ""
+        self._main: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[Confinement | None] | None = None
+        self._input = create_input()
+        self.prompt_line = PromptLine(
+            self._input,
+            self.pastes,
+            workspace=session.workspace,
+            commands=[(command.name, command.help) for command in commands],
+            status=self._status,
+            cycle_mode=self._cycle_mode,
+            sign=self.screen.signs.prompt,
+        )
+
+    @cached_property
+    def view(self) -> TurnView:
+        """Runs the turns, and answers for the session's questions."""
+        from codelet.frontends.terminal.turn_view import TurnView
+
+        keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)
+        view = TurnView(self.screen.renderer, keyboard, self.draft, self.session, self.log)
+        self.session.ask = view.approver.ask
+        return view
+
+    @property
+    def reasoning(self) -> str:
+        """The reasoning of the last step that had some."""
+        return self.screen.renderer.reasoning
+
+    async def loop(self) -> None:
+        """Read and evaluate until `exit_status` is set."""
+        self._greet()
+        helpers = [asyncio.create_task(self._read_branch()), asyncio.create_task(self._prepare())]
+        try:
+            if self._first is not None:
+                await self._begin(self._first)
+            while self.exit_status is None:
+                text = await self._next()
+                if text is not None and self.exit_status is None:
+                    await self.evaluate(text)
+                    self._part()
+        finally:
+            for task in helpers:
+                task.cancel()
+
+    async def _begin(self, text: str) -> None:
+        """Send the prompt of the command line. It is the model's, whatever it begins with: it may come from a file."""
+        self._echo(text)
+        self.prompt_line.remember(text)
+        await self.turn(self.session.send(text))
+        self._part()
+
+    async def evaluate(self, text: str) -> None:
+        """Do what one line says: a command, a shell command, or a prompt for the model."""
+        text = text.strip()
+        try:
+            found = self.commands.find(text)
+        except LookupError as error:
+            self.screen.fail(str(error.args[0]))
+            return
+        if found is not None:
+            command, argument = found
+            await command.run(self, argument)
+            self.log.save()
+        elif text == "!":
+            self.screen.fail("write the shell command right after the !")
+        elif text.startswith("!"):
+            await self._shell(self.pastes.expand(text[1:].strip()))
+        elif text:
+            prompt = "\n\n".join([*self.attached, self.pastes.expand(text)])
+            self.attached.clear()
+            await self.turn(self.session.send(prompt))
+
+    async def turn(self, events: AsyncGenerator[Event, None]) -> None:
+        """Run one turn. When it was stopped or failed, what was queued goes back to the editor."""
+        outcome = await self.watch(events)
+        self.can_resume = outcome != "done"
+        if outcome == "failed":
+            self.screen.note("continue takes it up from here; or type something else")
+        await self._read_branch()
+
+    async def watch(self, events: AsyncGenerator[Event, None]) -> TurnStatus:
+        """Show events that are no turn, such as a compaction, and let the user stop them."""
+        return await self.view.run(events)
+
+    def show(self, event: Event) -> None:
+        """Show one event that belongs to no turn."""
+        self.screen.renderer.show(event)
+        self.screen.renderer.stop()
+
+    def set_mode(self, mode: Mode) -> None:
+        """Switch the policy's mode."""
+        self.session.policy.mode = mode
+
+    async def confinement(self) -> Confinement | None:
+        """What confines commands in this mode; None where nothing is to."""
+        sandbox = self.session.safeguards.sandbox
+        if sandbox is None or not sandbox.demanded(self.session.policy.mode):
+            return None
+        found = await sandbox.look()
+        self.prompt_line.refresh()
+        return found
+
+    async def warm_up(self) -> None:
+        """Ready the model in the background, where it needs that: never in the way of a key."""
+        await self.session.provider.warm()
+
+    async def run(self) -> int:
+        """The whole REPL; its exit status."""
+        self._main = asyncio.create_task(self.loop())
+        try:
+            await self._main
+        except asyncio.CancelledError:
+            if self.exit_status is None:
+                raise
+        except OSError:
+            # The terminal is gone: writing to it fails before the signal comes.
+            if sys.stdout.isatty():
+                raise
+            self.exit_status = EXIT_HANGUP
+        return EXIT_INTERRUPT if self.exit_status is None else self.exit_status
+
+    async def _next(self) -> str | None:
+        """The next line: one that was queued while a turn ran, else what the user types now."""
+        if self.draft.queued and not self.can_resume:
+            text = self.draft.queued.pop(0)
+            self._echo(text)
+            self.prompt_line.remember(text)
+            return text
+        if self.draft.leaving and not self.can_resume:
+            self.exit_status = EXIT_DONE
+            return None
+        default = "\n".join(part for part in (self.prefill, self.draft.withdraw()) if part)
+        self.prefill = ""
+        try:
+            return await self.prompt_line.read(default)
+        except EOFError:
+            self.exit_status = EXIT_HANGUP if self._input.closed else self.prompt_line.exit_status
+            return None
+
+    async def _shell(self, command: str) -> None:
+        from codelet.frontends.terminal.shell_command import UserCommand
+
+        masker = self.session.approvals.masker
+        run = UserCommand(command, self.session.workspace)
+        await self.watch(masked(run.events(), masker))
+        self.attached.append(masker.mask(run.text))
+
+    def _greet(self) -> None:
+        dot = f" {self.screen.signs.dot} "
+        head = dot.join([f"codelet {__version__}", one_line(self.session.provider.model, 60), "/help", ""])
+        room = max(self.prompt_line.output.get_size().columns - len(head), 20)
+        path = clean(short_path(self.session.workspace))
+        path = path if len(path) <= room else self.screen.signs.more + path[len(self.screen.signs.more) - room :]
+        rows = [head + path, one_line(self.log.welcome, 200)]
+        sys.stdout.write(writable("".join(f"{row}\n" for row in rows if row), sys.stdout))
+        sys.stdout.flush()
+
+    def _part(self) -> None:
+        """What the export has to say, and a blank row between what was done and the next prompt."""
+        from rich.text import Text
+
+        for line in self.log.notices():
+            self.screen.note(line)
+        if self.exit_status is None:
+            self.screen.say(Text())
+
+    def _echo(self, text: str) -> None:
+        from rich.text import Text
+
+        first, *rest = clean(text).split("\n")
+        rows = [
+            Text.assemble((f"{self.screen.signs.prompt} ", "bold cyan"), first),
+            *(Text(f"  {line}") for line in rest),
+        ]
+        self.screen.say(*rows)
+
+    async def _prepare(self) -> None:
+        """What the first turn needs, imported while the user types."""
+        await asyncio.sleep(0.05)
+        await asyncio.to_thread(_import_later)
+        await self.warm_up()
+
+    async def _read_branch(self) -> None:
+        answer = await run_git(self.session.workspace, "symbolic-ref", "--short", "-q", "HEAD", timeout=3.0)
+        found = answer is not None and answer.exit_code == 0
+        self._branch = answer.stdout.decode("utf-8", "replace").strip() if answer is not None and found else ""
+
+    def _status(self) -> StyleAndTextTuples:
+        parts = status_parts(self.session, self._branch, len(self.attached), self.screen.signs)
+        columns = self.prompt_line.output.get_size().columns
+        return [("", "  " + fitted(parts, columns - 3, self.screen.signs))]
+
+    def _cycle_mode(self) -> None:
+        place = MODES.index(self.session.policy.mode)
+        self.set_mode(MODES[(place + 1) % len(MODES)])
+        self._looking = asyncio.create_task(self.confinement())
+
+    def _hung_up(self) -> None:
+        """The terminal is gone: stop the turn in hand and end."""
+        self.exit_status = EXIT_HANGUP
+        if self._main is not None:
+            self._main.cancel()
+
+
+def _import_later() -> None:
+    """Import what draws turns, so that the first one does not wait for it."""
+    import markdown_it
+    import markdown_it.tree
+    import rich.console
+
+    import codelet.frontends.terminal.turn_view
+
+    del markdown_it, rich, codelet

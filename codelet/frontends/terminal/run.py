@@ -1,0 +1,104 @@
+"""Runs the REPL on a terminal: raw from the first moment on, signals turned into an end, the last save, all restored.
+
+prompt-toolkit is imported only once the terminal is raw: keys typed while codelet starts keep their meaning.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE, UsageError
+from codelet.frontends.terminal.last_save import LastSave
+
+if TYPE_CHECKING:
+    from codelet.frontends.exporting import Exporting
+    from codelet.session import Session
+    from codelet.settings import Settings
+
+
+async def run_repl(settings: Settings, first: str | None = None) -> int:
+    """Run the REPL on a terminal until the user leaves; the exit status. `first` is a prompt to begin with.
+
+    SIGTERM and SIGHUP end it with 143 and 129, after the turn in hand was stopped and the terminal
+    restored. Raises UsageError where there is no terminal, or no model can be opened.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("the REPL needs a terminal for its input and output; -p PROMPT answers without one")
+    task = asyncio.current_task()
+    assert task is not None
+    ended: list[int] = []
+    opened: list[tuple[Session, Exporting | None]] = []
+    last_save = LastSave()
+
+    def end(status: int) -> None:
+        if not last_save.signalled():
+            ended.append(status)
+            task.cancel()
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, end, EXIT_TERMINATE)
+    loop.add_signal_handler(signal.SIGHUP, end, EXIT_HANGUP)
+    try:
+        try:
+            with raw_terminal():
+                status = await _run(settings, opened, first)
+        except asyncio.CancelledError:
+            if not ended:
+                raise
+            task.uncancel()
+            status = ended[0]
+        finally:
+            for session, export in opened:
+                if export is not None:
+                    await last_save.save(export)
+                await session.close()
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+        loop.remove_signal_handler(signal.SIGHUP)
+        last_save.say_what_is_left()
+    return last_save.exit_status(status)
+
+
+async def _run(settings: Settings, opened: list[tuple[Session, Exporting | None]], first: str | None) -> int:
+    """The REPL on a prepared terminal; the session and its export, which are still to be closed, go to `opened`."""
+    from codelet.frontends.terminal.commands.command_list import commands_for
+    from codelet.frontends.terminal.export_log import ExportLog
+    from codelet.frontends.terminal.prompt_line import KEYS_HELP
+    from codelet.frontends.terminal.repl import Repl
+    from codelet.opening import provider_named, session_from
+
+    session, resumed = await session_from(settings)
+    export = None
+    try:
+        if settings.keeps:
+            from codelet.frontends.exporting import Exporting
+
+            export = await Exporting.begin(session, settings, resumed)
+    finally:
+        opened.append((session, export))
+    log = ExportLog(export, raw=settings.raw)
+    open_model = partial(provider_named, settings=settings)
+    return await Repl(session, commands_for(session, KEYS_HELP), open_model, log, first).run()
+
+
+@contextmanager
+def raw_terminal() -> Iterator[None]:
+    """No echo, no line editing, no signals from keys, Enter as it comes; at the end the terminal as it was."""
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    raw = list(before)
+    raw[0] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR | termios.IXON | termios.IXOFF)
+    raw[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG | termios.IEXTEN)
+    termios.tcsetattr(terminal, termios.TCSANOW, raw)
+    try:
+        yield
+    finally:
+        with suppress(termios.error):  # the terminal may be gone
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)

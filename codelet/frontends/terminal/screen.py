@@ -1,0 +1,129 @@
+"""What a command writes on: the terminal of the REPL, or text for whoever has none."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from codelet.errors import UsageError
+from codelet.frontends.terminal.show.style import Signs, signs_for
+from codelet.policy.secrets import mask
+from codelet.text import clean
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from codelet.frontends.terminal.show.renderer import Renderer
+
+_COLUMNS_WITHOUT_TERMINAL = 100
+
+
+class Screen(ABC):
+    """Rows of rich text, remarks and complaints, on whatever shows them."""
+
+    def __init__(self) -> None:
+        self.signs: Signs = signs_for(sys.stdout)
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Columns that a row may take."""
+
+    @abstractmethod
+    def say(self, *rows: Text) -> None:
+        """Print rows."""
+
+    @abstractmethod
+    def note(self, text: str) -> None:
+        """Print a quiet remark."""
+
+    @abstractmethod
+    def text(self, text: str) -> None:
+        """Print a text as it stands, without what could act on a terminal."""
+
+    @abstractmethod
+    def fail(self, text: str) -> None:
+        """Print what went wrong."""
+
+    def truncate(self, row: Text) -> Text:
+        """The row cut to the width."""
+        from codelet.frontends.terminal.show.console import truncate
+
+        return truncate(row, self.width, self.signs.more)
+
+
+class TerminalScreen(Screen):
+    """The terminal, above the live area of the renderer."""
+
+    @cached_property
+    def renderer(self) -> Renderer:
+        """Made when it is first needed: rich is not, for the first prompt."""
+        from codelet.frontends.terminal.show.console import OutputConsole
+        from codelet.frontends.terminal.show.renderer import Renderer
+
+        return Renderer(OutputConsole(), hint="esc stops")
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        return self.renderer.width
+
+    def say(self, *rows: Text) -> None:
+        """Print rows above the live area."""
+        self.renderer.say(rows)
+
+    def note(self, text: str) -> None:
+        """Print a quiet remark behind its sign."""
+        from rich.text import Text
+
+        self._wrapped(Text(f"{self.signs.note} {clean(mask(text))}", "dim"))
+
+    def fail(self, text: str) -> None:
+        """Print what went wrong behind its sign."""
+        from rich.text import Text
+
+        self._wrapped(Text.assemble((f"{self.signs.failed} ", "red"), clean(mask(text))))
+
+    def text(self, text: str) -> None:
+        """Print a text, its lines wrapped."""
+        from rich.text import Text
+
+        for line in clean(text.rstrip("\n")).split("\n"):
+            self._wrapped(Text(line))
+
+    def _wrapped(self, line: Text) -> None:
+        from codelet.frontends.terminal.show.console import wrap
+
+        self.say(*wrap(line, self.width))
+
+
+class TextScreen(Screen):
+    """Collects plain lines in `lines`, without colours and signs. What goes wrong is raised as UsageError."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal on stdout, else 100."""
+        return shutil.get_terminal_size((_COLUMNS_WITHOUT_TERMINAL, 24)).columns
+
+    def say(self, *rows: Text) -> None:
+        """Keep the rows' text."""
+        self.lines += [row.plain.rstrip() for row in rows]
+
+    def note(self, text: str) -> None:
+        """Keep the remark."""
+        self.lines.append(clean(mask(text)))
+
+    def text(self, text: str) -> None:
+        """Keep the text."""
+        self.lines.append(clean(text.rstrip("\n")))
+
+    def fail(self, text: str) -> None:
+        """Raise UsageError."""
+        raise UsageError(text)

@@ -1,0 +1,94 @@
+"""What is going on right now, as rows of the live area: waiting, thinking, writing, tools, retries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rich.text import Text
+
+from codelet.events import Retry
+from codelet.frontends.terminal.show.console import truncate
+from codelet.frontends.terminal.show.event_rows import retry_row
+from codelet.frontends.terminal.show.numbers import duration
+from codelet.frontends.terminal.show.style import ACCENT, MARGIN, QUIET, WARN, Signs
+
+_PROGRESS_ROWS = 3
+_PROGRESS_KEPT = 2_000
+
+
+@dataclass
+class RunningCall:
+    """A tool call at work: its title, when it started, the end of its output."""
+
+    title: str
+    since: float
+    output: str = ""
+
+    def add(self, piece: str) -> None:
+        """Keep the end of the output, which is all that is shown."""
+        self.output = (self.output + piece)[-_PROGRESS_KEPT:]
+
+
+@dataclass
+class Activity:
+    """The state behind the status row. `clock` counts seconds; `hint` says how to stop."""
+
+    signs: Signs
+    clock: Callable[[], float]
+    hint: str = ""
+    doing: str = ""
+    since: float = 0.0
+    detail: str = ""
+    running: dict[str, RunningCall] = field(default_factory=dict)
+    retry: Retry | None = None
+    retry_at: float = 0.0
+    stopping: bool = False
+
+    def now(self, doing: str) -> None:
+        """Something else is going on from now on; the same thing goes on counting."""
+        self.retry = None
+        if doing != self.doing:
+            self.doing, self.since, self.detail = doing, self.clock(), ""
+
+    def restart(self) -> None:
+        """A question was answered: what is running now starts only now."""
+        for call in self.running.values():
+            call.since = self.clock()
+
+    def clear(self) -> None:
+        """Nothing is going on."""
+        self.doing, self.detail, self.retry, self.stopping = "", "", None, False
+        self.running.clear()
+
+    def rows(self, width: int) -> list[Text]:
+        """The rows to draw: at most one for what is done, and a few for a tool's output."""
+        if self.stopping:
+            return [Text(f"{self.signs.stopped} stopping", WARN)]
+        if self.retry is not None:
+            return [retry_row(self.retry, self.retry_at - self.clock(), width, self.signs)]
+        if self.running:
+            return self._running_rows(width)
+        if not self.doing:
+            return []
+        return [self._row(self.doing, self.since, width, self.detail)]
+
+    def _row(self, doing: str, since: float, width: int, detail: str = "") -> Text:
+        seconds = self.clock() - since
+        frame = self.signs.spinner[int(self.clock() * 10) % len(self.signs.spinner)]
+        tail = f" {self.signs.dot} ".join(part for part in (duration(seconds), self.hint) if part)
+        room = max(width - len(tail) - 6, 10)
+        row = Text(f"{frame} ", ACCENT)
+        row.append_text(truncate(Text(doing), room, self.signs.more))
+        row.append(f" {self.signs.dot} {tail}", QUIET)
+        if detail:
+            row.append(f" {self.signs.dot} {detail}", "dim italic")
+        return truncate(row, width, self.signs.more)
+
+    def _running_rows(self, width: int) -> list[Text]:
+        calls = list(self.running.values())
+        titles = f" {self.signs.dot} ".join(call.title for call in calls)
+        rows = [self._row(titles, min(call.since for call in calls), width)]
+        output = next((call.output for call in reversed(calls) if call.output.strip()), "")
+        lines = [line for line in output.split("\n") if line.strip()][-_PROGRESS_ROWS:]
+        return rows + [truncate(Text(" " * MARGIN + line, QUIET), width, self.signs.more) for line in lines]

@@ -1,0 +1,164 @@
+"""One line for a tool call, and what its result comes to."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from codelet.events import ResultStatus, ToolResult
+from codelet.frontends.terminal.show.console import truncate, wrap
+from codelet.frontends.terminal.show.diff_rows import count_diff, diff_rows, is_diff
+from codelet.frontends.terminal.show.numbers import duration, plural
+from codelet.frontends.terminal.show.style import BAD, GOOD, MARGIN, QUIET, WARN, Signs
+from codelet.messages import Message
+from codelet.messages import ToolCall as Call
+from codelet.text import clean, first_sentence, one_line
+from codelet.tools import title_of
+from codelet.tools.tool import Tool
+
+_TITLE_CHARACTERS = 400
+_LINES_WHEN_DONE = 3
+_LINES_WHEN_FAILED = 8
+
+
+def call_title(name: str, arguments: dict[str, Any] | str, about: str = "") -> str:
+    """The call as a person would write it: `read src/app.py:1-40`, `bash pytest -q`; `about` is what its tool said."""
+    words = about or (arguments if isinstance(arguments, str) else title_of(name, arguments))
+    return one_line(f"{name} {words}".rstrip(), _TITLE_CHARACTERS)
+
+
+def titles_of(messages: Sequence[Message], tools: Sequence[Tool]) -> dict[str, str]:
+    """The titles, by id, of the calls in the last message that makes any, as `tools` say them."""
+    by_name = {tool.name: tool for tool in tools}
+    last = next((message for message in reversed(messages) if message.get("tool_calls")), None)
+    return {call["id"]: _title_of(call, by_name) for call in last["tool_calls"]} if last else {}
+
+
+def _title_of(call: Call, tools: Mapping[str, Tool]) -> str:
+    function = call["function"]
+    try:
+        arguments = json.loads(function["arguments"])
+    except ValueError:
+        arguments = None
+    if not isinstance(arguments, dict):
+        return call_title(function["name"], function["arguments"])
+    tool = tools.get(function["name"])
+    return call_title(function["name"], arguments, tool.about(arguments) if tool is not None else "")
+
+
+USER_COMMAND = "!"
+"""The name of a command that the user ran: its output is shown whole."""
+
+
+def _user_command_rows(result: ToolResult, shown: str, signs: Signs) -> list[Text]:
+    sign, style = _MARKS[result.status]
+    rows = [Text(line) for line in clean(shown).rstrip("\n").split("\n")] if shown.strip() else []
+    code = reported_exit_code(result.text)
+    outcome = f"exit {code}" if code is not None else _MARKS[result.status][0]
+    parts = [outcome, duration(result.seconds), "the model sees this with your next prompt"]
+    end = Text.assemble((f"{getattr(signs, sign)} ", style), (f" {signs.dot} ".join(parts), QUIET))
+    return [*rows, end]
+
+
+_MARKS: dict[ResultStatus, tuple[str, str]] = {
+    "done": ("done", GOOD),
+    "failed": ("failed", BAD),
+    "refused": ("refused", WARN),
+    "interrupted": ("stopped", WARN),
+}
+
+
+def result_rows(title_text: str, result: ToolResult, width: int, signs: Signs) -> list[Text]:
+    """The call's line with its outcome, and below it what is worth seeing of the result."""
+    shown = result.display if result.display is not None else result.text
+    if result.name == USER_COMMAND:
+        return _user_command_rows(result, shown, signs)
+    sign, style = _MARKS[result.status]
+    facts = _facts(result, shown)
+    tail = f" {signs.dot} ".join(facts)
+    head = Text(f"{getattr(signs, sign)} ", style)
+    room = max(width - 2 - (len(tail) + 3 if tail else 0), 20)
+    name, _, words = title_text.partition(" ")
+    line = Text.assemble((name, "bold"), f" {words}" if words else "")
+    row = Text.assemble(head, truncate(line, room, signs.more))
+    if tail:
+        row.append(f" {signs.dot} {tail}", QUIET)
+    return [truncate(row, width, signs.more), *_details(result, shown, width, signs)]
+
+
+def _facts(result: ToolResult, shown: str) -> list[str]:
+    facts: list[str] = []
+    if result.status == "interrupted":
+        return ["stopped"]
+    if result.status == "refused":
+        return []
+    if result.name == "bash":
+        code = reported_exit_code(result.text)
+        if code:
+            facts.append(f"exit {code}")
+    elif result.status == "failed":
+        facts.append("failed")
+    elif is_diff(shown):
+        count = count_diff(shown)
+        facts.append(
+            " ".join(f for f in (count.added and f"+{count.added}", count.removed and f"-{count.removed}") if f)
+        )
+    elif result.name in _COUNTED:
+        facts.append(_counted(result))
+    if result.seconds >= 0.95 or (result.name == "bash" and result.seconds >= 0.05):
+        facts.append(duration(result.seconds))
+    return facts
+
+
+def _counted(result: ToolResult) -> str:
+    """How much was found; a tool's remarks stand in brackets, and "no …" says that there was nothing."""
+    lines = [line for line in result.text.rstrip("\n").split("\n") if line and line[:1] != "["]
+    if len(lines) == 1 and lines[0].startswith("no "):
+        return one_line(lines[0], 40)
+    return plural(len(lines), *_COUNTED[result.name])
+
+
+_COUNTED: dict[str, tuple[str, str]] = {
+    "read": ("line", "lines"),
+    "grep": ("line", "lines"),
+    "find": ("file", "files"),
+}
+
+
+_EXIT_LINE = re.compile(r"(?m)^\[exit code (-?\d+)\]$")
+
+
+def reported_exit_code(text: str) -> int | None:
+    """The exit code that the bash tool reports at the end of its text, where it reports one."""
+    found = _EXIT_LINE.findall(text[-300:])
+    return int(found[-1]) if found else None
+
+
+def _lines(text: str) -> int:
+    return len(text.rstrip("\n").split("\n")) if text.strip() else 0
+
+
+def _details(result: ToolResult, shown: str, width: int, signs: Signs) -> list[Text]:
+    if result.status == "done" and is_diff(shown):
+        return diff_rows(shown, width, signs)
+    if result.status == "refused":
+        reason = first_sentence(result.text)
+        return wrap(Text(" " * MARGIN + one_line(reason, 2_000), QUIET), width)
+    if result.status == "interrupted" or (result.status == "done" and result.name in _COUNTED):
+        return []
+    if result.name == "bash":
+        shown = shown[:-300] + _EXIT_LINE.sub("", shown[-300:])
+    limit = _LINES_WHEN_DONE if result.status == "done" else _LINES_WHEN_FAILED
+    return last_lines(shown, width, signs, limit)
+
+
+def last_lines(text: str, width: int, signs: Signs, limit: int) -> list[Text]:
+    """The last `limit` lines of an output, quiet, with the number of those above."""
+    lines = [line for line in clean(text[-limit * 2000 :]).rstrip("\n").split("\n") if line.strip()]
+    hidden = _lines(text) - len(lines[-limit:])
+    rows = [Text(f"{' ' * MARGIN}{signs.more} {plural(hidden, 'line')} above", QUIET)] if hidden > 0 else []
+    return rows + [truncate(Text(" " * MARGIN + line, QUIET), width, signs.more) for line in lines[-limit:]]

@@ -1,0 +1,80 @@
+"""Shows a unified diff: line numbers, signs and colour; without its file headers where one file is meant."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from codelet.frontends.terminal.show.console import truncate
+from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, Signs
+from codelet.text import clean
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+
+@dataclass(frozen=True)
+class DiffCount:
+    """Lines that a diff adds and removes."""
+
+    added: int
+    removed: int
+
+
+def is_diff(text: str) -> bool:
+    """Whether the text is a unified diff from its first line on."""
+    head = text.lstrip("\n")[:4000]
+    return head.startswith(("--- ", "diff --git ", "@@ -")) and _HUNK.search(head) is not None
+
+
+def count_diff(text: str) -> DiffCount:
+    """How many lines the diff adds and removes."""
+    added = removed = 0
+    body = False
+    for line in text.split("\n"):
+        if line.startswith("@@"):
+            body = True
+        elif line.startswith(("diff --git ", "--- ")) and (not body or line.startswith("diff")):
+            body = False
+        elif body:
+            added += line.startswith("+")
+            removed += line.startswith("-")
+    return DiffCount(added, removed)
+
+
+def diff_rows(text: str, width: int, signs: Signs, *, limit: int = 40, files: bool = False) -> list[Text]:
+    """The rows of a diff, `limit` at most; `files` shows each file's name above its hunks."""
+    rows: list[Text] = []
+    old = new = 0
+    body = False
+    source = clean(text).rstrip("\n").split("\n")
+    for line in source:
+        if hunk := _HUNK.match(line):
+            if body:
+                rows.append(Text(" " * MARGIN + signs.more, QUIET))
+            old, new, body = int(hunk[1]), int(hunk[2]), True
+        elif line.startswith("diff --git ") or (line.startswith("--- ") and not body):
+            body = False
+        elif line.startswith("+++ ") and not body:
+            if files:
+                rows.append(Text(line[4:].removeprefix("b/"), "bold"))
+        elif body and line[:1] in ("+", "-", " ", ""):
+            mark = line[:1] or " "
+            rows.append(_row(new if mark != "-" else old, mark, line[1:], width, signs))
+            old += mark != "+"
+            new += mark != "-"
+    if len(rows) > limit:
+        left_out = len(rows) - limit + 1
+        rows = [*rows[: limit - 1], Text(f"{' ' * MARGIN}{signs.more} {left_out} more rows", QUIET)]
+    return rows
+
+
+def _row(number: int, mark: str, line: str, width: int, signs: Signs) -> Text:
+    style = {"+": ADDED, "-": REMOVED}.get(mark, "")
+    row = Text(" " * MARGIN)
+    row.append(f"{number:>4} ", QUIET)
+    row.append(f"{mark} {line}", style or QUIET)
+    if not line.strip():
+        row.rstrip()
+    return truncate(row, width, signs.more)

@@ -1,0 +1,151 @@
+"""The quiet lines: retries, reminders, compactions, the receipt of an interruption, the end of a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.text import Text
+
+from codelet.events import Compaction, Interrupted, Note, Reminder, Retry, TurnEnd, UsageReport
+from codelet.frontends.terminal.show.console import truncate, wrap
+from codelet.frontends.terminal.show.numbers import duration, plural, tokens
+from codelet.frontends.terminal.show.style import BAD, MARGIN, QUIET, WARN, Signs
+from codelet.outcome import unread
+from codelet.text import clean, one_line
+from codelet.tokens.budget import percent_of
+
+
+def retry_row(event: Retry, left: float, width: int, signs: Signs) -> Text:
+    """A failed request and when it is sent again; `left` is what remains of the wait in seconds."""
+    tail = f" {signs.dot} retry {event.attempt} of {event.attempts} in {duration(max(left, 0.0))}"
+    row = Text(f"{signs.retry} ", WARN)
+    row.append(one_line(event.reason, max(width - len(tail) - 2, 10)))
+    row.append(tail, QUIET)
+    return truncate(row, width, signs.more)
+
+
+def note_rows(event: Note, width: int, signs: Signs) -> list[Text]:
+    """What the user should know of the requests to this model."""
+    return wrap(Text(f"{signs.note} {one_line(event.text, 1_000)}", QUIET), width)
+
+
+def reminder_rows(events: Sequence[Reminder], width: int, signs: Signs) -> list[Text]:
+    """What codelet told the model besides the user's words: one line for all changes of a step."""
+    told = [f"{_word(event)}{one_line(event.name, 30)} {tokens(event.tokens)}" for event in events]
+    if not told:
+        return []
+    return [
+        truncate(
+            Text(f"{signs.note} reminders: " + f" {signs.dot} ".join(told) + " tokens", QUIET),
+            width,
+            signs.more,
+        )
+    ]
+
+
+def _word(event: Reminder) -> str:
+    return "" if event.change == "added" else f"{event.change} "
+
+
+_REASONS = {
+    "hard": "the budget is nearly used",
+    "cost": "the budget is nearly used, what is cached counted at a tenth",
+    "entries": "the history has too many entries",
+    "asked": "as you asked",
+    "entry": "a text is too large",
+    "overflow": "the provider said that the prompt is too long",
+}
+_LOST_NAMED = 8
+_ANCHORS_NAMED = 3
+
+
+def next_request(before: int, after: int, signs: Signs) -> str:
+    """The one measure of a compaction, in tokens: how large the next request was, and is or would be."""
+    return f"the next request {tokens(before)} {signs.arrow} {tokens(after)} tokens"
+
+
+def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
+    """The warning before a compaction, or its receipt with what is nowhere in the list any more."""
+    sizes = next_request(event.before, event.after, signs)
+    match event.phase:
+        case "starting":
+            reason = f"{_REASONS[event.reason]}; esc stops it"
+            return [truncate(Text(f"{signs.note} compacting {tokens(event.before)} tokens: {reason}", QUIET), width)]
+        case "stopped":
+            text = f"not compacted: {clean(event.note)}"
+            return wrap(Text.assemble((f"{signs.failed} ", WARN), text), width)
+        case "reduced":
+            return wrap(Text(f"{signs.note} {clean(event.note)}", QUIET), width)
+        case "undone":
+            return [
+                truncate(Text(f"{signs.note} {clean(event.note) or 'compaction'} taken back: {sizes}", QUIET), width)
+            ]
+    return _receipt(event, sizes, width, signs)
+
+
+def _receipt(event: Compaction, sizes: str, width: int, signs: Signs) -> list[Text]:
+    kept = f"{plural(event.kept_turns, 'turn')} kept word for word"
+    reduced = plural(event.reduced, "old message")
+    parts = [f"{signs.note} compacted: {sizes}", f"{reduced} reduced, no turn summarised" if event.reduced else kept]
+    parts += [plural(event.segments, "summary", "summaries")] if event.segments else []
+    parts += [f"pays back after {plural(event.pays_after, 'request')}"] if event.pays_after else []
+    first, *details = wrap(Text(f" {signs.dot} ".join(parts), QUIET), width - MARGIN)
+    anchors = () if event.reduced else event.anchors  # a reduction takes none of them away
+    details += [Text(f"kept: {one_line(anchor, width - 10)}", QUIET) for anchor in anchors[-_ANCHORS_NAMED:]]
+    if (more := len(anchors) - _ANCHORS_NAMED) > 0:
+        details.append(Text(f"kept: {plural(more, 'earlier anchor')}", QUIET))
+    if event.lost:
+        more = len(event.lost) - _LOST_NAMED
+        named = ", ".join(one_line(word, 60) for word in event.lost[:_LOST_NAMED])
+        told = f"{named}, and {more} more" if more > 0 else named
+        details.append(
+            Text.assemble(("not in the list any more: ", WARN), (f"{told}; /pin lost puts them back", QUIET))
+        )
+    if event.note:
+        details.append(Text(clean(event.note), WARN))
+    details.append(Text("/uncompact takes it back, /why says what became of each turn", QUIET))
+    indent = " " * MARGIN
+    return [first, *(Text.assemble(indent, row) for text in details for row in wrap(text, width - MARGIN))]
+
+
+def interruption_rows(event: Interrupted, titles: Mapping[str, str], width: int, signs: Signs) -> list[Text]:
+    """What was done, half done and not done when the user stopped the turn, and what `continue` would do."""
+    groups = (
+        ("done", event.done, ""),
+        ("half done", event.half_done, "what it did so far stays"),
+        ("not done", event.not_done, ""),
+    )
+    rows = [Text(f"{signs.stopped} stopped", WARN)]
+    for word, ids, remark in groups:
+        for call_id in ids:
+            tail = f" {signs.dot} {remark}" if remark else ""
+            room = max(width - MARGIN - 11 - len(tail), 20)
+            row = Text(" " * MARGIN)
+            row.append(f"{word:<11}", "" if word == "done" else WARN)
+            row.append(one_line(titles.get(call_id, call_id), room))
+            row.append(tail, QUIET)
+            rows.append(truncate(row, width, signs.more))
+    told = "the model sees this and goes on" if any(ids for _, ids, _ in groups) else "the model goes on from here"
+    rows.append(truncate(Text(f"{' ' * MARGIN}continue: {told}; or type something else", QUIET), width, signs.more))
+    return rows
+
+
+def end_rows(event: TurnEnd, report: UsageReport | None, seconds: float, width: int, signs: Signs) -> list[Text]:
+    """The last line of a turn: steps, tokens, context, time; above it the error, if there was one."""
+    rows: list[Text] = []
+    if event.error is not None:
+        style = WARN if event.reason == "limit" else BAD
+        message = Text.assemble((f"{signs.failed} ", style), clean(event.error))
+        rows.extend(wrap(message, width))
+    if missed := unread(event.cut):
+        rows.extend(wrap(Text(f"{signs.failed} {missed}", WARN), width))
+    parts = [plural(event.steps, "step")]
+    usage = event.usage
+    if usage.total:
+        cached = f" ({tokens(usage.cache_read)} cached)" if usage.cache_read else ""
+        parts += [f"{tokens(usage.total_input)} in{cached}", f"{tokens(usage.output)} out"]
+    if report is not None and report.budget:
+        parts.append(f"context {percent_of(report.context, report.budget)}% of {tokens(report.budget)}")
+    parts.append(duration(seconds))
+    rows.append(truncate(Text(f" {signs.dot} ".join(parts), QUIET), width, signs.more))
+    return rows

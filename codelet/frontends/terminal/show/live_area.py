@@ -1,0 +1,80 @@
+"""The live area: a few rows at the bottom of what was printed, redrawn in place while a turn runs.
+
+Every frame is one write: erase the old rows, print what is finished, draw the new rows. Rows are cut to the
+width, never wrapped, so their number is known. Without a terminal that moves its cursor nothing is live:
+finished rows are printed and that is all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from codelet.frontends.terminal.show.console import truncate
+from codelet.frontends.terminal.show.style import writable
+
+_BEGIN = "\x1b[?2026h"
+_END = "\x1b[?2026l"
+_HIDE = "\x1b[?25l"
+_SHOW = "\x1b[?25h"
+
+
+class LiveArea:
+    """Owns the rows below the printed text. `enabled` is False on a pipe, a file and a dumb terminal."""
+
+    def __init__(self, console: Console, enabled: bool | None = None) -> None:
+        self._console = console
+        self.enabled = (console.is_terminal and not console.is_dumb_terminal) if enabled is None else enabled
+        self._drawn: list[int] = []
+        self._cursor = True
+
+    def frame(self, printed: Sequence[Text], rows: Sequence[Text], *, cursor: bool = False) -> None:
+        """Print finished rows, draw the live ones below; `cursor` leaves the cursor seen at their end."""
+        if not self.enabled:
+            if printed:
+                self._write(self._plain(printed))
+            return
+        if not printed and not rows and not self._drawn:
+            return
+        width = max(self._console.width, 1)
+        live = [truncate(row, width) for row in rows]
+        parts = [_BEGIN, self._erased(), self._plain(printed)]
+        if live:
+            parts.append(self._plain(live)[:-1])
+        parts.append(self._cursor_change(cursor or not live))
+        parts.append(_END)
+        self._drawn = [row.cell_len for row in live]
+        self._write("".join(parts))
+
+    def forget(self) -> None:
+        """The rows are gone from the screen by somebody else's doing, such as a cleared screen."""
+        self._drawn = []
+
+    def _cursor_change(self, seen: bool) -> str:
+        if seen == self._cursor:
+            return ""
+        self._cursor = seen
+        return _SHOW if seen else _HIDE
+
+    def _erased(self) -> str:
+        """Back to the start of the live rows. A narrower window has broken those that no longer fit."""
+        if not self._drawn:
+            return ""
+        width = max(self._console.width, 1)
+        height = sum(max(1, -(-cells // width)) for cells in self._drawn)
+        up = f"\x1b[{height - 1}A" if height > 1 else ""
+        return f"\r{up}\x1b[J"
+
+    def _plain(self, rows: Sequence[Text]) -> str:
+        """The rows as the console's terminal takes them, each with its line end."""
+        if not rows:
+            return ""
+        with self._console.capture() as capture:
+            self._console.print(Text("\n").join(rows), soft_wrap=True, highlight=False)
+        return capture.get()
+
+    def _write(self, text: str) -> None:
+        self._console.file.write(writable(text, self._console.file))
+        self._console.file.flush()

@@ -1,0 +1,40 @@
+"""Numbers as people read them: tokens, times, shares."""
+
+from __future__ import annotations
+
+
+def tokens(count: int) -> str:
+    """`812`, `12.3k`, `1.2M`."""
+    if count < 1000:
+        return str(count)
+    if count < 999_500:
+        return _short(count / 1000) + "k"
+    return _short(count / 1_000_000) + "M"
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0") if value < 99.95 else f"{value:.0f}"
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `3 min 05 s`, `1 h 02 min`."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min"
+
+
+def plural(count: int, noun: str, several: str | None = None) -> str:
+    """`1 line`, `2 lines`; `several` is the plural where adding an s is wrong."""
+    return f"{count} {noun}" if count == 1 else f"{count:,} {several or noun + 's'}"
+
+
+def money(dollars: float) -> str:
+    """`$0.0042`, `$1.20`."""
+    return f"${dollars:.2f}" if dollars >= 0.1 else f"${dollars:.4f}"

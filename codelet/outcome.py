@@ -1,0 +1,121 @@
+"""What a prompt came to: the answer, how it ended and the exit status, for the command line and for `run` in Python."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from codelet import events
+from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, EXIT_REFUSED, CodeletError, NoAnswer
+from codelet.events import Cut
+from codelet.policy.secrets import mask
+from codelet.record import Record
+from codelet.session import Session
+from codelet.text import is_blank
+from codelet.tokens.usage import Usage
+
+
+class Outcome(Record):
+    """The answer and how it ended: `partial` if something cut it short, `exit_status` as the process ends.
+
+    `cost` is in US dollars, None where prices are unknown; `refused` are the calls the policy refused, and `denied`
+    says why of those among them that no flag would have permitted; `cut` is the input that was not sent whole.
+    `model` is None where none was settled on; `turns` counts steps, as `--max-turns` does; `duration` is the
+    wall-clock time in seconds.
+    """
+
+    result: str
+    partial: bool
+    exit_status: int
+    error: str | None
+    usage: Usage
+    cost: float | None
+    refused: tuple[str, ...]
+    denied: Mapping[str, str] = MappingProxyType({})
+    cut: tuple[Cut, ...] = ()
+    model: str | None = None
+    turns: int = 0
+    duration: float = 0.0
+
+
+def unread(cut: Sequence[Cut]) -> str:
+    """In words what of the input the model was not sent; empty where it was sent all of it."""
+    parts = [f"of {each.name} the model was sent {each.read:,} of {each.bytes:,} bytes" for each in cut]
+    return "; ".join(part for part, each in zip(parts, cut, strict=True) if each.read < each.bytes)
+
+
+class TurnSoFar:
+    """What a turn has come to by now: the text of its last step, and whether it came to its end.
+
+    `begun` is when the run began, by the monotonic clock.
+    """
+
+    def __init__(self, begun: float) -> None:
+        self.is_over = False
+        self._begun = begun
+        self._steps = 0
+        self._answer: list[str] = []
+        self._earlier = ""
+
+    def see(self, event: events.Event) -> None:
+        """Take in an event of the turn."""
+        match event:
+            case events.StepStart():
+                self._steps = event.step
+                self._earlier = "".join(self._answer) or self._earlier
+                self._answer.clear()
+            case events.Text():
+                self._answer.append(event.delta)
+            case events.TurnEnd():
+                self._steps = event.steps
+
+    def outcome(
+        self,
+        session: Session | None,
+        error: CodeletError | None,
+        *,
+        model: str | None,
+        allow_cut: bool,
+        stopped: tuple[int, str] | None = None,
+        unsaved: CodeletError | None = None,
+    ) -> Outcome:
+        """What it came to: `error` ended it, or the signal whose exit status and words are `stopped`.
+
+        `session` is None where none could be opened, with `model` as the user named it. With `allow_cut` input that was
+        not read is no failure. `unsaved` is why the session could not be saved, where it should have been.
+        """
+        refused = tuple(session.refused) if session else ()
+        if stopped is not None:
+            status, message = stopped
+        elif error is not None:
+            status, message = error.exit_status, mask(str(error))
+        else:
+            status, message = (EXIT_REFUSED if refused else EXIT_DONE), None
+        cut = session.cut if session else ()
+        partial = not self.is_over  # a signal during the last save takes nothing from the answer
+        if status in (EXIT_DONE, EXIT_REFUSED) and not allow_cut and (missed := unread(cut)):
+            partial, status, message = True, EXIT_INCOMPLETE, f"{missed}; --allow-cut takes that for success"
+        if unsaved is not None:
+            status = status if stopped is not None else unsaved.exit_status
+            message = mask(f"{message}; {unsaved}" if message else str(unsaved))
+        return Outcome(
+            result=self._result(error, partial=partial),
+            partial=partial,
+            exit_status=status,
+            error=message,
+            usage=session.meter.spent if session else Usage(),
+            cost=session.meter.spent_cost if session else None,
+            refused=refused,
+            denied=dict(session.approvals.denied) if session else {},
+            cut=cut,
+            model=session.provider.model if session else model,
+            turns=self._steps,
+            duration=time.monotonic() - self._begun,
+        )
+
+    def _result(self, error: CodeletError | None, *, partial: bool) -> str:
+        answer = "".join(self._answer)
+        if isinstance(error, NoAnswer):
+            return "" if is_blank(answer) else answer
+        return answer or (self._earlier if partial else "")

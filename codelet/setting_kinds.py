@@ -1,0 +1,164 @@
+"""What a setting is: a row of the table in `settings.py`, and the kinds of value that one can take.
+
+A kind is a function that gives the value as the program uses it, from what a file, a variable, a flag or a caller in
+Python says, and raises ValueError that says what it must be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from codelet.record import Record
+
+USER_FILE = "user file"
+PROJECT_FILE = "project file"
+VARIABLE = "variable"
+FLAG = "flag"
+"""The places from which a setting may come: a project's file, if it is trusted."""
+
+
+class Group(Record):
+    """A heading of the flags in the help, and a line below it."""
+
+    title: str
+    about: str | None = None
+
+
+def text(value: Any) -> str:
+    """A text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise ValueError("must be a text")
+    return value
+
+
+def any_text(value: Any) -> str:
+    """A text, which may be empty."""
+    if not isinstance(value, str):
+        raise ValueError("must be a text")
+    return value
+
+
+def count(value: Any) -> int:
+    """A positive whole number, or its digits."""
+    number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 10**9:
+        raise ValueError("must be a positive whole number")
+    return number
+
+
+def percent(value: Any) -> int:
+    """A whole number of per cent."""
+    number = count(value)
+    if number > 100:
+        raise ValueError("must be a whole number of per cent")
+    return number
+
+
+def four_shares(value: Any) -> tuple[int, ...]:
+    """Per cent of the budget for core, context, history and working, as a list or as text with commas."""
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list | tuple) or len(items) != 4:
+        raise ValueError("must be four numbers: core, context, history, working")
+    shares = tuple(percent(item.strip() if isinstance(item, str) else item) for item in items)
+    if sum(shares) != 100:
+        raise ValueError(f"must add up to 100 per cent, not {sum(shares)}")
+    return shares
+
+
+def count_or_zero(value: Any) -> int:
+    """A whole number that is not negative, or its digits."""
+    return 0 if value in (0, "0") and value is not False else count(value)
+
+
+def amount(value: Any) -> float:
+    """A positive number, or its text."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError("must be a positive number") from None
+    if isinstance(value, bool) or not 0 < number < 10**9:
+        raise ValueError("must be a positive number")
+    return number
+
+
+def switch(value: Any) -> bool:
+    """A truth value, or a word for one."""
+    known = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in known:
+        return known[value.lower()]
+    raise ValueError("must be true or false")
+
+
+def names(value: Any) -> tuple[str, ...]:
+    """A list of texts, or a text with commas."""
+    items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
+        raise ValueError("must be a list of texts")
+    return tuple(item for item in items if item)
+
+
+def rules(value: Any) -> tuple[str, ...]:
+    """The same; what several places say adds up."""
+    return names(value)
+
+
+class Setting:
+    """One row of the table, as `Settings` holds it: its kind, `by` which places it may be set, its flag and its help.
+
+    Few values are listed instead of a kind, as `choices`. What has no `group` has no flag.
+    """
+
+    def __init__(
+        self,
+        default: Any,
+        kind: Callable[[Any], Any] | tuple[str, ...],
+        group: Group | None = None,
+        *,
+        by: Collection[str] = (USER_FILE, VARIABLE, FLAG),
+        short: str | None = None,
+        metavar: str | None = None,
+        about: str = "",
+    ) -> None:
+        self.name = ""
+        self.default = default
+        self.choices = kind if isinstance(kind, tuple) else ()
+        self.parse: Callable[[Any], Any] = self._choice if isinstance(kind, tuple) else kind
+        self.group = group
+        self.by = by
+        self.short = short
+        self.metavar = metavar
+        self.about = about
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, holder: object, owner: type) -> Any:
+        return self.default  # of the class: an instance has its own value
+
+    def _choice(self, value: Any) -> str:
+        if value not in self.choices:
+            raise ValueError(f"must be one of {', '.join(self.choices)}")
+        return str(value)
+
+    @property
+    def flag(self) -> str:
+        """The flag that sets it; what has no group has none, and is called so in errors only."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """The variable of the environment that sets it."""
+        return f"CODELET_{self.name.upper()}"
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether its flag takes no value."""
+        return self.parse is switch
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether what is said in several places counts together, as rules do; else the last one wins."""
+        return self.parse is rules

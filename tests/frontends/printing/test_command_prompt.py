@@ -1,0 +1,156 @@
+"""A prompt that is a /command: what works without a terminal is run, a path stays a prompt, a slip is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from codelet.errors import UsageError
+from codelet.events import Text
+from codelet.extensions.base import Command, Extension
+from codelet.frontends.printing.command_prompt import answer_of_command
+from codelet.policy import Policy
+from codelet.providers.replay import ReplayProvider, read_recording
+from codelet.session import Session
+from tests.support.program import Finished, run
+from tests.support.recorded import recording, step
+
+ANSWER = "The model answers."
+
+
+@pytest.fixture
+def ask(tmp_path: Path, repo: Path, home: Path):
+    """Asks the program with a recording for its model."""
+    model = recording(tmp_path, step(ANSWER))
+
+    def asked(prompt: str, *arguments: str, **options: object) -> Finished:
+        return run("--model", model, "-p", prompt, *arguments, cwd=repo, home=home, **options)
+
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("prompt", "told"),
+    [
+        ("/tools", "  bash     execute  "),
+        ("/usage", "  0 turns\n  0 tokens in\n"),
+        ("/permissions", "  mode   ask\n"),
+        ("/context", "system prompt\n"),
+        ("/context all", "tools\n"),
+        ("/reminders", "nothing was told to the model yet\n"),
+        ("/why", "nothing was compacted yet"),
+        ("/diff", "no changes\n"),
+        ("/USAGE ", "  0 turns\n"),
+        ("/help usage", "  /usage  tokens and cost so far\n"),
+    ],
+)
+def test_its_text_is_the_answer(ask, prompt: str, told: str):
+    done = ask(prompt)
+    assert (done.exit, done.err) == (0, "")
+    assert told in done.out
+    assert ANSWER not in done.out
+
+
+def test_help_lists_what_works_here(ask):
+    listed = ask("/help").out
+    assert "/tools" in listed and "/context [all]" in listed
+    assert "/rewind" not in listed and "/exit" not in listed and "Ctrl-R" not in listed
+
+
+@pytest.mark.parametrize(
+    "prompt", ["/etc/hosts: what is it?", "/tmp", "/", "/ usage", "//", "/xylophone solo", "usage", " /usage"]
+)
+def test_what_is_no_command_is_a_prompt(ask, prompt: str):
+    done = ask(prompt)
+    assert (done.exit, done.out) == (0, f"{ANSWER}\n")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "told"),
+    [
+        ("/contxt", "there is no command /contxt; did you mean /context?; for a prompt, begin with a blank"),
+        ("/cost", "there is no command /cost; did you mean /usage?; for a prompt, begin with a blank"),
+        (
+            "/usage now",
+            "/usage takes nothing after it, so nothing was done: now; for a prompt, begin with a blank",
+        ),
+        ("/context foo", "/context takes nothing, or all: foo is neither"),
+        ("/rewind", "/rewind works in the terminal session only, not with -p"),
+        ("/exit", "/exit works in the terminal session only, not with -p"),
+        ("/help nothing", "there is no command /nothing; /help lists them"),
+    ],
+)
+def test_a_command_that_cannot_be_is_told(ask, prompt: str, told: str):
+    done = ask(prompt)
+    assert (done.exit, done.out) == (2, "")
+    assert done.complaints == [f"codelet: {told}"]
+
+
+def test_nothing_is_piped_to_a_command(ask):
+    done = ask("/usage", stdin=b"something\n")
+    assert (done.exit, done.out) == (2, "")
+    assert done.complaints == ["codelet: /usage takes nothing from a pipe"]
+    assert ask("/usage", stdin=b"\n").exit == 0
+
+
+def test_the_machine_formats_have_it_as_their_result(ask):
+    whole = json.loads(ask("/permissions", "--output-format", "json").out)
+    assert whole["result"].startswith("  mode   ask\n")
+    assert (whole["exit"], whole["partial"], whole["error"], whole["usage"], whole["turns"]) == (
+        0,
+        False,
+        None,
+        None,
+        0,
+    )
+    lines = ask("/permissions", "--output-format", "stream-json").lines()
+    assert [line["type"] for line in lines] == ["text", "turn_end"]
+    assert lines[0]["delta"] == lines[1]["result"] == whole["result"]
+    assert (lines[1]["reason"], lines[1]["exit"]) == ("done", 0)
+    refused = json.loads(ask("/rewind", "--output-format", "json").out)
+    assert (refused["exit"], refused["result"]) == (2, "")
+    assert "terminal" in refused["error"]
+
+
+def test_a_saved_session_can_be_looked_at(ask, repo: Path):
+    assert ask("What is here?", "--export", "work.json").exit == 0
+    before = (repo / "work.json").read_bytes()
+    done = ask("/context", "--resume", "work.json")
+    assert (done.exit, done.err) == (0, "")
+    assert "What is here?" in done.out and ANSWER in done.out
+    assert (repo / "work.json").read_bytes() == before
+
+
+async def greet(session: Session, name: str) -> str:
+    if not name:
+        raise UsageError("greet whom?")
+    return f"Hello {name} from {session.provider.model}\x1b[31m\nsk-secret-of-mine"
+
+
+class Greeting(Extension):
+    commands = (Command("greet", "say hello", greet, "NAME"),)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    text = json.dumps({"version": 1, "model": "recorded", "steps": [step(ANSWER)]})
+    provider = ReplayProvider(read_recording(text, "of a test"))
+    return Session(provider, workspace=tmp_path, policy=Policy(tmp_path), extensions=[Greeting()])
+
+
+async def test_a_command_of_an_extension(session: Session):
+    answer = answer_of_command(session, "/greet  world ", piped=False)
+    assert answer is not None
+    assert [event async for event in answer] == [Text("Hello world from recorded\nsk-secret-of-mine")]
+    listed = answer_of_command(session, "/help", piped=False)
+    assert listed is not None
+    assert ["/greet NAME" in event.delta async for event in listed if isinstance(event, Text)] == [True]
+    refused = answer_of_command(session, "/greet", piped=False)
+    assert refused is not None
+    with pytest.raises(UsageError, match="greet whom"):
+        await anext(refused)
+    with pytest.raises(UsageError, match="did you mean /greet"):
+        answer_of_command(session, "/gret you", piped=False)
+    assert answer_of_command(session, "/grotto", piped=False) is None

@@ -1,0 +1,156 @@
+"""Questions in a terminal: what is shown, what each key does, nothing by accident."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.recorded import STATUS, Start, bash, step
+
+
+def test_yes_runs_it(start: Start, repo: Path) -> None:
+    terminal = start(step("Now.", bash("echo made > made.txt")), step("Done."))
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("? bash asks to run")
+    terminal.wait_for("echo made > made.txt")
+    assert not (repo / "made.txt").exists()
+    terminal.type("y")
+    terminal.wait_for("Done.")
+    assert (repo / "made.txt").read_text() == "made\n"
+    assert "asks to run" not in terminal.settle()
+
+
+@pytest.mark.parametrize("lines", [5, 90])
+def test_a_change_is_printed_once(start: Start, repo: Path, lines: int) -> None:
+    text = "".join(f"line_{number:03} = {number}\n" for number in range(1, lines + 1))
+    terminal = start(step("Now.", ("write", {"path": "new.py", "content": text})), step("Done."))
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("? write asks to change new.py")
+    terminal.wait_for("no, and stop")
+    terminal.type("y")
+    terminal.wait_for("Done.")
+    assert (repo / "new.py").read_text() == text
+    terminal.settle()
+    assert f"✓ write new.py · +{lines}" in terminal.scrollback
+    for number in range(1, lines + 1):
+        assert terminal.scrollback.count(f"line_{number:03} = ") == 1
+
+
+def test_no_gives_the_reason_to_the_model(start: Start, repo: Path) -> None:
+    terminal = start(step("Now.", bash("echo made > made.txt")), step("I see."), rows=40)
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("why:")
+    terminal.type("n")
+    terminal.wait_for("no, because:")
+    terminal.type("yes is not what I say\r")
+    terminal.wait_for("I see.")
+    assert not (repo / "made.txt").exists()
+    assert "refused by the user: yes is not what I say" in terminal.text
+
+
+def test_escape_goes_back_from_the_reason(start: Start, repo: Path) -> None:
+    terminal = start(step("Now.", bash("echo made > made.txt")), step("Done."))
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("why:")
+    terminal.type("n")
+    terminal.wait_for("no, because:")
+    terminal.key("esc")
+    terminal.wait_for("no, because:", gone=True)
+    terminal.type("y")
+    terminal.wait_for("Done.")
+    assert (repo / "made.txt").exists()
+
+
+@pytest.mark.parametrize("key", ["esc", "ctrl-c"])
+def test_escape_says_no_and_stops(start: Start, repo: Path, key: str) -> None:
+    calls = (bash("echo made > made.txt"), ("write", {"path": "later.txt", "content": "x"}))
+    terminal = start(step("Now.", *calls), step("Not to be seen."))
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("why:")
+    terminal.key(key)
+    terminal.wait_for("not done   bash echo made > made.txt")
+    terminal.wait_for("not done   write later.txt")
+    terminal.wait_for(STATUS)
+    assert not (repo / "made.txt").exists()
+    assert "Not to be seen" not in terminal.settle()
+    assert "asks to run" not in terminal.text
+
+
+def test_always_shows_its_rule_and_holds_for_the_session(start: Start, repo: Path) -> None:
+    (repo / "app.py").write_text("one = 1\n")
+    (repo / "app.py").touch()
+    edit = {"path": "app.py", "edits": [{"old": "one = 1", "new": "one = 2"}]}
+    again = {"path": "app.py", "edits": [{"old": "one = 2", "new": "one = 3"}]}
+    terminal = start(
+        step("Read.", ("read", {"path": "app.py"})),
+        step("Now.", ("edit", edit)),
+        step("Again.", ("edit", again)),
+        step("Done."),
+        rows=40,
+    )
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("? edit asks to change app.py")
+    terminal.wait_for("always in this session: edit(app.py)")
+    assert "- one = 1" in terminal.text
+    assert "+ one = 2" in terminal.text
+    terminal.type("a")
+    terminal.wait_for("Done.")
+    assert (repo / "app.py").read_text() == "one = 3\n"
+    assert "allowed for this session: edit(app.py)" in terminal.text
+
+
+def test_the_whole_command_is_shown_with_nothing_hidden(start: Start) -> None:
+    command = "echo safe" + " " * 200 + "; rm -rf \x1b[8mhidden\x1b[0m \u202ekcab\n" + "x" * 3000 + "THE-END"
+    terminal = start(step("Now.", bash(command)), step("Fine."))
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("why:")
+    shown = terminal.scrollback.replace("\n    ", "")
+    assert "\\x1b[8mhidden\\x1b[0m" in shown
+    assert "\\u202ekcab" in shown
+    assert "x" * 3000 + "THE-END" in shown
+    terminal.type("n\r")
+    terminal.wait_for("Fine.")
+
+
+def test_parallel_questions_come_one_after_the_other(start: Start, repo: Path) -> None:
+    calls = [("read", {"path": f"../outside{number}.txt"}) for number in range(2)]
+    terminal = start(step("Both.", *calls), step("Done."), rows=40)
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("outside0.txt")
+    assert terminal.settle().count("? read asks") == 1
+    terminal.type("n\r")
+    terminal.wait_for("../outside1.txt")
+    terminal.type("n\r")
+    terminal.wait_for("Done.")
+    assert terminal.text.count("refused by the user") == 2
+
+
+def test_a_key_that_was_meant_for_the_line_answers_nothing(start: Start, repo: Path) -> None:
+    terminal = start(step("Words that come " * 10, bash("echo made > made.txt"), pace=40), step("Done."))
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("come")
+    typed = 0
+    end = time.monotonic() + 3  # well past the end of the text, when the question is due
+    while time.monotonic() < end:
+        terminal.type("y")
+        typed += 1
+        terminal.pump(0.05)
+        time.sleep(0.05)  # as a person types; a screen full of letters could not be counted
+    assert "asks to run" not in terminal.text, "it comes when the typing has paused"
+    terminal.wait_for("why:")
+    assert not (repo / "made.txt").exists()
+    terminal.type("y")
+    terminal.wait_for("Done.")
+    terminal.wait_for(STATUS)
+    assert terminal.settle().rpartition("2 steps")[2].count("y") == typed

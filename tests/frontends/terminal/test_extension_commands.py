@@ -1,0 +1,62 @@
+"""Commands that an extension brings, in the REPL: found, completed, listed, stopped."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.support.recorded import STATUS, ask, recording, step
+from tests.support.terminal import Terminal
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from codelet.errors import UsageError
+from codelet.extensions.base import Command, Extension
+from codelet.frontends.terminal.commands.command_list import commands_for
+from codelet.frontends.terminal.export_log import ExportLog
+from codelet.frontends.terminal.prompt_line import KEYS_HELP
+from codelet.frontends.terminal.repl import Repl
+from codelet.providers import open_provider
+from codelet.providers.base import ProviderOptions
+from codelet.session import Session
+
+async def greet(session, name):
+    if not name:
+        raise UsageError("greet whom?")
+    if name == "nobody":
+        await asyncio.sleep(60)
+    return f"Hello {name}, for the {session.turns + 1}. turn"
+
+class Greeting(Extension):
+    commands = (Command("greet", "say hello to somebody", greet, "NAME"),)
+
+def opened(name):
+    return open_provider(name, ProviderOptions(), "auto")
+
+async def main():
+    session = Session(opened(sys.argv[1]), workspace=Path.cwd(), extensions=[Greeting()])
+    return await Repl(session, commands_for(session, KEYS_HELP), opened, ExportLog()).run()
+
+sys.exit(asyncio.run(main()))
+"""
+
+
+def test_it_is_a_command_like_any_other(tmp_path: Path, repo: Path, home: Path) -> None:
+    program = (sys.executable, "-c", PROGRAM, recording(tmp_path, step("An answer.")))
+    with Terminal(cwd=repo, home=home, command=program, rows=60) as terminal:
+        terminal.wait_for(STATUS)
+        assert "Hello world, for the 1. turn" in ask(terminal, "/greet  world ", "Hello world")
+        ask(terminal, "/greet", "✗ greet whom?")
+        ask(terminal, "/help greet", "/greet NAME  say hello to somebody")
+        ask(terminal, "/gret you", "there is no command /gret; did you mean /greet?")
+        terminal.type("/gre")
+        terminal.wait_for("say hello to somebody")
+        terminal.type("et nobody")
+        terminal.key("enter")
+        terminal.settle()
+        terminal.key("esc")
+        terminal.settle()
+        assert "An answer." in ask(terminal, "go", "An answer.", "1 step")
+        terminal.line("/exit")
+        assert terminal.wait_exit() == 0

@@ -1,0 +1,368 @@
+"""The renderer: events in, rows out, on a pipe, a file and a terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pyte
+import pytest
+from rich.console import Console
+
+from codelet import events
+from codelet.frontends.terminal.show.call_rows import call_title
+from codelet.frontends.terminal.show.diff_rows import count_diff, is_diff
+from codelet.frontends.terminal.show.numbers import duration, tokens
+from codelet.frontends.terminal.show.renderer import Renderer
+from codelet.tokens.usage import Usage
+
+DIFF = "--- a/app.py\n+++ b/app.py\n@@ -10,3 +10,3 @@\n def f(a, b):\n-    return a - b\n+    return a + b\n \n"
+
+
+class Screen:
+    """A renderer on a terminal that pyte draws."""
+
+    def __init__(self, columns: int = 80, rows: int = 30, **options: object) -> None:
+        self.file = io.StringIO()
+        self.console = Console(
+            file=self.file,
+            force_terminal=True,
+            width=columns,
+            height=rows,
+            color_system="standard",
+            markup=False,
+            highlight=False,
+            _environ={"TERM": "xterm-256color", **dict(options.pop("env", {}))},
+        )
+        self.time = 100.0
+        self.renderer = Renderer(self.console, clock=lambda: self.time)
+        self._screen = pyte.HistoryScreen(columns, rows, history=10_000)
+        self._stream = pyte.Stream(self._screen)
+        self._seen = 0
+
+    @property
+    def text(self) -> str:
+        written = self.file.getvalue()
+        self._stream.feed(written[self._seen :].replace("\n", "\r\n"))
+        self._seen = len(written)
+        past = ["".join(line[x].data for x in range(self._screen.columns)) for line in self._screen.history.top]
+        return "\n".join(line.rstrip() for line in [*past, *self._screen.display]).rstrip()
+
+    def show(self, *shown: events.Event) -> str:
+        for event in shown:
+            self.time += 0.1
+            self.renderer.show(event)
+        return self.text
+
+
+def plain(*shown: events.Event, columns: int = 80) -> str:
+    """What a pipe gets."""
+    file = io.StringIO()
+    renderer = Renderer(Console(file=file, width=columns, markup=False, highlight=False))
+    for event in shown:
+        renderer.show(event)
+    renderer.stop()
+    return file.getvalue()
+
+
+def result(name: str, text: str, status: events.ResultStatus = "done", **more: object) -> events.ToolResult:
+    return events.ToolResult("1", name, status, text, **more)
+
+
+def test_a_pipe_gets_plain_lines() -> None:
+    out = plain(
+        events.TurnStart(1, "m"),
+        events.StepStart(1),
+        events.Reasoning("Let me think.\nMore."),
+        events.Text("# Title\n\nSome **bold**"),
+        events.Text(" text"),
+        events.ToolCall("1", "read", {"path": "app.py", "offset": 3, "limit": 10}),
+        result("read", "3\ta\n4\tb\n"),
+        events.TurnEnd("done", 1, Usage(1000, 800, 0, 50)),
+    )
+    assert "\x1b" not in out
+    assert "\r" not in out
+    assert [re.sub(r"0\.\d s", "0.0 s", line) for line in out.split("\n") if line] == [
+        "· thought 0.0 s: Let me think.",
+        "Title",
+        "Some bold text",
+        "✓ read app.py:3-12 · 2 lines",
+        "1 step · 1k in (800 cached) · 50 out · 0.0 s",
+    ]
+
+
+def test_without_text_only_the_steps_are_shown() -> None:
+    file = io.StringIO()
+    renderer = Renderer(Console(file=file, width=80), text=False)
+    for event in (events.Text("the answer"), events.Reasoning("hm"), result("read", "1\ta\n")):
+        renderer.show(event)
+    assert "answer" not in file.getvalue()
+    assert "read" in file.getvalue()
+
+
+def test_a_note_is_shown_whole() -> None:
+    out = plain(
+        events.TurnStart(1, "m"), events.StepStart(1), events.Note("it is asked not to reason " * 6), columns=40
+    )
+    assert out.count("reason") == 6
+
+
+@pytest.mark.parametrize("columns", [20, 80, 200])
+def test_nothing_is_wider_than_the_terminal(columns: int) -> None:
+    long = "x" * 30 + " words and more words" * 30
+    out = plain(
+        events.TurnStart(1, long),
+        events.Reminder("claudeMd", "added", 100),
+        events.StepStart(1),
+        events.Note(long),
+        events.Retry(1, 5, 3.0, long),
+        events.Reasoning(long),
+        events.Text(long + "\n\n- " + long + "\n\n> " + long),
+        events.ToolCall("1", "bash", {"command": long}),
+        result("bash", f"{long}\n{long}\n[exit code 1]", "failed"),
+        result("edit", "edited", display=DIFF.replace("return", long)),
+        result("bash", long, "refused"),
+        events.Compaction("starting", "hard", 1000, 1000),
+        events.Compaction("done", "hard", 1000, 10, lost=(long, long), pays_after=3, note=long),
+        events.Compaction("stopped", "cost", 10, 10, note=long),
+        events.Interrupted(("1",), ("2",), ("3",)),
+        events.TurnEnd("failed", 1, Usage(1, 2, 3, 4), long),
+        columns=columns,
+    )
+    assert max(len(line) for line in out.split("\n")) <= columns
+
+
+def test_what_comes_from_outside_is_cleaned_and_never_markup() -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J[red]red[/red] \u202egnp.exe [link=http://x]y[/link]"
+    screen = Screen()
+    text = screen.show(
+        events.TurnStart(1, evil),
+        events.Reminder(evil, "added", 1),
+        events.StepStart(1),
+        events.Reasoning(evil),
+        events.Text(evil[:3]),
+        events.Text(evil[3:]),
+        events.ToolCall("1", "bash", {"command": evil}),
+        events.ToolProgress("1", evil[:9]),
+        events.ToolProgress("1", evil[9:]),
+        result("bash", evil, "failed"),
+        events.ToolCall("1", evil, {evil: evil}),
+        result(evil, evil, display=DIFF.replace("return", evil)),
+        events.ToolCall("1", "read", evil),
+        events.Retry(1, 2, 1.0, evil),
+        events.Compaction("done", "asked", 1, 1, lost=(evil,), note=evil),
+        events.UsageReport(Usage(), 1, 2, evil),
+        events.Interrupted(("1",), (evil,), ()),
+        events.TurnEnd("failed", 1, Usage(), evil),
+    )
+    written = screen.file.getvalue()
+    assert "owned" not in written
+    assert "\x1b[2J" not in written
+    assert "\u202e" not in written
+    assert "]8;" not in written
+    assert text.count("[red]red[/red]") >= 8
+    assert set(re.findall(r"\x1b(?!\[[0-9;]*m|\[\?25[hl]|\[\?2026[hl]|\[\d*A|\[J)", written)) == set()
+
+
+def test_results_say_what_matters() -> None:
+    output = "".join(f"line {n}\n" for n in range(20))
+    out = plain(
+        events.ToolCall("1", "bash", {"command": "pytest -q"}),
+        result("bash", f"{output}FAILED test_x\n[exit code 1]", "failed", seconds=1.24),
+        events.ToolCall("1", "edit", {"path": "app.py", "edits": []}),
+        result("edit", "edited", display=DIFF),
+        events.ToolCall("1", "grep", {"pattern": "x"}),
+        result("grep", "no matches"),
+        events.ToolCall("1", "grep", {"pattern": "y"}),
+        result("grep", "a:1:y\nb:2:y\n[more matches follow]"),
+        events.ToolCall("1", "bash", {"command": "rm -rf x"}),
+        result("bash", "refused by the user: not now. Do not repeat it; ask or go another way.", "refused"),
+    )
+    assert out.rstrip().split("\n") == [
+        "✗ bash pytest -q · exit 1 · 1.2 s",
+        "  … 13 lines above",
+        *[f"  line {n}" for n in range(13, 20)],
+        "  FAILED test_x",
+        "✓ edit app.py · +1 -1",
+        "    10   def f(a, b):",
+        "    11 -     return a - b",
+        "    11 +     return a + b",
+        "    12",
+        "✓ grep x · no matches",
+        "✓ grep y · 2 lines",
+        "⊘ bash rm -rf x",
+        "  refused by the user: not now",
+    ]
+
+
+def test_the_receipt_names_calls_and_continue() -> None:
+    out = plain(
+        events.ToolCall("a", "read", {"path": "x.py"}),
+        events.ToolCall("b", "bash", {"command": "make test"}),
+        events.ToolCall("c", "edit", {"path": "y.py"}),
+        events.Interrupted(("a",), ("b",), ("c",)),
+    )
+    lines = out.rstrip().split("\n")
+    assert lines[0] == "■ stopped"
+    assert lines[1].split(maxsplit=1) == ["done", "read x.py"]
+    assert "half done" in lines[2]
+    assert "bash make test" in lines[2]
+    assert "not done" in lines[3]
+    assert "edit y.py" in lines[3]
+    assert "continue" in lines[4]
+
+
+def test_live_rows_are_replaced_not_repeated() -> None:
+    screen = Screen()
+    text = screen.show(events.TurnStart(1, "m"), events.StepStart(1))
+    assert "waiting for the model" in text
+    screen.show(events.Text("Hello"))
+    screen.time += 1
+    screen.renderer.tick()
+    assert "Hello" in screen.text
+    assert "writing" in screen.text
+    screen.show(events.Text(" world, this goes on\n\nNext"))
+    screen.show(events.ToolCall("1", "bash", {"command": "make"}), events.ToolProgress("1", "compiling\n"))
+    screen.time += 5
+    screen.renderer.tick()
+    assert "bash make" in screen.text
+    assert "compiling" in screen.text
+    text = screen.show(result("bash", "ok\n[exit code 0]"), events.TurnEnd("done", 1, Usage()))
+    screen.renderer.stop()
+    assert screen.text.count("Hello world, this goes on") == 1
+    assert screen.text.count("make") == 1
+    assert "writing" not in screen.text
+    assert "waiting" not in screen.text
+
+
+def test_a_retry_counts_down() -> None:
+    screen = Screen()
+    screen.show(events.TurnStart(1, "m"), events.Retry(2, 5, 9.0, "529 overloaded"))
+    screen.time += 5
+    screen.renderer.tick()
+    assert "in 9.0 s" in screen.text
+    assert "in 4.0 s" in screen.text
+    assert "retry 2 of 5" in screen.text
+
+
+def test_reasoning_is_one_line_and_kept_for_whoever_asks() -> None:
+    screen = Screen()
+    thoughts = "First I look.\n\nThen " + "more " * 200
+    text = screen.show(events.TurnStart(1, "m"), events.Reasoning(thoughts), events.Text("Answer.\n\n"))
+    assert "First I look." in text
+    assert "more" not in text
+    assert screen.renderer.reasoning == thoughts
+
+
+def test_reminders_that_change_all_the_time_are_quiet() -> None:
+    screen = Screen()
+    screen.show(events.Reminder("gitStatus", "added", 40), events.StepStart(1))
+    assert "gitStatus 40" in screen.text
+    screen.show(events.Reminder("tokenStatus", "replaced", 27), events.StepStart(2))
+    assert "tokenStatus" not in screen.text
+    screen.show(events.Reminder("claudeMd", "replaced", 300), events.StepStart(3))
+    assert "replaced claudeMd 300" in screen.text
+
+
+def test_only_the_palette_of_the_terminal() -> None:
+    screen = Screen()
+    screen.show(
+        events.Text("# T\n\n`x` **b**\n\n```python\ndef f():\n    return 'x' # c\n```\n\n"),
+        result("edit", "x", display=DIFF),
+        events.TurnEnd("failed", 1, Usage(), "no"),
+    )
+    codes = {code for found in re.findall(r"\x1b\[([0-9;]*)m", screen.file.getvalue()) for code in found.split(";")}
+    assert codes <= {"", "0", "1", "2", "3", "4", "9", *map(str, range(31, 37))}
+    assert codes & {"32", "35"}
+
+
+def test_no_color_loses_no_meaning() -> None:
+    screen = Screen(env={"NO_COLOR": "1"})
+    text = screen.show(result("bash", "x\n[exit code 2]", "failed"), result("edit", "x", display=DIFF))
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]", screen.file.getvalue())
+    assert "✗ bash · exit 2" in text
+    assert "11 -     return a - b" in text
+
+
+def test_an_old_encoding_gets_plain_signs() -> None:
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding="ascii")
+    renderer = Renderer(Console(file=file, width=80))
+    renderer.show(result("bash", "x\n[exit code 0]"))
+    renderer.show(events.Interrupted((), ("1",), ()))
+    file.flush()
+    assert raw.getvalue().isascii()
+    assert raw.getvalue().startswith(b"+ bash")
+
+
+def test_titles() -> None:
+    assert call_title("read", {"path": "a.py"}) == "read a.py"
+    assert call_title("read", {"path": "a.py", "offset": 10}) == "read a.py:10-"
+    assert call_title("bash", {"command": "a\nb"}) == "bash a b"
+    assert call_title("grep", {"pattern": "x y", "path": "src"}) == "grep x y in src"
+    assert call_title("other", {"a": 1, "b": "c"}) == "other a=1 b=c"
+    assert call_title("read", '{"path": ') == 'read {"path":'
+
+
+def test_diffs_are_counted_as_they_are() -> None:
+    tricky = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n--- old\n+++ new\n"
+    assert is_diff(tricky)
+    assert not is_diff("- a list\n- of things\n")
+    count = count_diff(tricky)
+    assert (count.added, count.removed) == (1, 1)
+
+
+def test_numbers() -> None:
+    assert [tokens(n) for n in (0, 999, 1000, 12_345, 99_949, 123_456, 999_499, 1_250_000)] == [
+        "0", "999", "1k", "12.3k", "99.9k", "123k", "999k", "1.2M",
+    ]  # fmt: skip
+    assert [duration(s) for s in (0, 9.94, 9.96, 59.4, 59.6, 185, 3720)] == [
+        "0.0 s", "9.9 s", "10 s", "59 s", "1 min 00 s", "3 min 05 s", "1 h 02 min",
+    ]  # fmt: skip
+
+
+def test_a_compaction_leaves_a_receipt() -> None:
+    out = plain(
+        events.Compaction("starting", "hard", 120_000, 120_000),
+        events.Compaction("done", "hard", 120_000, 32_000, 2, 3, ("error fixed: x",), lost=("src/a.py",), pays_after=5),
+        events.Compaction("stopped", "hard", 10, 10, note="nothing can shrink"),
+    )
+    assert out.rstrip().split("\n") == [
+        "· compacting 120k tokens: the budget is nearly used; esc stops it",
+        "· compacted: the next request 120k → 32k tokens · 3 turns kept word for word ·",
+        "  pays back after 5 requests",
+        "  kept: error fixed: x",
+        "  not in the list any more: src/a.py; /pin lost puts them back",
+        "  /uncompact takes it back, /why says what became of each turn",
+        "✗ not compacted: nothing can shrink",
+    ]
+
+
+def test_a_poor_cache_is_explained() -> None:
+    out = plain(events.UsageReport(Usage(10, 0, 0, 1), 11, 100, "the cache gave 0 of about 9,000 tokens: it expired"))
+    assert out == "· the cache gave 0 of about 9,000 tokens: it expired\n"
+
+
+def test_the_receipt_of_a_reduction_and_of_what_was_taken_back() -> None:
+    anchors = tuple(f"decision: number {n}" for n in range(7))
+    out = plain(
+        events.Compaction("done", "hard", 46_400, 27_400, 1, 9, anchors, reduced=13, lost=("src/a.py",)),
+        events.Compaction("done", "hard", 46_400, 27_400, 2, 9, anchors, 1),
+        events.Compaction("undone", "asked", 27_400, 46_400, note="compaction"),
+        events.Compaction("undone", "asked", 27_400, 27_500, note="drop"),
+    )
+    assert out.rstrip().split("\n") == [
+        "· compacted: the next request 46.4k → 27.4k tokens · 13 old messages reduced,",
+        "  no turn summarised",
+        "  not in the list any more: src/a.py; /pin lost puts them back",
+        "  /uncompact takes it back, /why says what became of each turn",
+        "· compacted: the next request 46.4k → 27.4k tokens · 9 turns kept word for",
+        "  word · 1 summary",
+        "  kept: decision: number 4",
+        "  kept: decision: number 5",
+        "  kept: decision: number 6",
+        "  kept: 4 earlier anchors",
+        "  /uncompact takes it back, /why says what became of each turn",
+        "· compaction taken back: the next request 27.4k → 46.4k tokens",
+        "· drop taken back: the next request 27.4k → 27.5k tokens",
+    ]

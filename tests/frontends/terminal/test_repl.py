@@ -1,0 +1,526 @@
+"""The REPL in a terminal: prompts, turns, commands, typed-ahead text, leaving."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.program import CODELET, descendants
+from tests.support.recorded import STATUS, Start, ask, step
+from tests.support.terminal import Terminal
+
+SLOW = step("Words that come one by one " * 40, pace=60)
+
+
+def test_a_turn(start: Start) -> None:
+    terminal = start(step("Hello **there**.\n\n- one\n- two\n"), step("Again."))
+    assert "codelet" in terminal.text.split("\n")[0]
+    assert "recorded" in terminal.text.split("\n")[0]
+    terminal.line("say hello")
+    terminal.wait_for("1 step")
+    terminal.wait_for(STATUS)
+    text = terminal.settle()
+    assert "› say hello\n" in text
+    assert "Hello there.\n\n• one\n• two\n" in text
+    assert "1.2k in (1k cached) · 40 out" in text
+    assert text.count("Hello") == 1
+    terminal.line("and again")
+    terminal.wait_for("Again.")
+    terminal.key("ctrl-d")
+    assert terminal.wait_exit() == 0
+
+
+@pytest.mark.parametrize("word", ["exit", "quit", "/exit", "/quit", "/q"])
+def test_words_that_leave(start: Start, word: str) -> None:
+    terminal = start()
+    terminal.wait_for(STATUS)
+    terminal.line(word)
+    assert terminal.wait_exit() == 0
+
+
+def test_ctrl_c_clears_then_leaves(start: Start) -> None:
+    terminal = start()
+    terminal.wait_for(STATUS)
+    terminal.type("half a thought")
+    terminal.wait_for("half a thought")
+    terminal.key("ctrl-c")
+    terminal.wait_for("half a thought", gone=True)
+    terminal.key("ctrl-c")
+    terminal.wait_for("Ctrl-C again")
+    time.sleep(2.3)
+    terminal.wait_for("Ctrl-C again", gone=True)
+    terminal.key("ctrl-c")
+    terminal.wait_for("Ctrl-C again")
+    terminal.key("ctrl-c")
+    assert terminal.wait_exit() == 130
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize("during", ["prompt", "turn", "tool", "question"])
+def test_signals_end_it_cleanly(start: Start, number: signal.Signals, status: int, during: str) -> None:
+    command = ("bash", {"command": "touch held.txt; sleep 613"})
+    arguments = ("--yes",) if during == "tool" else ()
+    terminal = start(SLOW if during == "turn" else step("Look.", command), arguments=arguments)
+    terminal.wait_for(STATUS)
+    children: list[int] = []
+    if during != "prompt":
+        terminal.line("go")
+        terminal.wait_for({"turn": "come one", "tool": "sleep 613", "question": "why:"}[during])
+    if during == "tool":
+        end = time.monotonic() + 5
+        while not (children := descendants(terminal.pid)) and time.monotonic() < end:
+            terminal.pump()
+        assert children
+    terminal.signal(number)
+    assert terminal.wait_exit() == status
+    assert not any(Path(f"/proc/{pid}").exists() for pid in children)
+    assert terminal.raw.rfind(b"\x1b[?25h") >= terminal.raw.rfind(b"\x1b[?25l")
+    assert terminal.raw.rfind(b"\x1b[?2004l") >= terminal.raw.rfind(b"\x1b[?2004h")
+
+
+def test_a_closed_terminal_ends_it(start: Start) -> None:
+    terminal = start(SLOW)
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("come one")
+    terminal.child.ptyproc.fileobj.close()
+    terminal.child.ptyproc.closed = True
+    end = time.monotonic() + 10
+    while terminal.child.isalive():
+        assert time.monotonic() < end, "it lives on without a terminal"
+        time.sleep(0.02)
+    assert terminal.child.exitstatus == 129
+
+
+def test_the_terminal_is_left_as_it_was(start: Start) -> None:
+    import termios
+
+    terminal = start(SLOW)
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("come one")
+    terminal.key("esc")
+    terminal.wait_for("stopped")
+    terminal.wait_for(STATUS)
+    terminal.key("ctrl-d")
+    terminal.wait_exit()
+    local = termios.tcgetattr(terminal.child.child_fd)[3]
+    assert local & termios.ECHO
+    assert local & termios.ICANON
+    assert local & termios.ISIG
+
+
+def test_commands(start: Start, repo: Path) -> None:
+    terminal = start(step("One.", reasoning="Thinking\nhard about it."), step("Two."), rows=60)
+    terminal.wait_for(STATUS)
+
+    ask(terminal, "/help", "/context", "Shift-Tab", "Ctrl-R")
+    ask(terminal, "first prompt", "One.", "1 step")
+    assert "› first prompt\n" in terminal.scrollback and "\n\nOne." in terminal.scrollback
+    ask(terminal, "/usage", "1 turn", "1.2k tokens in", "40 tokens out")
+    ask(terminal, "/usage now", "/usage takes nothing after it, so nothing was done: now")
+    ask(terminal, "/help compact", "/compact [--preview] [20k|30%] [WISH]")
+    ask(terminal, "/help compcat", "did you mean /compact?")
+    ask(terminal, "/context foo", "/context takes nothing, or all: foo is neither")
+    ask(terminal, "/context 3", "all: 3 is neither")
+    ask(terminal, "/rewind 99", "/rewind takes nothing after it, so nothing was done: 99")
+    ask(terminal, "/clear x", "/clear takes nothing after it, so nothing was done: x")
+    ask(terminal, "/model two words", "takes one name")
+    ask(terminal, "/export --nothing", "there is no --nothing")
+    ask(terminal, "/ help", "right after the /")
+    ask(terminal, "!", "right after the !")
+    ask(terminal, "/plan", "there is no command /plan; /help lists them")
+    ask(terminal, "/context", "system prompt", "first prompt", "One.", "tokens, 2%")
+    ask(terminal, "/tools", "grep", "execute", "e.g.")
+    ask(terminal, "/reasoning", "hard about it.")
+    ask(terminal, "/permissions", "mode   ask")
+    ask(terminal, "/mode auto-edit", "mode auto-edit")
+    ask(terminal, "/mode nonsense", "there is no mode nonsense")
+    ask(terminal, "/model", "recorded, by recording")
+    ask(terminal, "/model replay:/nowhere.json", "no such recording")
+    ask(terminal, "/contxt", "did you mean /context?")
+    ask(terminal, "/undo", "did you mean /rewind?")
+    ask(terminal, "continue", "nothing to continue")
+    (repo / "new.txt").write_text("x\n")
+    ask(terminal, "/diff", "new.txt")
+    terminal.line("/rewind")
+    terminal.wait_for("back before the last prompt")
+    assert "› first prompt" in terminal.settle().rpartition("back before")[2]
+    terminal.key("enter")
+    terminal.wait_for("Two.")
+    terminal.wait_for(STATUS)
+    terminal.line("/clear")
+    terminal.wait_for("forgotten")
+    terminal.line("/rewind")
+    terminal.wait_for("nothing to go back to")
+
+
+def test_a_blank_row_stands_before_each_answer(start: Start) -> None:
+    terminal = start(step("One."), step("Two."), step("Three."))
+    for prompt, answer in (("first", "One."), ("second", "Two."), ("third", "Three.")):
+        terminal.wait_for(STATUS)
+        terminal.line(prompt)
+        terminal.wait_for(answer)
+        terminal.settle(0.15)
+    rows = terminal.scrollback.split("\n")
+    for answer in ("One.", "Two.", "Three."):
+        assert rows[rows.index(answer) - 1] == "" and rows[rows.index(answer) - 2] != ""
+
+
+@pytest.mark.parametrize("words", [("fix the test",), ("fix", "the", "test")])
+def test_a_prompt_on_the_command_line_opens_the_session_with_it(start: Start, words: tuple[str, ...]) -> None:
+    terminal = start(step("Looking."), step("Again."), arguments=words)
+    terminal.wait_for("› fix the test")
+    terminal.wait_for("Looking.")
+    terminal.wait_for(STATUS)
+    terminal.line("more")
+    terminal.wait_for("Again.")
+
+
+def test_a_first_prompt_is_the_models_whatever_it_begins_with(start: Start, repo: Path) -> None:
+    terminal = start(step("I see."), arguments=("!touch made.txt",))
+    terminal.wait_for("I see.")
+    assert not (repo / "made.txt").exists()
+
+
+def test_a_prompt_with_a_format_is_one_shot_on_a_terminal_too(start: Start) -> None:
+    terminal = start(step("Short."), arguments=("say it", "--output-format", "json"), ready='"result": "Short."')
+    assert terminal.wait_exit() == 0
+
+
+def test_a_path_is_no_command(start: Start) -> None:
+    terminal = start(step("I see."))
+    terminal.wait_for(STATUS)
+    terminal.line("/etc/passwd is what?")
+    terminal.wait_for("I see.")
+
+
+def test_escape_stops_and_continue_goes_on(start: Start) -> None:
+    terminal = start(SLOW)
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("come one")
+    begun = time.monotonic()
+    terminal.key("esc")
+    terminal.wait_for("■ stop")
+    assert time.monotonic() - begun < 1.0
+    terminal.wait_for("continue: the model goes on")
+    terminal.wait_for(STATUS)
+    terminal.line("continue")
+    end = time.monotonic() + 20
+    while terminal.scrollback.count("Words that come") < 2:
+        assert time.monotonic() < end
+        terminal.pump()
+    terminal.key("ctrl-c")
+    terminal.wait_for(STATUS)
+
+
+@pytest.mark.parametrize("sequence", ["\x1b[A", "\x1b[1;5C", "\x1bb", "\x1b[I", "\x1bOB"])
+def test_other_keys_do_not_stop(start: Start, sequence: str) -> None:
+    terminal = start(step("Words that come " * 12 + "and THE END.", pace=20))
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("come")
+    terminal.type(sequence)
+    terminal.wait_for("THE END.")
+    assert "stopped" not in terminal.scrollback
+
+
+def test_typed_ahead_text_waits_in_the_editor(start: Start) -> None:
+    terminal = start(step("Some words that come " * 6, pace=40), step("Second answer."))
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("come")
+    terminal.type("next thing")
+    terminal.wait_for("› next thing")
+    terminal.wait_for("1 step")
+    terminal.wait_for(STATUS)
+    assert terminal.settle().rpartition("1 step")[2].count("› next thing") == 1
+    terminal.type(" now")
+    terminal.key("enter")
+    terminal.wait_for("Second answer.")
+    assert "› next thing now" in terminal.text
+
+
+def test_enter_queues_and_is_sent_at_the_end(start: Start) -> None:
+    terminal = start(step("Some words that come " * 6, pace=40), step("Second answer."), step("Third answer."))
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("come")
+    terminal.line("the second")
+    terminal.line("the third")
+    terminal.wait_for("queued: the third")
+    terminal.wait_for("Third answer.")
+    text = terminal.settle()
+    assert text.index("› the second") < text.index("Second answer.") < text.index("› the third")
+    assert "queued" not in text
+    terminal.wait_for(STATUS)
+    terminal.key("up")
+    terminal.settle()
+    assert terminal.text.count("› the third") == 2, "queued lines are in the history too"
+
+
+def test_escape_gives_queued_text_back(start: Start) -> None:
+    terminal = start(SLOW, step("Second answer."))
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("come")
+    terminal.line("the second")
+    terminal.type("and more")
+    terminal.wait_for("› and more")
+    terminal.key("esc")
+    terminal.wait_for(STATUS)
+    after = terminal.settle().rpartition("stopped")[2]
+    assert "› the second" in after
+    assert "  and more" in after
+    assert "Second answer." not in after
+
+
+def test_a_paste_that_comes_line_by_line_fills_no_screen(start: Start) -> None:
+    terminal = start(SLOW, rows=20)
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("come")
+    terminal.type("".join(f"pasted line {number}\r" for number in range(200)))
+    terminal.wait_for("queued: 197 more")
+    terminal.wait_for("queued: pasted line 199")
+    assert terminal.scrollback.count("queued: ") == 4
+    terminal.key("esc")
+    terminal.wait_for("stopped")
+    terminal.wait_for("pasted line 199")
+    assert "queued" not in terminal.settle()
+
+
+def test_many_lines_and_long_pastes(start: Start) -> None:
+    terminal = start(step("One."), step("Two."), rows=50)
+    terminal.wait_for(STATUS)
+    terminal.type("first\x1b\rsecond\nthird\\\rfourth")
+    terminal.wait_for("fourth")
+    terminal.key("enter")
+    terminal.wait_for("One.")
+    terminal.wait_for(STATUS)
+    pasted = "\n".join(f"pasted line {number}" for number in range(30))
+    terminal.type(f"\x1b[200~{pasted}\x1b[201~ what is it?")
+    terminal.wait_for("[pasted #1, 30 lines] what is it?")
+    terminal.key("enter")
+    terminal.wait_for("Two.")
+    terminal.wait_for(STATUS)
+    terminal.line("/context")
+    terminal.wait_for("first second third fourth")
+    terminal.wait_for("pasted line 0 pasted line 1")
+
+
+def test_history_and_its_search_stay_in_memory(start: Start, home: Path) -> None:
+    terminal = start(step("One."), step("Two."))
+    terminal.wait_for(STATUS)
+    terminal.line("a remarkable prompt")
+    terminal.wait_for("One.")
+    terminal.wait_for(STATUS)
+    terminal.type("\x12remark")
+    terminal.settle()
+    terminal.key("enter")
+    terminal.key("enter")
+    terminal.wait_for("Two.")
+    terminal.key("ctrl-d")
+    terminal.wait_exit()
+    assert list(home.rglob("*")) == []
+
+
+def test_a_command_of_the_user_goes_along(start: Start, repo: Path) -> None:
+    terminal = start(step("I saw it."), columns=160, rows=40)
+    terminal.wait_for(STATUS)
+    terminal.line("!echo from-the-shell; exit 3")
+    terminal.wait_for("exit 3")
+    terminal.wait_for("1 output to send")
+    terminal.line("what was that?")
+    terminal.wait_for("I saw it.")
+    terminal.wait_for(STATUS)
+    assert "to send" not in terminal.settle().rpartition("I saw it.")[2]
+    terminal.line("/context")
+    terminal.wait_for("$ echo from-the-shell; exit 3 from-the-shell [exit code 3] what was that?")
+
+
+def test_escape_stops_a_command_of_the_user(start: Start) -> None:
+    terminal = start(step("I saw it."), columns=160)
+    terminal.wait_for(STATUS)
+    terminal.line("!echo be''gun; sleep 614")  # so that its echo is not taken for its output
+    terminal.wait_for("begun")
+    terminal.key("esc")
+    terminal.wait_for("1 output to send")
+    assert not any("614" in Path(f"/proc/{pid}/cmdline").read_text() for pid in descendants(terminal.pid))
+    terminal.line("well?")
+    terminal.wait_for("I saw it.")
+    terminal.wait_for(STATUS)
+    terminal.line("/context")
+    terminal.wait_for("$ echo be''gun; sleep 614 begun [stopped by the user] well?")
+
+
+def test_completion(start: Start, repo: Path) -> None:
+    (repo / "deep").mkdir()
+    (repo / "deep" / "remarkable_name.py").write_text("x\n")
+    (repo / "ignored_name.log").write_text("x\n")
+    (repo / ".gitignore").write_text("*.log\n")
+    terminal = start(step("One."), rows=30)
+    terminal.wait_for(STATUS)
+    terminal.type("/perm")
+    terminal.wait_for("the rules that allow and deny")
+    terminal.key("tab")
+    terminal.wait_for("› /permissions")
+    terminal.key("ctrl-c")
+    terminal.type("look at @remark")
+    terminal.wait_for("deep/remarkable_name.py")
+    terminal.key("tab")
+    terminal.wait_for("› look at @deep/remarkable_name.py")
+    terminal.key("ctrl-c")
+    terminal.type("look at @name")
+    terminal.wait_for("deep/remarkable_name.py")
+    assert "ignored" not in terminal.settle()
+
+
+def test_the_external_editor(start: Start, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text(
+        f'#!/bin/sh\necho "$1" > {tmp_path}/name\nstty -a < /dev/tty > {tmp_path}/modes\necho from the editor > "$1"\n'
+    )
+    editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
+    terminal = start(step("One."), env={"EDITOR": str(editor), "VISUAL": None})
+    terminal.wait_for(STATUS)
+    terminal.type("before\x18\x05")
+    terminal.wait_for("› from the editor")
+    terminal.key("enter")
+    terminal.wait_for("One.")
+    assert not Path((tmp_path / "name").read_text().strip()).exists()
+    modes = (tmp_path / "modes").read_text().replace(";", " ").split()
+    assert {"echo", "icanon", "isig", "icrnl"} <= set(modes), "the editor gets a terminal in its usual state"
+
+
+def test_shift_tab_goes_through_the_modes(start: Start) -> None:
+    terminal = start()
+    for mode in ("ask", "auto-edit", "auto", "read-only", "ask"):
+        terminal.wait_for(f"recorded · {mode} ·")
+        terminal.type("\x1b[Z")
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_a_resize_keeps_the_text_whole(start: Start, columns: int) -> None:
+    words = " ".join(f"word{number}" for number in range(120))
+    terminal = start(step(words, pace=15), columns=columns, rows=30)
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("word20")
+    terminal.resize(columns + 20, 30)
+    terminal.wait_for("word60")
+    terminal.resize(columns, 30)
+    terminal.wait_for("1 step")
+    terminal.wait_for(STATUS)
+    found = re.findall(r"word\d+", terminal.scrollback)
+    assert found == words.split()
+
+
+def test_suspend_and_go_on(tmp_path: Path, repo: Path, home: Path) -> None:
+    """Ctrl-Z under a shell with job control: the shell gets its terminal, `fg` gives it back."""
+    recording = tmp_path / "recording.json"
+    steps = [step("Words that come " * 20 + "THE END.", pace=20)]
+    recording.write_text(json.dumps({"version": 1, "steps": steps}))
+    shell = ("bash", "--norc", "--noprofile", "-i")
+    with Terminal(cwd=repo, home=home, command=shell, env={"PS1": "shell: "}) as terminal:
+        terminal.wait_for("shell:")
+        terminal.line(f"{' '.join(CODELET)} --model replay:{recording}")
+        terminal.wait_for(STATUS)
+        terminal.line("go")
+        terminal.wait_for("come")
+        terminal.type("\x1a")
+        terminal.wait_for("Stopped")
+        terminal.settle(0.2)
+        terminal.line("stty -a | grep -o ' .\\?echo '; stty -a | grep -o '.\\?icanon'")
+        assert terminal.settle().count("-echo") == 0
+        assert "-icanon" not in terminal.text
+        terminal.line("fg")
+        terminal.wait_for("THE END.")
+        terminal.wait_for(STATUS)
+        terminal.type("typed")
+        terminal.wait_for("› typed")
+        terminal.type("\x1a")
+        end = time.monotonic() + 10
+        while terminal.scrollback.count("Stopped") < 2:
+            assert time.monotonic() < end, terminal.text
+            terminal.pump()
+        terminal.line("fg")
+        terminal.settle(0.5)
+        assert "› typed" in terminal.text.rpartition("Stopped")[2]
+        terminal.key("ctrl-c")
+        terminal.key("ctrl-d")
+        terminal.settle(0.5)
+        terminal.line("echo over $?")
+        terminal.wait_for("over 0")
+
+
+def test_a_dumb_terminal_gets_plain_lines(start: Start) -> None:
+    terminal = start(
+        step("Hello **there**.", ("bash", {"command": "touch made.txt; echo hi"})), step("Done."), env={"TERM": "dumb"}
+    )
+    terminal.line("go")
+    terminal.wait_for("why:")
+    terminal.type("y")
+    terminal.wait_for("Done.")
+    terminal.wait_for("2 steps")
+    assert b"\x1b" not in terminal.raw
+    terminal.key("ctrl-d")
+    assert terminal.wait_exit() == 0
+
+
+def test_no_color(start: Start) -> None:
+    terminal = start(step("# Title\n\n`code`\n\n```python\nx = 'y'\n```\n"), env={"NO_COLOR": "1"})
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("1 step")
+    terminal.settle()
+    assert not re.search(rb"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9\d)(?:;\d+)*m", terminal.raw)
+
+
+def test_an_old_encoding_breaks_nothing(start: Start) -> None:
+    env = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    terminal = start(step("Grüße, 你好 ✓\n\n- one\n"), env=env)
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("* one")
+    assert "Gr??e" in terminal.text
+    terminal.wait_for("1 step")
+    terminal.key("ctrl-d")
+    assert terminal.wait_exit() == 0
+
+
+def test_it_needs_a_terminal_on_both_sides(tmp_path: Path, repo: Path, home: Path) -> None:
+    shell = ("bash", "--norc", "--noprofile", "-c")
+    with Terminal(f"{' '.join(CODELET)} --model replay:x.json | cat", cwd=repo, home=home, command=shell) as terminal:
+        terminal.wait_for("the REPL needs a terminal")
+
+
+def test_keys_typed_while_it_starts_are_not_lost(start: Start) -> None:
+    terminal = start(step("One."), ready="")
+    terminal.pump(0.2)
+    terminal.line("an early prompt")
+    terminal.wait_for("› an early prompt")
+    terminal.settle(0.5)
+    if "One." not in terminal.scrollback:  # typed before raw mode: it waits in the editor
+        terminal.key("enter")
+    terminal.wait_for("One.")
+
+
+def test_a_failed_turn_says_why_and_keeps_what_was_queued(start: Start) -> None:
+    terminal = start(step("Some words that come " * 6, pace=30), columns=200)
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("come")
+    terminal.line("more")
+    terminal.line("kept")
+    terminal.wait_for("the recording")
+    terminal.wait_for("has ended")
+    terminal.wait_for(STATUS)
+    assert "› kept" in terminal.settle().rpartition("has ended")[2]
