@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE
-from codelet.policy.audit_verify import Report, verify
+from codelet.policy.audit.verify import AuditReport, verify
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
@@ -20,13 +20,13 @@ def run_verify(arguments: argparse.Namespace) -> int:
     return EXIT_INCOMPLETE if report.problems or other_end else EXIT_DONE
 
 
-def _as_json(report: Report) -> str:
+def _as_json(report: AuditReport) -> str:
     problems = [{"line": problem.line, "what": problem.what} for problem in report.problems]
     fields = {"records": report.records, "problems": problems, "unclosed": report.unclosed}
     return json.dumps(fields | {"last_hash": report.last_hash})
 
 
-def _explained(report: Report) -> str:
+def _explained(report: AuditReport) -> str:
     lines = [f"line {problem.line}: {problem.what}" for problem in report.problems]
     if report.unclosed:
         lines.append(f"without a closing record (running, killed or cut off): {len(report.unclosed)}")

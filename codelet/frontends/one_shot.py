@@ -29,7 +29,7 @@ from codelet.frontends.outcome import Outcome, unread
 from codelet.frontends.stderr import say
 from codelet.frontends.stdin import KEPT, read_stdin
 from codelet.frontends.workspace import open_session
-from codelet.policy.secrets import mask
+from codelet.policy.secrets.masker import mask
 from codelet.session import Session
 from codelet.settings import Settings
 from codelet.text import is_blank, one_line, valid_unicode

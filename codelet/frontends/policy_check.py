@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from codelet.errors import EXIT_DONE, UsageError
+from codelet.frontends.policy_cases import JudgedCase, judge_cases, read_cases
 from codelet.policy import Policy
-from codelet.policy.check import Judged, judge_cases, read_cases
 from codelet.policy.verdict import Touch, Verdict
 from codelet.text import visible
 
@@ -23,7 +23,7 @@ def run_check(arguments: argparse.Namespace) -> int:
         verdict = policy.judge("bash", [Touch("run", arguments.shell_command)])
         print(_as_json(verdict) if arguments.json else _explained(arguments.shell_command, verdict))
         return EXIT_DONE
-    judged: list[Judged] = []
+    judged: list[JudgedCase] = []
     for one in judge_cases(read_cases(Path(arguments.cases)), arguments.check_mode or "read-only"):
         judged.append(one)
         if arguments.json:
@@ -47,7 +47,7 @@ def _explained(command: str, verdict: Verdict) -> str:
     return "\n".join(lines)
 
 
-def score(judged: Sequence[Judged]) -> str:
+def score(judged: Sequence[JudgedCase]) -> str:
     """The score by kind, and every case whose verdict is not the expected one."""
     lines = []
     for kind in ("shell", "path", "ansi"):

@@ -11,7 +11,7 @@ from codelet.context import CompactionOptions
 from codelet.errors import UsageError
 from codelet.meter import Limits
 from codelet.policy import Policy
-from codelet.policy.secrets import Masker
+from codelet.policy.secrets.masker import Masker
 from codelet.policy.verdict import Ask
 from codelet.providers import open_provider
 from codelet.providers.base import Deadlines, Provider, ProviderOptions, Retries
@@ -92,7 +92,7 @@ def _safeguards(settings: Settings, workspace: Path) -> Safeguards:
     """What guards the session beside the policy; opens the audit file where one is named."""
     audit = None
     if settings.audit is not None:
-        from codelet.policy.audit import AuditLog
+        from codelet.policy.audit.log import AuditLog
 
         audit = AuditLog(workspace / settings.audit)
     return Safeguards(

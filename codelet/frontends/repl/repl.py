@@ -24,7 +24,7 @@ from codelet.frontends.repl.prompt_line import PromptLine
 from codelet.frontends.repl.status_line import fitted, short_path, status_parts
 from codelet.git import run_git
 from codelet.masking import masked
-from codelet.policy.secrets import mask
+from codelet.policy.secrets.masker import mask
 from codelet.policy.verdict import Mode
 from codelet.providers.base import Provider
 from codelet.session import Session

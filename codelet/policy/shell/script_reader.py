@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codelet.policy.reader import BLOCKS, DEPTH_CAP, WORDS, WordReader, own_name
-from codelet.policy.syntax import Command, Obstacle, Script
-from codelet.policy.unwrap import changes_shell
+from codelet.policy.shell.nested import changes_shell
+from codelet.policy.shell.reader import BLOCKS, DEPTH_CAP, WORDS, WordReader, own_name
+from codelet.policy.shell.syntax import Script, SimpleCommand, UnclearPart
 from codelet.process import find_program
 from codelet.text import clean
 
@@ -48,7 +48,7 @@ def _parser() -> Parser:
 
 
 def read_script(command: str, workspace: Path = _ANYWHERE) -> Script:
-    """The parts of `command`. What cannot be read is an Obstacle, never left out.
+    """The parts of `command`. What cannot be read is an UnclearPart, never left out.
 
     In `workspace` it would run, by a shell from outside it.
     """
@@ -59,26 +59,26 @@ def read_script(command: str, workspace: Path = _ANYWHERE) -> Script:
     if sum(map(source.count, (b"|", b";", b"&", b"\n", b"$", b"`", b"(", b"{", b"[", b"<", b">", b'"'))) > SIGN_CAP:
         return _unread("it has too many parts to look at")
     if clean(command) != command or "\r" in command or re.search(r"[^\S \t\n]", command):
-        script.parts.append(Obstacle("it holds control characters, invisible letters or unusual blanks"))
+        script.parts.append(UnclearPart("it holds control characters, invisible letters or unusual blanks"))
     if _ONLY_BASH.search(command) and find_program("bash", workspace) is None:
-        script.parts.append(Obstacle("it has signs that only bash reads in this way, and there is no bash"))
+        script.parts.append(UnclearPart("it has signs that only bash reads in this way, and there is no bash"))
     root = _parser().parse(source).root_node
     if root.descendant_count > NODE_CAP:
         return _unread("it has too many parts to look at")
     if root.has_error:
-        script.parts.append(Obstacle("it cannot be parsed"))
+        script.parts.append(UnclearPart("it cannot be parsed"))
     if (source[: root.start_byte] + source[root.end_byte :]).strip(b" \t\n"):
-        script.parts.append(Obstacle("it has text that the parser passed over"))
+        script.parts.append(UnclearPart("it has text that the parser passed over"))
     _Reader(source, script).read(root)
     if sum(1 for _ in script.commands) > COMMAND_CAP:
         script.unread = True
-        script.parts.insert(0, Obstacle(f"it has more than {COMMAND_CAP} commands"))
+        script.parts.insert(0, UnclearPart(f"it has more than {COMMAND_CAP} commands"))
     return script
 
 
 def _unread(reason: str) -> Script:
     script = Script(unread=True)
-    script.parts.append(Obstacle(reason))
+    script.parts.append(UnclearPart(reason))
     return script
 
 
@@ -150,7 +150,7 @@ class _Reader(WordReader):
         before = len(self.script.parts)
         self._statements(node, scope, depth)
         for part in self.script.parts[before:]:
-            words = [word.text for word in part.words] if isinstance(part, Command) else []
+            words = [word.text for word in part.words] if isinstance(part, SimpleCommand) else []
             if changes_shell(words) and words[0] not in _HARMLESS_IN_BLOCKS:
                 self.obstacle("it may change its shell in a branch or loop")
 
@@ -215,7 +215,7 @@ class _Reader(WordReader):
         reader.operator = self.operator
         reader.variables, reader.loops = self.variables, self.loops
         reader.read(_parser().parse(inner).root_node, scope)
-        if not again.parts or not all(isinstance(part, Command) for part in again.parts):
+        if not again.parts or not all(isinstance(part, SimpleCommand) for part in again.parts):
             self.obstacle("it has a test that is not simple")
         self.script.parts += again.parts
 

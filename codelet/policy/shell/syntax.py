@@ -6,11 +6,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from codelet.policy.words import Word
+
+@dataclass(frozen=True)
+class Word:
+    """One word of a command.
+
+    `text` is what the program gets, as far as it is known. `glob` is the file pattern that bash will expand,
+    with a backslash before quoted letters and nowhere else, or None. `dynamic` marks a word with a part that is
+    known only at run time, `splits` one that may become several words. `start` and `end` are byte offsets in the
+    command.
+    """
+
+    text: str
+    raw: str
+    start: int
+    end: int
+    glob: str | None = None
+    dynamic: bool = False
+    splits: bool = False
 
 
 @dataclass(frozen=True)
-class Command:
+class SimpleCommand:
     """One simple command: its words, its assignments (name, value), and how it hangs on what is before it.
 
     `after` is the operator in front: "&&", "||" (also where its success is turned round) or ";". Inside a
@@ -25,7 +42,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Redirect:
-    """A redirection to or from a file: `access` is what it does there; `after` and `scope` as in Command."""
+    """A redirection to or from a file: `access` is what it does there; `after` and `scope` as in SimpleCommand."""
 
     target: Word
     access: Literal["read", "write"]
@@ -34,24 +51,24 @@ class Redirect:
 
 
 @dataclass(frozen=True)
-class Obstacle:
+class UnclearPart:
     """A part that is not understood, or never harmless: the reason in words."""
 
     reason: str
 
 
-Part = Command | Redirect | Obstacle
+ScriptPart = SimpleCommand | Redirect | UnclearPart
 
 
 @dataclass
 class Script:
     """What a command line consists of, in order of execution; `unread` says that it was too much to read."""
 
-    parts: list[Part] = field(default_factory=list)
+    parts: list[ScriptPart] = field(default_factory=list)
     unread: bool = False
     fork_bomb: bool = False
 
     @property
-    def commands(self) -> Iterator[Command]:
+    def commands(self) -> Iterator[SimpleCommand]:
         """The simple commands, in order."""
-        return (part for part in self.parts if isinstance(part, Command))
+        return (part for part in self.parts if isinstance(part, SimpleCommand))

@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from codelet.policy.syntax import Command, Obstacle, Redirect, Script
-from codelet.policy.words import QUOTED_ONLY, UnclearError, Word, decode
+from codelet.policy.shell.syntax import Redirect, Script, SimpleCommand, UnclearPart, Word
+from codelet.policy.shell.word_decoder import QUOTED_ONLY, UnclearError, decode
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -86,7 +86,7 @@ class WordReader(ABC):
 
     def obstacle(self, reason: str) -> None:
         """Note a part that is not understood."""
-        self.script.parts.append(Obstacle(reason))
+        self.script.parts.append(UnclearPart(reason))
 
     def text_of(self, node: Node) -> str:
         """The source of a node."""
@@ -162,7 +162,7 @@ class WordReader(ABC):
                 self.obstacle(BLOCKS.get(kind, f"it has the sign {self.text_of(child)!r}"))
                 self.inside(child, scope, depth)
         self._refuse_loop_in_front(words)
-        self.script.parts.append(Command(tuple(words), tuple(assignments), after, scope))
+        self.script.parts.append(SimpleCommand(tuple(words), tuple(assignments), after, scope))
         self.operator = after
 
     def _refuse_loop_in_front(self, words: Sequence[Word]) -> None:
