@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-# Files that hold keys, tokens or passwords; one fnmatch-like pattern for the last component, lower case.
+# Files that hold keys, tokens or passwords; one pattern (see text.globs) for the last component, lower case.
 SECRET_FILES = (
     ".env", ".env.*", "*.env", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx",
     "*.ppk", "*.asc", "*.gpg", "*.age", "*.ovpn", "*.tfstate", "*.tfstate.backup", "*.tfvars",
@@ -119,12 +119,16 @@ DELICATE_FOLDERS = (
 )  # fmt: skip
 
 
-_COPY = re.compile(f"(?:{'|'.join(map(re.escape, COPIES))})+$")
+@cache
+def _copy() -> re.Pattern[str]:
+    return re.compile(f"(?:{'|'.join(map(re.escape, COPIES))})+$")
 
 
 @cache
 def _pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(re.escape(one).replace(r"\*", ".*") for one in patterns))
+    from codelet.text.globs import rule_regex  # for the first name that is judged
+
+    return re.compile("|".join(map(rule_regex, patterns)), re.DOTALL)
 
 
 def _any(patterns: tuple[str, ...], spelled: Iterable[str]) -> bool:
@@ -146,7 +150,7 @@ def secret(path: str) -> str | None:
             return f"stands in {folder}, a place for secrets"
     if any("/".join(parts[-place.count("/") - 1 :]) == place for place in SECRET_PLACES):
         return "holds a program's credentials"
-    original = _COPY.sub("", parts[-1])
+    original = _copy().sub("", parts[-1])
     spelled = (parts[-1], original, original.removeprefix("."))
     if _any(SECRET_FILES, spelled) and not _any(NOT_SECRET, spelled[:2]):
         return "has the name of a file with secrets"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from codelet.policy.shell.arguments import RefusedError
 from codelet.policy.shell.folders import Location
-from codelet.policy.shell.script_reader import read_script
+from codelet.policy.shell.script_parser import read_script
 from codelet.policy.shell.syntax import SimpleCommand
 from codelet.policy.shell.wildcards import expansion
 

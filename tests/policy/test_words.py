@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.policy.shell.script_reader import read_script
+from codelet.policy.shell.script_parser import read_script
 from codelet.policy.shell.syntax import SimpleCommand
 
 pytestmark = pytest.mark.needs("bash")

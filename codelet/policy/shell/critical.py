@@ -14,7 +14,7 @@ from codelet.policy import sensitive_names
 from codelet.policy.paths import contained, relative_name, workspace_root
 from codelet.policy.shell.folders import Folders
 from codelet.policy.shell.nested import SHELLS, base_name, nested_scripts, unwrapped
-from codelet.policy.shell.script_reader import read_script
+from codelet.policy.shell.script_parser import read_script
 from codelet.policy.shell.syntax import Redirect, Script, SimpleCommand, UnclearPart
 
 _MAKES_FILE_SYSTEMS = frozenset(

@@ -14,9 +14,8 @@ from codelet.policy.paths import contained
 from codelet.policy.shell.arguments import ParsedArguments, RefusedError, parse
 from codelet.policy.shell.folders import Location
 from codelet.policy.shell.git_commands import CONFIG_SECTIONS, GIT_VARIABLES, PLAIN_OPTIONS, READ_ONLY_GIT, STASH_LISTS
-from codelet.policy.shell.git_content import refuse_bare_content, refuse_printed_secrets
+from codelet.policy.shell.git_content import possible_paths, refuse_bare_content, refuse_printed_secrets
 from codelet.policy.shell.git_state import RepositoryState, ask_git, look
-from codelet.policy.shell.revisions import possible_paths
 
 _INDEX_CAP = 32 * 1024 * 1024
 

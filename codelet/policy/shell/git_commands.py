@@ -11,6 +11,7 @@ which shows credentials; `remote show`, `ls-remote` and `fetch`, which reach the
 
 from __future__ import annotations
 
+from codelet.git.hardening import OPTIONS
 from codelet.policy.shell.arguments import Program
 
 _FORMAT = (
@@ -137,7 +138,7 @@ READ_ONLY_GIT: dict[str, Program] = {
     "version": Program("--build-options"),
 }
 
-PLAIN_OPTIONS = frozenset(("--no-pager", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"))
+PLAIN_OPTIONS = frozenset((*OPTIONS, "--literal-pathspecs", "--no-replace-objects"))
 """What may stand before the git command."""
 
 STASH_LISTS = ("list", "show")

@@ -1,4 +1,7 @@
-"""Which files a git command would print, asked of git itself: what has a secret's name is not printed unasked."""
+"""Which files a git command would print: read from its words and asked of git itself.
+
+What has a secret's name is not printed unasked.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from codelet.git.hardening import OPTIONS
 from codelet.policy import sensitive_names
 from codelet.policy.shell.arguments import ParsedArguments, RefusedError, end_of_options
 from codelet.policy.shell.folders import Location
 from codelet.policy.shell.git_commands import READ_ONLY_GIT
 from codelet.policy.shell.git_state import ask_git
-from codelet.policy.shell.revisions import revision_path
 
 _PATCH = frozenset(
     ("-p", "-u", "--patch", "-U", "--unified", "--patch-with-raw", "--patch-with-stat", "-c", "--cc", "-m", "--check",
@@ -43,6 +46,38 @@ _COMMITS = re.compile(r"(?:HEAD|@|ORIG_HEAD|FETCH_HEAD|MERGE_HEAD|stash@\{\d+\})
 _NAMES_CAP = 4 << 20
 
 
+def revision_path(text: str) -> str | None:
+    """The path in `REVISION:PATH` or `:N:PATH` as git takes it apart, or None where the text is a revision alone.
+
+    A colon in braces belongs to the revision: `HEAD^{/fix: all}:a.txt`, `main@{10:30:00}:a.txt`.
+    """
+    if text.startswith(":/"):
+        return None
+    if text.startswith(":"):
+        return re.sub(r"^:(?:[0-3]:)?", "", text)
+    depth = 0
+    for position, letter in enumerate(text):
+        if letter == "{":
+            depth += 1
+        elif letter == "}" and depth:
+            depth -= 1
+        elif letter == ":" and not depth:
+            return text[position + 1 :]
+    return None
+
+
+def possible_paths(text: str) -> Iterator[str]:
+    """Every path that a word may name as a revision with a path, as a range of two, or as a pattern of paths."""
+    for one in {text, *text.split("..", 1), *text.split("...", 1)}:
+        path = revision_path(one.lstrip("^"))
+        if path is not None:
+            yield path or "."
+        # What git tries first, and what another version reads otherwise: every reading is judged.
+        yield from (part for part in (one.partition(":")[2], one.rpartition(":")[2]) if part)
+    if text.startswith(":"):
+        yield re.sub(r"^:\([^)]*\)|^:[!^/]*", "", text) or "."
+
+
 def prints_content(name: str, parsed: ParsedArguments) -> bool:
     """Whether `git NAME` with these options prints what stands in files, not only their names."""
     if parsed.has(*_PATCH):
@@ -69,8 +104,8 @@ def refuse_printed_secrets(
         _refuse_shown_content(words, parsed, place)
     if name not in ("diff", "show", "log", "reflog", "stash") or not prints_content(name, parsed):
         return
-    if other := {"--literal-pathspecs", "--no-replace-objects"} & set(unusual):
-        raise RefusedError(f"git {other.pop()} with a command that prints what stands in files")
+    if other := sorted(set(unusual) - set(OPTIONS)):
+        raise RefusedError(f"git {other[-1]} with a command that prints what stands in files")
     before, behind = _operands(name, words, parsed)
     subcommand = before[:1] if name == "stash" or (name == "reflog" and before[:1] == ["show"]) else []
     before = before[len(subcommand) :]

@@ -24,7 +24,7 @@ from codelet.policy.shell.git_checks import permitted_git, split_git
 from codelet.policy.shell.git_commands import STASH_LISTS
 from codelet.policy.shell.git_state import look
 from codelet.policy.shell.programs import READ_ONLY_PROGRAMS
-from codelet.policy.shell.script_reader import read_script
+from codelet.policy.shell.script_parser import read_script
 from codelet.policy.shell.syntax import SimpleCommand, UnclearPart
 from codelet.process import find_program, outside_path
 
@@ -37,7 +37,7 @@ def prepare_command(command: str, workspace: Path) -> str:
     if "\0" in command:
         return command
     script = read_script(command, workspace)
-    if script.unread or any(isinstance(part, UnclearPart) and "pars" in part.reason for part in script.parts):
+    if script.unread or any(isinstance(part, UnclearPart) and part.unparsed for part in script.parts):
         return command
     folders = Folders(workspace)
     edits: list[tuple[int, str]] = []

@@ -13,7 +13,7 @@ from codelet.policy.shell.commands import PartVerdict, judge_command, judge_redi
 from codelet.policy.shell.critical import find_critical
 from codelet.policy.shell.folders import Folders
 from codelet.policy.shell.nested import nested_scripts, unwrapped
-from codelet.policy.shell.script_reader import read_script
+from codelet.policy.shell.script_parser import read_script
 from codelet.policy.shell.suggestion import rule_for
 from codelet.policy.shell.syntax import Redirect, Script, ScriptPart, SimpleCommand, UnclearPart
 from codelet.policy.verdict import Mode, Parts, Tier, Verdict

@@ -50,11 +50,19 @@ class Redirect:
     scope: tuple[int, ...]
 
 
+NOT_PARSED, PASSED_OVER = "it cannot be parsed", "it has text that the parser passed over"
+
+
 @dataclass(frozen=True)
 class UnclearPart:
     """A part that is not understood, or never harmless: the reason in words."""
 
     reason: str
+
+    @property
+    def unparsed(self) -> bool:
+        """Whether the parser made no sense of it, so that its place in the command is not known either."""
+        return self.reason in (NOT_PARSED, PASSED_OVER)
 
 
 ScriptPart = SimpleCommand | Redirect | UnclearPart
