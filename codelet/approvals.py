@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Literal
 from codelet import prompt
 from codelet.masking import without_secrets
 from codelet.policy import Policy
-from codelet.policy.secrets import Masker
+from codelet.policy.secrets.masker import Masker
 from codelet.policy.verdict import Answer, Ask, Question, Verdict
 from codelet.record import Record
 from codelet.tools.tool import Preview
 
 if TYPE_CHECKING:
-    from codelet.policy.audit import AuditLog
+    from codelet.policy.audit.log import AuditLog
     from codelet.tools.change import Change
     from codelet.tools.tool import Arguments, Tool, ToolContext
 

@@ -20,7 +20,7 @@ from codelet.errors import ToolError
 from codelet.loop.conversation import Conversation
 from codelet.messages import ToolCall
 from codelet.policy import Policy
-from codelet.policy.secrets import Masker, own_masker
+from codelet.policy.secrets.masker import Masker, own_masker
 from codelet.policy.verdict import Ask, Touch
 from codelet.record import Record
 from codelet.reply import parsed_arguments
@@ -30,7 +30,7 @@ from codelet.tools.tool import Tool, ToolContext, ToolOutput
 from codelet.tools.touched import Touched
 
 if TYPE_CHECKING:
-    from codelet.policy.audit import AuditLog
+    from codelet.policy.audit.log import AuditLog
 
 State = Literal["waiting", "running", "done", "failed", "refused"]
 

@@ -202,7 +202,7 @@ def _as_json(message: str, status: int, outcome: _Outcome) -> int:
         return status
     from codelet.frontends.printing.json_output import write_failure
     from codelet.outcome import Outcome
-    from codelet.policy.secrets import mask
+    from codelet.policy.secrets.masker import mask
     from codelet.tokens.usage import Usage
 
     took = time.monotonic() - outcome.begun

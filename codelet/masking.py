@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 from codelet import events
-from codelet.policy.secrets import Masker, MaskStream
+from codelet.policy.secrets.masker import Masker, MaskStream
 from codelet.record import Record
 
 

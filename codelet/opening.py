@@ -17,7 +17,7 @@ from codelet.events import Event
 from codelet.extensions.base import Extension
 from codelet.meter import Limits
 from codelet.policy import Policy
-from codelet.policy.secrets import Masker
+from codelet.policy.secrets.masker import Masker
 from codelet.policy.verdict import Ask
 from codelet.providers import open_provider
 from codelet.providers.base import Deadlines, Provider, ProviderOptions, Retries
@@ -169,7 +169,7 @@ def _safeguards(settings: Settings, workspace: Path) -> Safeguards:
     """What guards the session beside the policy; opens the audit file where one is named."""
     audit = None
     if settings.audit is not None:
-        from codelet.policy.audit import AuditLog
+        from codelet.policy.audit.log import AuditLog
 
         audit = AuditLog(workspace / settings.audit)
     return Safeguards(

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from codelet import events
 from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, EXIT_REFUSED, CodeletError, NoAnswer
 from codelet.events import Cut
-from codelet.policy.secrets import mask
+from codelet.policy.secrets.masker import mask
 from codelet.record import Record
 from codelet.session import Session
 from codelet.text import is_blank

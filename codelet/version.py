@@ -1,3 +1,3 @@
-"""codelet's version. In a file of its own, as every module may import it, while `codelet` itself leads to all of them."""
+"""The version of codelet, in a file of its own: every module may import it, and `codelet` itself leads to them all."""
 
 __version__ = "0.1.0"

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def main() -> int:
     sys.path.insert(0, str(ROOT))
-    from codelet.policy.check import judge_cases, read_cases
+    from codelet.frontends.commands.policy_cases import judge_cases, read_cases
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path)

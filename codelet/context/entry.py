@@ -17,7 +17,7 @@ from codelet.context.targets import beside_of
 from codelet.events import Cut
 from codelet.loop.conversation import Conversation
 from codelet.messages import Message, newest_prompt, user
-from codelet.policy.secrets import Masker
+from codelet.policy.secrets.masker import Masker
 from codelet.record import Record
 from codelet.text import valid_unicode
 from codelet.text.ranges import byte_length, line_count

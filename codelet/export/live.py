@@ -28,8 +28,8 @@ from codelet.export.recorder import Recorder
 from codelet.export.saver import Saver, save_once
 from codelet.export.snapshot import Snapshot
 from codelet.export.stores import Target, is_url, open_target
-from codelet.export.suspects import Suspects
-from codelet.policy.secrets import own_masker
+from codelet.policy.secrets.masker import own_masker
+from codelet.policy.secrets.prefilter import SecretPrefilter
 from codelet.record import Record
 from codelet.session import Session
 
@@ -58,7 +58,7 @@ def default_mask(*, raw: bool) -> Mask | None:
 @cache
 def _own_mask() -> Mask:
     masker = own_masker()
-    return Mask(lambda text: masker.mask(text, patterns=True), Suspects(masker.pieces()))
+    return Mask(lambda text: masker.mask(text, patterns=True), SecretPrefilter(masker.pieces()))
 
 
 class LiveExport:

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codelet.git.repository import Repository, find_repository, stray
-from codelet.git.settings import (
+from codelet.git.hardening import (
     COMMAND_OPTIONS,
     ENVIRONMENT,
     OPTIONS,
@@ -21,6 +20,7 @@ from codelet.git.settings import (
     SETTINGS_FOR_COMMANDS,
     without_variables,
 )
+from codelet.git.repository import Repository, find_repository, stray
 from codelet.process import StartError, capture, child_environment, find_program, outside_path
 from codelet.record import Record
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from codelet.git.repository import Repository, stray
 from codelet.record import Record
+from codelet.text.secret_shapes import ADDRESS_PASSWORD, ADDRESS_USER
 
 LISTING = ("--list", "-z", "--show-scope", "--show-origin", "--includes")
 """The arguments of `git config` whose output `parse_listing` reads."""
@@ -28,7 +29,7 @@ _KNOWN_EXTENSIONS = frozenset(
     ("noop", "noop-v1", "objectformat", "compatobjectformat", "partialclone", "preciousobjects", "worktreeconfig",
      "relativeworktrees")
 )  # fmt: skip
-_PASSWORD = re.compile(r"://[^\s/:@]*:[^\s/@]+@|://[^\s/:@]{20,}@")
+_PASSWORD = re.compile(rf"{ADDRESS_USER}{ADDRESS_PASSWORD}@|://[^\s/:@]{{20,}}@")
 _FILTER = re.compile(r"filter\.(.+)\.[^.]+", re.DOTALL)
 _SIGNER = re.compile(r"gpg\..+\.program", re.DOTALL)
 

@@ -105,7 +105,7 @@ class Policy:
 
     def _judge_command(self, tool: str, command: str) -> Verdict:
         # The parser is loaded at the first command, not at the start.
-        from codelet.policy.script import judge_script
+        from codelet.policy.shell.script import judge_script
 
         verdict = judge_script(command, self)
         if tool == _COVERING["run"] or verdict.action == "deny":
@@ -116,7 +116,7 @@ class Policy:
         """The command as it is to run: every read-only git in it keeps off the repository's own code, every
         search through a tree off files with secrets. The shell tool runs this in place of the model's text.
         """
-        from codelet.policy.prepare import prepare_command
+        from codelet.policy.shell.prepare import prepare_command
 
         return prepare_command(command, self.workspace)
 

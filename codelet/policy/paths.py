@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from codelet.policy import names
+from codelet.policy import sensitive_names
 from codelet.policy.verdict import Action
 from codelet.record import Record
 
@@ -92,7 +92,7 @@ def _judge_read(text: str, joined: str, place: str, root: str, access: Access) -
         return PathVerdict("ask", f"{text} is outside the workspace", Path(place))
     if access == "read":
         for name in {os.path.normpath(joined), place}:
-            why = names.secret(_inside(name, root))
+            why = sensitive_names.secret(_inside(name, root))
             if why:
                 return PathVerdict("ask", f"{text} {why}", Path(place), sensitive=True)
     return PathVerdict("allow", "reads in the workspace", Path(place))
@@ -102,13 +102,13 @@ def _judge_write(text: str, joined: str, place: str, root: str, facts: os.stat_r
     # Both names count: a write through a link at a protected name changes what that name gives.
     spelled = _spelled(joined)
     for name in {os.path.normpath(joined), spelled, place}:
-        why = names.protected(_inside(name, root))
+        why = sensitive_names.protected(_inside(name, root))
         if why:
             return PathVerdict("deny", f"{text} {why}", Path(place))
     if not contained(place, root):
         return PathVerdict("deny", f"{text} is outside the workspace", Path(place))
     for name in {os.path.normpath(joined), spelled, place}:
-        why = names.delicate(_inside(name, root)) or names.secret(_inside(name, root))
+        why = sensitive_names.delicate(_inside(name, root)) or sensitive_names.secret(_inside(name, root))
         if why:
             return PathVerdict("ask", f"{text} {why}", Path(place), sensitive=True)
     if facts is not None and stat.S_ISREG(facts.st_mode) and facts.st_nlink > 1:

@@ -32,7 +32,7 @@ class Rule(Record):
 
     def matches_path(self, path: str) -> bool:
         """Whether the rule covers the path, relative to the workspace (`src/a.py`) or absolute outside it."""
-        return self.body is None or _glob(self.body.removeprefix("./")).fullmatch(path) is not None
+        return self.body is None or _path_pattern(self.body.removeprefix("./")).fullmatch(path) is not None
 
     def spells(self, path: str) -> bool:
         """Whether the rule names this very path: no wildcard, and no folder above it."""
@@ -87,31 +87,8 @@ def _check_prefix(text: str, body: str) -> None:
 
 
 @cache
-def _glob(pattern: str) -> re.Pattern[str]:
-    """A path glob: `**` any directories, `*` and `?` within one name, a backslash before them takes them as they are.
+def _path_pattern(glob: str) -> re.Pattern[str]:
+    """What a rule's path glob matches; a folder covers its content."""
+    from codelet.text.globs import rule_regex  # for sessions that have a rule for paths
 
-    A folder covers its content.
-    """
-    parts: list[str] = []
-    position = 0
-    while position < len(pattern):
-        rest = pattern[position:]
-        if rest[0] == "\\" and rest[1:2] in ("*", "?", "\\"):
-            parts.append(re.escape(rest[1]))
-            position += 2
-        elif rest.startswith("**/"):
-            parts.append("(?:[^/]+/)*")
-            position += 3
-        elif rest.startswith("**"):
-            parts.append(".*")
-            position += 2
-        elif rest[0] == "*":
-            parts.append("[^/]*")
-            position += 1
-        elif rest[0] == "?":
-            parts.append("[^/]")
-            position += 1
-        else:
-            parts.append(re.escape(rest[0]))
-            position += 1
-    return re.compile("".join(parts).rstrip("/") + "(?:/.*)?", re.DOTALL)
+    return re.compile(rule_regex(glob).rstrip("/") + "(?:/.*)?", re.DOTALL)

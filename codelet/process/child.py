@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from codelet.process.environment import child_environment
+from codelet.process.exit_watch import ExitWatch
 from codelet.process.output import Head, HeadAndTail, Stream
 from codelet.process.start import shell_argv, start
 from codelet.process.tree import MARKER, Tree, become_subreaper, new_marker
@@ -144,7 +145,7 @@ class _Child:
         self._loop = asyncio.get_running_loop()
         self.settled: asyncio.Future[Literal["exit", "timeout", "full"]] = self._loop.create_future()
         self._sinks: dict[int, Sink] = {}
-        self._pidfd = -1
+        self._exit: ExitWatch | None = None
         self._clean = False
         marker = new_marker(os.environ.get(MARKER, ""))
         self._process = start(argv, cwd, {**environment, MARKER: marker}, apart=len(sinks) > 1)
@@ -156,7 +157,7 @@ class _Child:
                     os.set_blocking(pipe.fileno(), False)
                     self._sinks[pipe.fileno()] = sink
                     self._loop.add_reader(pipe.fileno(), self._read, pipe.fileno())
-            self._watch()
+            self._exit = ExitWatch(self._process, lambda: self._settle("exit"))
         except BaseException:
             self.close()
             raise
@@ -217,38 +218,17 @@ class _Child:
             self._tree.close()
         else:
             self._tree.kill()
-        for fd in (*self._sinks, self._pidfd):
-            if fd >= 0 and not self._loop.is_closed():
-                self._loop.remove_reader(fd)
+        if self._exit is not None:
+            self._exit.close()
+        for pipe_number in () if self._loop.is_closed() else self._sinks:
+            self._loop.remove_reader(pipe_number)
         for pipe in (self._process.stdout, self._process.stderr):
             if pipe is not None:
                 pipe.close()
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
-            self._pidfd = -1
 
     def _settle(self, why: Literal["exit", "timeout", "full"]) -> None:
         if not self.settled.done():
             self.settled.set_result(why)
-
-    def _watch(self) -> None:
-        """Learn of the exit: through a pidfd, or by asking where there is none."""
-        try:
-            self._pidfd = os.pidfd_open(self._process.pid)
-        except (AttributeError, OSError):
-            self._ask()
-        else:
-            self._loop.add_reader(self._pidfd, self._exited)
-
-    def _exited(self) -> None:
-        self._loop.remove_reader(self._pidfd)
-        self._settle("exit")
-
-    def _ask(self) -> None:
-        if self._process.poll() is not None:
-            self._settle("exit")
-        elif not self.settled.done():
-            self._loop.call_later(_POLL, self._ask)
 
     def _read(self, pipe: int) -> int:
         """Pass one chunk on; how many bytes it had."""

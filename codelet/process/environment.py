@@ -15,61 +15,8 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-SHORTEST_SECRET = 8
-"""Characters below which a value is too common a word to be looked for."""
+from codelet.text.secret_shapes import SHORTEST_SECRET, is_secret, live_secrets
 
-_WORDS = frozenset(
-    [
-        *(
-            "APIKEY",
-            "AUTH",
-            "AUTHORIZATION",
-            "BEARER",
-            "COOKIE",
-            "COOKIES",
-            "CREDENTIAL",
-            "CREDENTIALS",
-            "CREDS",
-        ),
-        *(
-            "DSN",
-            "JWT",
-            "KEY",
-            "KEYS",
-            "PASS",
-            "PASSPHRASE",
-            "PASSWD",
-            "PASSWORD",
-            "PASSWORDS",
-            "PAT",
-            "SALT",
-        ),
-        *("SECRET", "SECRETS", "SIGNATURE", "TOKEN", "TOKENS"),
-    ]
-)
-"""Words, between underscores, that make a name one of a secret."""
-_ENDINGS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS", "CONNECTION_STRING")
-"""The same for names that run their words together, such as PGPASSWORD."""
-_NAMES = frozenset(["MYSQL_PWD", "SSHPASS", "VSCODE_GIT_IPC_HANDLE"])
-_KEPT = frozenset(["SSH_AUTH_SOCK"])
-_VALUES = (
-    *(
-        "sk-",
-        "sk_live_",
-        "sk_test_",
-        "rk_live_",
-        "ghp_",
-        "gho_",
-        "ghu_",
-        "ghs_",
-        "ghr_",
-        "github_pat_",
-        "glpat-",
-    ),
-    *("xoxb-", "xoxp-", "xapp-", "AKIA", "ASIA", "AIza", "hf_", "gsk_", "xai-", "npm_", "pypi-", "dop_v1_"),
-    *("-----BEGIN ", "eyJ"),
-)
-"""How the tokens of well-known services begin (`eyJ` is any JSON web token)."""
 _CHANGES_COMMANDS = frozenset(
     [
         # bash reads these before it looks at the command: a file to run, options, which files wildcards stand for
@@ -147,35 +94,3 @@ def _plain(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                 yield name, ":".join(absolute)
         else:
             yield name, value
-
-
-def live_secrets(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The names of the variables that hold a credential, and the credential itself.
-
-    Of an address with a password only that is secret; the host may be named anywhere.
-    """
-    for name, value in variables.items():
-        if is_secret(name, value):
-            yield name, _password(value) or value.strip()
-
-
-def is_secret(name: str, value: str) -> bool:
-    """Whether a variable holds a credential, by its name or by the look of its value."""
-    if name in _KEPT or name.startswith("GIT_CONFIG_KEY_"):
-        return False
-    upper = name.upper()
-    words = upper.replace("-", "_").replace(".", "_").split("_")
-    if upper in _NAMES or upper.endswith(_ENDINGS) or not _WORDS.isdisjoint(words):
-        return True
-    if value.lower().startswith("authorization:"):  # how git is given a header by variables
-        return True
-    return value.startswith(_VALUES) or bool(_password(value))
-
-
-def _password(value: str) -> str:
-    """The password of an address such as `postgres://user:password@host/`, else nothing."""
-    scheme, separator, rest = value.partition("://")
-    if not separator or not scheme.replace("+", "").isalnum():
-        return ""
-    login, at, _ = rest.partition("/")[0].rpartition("@")
-    return login.partition(":")[2] if at else ""

@@ -1,4 +1,4 @@
-"""Finds a program and starts it. Used by `child` alone."""
+"""Finds a program and starts it."""
 
 from __future__ import annotations
 
@@ -72,8 +72,19 @@ def _lies_in(place: str, root: str) -> bool:
     return place == root or place.startswith(f"{root}/")
 
 
-def start(argv: Sequence[str], cwd: Path, environment: Mapping[str, str], apart: bool) -> subprocess.Popen[bytes]:
-    """Start `argv` in a session of its own, standard error `apart` or merged. Raises StartError."""
+def start(
+    argv: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    *,
+    apart: bool,
+    stdin: int = subprocess.DEVNULL,
+    keep: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start `argv` in a session of its own, standard error `apart` or merged. Raises StartError.
+
+    `stdin` is as for Popen; `keep` are descriptors that the child keeps.
+    """
     program = argv[0] if "/" in argv[0] else find_program(argv[0], cwd, environment)
     if program is None:
         raise StartError(f"{argv[0]} is not installed, or not in PATH outside the workspace")
@@ -84,7 +95,8 @@ def start(argv: Sequence[str], cwd: Path, environment: Mapping[str, str], apart:
             [program, *argv[1:]],
             cwd=cwd,
             env=environment,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
+            pass_fds=keep,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if apart else subprocess.STDOUT,
             bufsize=0,

@@ -1,4 +1,4 @@
-"""Which processes belong to a child, and how to end them all. Used by `child` alone.
+"""Which processes belong to a child, and how to end them all.
 
 Killing the process group is not enough: whoever calls setsid, or forks twice and lets the parent die, is out
 of the group and out of the tree. Four signs together find them: the session and the group of the child, the
@@ -55,10 +55,14 @@ class _Row(NamedTuple):  # made by the hundred in each look at the table
 
 
 class Tree:
-    """A child that leads its own session, and everything that it started."""
+    """A child that leads its own session, and everything that it started.
 
-    def __init__(self, leader: subprocess.Popen[bytes], marker: str) -> None:
+    `supervised` says that the child is a subreaper itself: none of its orphans is handed to us.
+    """
+
+    def __init__(self, leader: subprocess.Popen[bytes], marker: str, *, supervised: bool = False) -> None:
         self.leader = leader
+        self.supervised = supervised
         self._marker = marker.encode()
         row = _row(leader.pid)
         start = row.start if row else 0
@@ -140,7 +144,8 @@ class Tree:
             return True
         # Servers overwrite their environment and a zombie has none. An orphan handed to us is ours for sure
         # only when no other child of ours runs; its session tells it from what a library of ours started.
-        alone = len(_trees) == 1 and become_subreaper.cache_info().currsize > 0
+        sources = [tree for tree in _trees.values() if not tree.supervised]
+        alone = sources == [self] and become_subreaper.cache_info().currsize > 0
         own = table.get(os.getpid())
         if not alone or own is None or row.parent != own.pid or row.session == own.session:
             return False

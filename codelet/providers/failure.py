@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from codelet.errors import ProviderError
-from codelet.process.environment import SHORTEST_SECRET
 from codelet.providers.overflow import is_overflow
+from codelet.text.secret_shapes import SHORTEST_SECRET
 
 # Statuses below 500 that another attempt may cure; every one from 500 on may be cured.
 _PASSING = frozenset({408, 409, 425, 429})

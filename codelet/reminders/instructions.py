@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from codelet import prompt
-from codelet.policy.names import secret
+from codelet.policy.sensitive_names import secret
 from codelet.text import with_codes
 
 NAMES = ("CLAUDE.md", "AGENTS.md")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from codelet.policy.names import SECRET_FOLDERS
+from codelet.policy.sensitive_names import SECRET_FOLDERS
 from codelet.sandbox.protected import protected_places, writable_root
 
 # Sockets of services that would act for the command outside (the user's bus, Docker) are in /run and /tmp.

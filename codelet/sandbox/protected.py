@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from codelet.policy.names import PROTECTED_FILES, PROTECTED_FOLDERS
+from codelet.policy.sensitive_names import PROTECTED_FILES, PROTECTED_FOLDERS
 
 
 def writable_root(workspace: Path) -> str:

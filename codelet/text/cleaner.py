@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from codelet.text.workflow import Workflow
+from codelet.text.workflow import RunnerCommandBreaker
 
 STRING_CAP = 4096
 """Characters that a string sequence (OSC, DCS, …) may take before it counts as never closed."""
@@ -91,7 +91,7 @@ class Cleaner:
         self._pending = ""
         self._before = ""
         self._marks = 0
-        self._workflow = Workflow() if ci else None
+        self._workflow = RunnerCommandBreaker() if ci else None
 
     def feed(self, chunk: str) -> str:
         """The part of all text so far that is settled and was not given back before."""

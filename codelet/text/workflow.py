@@ -27,7 +27,7 @@ def _broken(found: re.Match[str]) -> str:
     return f"{found['blank']}{mark[0]} {mark[1:]}" if mark == "::" else f"{found['blank']}{mark[:-1]} :"
 
 
-class Workflow:
+class RunnerCommandBreaker:
     """Breaks runner commands in text that arrives in chunks and is already free of controls."""
 
     def __init__(self) -> None:

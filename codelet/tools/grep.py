@@ -31,7 +31,7 @@ async def grep(
 
     Skips what git ignores, and files with secrets.
     """
-    from codelet.policy.names import secret
+    from codelet.policy.sensitive_names import secret
     from codelet.tools.results import lines_found
     from codelet.tools.search import Query, check_pattern, root_of, search
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from codelet import prompt
 from codelet.errors import ToolError
-from codelet.policy.names import secret
 from codelet.policy.opener import status_of
+from codelet.policy.sensitive_names import secret
 from codelet.tools import encoding, files
 from codelet.tools.change import MOST_BYTES, Change, with_line_ends_of
 from codelet.tools.edit import Replacement

@@ -18,7 +18,8 @@ from typing import NamedTuple
 from codelet.errors import ToolError
 from codelet.process import StartError, capture, find_program
 from codelet.record import Record
-from codelet.tools import encoding, files, globs
+from codelet.text import globs
+from codelet.tools import encoding, files
 from codelet.tools.confirm import confirmed
 from codelet.tools.tool import ToolContext
 

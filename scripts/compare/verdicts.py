@@ -32,9 +32,13 @@ _PROBE = """
 import json, sys
 from pathlib import Path
 from codelet.policy import Policy
-from codelet.policy.check import judge_cases, read_cases, workspace_of_cases
 from codelet.tools import all_tools
 from codelet.tools.tool import Tool
+
+try:
+    from codelet.frontends.commands.policy_cases import judge_cases, read_cases, workspace_of_cases
+except ImportError:  # an older version
+    from codelet.policy.check import judge_cases, read_cases, workspace_of_cases
 
 if "touches" in Tool.fields:
     tools = {tool.name: tool for tool in all_tools()}

@@ -13,11 +13,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from codelet.policy.arguments import RefusedError
-from codelet.policy.shell import read_script
-from codelet.policy.special import Place
-from codelet.policy.syntax import Command
-from codelet.policy.wildcards import expansion
+from codelet.policy.shell.arguments import RefusedError
+from codelet.policy.shell.folders import Location
+from codelet.policy.shell.script_parser import read_script
+from codelet.policy.shell.syntax import SimpleCommand
+from codelet.policy.shell.wildcards import expansion
 
 LOCALES = ("C", "C.UTF-8")
 BATCH = 100
@@ -78,10 +78,10 @@ def words_of(source: random.Random, names: Sequence[bytes]) -> Iterator[str]:
             yield "".join(source.choice(PIECES) for _ in range(source.randint(1, 7)))
 
 
-def read_word(word: str, place: Place) -> tuple[list[str], bool] | None:
+def read_word(word: str, place: Location) -> tuple[list[str], bool] | None:
     """The words that `word` may stand for and whether that is certain; None where we do not say."""
     parts = read_script(f"show {word}").parts
-    if len(parts) != 1 or not isinstance(parts[0], Command):
+    if len(parts) != 1 or not isinstance(parts[0], SimpleCommand):
         return None
     found: list[str] = []
     certain = True
@@ -113,7 +113,7 @@ def ask_bash(words: Sequence[str], folder: Path, locale: str) -> list[list[str]]
 
 def differences(words: Sequence[str], folder: Path, locale: str) -> Iterator[str]:
     """One line for each of the words, all of them read by us, that bash reads otherwise."""
-    place = Place(os.path.realpath(folder), os.path.realpath(folder))
+    place = Location(os.path.realpath(folder), os.path.realpath(folder))
     for word, theirs in zip(words, ask_bash(words, folder, locale), strict=True):
         ours = read_word(word, place)
         assert ours is not None
@@ -131,7 +131,7 @@ def run(count: int, seed: int) -> int:
         folders = {Path(top, "plain"): PLAIN_NAMES, Path(top, "hostile"): PLAIN_NAMES + HOSTILE_NAMES}
         for folder, names in folders.items():
             make_folder(folder, names)
-            place = Place(os.path.realpath(folder), os.path.realpath(folder))
+            place = Location(os.path.realpath(folder), os.path.realpath(folder))
             generated = words_of(source, names)
             compared = 0
             while compared < count // len(folders):

@@ -19,10 +19,10 @@ from codelet.export.errors import ExportError
 from codelet.export.live import default_mask
 from codelet.export.masking import Mask, masked
 from codelet.export.snapshot import Snapshot
-from codelet.export.suspects import Suspects
 from codelet.messages import Message, assistant, tool_call, tool_result, user
-from codelet.policy import secrets
-from codelet.policy.secrets import Masker
+from codelet.policy.secrets.masker import Masker, mask, spellings
+from codelet.policy.secrets.prefilter import SecretPrefilter
+from codelet.text.secret_shapes import live_secrets, secret_pattern
 from tests.export import material
 
 SECRETS = {
@@ -34,7 +34,7 @@ SECRETS = {
     "PIN_TOKEN": "1234567890",
 }
 MASKER = Masker(SECRETS)
-LIVE = [name for name, _ in MASKER._secrets]
+LIVE = dict(live_secrets(SECRETS))
 
 
 def cover(text: str) -> str:
@@ -43,7 +43,7 @@ def cover(text: str) -> str:
 
 
 EXACT = Mask(cover)
-QUICK = Mask(cover, Suspects(MASKER.pieces()))
+QUICK = Mask(cover, SecretPrefilter(MASKER.pieces()))
 
 WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
@@ -64,6 +64,7 @@ KINDS = {
     "github": shaped("gh", st.sampled_from("pousr"), "_", of(WORD, 30)),
     "github pat": shaped("github_pat_", of(WORD, 30)),
     "gitlab": shaped("glpat-", of(WORD + "-", 18)),
+    "slack app": shaped("xapp-", of(WORD + "-", 18)),
     "slack": shaped("xox", st.sampled_from("abeprs"), "-", of(WORD + "-", 10)),
     "aws": shaped(st.sampled_from(["AKIA", "ASIA", "ABIA", "ACCA"]), of(CAPITALS, 16, 16)),
     "google": shaped("AIza", of(WORD + "-", 35, 35)),
@@ -75,7 +76,7 @@ KINDS = {
     "pypi": shaped("pypi-AgEI", of(WORD + "-", 50)),
     "web token": shaped("eyJ", of(WORD + "-", 8), ".eyJ", of(WORD + "-", 8), ".", of(WORD + "-", 8)),
     "sendgrid": shaped("SG.", of(WORD + "-", 16), ".", of(WORD + "-", 16)),
-    "age": shaped("age-secret-key-1", of(WORD, 50)),
+    "age": shaped(st.sampled_from(["age-secret-key-1", "AGE-SECRET-KEY-1"]), of(WORD, 50)),
     "private key": shaped(
         "-----BEGIN ", st.sampled_from(["", "RSA ", "EC "]), "PRIVATE KEY-----\n", of(WORD + "+/\n", 40),
         st.sampled_from(["", "\n-----END PRIVATE KEY-----"]),
@@ -92,7 +93,7 @@ KINDS = {
 @st.composite
 def live_ones(draw: st.DrawFn) -> str:
     """A secret of the environment, or a piece of it, in one of its spellings."""
-    value = dict(MASKER._secrets)[draw(st.sampled_from(LIVE))]
+    value = LIVE[draw(st.sampled_from(sorted(LIVE)))]
     data = value.encode()
     spelling = draw(
         st.sampled_from(
@@ -143,27 +144,27 @@ def test_every_kind_of_token_is_suspected_wherever_it_stands(kind: str) -> None:
     @given(KINDS[kind], UNSUSPECTED, GLUE, GLUE, UNSUSPECTED)
     @settings(max_examples=60, deadline=None)
     def check(token: str, before: str, left: str, right: str, after: str) -> None:
-        assert secrets.mask(token, patterns=True) != token
-        assert not Suspects()(encoded(before + left + right + after))
+        assert mask(token, patterns=True) != token
+        assert not SecretPrefilter()(encoded(before + left + right + after))
         text = before + left + token + right + after
-        assert Suspects()(encoded(text)) or secrets.mask(text, patterns=True) == text
+        assert SecretPrefilter()(encoded(text)) or mask(text, patterns=True) == text
 
     check()
 
 
-@given(st.from_regex(secrets._patterns()))
+@given(st.from_regex(secret_pattern()))
 @settings(max_examples=80, deadline=None)
 def test_whatever_the_exact_search_finds_is_suspected(token: str) -> None:
-    assert Suspects()(encoded(token))
+    assert SecretPrefilter()(encoded(token))
 
 
 @pytest.mark.parametrize("name", LIVE)
 def test_every_piece_of_a_live_secret_that_is_masked_is_suspected(name: str) -> None:
-    value = dict(MASKER._secrets)[name]
+    value = LIVE[name]
     masker = Masker({}, [(name, value)])
-    suspects = Suspects(masker.pieces())
+    suspects = SecretPrefilter(masker.pieces())
     chance = random.Random(name)
-    for spelling in secrets._spellings(value):
+    for spelling in spellings(value):
         for start in range(len(spelling) - 7):
             for length in (8, 9, 11, 12, 13, 20, 40):
                 text = "some words " + spelling[start : start + length] + chance.choice(['"', ". And", "\n", "é", "Z"])
@@ -182,8 +183,8 @@ _ALPHABETS = st.sampled_from(
 @settings(max_examples=300, deadline=None)
 def test_a_piece_of_any_key_is_suspected_at_any_place(key: str, data: st.DataObject) -> None:
     masker = Masker({}, [("A_KEY", key), ("ANOTHER_KEY", SECRETS["OPENAI_API_KEY"])])
-    suspects = Suspects(masker.pieces())
-    spelling = data.draw(st.sampled_from(sorted(secrets._spellings(key))))
+    suspects = SecretPrefilter(masker.pieces())
+    spelling = data.draw(st.sampled_from(sorted(spellings(key))))
     start = data.draw(st.integers(0, len(spelling) - 8))
     piece = spelling[start : start + data.draw(st.integers(8, 16))]
     before = data.draw(st.sampled_from(["", "X", "x1", "Zip", "-J-Q", "plain ", '"', spelling[:7], "\n"]))
@@ -193,7 +194,7 @@ def test_a_piece_of_any_key_is_suspected_at_any_place(key: str, data: st.DataObj
 
 
 def test_a_secret_that_is_no_text_is_searched_for_in_everything() -> None:
-    assert Suspects([["abc\udc80defghij"]])(b"nothing")
+    assert SecretPrefilter([["abc\udc80defghij"]])(b"nothing")
 
 
 @pytest.mark.parametrize(
@@ -301,7 +302,7 @@ def test_masking_costs_little_beside_encoding(snapshot: Snapshot, most: int) -> 
     """In processor time, the least of many runs; scripts/bench/save.py measures whole saves, of transcripts too."""
     document = json.loads(to_json(snapshot, mask=None))
     masker = Masker({"ANTHROPIC_API_KEY": "sk-ant-api03-" + "Zk4x9Qw-eR7tY2uIoP5a_S8dF1gH3jK6" * 3})
-    mask = Mask(lambda text: masker.mask(text, patterns=True), Suspects(masker.pieces()))
+    mask = Mask(lambda text: masker.mask(text, patterns=True), SecretPrefilter(masker.pieces()))
 
     def least(work: Callable[[], object]) -> float:
         times: list[float] = []

@@ -21,9 +21,9 @@ from codelet.export.live import open_export, read_export
 from codelet.export.masking import Mask
 from codelet.export.recorder import Recorder, restore
 from codelet.export.snapshot import Snapshot
-from codelet.export.suspects import Suspects
 from codelet.messages import Message, assistant, tool_call, tool_result, unpaired, user
-from codelet.policy.secrets import Masker
+from codelet.policy.secrets.masker import Masker
+from codelet.policy.secrets.prefilter import SecretPrefilter
 from codelet.providers import open_provider
 from codelet.providers.base import ProviderOptions
 from codelet.session import Session
@@ -169,7 +169,7 @@ def test_what_masking_makes_longer_is_cut_too():
     text = f"{secret} " * 62_500
     said = {"timestamp": 1.0, "role": "user", "content": text, "token_count": None}
     snapshot = Snapshot(1.0, 1, (), facts=(text,), recent_history=(said,))
-    data = to_json(snapshot, mask=Mask(masker.mask, Suspects(masker.pieces())))
+    data = to_json(snapshot, mask=Mask(masker.mask, SecretPrefilter(masker.pieces())))
     assert secret.encode() not in data
     again = from_json(data)
     assert len(again.facts[0]) == len(again.recent_history[0]["content"]) == 1_000_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import shlex
 
-from codelet.policy.arguments import Options, Program, options_of
-from codelet.policy.git_table import GIT
-from codelet.policy.program_table import PROGRAMS
+from codelet.policy.shell.arguments import Options, Program, options_of
+from codelet.policy.shell.git_commands import READ_ONLY_GIT
+from codelet.policy.shell.programs import READ_ONLY_PROGRAMS
 from tests.policy.conftest import lines_of
 
 PATHS = (
@@ -175,10 +175,10 @@ class Generator:
 
     def _simple(self) -> str:
         if self.random.random() < 0.35:
-            name = self.random.choice(list(GIT))
-            return " ".join(["git", name, *self._arguments(GIT[name])])
-        name = self.random.choice(list(PROGRAMS))
-        return " ".join([name, *self._special(name, PROGRAMS[name])])
+            name = self.random.choice(list(READ_ONLY_GIT))
+            return " ".join(["git", name, *self._arguments(READ_ONLY_GIT[name])])
+        name = self.random.choice(list(READ_ONLY_PROGRAMS))
+        return " ".join([name, *self._special(name, READ_ONLY_PROGRAMS[name])])
 
     def _special(self, name: str, program: Program) -> list[str]:
         choose = self.random.choice

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from codelet.policy import Policy
-from codelet.policy.names import secret
+from codelet.policy.sensitive_names import secret
 from codelet.policy.verdict import Touch
 from tests.policy.runner import SECRET, Jail
 

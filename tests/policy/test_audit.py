@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from codelet.errors import UsageError
-from codelet.policy.audit import AuditLog, canonical, record_hash
-from codelet.policy.audit_verify import Report, verify
+from codelet.policy.audit.log import AuditLog, canonical, record_hash
+from codelet.policy.audit.verify import AuditReport, verify
 
 RECORDS = 10_000
 TAMPERINGS = 200
@@ -34,7 +34,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     return written(tmp_path_factory.mktemp("audit") / "audit.jsonl", RECORDS)
 
 
-def report_of(path: Path, lines: list[bytes]) -> Report:
+def report_of(path: Path, lines: list[bytes]) -> AuditReport:
     path.write_bytes(b"".join(line + b"\n" for line in lines))
     return verify(path)
 
@@ -111,7 +111,7 @@ def test_a_cut_end_is_seen(tmp_path: Path, lines: list[bytes]) -> None:
 WRITER = (
     "import sys\n"
     "from pathlib import Path\n"
-    "from codelet.policy.audit import AuditLog\n"
+    "from codelet.policy.audit.log import AuditLog\n"
     "log = AuditLog(Path(sys.argv[1]))\n"
     "for number in range(int(sys.argv[2])):\n"
     "    log.record('execution', text='x' * (number % 50), writer=sys.argv[3])\n"

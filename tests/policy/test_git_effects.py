@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from codelet.frontends.commands.policy_cases import Case, read_cases, workspace_of_cases
 from codelet.policy import Policy
-from codelet.policy.check import Case, read_cases, workspace_of_cases
 from codelet.policy.verdict import Touch
 from codelet.tools.bash import bash
 from codelet.tools.tool import ToolContext
@@ -88,7 +88,7 @@ def test_no_case_of_the_corpus_has_an_effect(shared: Path) -> None:
 @pytest.mark.parametrize("name", ["safety.jsonl", "safety2.jsonl"])
 def test_no_unsafe_git_command_of_the_corpus_is_allowed(shared: Path, name: str) -> None:
     """Those in which git decides; wildcards and other programs have tests of their own."""
-    from codelet.policy.check import judge_cases
+    from codelet.frontends.commands.policy_cases import judge_cases
 
     path = shared / "cases" / name
     shell = [case for case in read_cases(path) if case.kind == "shell"]

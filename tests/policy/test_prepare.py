@@ -222,6 +222,10 @@ def test_only_reading_git_commands_are_changed(hostile: Path) -> None:
     assert policy.prepare("git commit -m x && git status").startswith("git commit -m x && GIT_")
     assert policy.prepare("echo é; git status | head").startswith("echo é; GIT_")
     assert policy.prepare("LC_ALL=C git log").startswith("LC_ALL=C GIT_")
+    # What is not judged may be called anything: only what the parser made no sense of is left as it is.
+    looped = "for sparse in a b; do sparse=x; git status; done"
+    assert policy.judge("bash", [Touch("run", looped)]).reason == "it sets the variable sparse (and 1 more)"
+    assert policy.prepare(looped).startswith("for sparse in a b; do sparse=x; GIT_")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from codelet.policy import Policy
-from codelet.policy.git_table import GIT
-from codelet.policy.program_table import PROGRAMS, VERSIONS
+from codelet.policy.shell.git_commands import READ_ONLY_GIT
+from codelet.policy.shell.programs import READ_ONLY_PROGRAMS, VERSIONS
 from codelet.policy.verdict import Touch
 
 HASHES = ("md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum")
@@ -134,8 +134,8 @@ GIT_USES: dict[str, tuple[str, str]] = {
 
 
 def test_every_program_has_its_two_uses() -> None:
-    assert USES.keys() == PROGRAMS.keys()
-    assert GIT_USES.keys() == GIT.keys()
+    assert USES.keys() == READ_ONLY_PROGRAMS.keys()
+    assert GIT_USES.keys() == READ_ONLY_GIT.keys()
 
 
 @pytest.mark.parametrize("name", [*USES, *(f"git {command}" for command in GIT_USES)])
@@ -151,4 +151,4 @@ def test_one_use_is_permitted_and_one_refused(workspace: Path, name: str) -> Non
 def test_a_version_is_asked_for_in_one_way(workspace: Path, name: str, option: str) -> None:
     policy = Policy(workspace, "read-only")
     assert policy.judge("bash", [Touch("run", f"{name} {option}")]).action == "allow"
-    assert policy.judge("bash", [Touch("run", f"{name} {option} x")]).action == "ask" or name in PROGRAMS
+    assert policy.judge("bash", [Touch("run", f"{name} {option} x")]).action == "ask" or name in READ_ONLY_PROGRAMS

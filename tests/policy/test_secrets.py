@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import shlex
 import subprocess
@@ -11,7 +12,8 @@ from urllib.parse import quote
 
 import pytest
 
-from codelet.policy.secrets import Masker
+from codelet.policy.secrets.masker import Masker
+from codelet.policy.secrets.prefilter import SecretPrefilter
 from codelet.process import child_environment
 
 KEY = "sk-ant-api03-Zk4/x9Qw+eR7tY2u-IoP5aS8dF1gH3jK6lXcVbNm"
@@ -141,3 +143,29 @@ def test_masking_is_quick() -> None:
     start = time.process_time()
     masker.mask(text)
     assert time.process_time() - start < 0.1
+
+
+KNOWN_TOKENS = {
+    "Slack app": "xapp-1-A0123456789-1234567890123-0f0f0f0f0f0f0f0f",
+    "Slack workspace": "xoxe-1-My0xLTEyMzQ1Njc4OTAtMTIzNDU2Nzg5MC0",
+    "Stripe publishable": "pk_live_51Hh4Zk9Qw7eR7tY2uIoP5aS8",
+    "AWS role": "ABIA0123456789ABCDEF",
+    "SendGrid": "SG.Zk4x9QweR7tY2uIoP5aS8d.F1gH3jK6lXcVbNmQa7Zt3Zk4x9QweR7tY2uIoP5a",
+    "age": "AGE-SECRET-KEY-1QYPQXPQ9QCRSSZG2PVXQ6RS0ZQG3YYC5Z5TPWXQERGD3C8G7RUQQZQ9QC",
+    "Tavily": "tvly-0123456789abcdefABCDEF0123456789",
+    "GitHub": "ghs_0123456789abcdefABCDEF0123456789",
+}
+
+
+@pytest.mark.parametrize("service", KNOWN_TOKENS)
+def test_a_shape_is_known_to_the_environment_the_masker_and_the_prefilter(service: str) -> None:
+    token = KNOWN_TOKENS[service]
+    assert "HARMLESS" not in child_environment({"HARMLESS": token})
+    assert Masker({}).mask(f"it is {token}.", patterns=True) == "it is [masked token]."
+    assert SecretPrefilter()(json.dumps({"content": f"it is {token}."}).encode())
+    assert f"it is {token}." not in Masker({"HARMLESS": token}).mask(f"it is {token}.")
+
+
+def test_what_only_begins_like_a_token_stays_in_the_environment() -> None:
+    variables = {"REGION": "ACCARA", "TITLE": "SG.", "TOOL": "npm", "NOTE": "tvly is a service", "HOST": "r8.example"}
+    assert variables.items() <= child_environment(variables).items()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from codelet.policy import Policy
-from codelet.policy.arguments import RefusedError
-from codelet.policy.sed import read_sed
+from codelet.policy.shell.arguments import RefusedError
+from codelet.policy.shell.sed import read_sed
 
 HARMLESS = {
     "p": "p",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from codelet.frontends.commands.policy_cases import judge_cases, read_cases
 from codelet.policy import Policy
-from codelet.policy.check import judge_cases, read_cases
 from codelet.policy.verdict import Touch
 from tests.policy.conftest import lines_of
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from codelet.policy.shell import read_script
-from codelet.policy.syntax import Command
+from codelet.policy.shell.script_parser import read_script
+from codelet.policy.shell.syntax import SimpleCommand
 
 pytestmark = pytest.mark.needs("bash")
 
@@ -89,7 +89,7 @@ def test_random_words(tmp_path: Path, seed: int) -> None:
     while len(commands) < 250:
         command = random_words(source)
         parts = read_script(command).parts
-        known = len(parts) == 1 and isinstance(parts[0], Command)
+        known = len(parts) == 1 and isinstance(parts[0], SimpleCommand)
         if known and not any(word.glob or word.dynamic for word in parts[0].words):
             commands.append(command)
             decoded.append([word.text for word in parts[0].words[1:]] or [""])

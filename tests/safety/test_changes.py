@@ -13,7 +13,7 @@ import pytest
 
 from codelet import events
 from codelet.policy import Policy
-from codelet.policy.secrets import Masker
+from codelet.policy.secrets.masker import Masker
 from codelet.policy.verdict import Answer, Mode, Question
 from codelet.session import Session
 from codelet.tools import all_tools

@@ -18,7 +18,7 @@ from codelet.frontends.terminal.question import body_rows, head_rows
 from codelet.frontends.terminal.show.call_rows import call_title
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.policy import Policy
-from codelet.policy.audit import AuditLog
+from codelet.policy.audit.log import AuditLog
 from codelet.policy.verdict import Answer, Question, Touch
 from codelet.tools.change import Change
 from codelet.tools.planning import plan_write

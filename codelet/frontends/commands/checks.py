@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, UsageError
+from codelet.frontends.commands.policy_cases import JudgedCase, judge_cases, read_cases
 from codelet.policy import Policy
-from codelet.policy.audit_verify import Report, verify
-from codelet.policy.check import Judged, judge_cases, read_cases
+from codelet.policy.audit.verify import AuditReport, verify
 from codelet.policy.verdict import Touch, Verdict
 from codelet.text import visible
 
@@ -24,7 +24,7 @@ def run_check(arguments: argparse.Namespace) -> int:
         verdict = policy.judge("bash", [Touch("run", arguments.shell_command)])
         print(_verdict_as_json(verdict) if arguments.json else _verdict_explained(arguments.shell_command, verdict))
         return EXIT_DONE
-    judged: list[Judged] = []
+    judged: list[JudgedCase] = []
     for one in judge_cases(read_cases(Path(arguments.cases)), arguments.check_mode or "read-only"):
         judged.append(one)
         if arguments.json:
@@ -48,7 +48,7 @@ def _verdict_explained(command: str, verdict: Verdict) -> str:
     return "\n".join(lines)
 
 
-def score(judged: Sequence[Judged]) -> str:
+def score(judged: Sequence[JudgedCase]) -> str:
     """The score by kind, and every case whose verdict is not the expected one."""
     lines = []
     for kind in ("shell", "path", "ansi"):
@@ -76,13 +76,13 @@ def run_verify(arguments: argparse.Namespace) -> int:
     return EXIT_INCOMPLETE if report.problems or other_end else EXIT_DONE
 
 
-def _report_as_json(report: Report) -> str:
+def _report_as_json(report: AuditReport) -> str:
     problems = [{"line": problem.line, "what": problem.what} for problem in report.problems]
     fields = {"records": report.records, "problems": problems, "unclosed": report.unclosed}
     return json.dumps(fields | {"last_hash": report.last_hash})
 
 
-def _report_explained(report: Report) -> str:
+def _report_explained(report: AuditReport) -> str:
     lines = [f"line {problem.line}: {problem.what}" for problem in report.problems]
     if report.unclosed:
         lines.append(f"without a closing record (running, killed or cut off): {len(report.unclosed)}")

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from codelet.policy.commands import Finding, Folders, judge_command, judge_redirect
-from codelet.policy.critical import find_critical
 from codelet.policy.paths import judge_path, relative_name
 from codelet.policy.rules import Rule
-from codelet.policy.shell import read_script
-from codelet.policy.suggest import rule_for
-from codelet.policy.syntax import Command, Obstacle, Part, Redirect, Script
-from codelet.policy.unwrap import nested_scripts, unwrapped
+from codelet.policy.shell.commands import PartVerdict, judge_command, judge_redirect
+from codelet.policy.shell.critical import find_critical
+from codelet.policy.shell.folders import Folders
+from codelet.policy.shell.nested import nested_scripts, unwrapped
+from codelet.policy.shell.script_parser import read_script
+from codelet.policy.shell.suggestion import rule_for
+from codelet.policy.shell.syntax import Redirect, Script, ScriptPart, SimpleCommand, UnclearPart
 from codelet.policy.verdict import Mode, Parts, Tier, Verdict
 
 
@@ -34,7 +35,7 @@ class Rules(Protocol):
 class _Judged:
     """One part with what was found, and the rule that lifted it."""
 
-    finding: Finding
+    finding: PartVerdict
     rule: str | None = None
 
 
@@ -93,11 +94,13 @@ def _by_parts(command: str, script: Script, rules: Rules) -> Verdict:
     return Verdict("ask", tier, reason, suggestion=suggestion, exactly=None if suggestion else command, parts=parts)
 
 
-def _judge_part(part: Part, folders: Folders, rules: Rules) -> _Judged:
-    if isinstance(part, Obstacle):
-        return _Judged(Finding(part.reason))
+def _judge_part(part: ScriptPart, folders: Folders, rules: Rules) -> _Judged:
+    if isinstance(part, UnclearPart):
+        return _Judged(PartVerdict(part.reason))
     if not folders.known(part):
-        return _Judged(Finding("what ran before it in the same shell may have changed the folder or what words mean"))
+        return _Judged(
+            PartVerdict("what ran before it in the same shell may have changed the folder or what words mean")
+        )
     if isinstance(part, Redirect):
         finding = judge_redirect(part, folders)
         return _Judged(_judge_write(part, finding, folders, rules) if finding.write_to else finding)
@@ -107,23 +110,23 @@ def _judge_part(part: Part, folders: Folders, rules: Rules) -> _Judged:
     for rule in rules.allow:
         if rule.tool == "bash" and rule.matches_words(finding.words):
             folders.ran_by_rule(part)
-            return _Judged(Finding(None, "execute"), rule.text)
+            return _Judged(PartVerdict(None, "execute"), rule.text)
     return _Judged(finding)
 
 
-def _judge_write(part: Redirect, finding: Finding, folders: Folders, rules: Rules) -> Finding:
+def _judge_write(part: Redirect, finding: PartVerdict, folders: Folders, rules: Rules) -> PartVerdict:
     """A redirection into a file is a write like any other: the mode or a rule for `write` may allow it."""
     for cwd in folders.of(part):
         found = judge_path(part.target.text, "write", rules.workspace, cwd, shell=True)
         if found.place is None:
-            return Finding(found.reason)
+            return PartVerdict(found.reason)
         name = relative_name(found.place, rules.workspace)
         by_rule = any(rule.tool == "write" and rule.body and rule.matches_path(name) for rule in rules.allow)
         if found.action == "deny" or (found.action == "ask" and not (by_rule and not found.sensitive)):
-            return Finding(f"it writes to {part.target.text}: {found.reason}", "write")
+            return PartVerdict(f"it writes to {part.target.text}: {found.reason}", "write")
         if not by_rule and rules.mode not in ("auto-edit", "auto"):
             return finding
-    return Finding(None, "write")
+    return PartVerdict(None, "write")
 
 
 def _rule_for_any(script: Script, rules: Sequence[Rule], depth: int = 0) -> Rule | None:
@@ -148,9 +151,9 @@ def _rule_for_any(script: Script, rules: Sequence[Rule], depth: int = 0) -> Rule
     return None
 
 
-def _described(part: Part, reason: str) -> Iterator[tuple[str, str]]:
+def _described(part: ScriptPart, reason: str) -> Iterator[tuple[str, str]]:
     """A part that is not known to read only, as it is written, with the reason; and the commands that it starts."""
-    if isinstance(part, Command):
+    if isinstance(part, SimpleCommand):
         yield " ".join(word.raw for word in part.words), reason
         for script in nested_scripts([word.text for word in part.words]):
             for command in read_script(script).commands:
@@ -159,7 +162,7 @@ def _described(part: Part, reason: str) -> Iterator[tuple[str, str]]:
         yield (f"> {part.target.raw}" if isinstance(part, Redirect) else ""), reason
 
 
-def _suggestion(script: Script, findings: Sequence[Finding]) -> str | None:
+def _suggestion(script: Script, findings: Sequence[PartVerdict]) -> str | None:
     """The rule that "always for this session" makes, where one covers the command and not much more."""
     if len(findings) != 1 or not findings[0].words or findings[0].write_to:
         return None

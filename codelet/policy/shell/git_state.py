@@ -13,12 +13,12 @@ from pathlib import Path
 
 from codelet.git import hardened_argv, look_environment
 from codelet.git.configuration import LISTING, Configuration, doubt, parse_listing
+from codelet.git.hardening import REDIRECTING
 from codelet.git.repository import Repository, find_repository
-from codelet.git.settings import REDIRECTING
-from codelet.policy import names
-from codelet.policy.arguments import RefusedError
+from codelet.policy import sensitive_names
 from codelet.policy.paths import contained
-from codelet.policy.special import Place
+from codelet.policy.shell.arguments import RefusedError
+from codelet.policy.shell.folders import Location
 from codelet.process import StartError
 from codelet.process.brief import capture_now
 from codelet.process.child import Captured
@@ -34,7 +34,7 @@ _Signature = tuple[Repository, tuple[tuple[str, str], ...], tuple[_Facts, ...]]
 _kept: dict[tuple[str, str], tuple[_Signature, Configuration]] = {}
 
 
-class Look(Record):
+class RepositoryState(Record):
     """The repository around a folder with its configuration; `reason` says in words why it is to be asked about."""
 
     repository: Repository | None
@@ -42,10 +42,10 @@ class Look(Record):
     reason: str | None = None
 
 
-NO_REPOSITORY = Look(None, Configuration((), ()))
+NO_REPOSITORY = RepositoryState(None, Configuration((), ()))
 
 
-def look(place: Place) -> Look:
+def look(place: Location) -> RepositoryState:
     """The repository that git finds from where the command runs, and what of it stands in the way of running unasked.
 
     It blocks for one short git process, 2 seconds at most.
@@ -61,7 +61,9 @@ def look(place: Place) -> Look:
         configuration = _configuration(repository, place)
     except RefusedError as refused:
         return NO_REPOSITORY.replace(repository=repository, reason=str(refused))
-    return Look(repository, configuration, variables or doubt(configuration, repository, place.root, names.secret))
+    return RepositoryState(
+        repository, configuration, variables or doubt(configuration, repository, place.root, sensitive_names.secret)
+    )
 
 
 def ask_git(
@@ -83,7 +85,7 @@ def ask_git(
     return done
 
 
-def _configuration(repository: Repository, place: Place) -> Configuration:
+def _configuration(repository: Repository, place: Location) -> Configuration:
     key, signature = (repository.folder, place.root), _signature(repository)
     kept = _kept.get(key)
     if kept is not None and kept[0] == signature:
@@ -100,7 +102,7 @@ def _configuration(repository: Repository, place: Place) -> Configuration:
     return configuration
 
 
-def _variables(repository: Repository | None, place: Place) -> str | None:
+def _variables(repository: Repository | None, place: Location) -> str | None:
     """Why a variable of the user's environment would lead git elsewhere, or None."""
     own = {} if repository is None else {
         "GIT_DIR": repository.git_folder,

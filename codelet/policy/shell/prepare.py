@@ -14,18 +14,18 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from codelet.git.settings import COMMAND_OPTIONS, ENVIRONMENT, NO_PROGRAMS, OPTIONS, SETTINGS, overrides_of
-from codelet.policy import names
-from codelet.policy.arguments import RefusedError, end_of_options
-from codelet.policy.commands import Folders, judge_command
-from codelet.policy.git_check import permitted_git, split_git
-from codelet.policy.git_look import look
-from codelet.policy.git_table import STASH_LISTS
+from codelet.git.hardening import COMMAND_OPTIONS, ENVIRONMENT, NO_PROGRAMS, OPTIONS, SETTINGS, overrides_of
+from codelet.policy import sensitive_names
 from codelet.policy.paths import workspace_root
-from codelet.policy.program_table import PROGRAMS
-from codelet.policy.shell import read_script
-from codelet.policy.special import Place
-from codelet.policy.syntax import Command, Obstacle
+from codelet.policy.shell.arguments import RefusedError, end_of_options
+from codelet.policy.shell.commands import judge_command
+from codelet.policy.shell.folders import Folders, Location
+from codelet.policy.shell.git_checks import permitted_git, split_git
+from codelet.policy.shell.git_commands import STASH_LISTS
+from codelet.policy.shell.git_state import look
+from codelet.policy.shell.programs import READ_ONLY_PROGRAMS
+from codelet.policy.shell.script_parser import read_script
+from codelet.policy.shell.syntax import SimpleCommand, UnclearPart
 from codelet.process import find_program, outside_path
 
 _PROGRAM_CAP = 16 * 1024 * 1024
@@ -37,7 +37,7 @@ def prepare_command(command: str, workspace: Path) -> str:
     if "\0" in command:
         return command
     script = read_script(command, workspace)
-    if script.unread or any(isinstance(part, Obstacle) and "pars" in part.reason for part in script.parts):
+    if script.unread or any(isinstance(part, UnclearPart) and part.unparsed for part in script.parts):
         return command
     folders = Folders(workspace)
     edits: list[tuple[int, str]] = []
@@ -74,12 +74,12 @@ def _names_option(program: str, _changed: int, size: int) -> bool:
     return size < _PROGRAM_CAP and _SANDBOX.encode() in Path(program).read_bytes()
 
 
-def _edits(command: Command, folders: frozenset[str], root: str) -> list[tuple[int, str]]:
+def _edits(command: SimpleCommand, folders: frozenset[str], root: str) -> list[tuple[int, str]]:
     """What to insert, and at which byte."""
     words = [word.text for word in command.words]
     if words[0] == "git":
         try:
-            parsed = permitted_git(words[1:], Place(min(folders), root))
+            parsed = permitted_git(words[1:], Location(min(folders), root))
         except RefusedError:
             return _edits_where_allowed(command, words, folders, root)
         return _git_edits(command, words, folders, root, bare=not parsed.options)
@@ -93,7 +93,7 @@ def _edits(command: Command, folders: frozenset[str], root: str) -> list[tuple[i
 
 
 def _edits_where_allowed(
-    command: Command, words: Sequence[str], folders: frozenset[str], root: str
+    command: SimpleCommand, words: Sequence[str], folders: frozenset[str], root: str
 ) -> list[tuple[int, str]]:
     """What keeps a command off the repository's programs that shows history, with options that are not known here.
 
@@ -113,29 +113,29 @@ def _edits_where_allowed(
 
 def _blanks(folders: frozenset[str], root: str) -> dict[str, str]:
     """The settings that take the place of programs which the repository around one of the folders names."""
-    found = [look(Place(folder, root)).configuration.blanks() for folder in folders]
+    found = [look(Location(folder, root)).configuration.blanks() for folder in folders]
     return {key: value for one in found for key, value in one.items() if "=" not in key and key.isprintable()}
 
 
-def _at_options(command: Command, words: Sequence[str], options: Sequence[str]) -> tuple[int, str]:
+def _at_options(command: SimpleCommand, words: Sequence[str], options: Sequence[str]) -> tuple[int, str]:
     """The options behind all others, so that they win; before a `--` that ends the options."""
-    end = end_of_options(PROGRAMS[words[0]], words[1:])
+    end = end_of_options(READ_ONLY_PROGRAMS[words[0]], words[1:])
     return command.words[end].end, "".join(f" {shlex.quote(option)}" for option in options)
 
 
 def search_exceptions(program: str) -> list[str]:
     """The options that keep a recursive grep or rg from files with secrets."""
     if program == "rg":
-        folders = [f"--iglob=!**/{folder}/**" for folder in (*names.SECRET_FOLDERS, ".git")]
-        copies = "{" + ",".join(names.COPIES) + "}"
-        files = [f"--iglob=!{pattern}{end}" for pattern in names.SECRET_FILES for end in ("", copies)]
-        return [*files, *(f"--iglob=!**/{place}" for place in names.SECRET_PLACES), *folders]
-    folders = [f"--exclude-dir={folder}" for folder in (*names.SECRET_FOLDERS, ".git")]
-    return [f"--exclude={pattern}" for pattern in names.SECRET_FILES] + folders
+        folders = [f"--iglob=!**/{folder}/**" for folder in (*sensitive_names.SECRET_FOLDERS, ".git")]
+        copies = "{" + ",".join(sensitive_names.COPIES) + "}"
+        files = [f"--iglob=!{pattern}{end}" for pattern in sensitive_names.SECRET_FILES for end in ("", copies)]
+        return [*files, *(f"--iglob=!**/{place}" for place in sensitive_names.SECRET_PLACES), *folders]
+    folders = [f"--exclude-dir={folder}" for folder in (*sensitive_names.SECRET_FOLDERS, ".git")]
+    return [f"--exclude={pattern}" for pattern in sensitive_names.SECRET_FILES] + folders
 
 
 def _git_edits(
-    command: Command, words: Sequence[str], folders: frozenset[str], root: str, *, bare: bool
+    command: SimpleCommand, words: Sequence[str], folders: frozenset[str], root: str, *, bare: bool
 ) -> list[tuple[int, str]]:
     index, name = split_git(words[1:])
     settings = SETTINGS | _blanks(folders, root)

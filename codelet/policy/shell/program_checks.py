@@ -5,36 +5,28 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from codelet.policy import names
-from codelet.policy.arguments import Loose, Parsed, RefusedError
+from codelet.policy import sensitive_names
 from codelet.policy.paths import contained
-from codelet.policy.sed import read_sed
+from codelet.policy.shell.arguments import ParsedArguments, RefusedError, WildcardMatch
+from codelet.policy.shell.folders import Location
+from codelet.policy.shell.sed import read_sed
 
 WALK_CAP = 20_000
 """Files that a recursive search is checked for secrets, before the check gives up and asks."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a command runs: the current folder and the workspace's root, both resolved."""
-
-    cwd: str
-    root: str
-
-
-Check = Callable[[Sequence[str], Parsed, Place], None]
+Check = Callable[[Sequence[str], ParsedArguments, Location], None]
 
 
 def _refuse_open(name: str, words: Sequence[str]) -> None:
     """Raise RefusedError where one of the words is one of several that a wildcard may stand for."""
-    if any(isinstance(word, Loose) for word in words):
+    if any(isinstance(word, WildcardMatch) for word in words):
         raise RefusedError(f"{name} may take its arguments otherwise, by what a wildcard stands for")
 
 
-def _find(words: Sequence[str], parsed: Parsed, _: Place) -> None:
+def _find(words: Sequence[str], parsed: ParsedArguments, _: Location) -> None:
     """`find PATH… TESTS`: every word must be a test without effect."""
     rest = list(words)
     if rest[:1] == ["-P"]:
@@ -90,7 +82,7 @@ _TEXT_TESTS = frozenset(("=", "==", "!=", "<", ">"))
 _NUMBER_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 
 
-def _test(words: Sequence[str], parsed: Parsed, place: Place) -> None:
+def _test(words: Sequence[str], parsed: ParsedArguments, place: Location) -> None:
     """`test …`: the shapes that evaluate nothing; `-v` and the like run what a subscript holds."""
     rest = list(words)
     _refuse_open("test", rest)
@@ -119,7 +111,7 @@ def _test(words: Sequence[str], parsed: Parsed, place: Place) -> None:
         raise RefusedError("this test is not known to be read-only")
 
 
-def _sed(_: Sequence[str], parsed: Parsed, __: Place) -> None:
+def _sed(_: Sequence[str], parsed: ParsedArguments, __: Location) -> None:
     """A sed script of the commands that neither run, write nor read another file."""
     scripts = parsed.values("-e", "--expression") or parsed.operands[:1]
     if not scripts:
@@ -134,7 +126,7 @@ _AWK_UNSAFE = re.compile(
 )
 
 
-def _awk(_: Sequence[str], parsed: Parsed, __: Place) -> None:
+def _awk(_: Sequence[str], parsed: ParsedArguments, __: Location) -> None:
     """An awk program without a way to run, write or read anything but its input."""
     if not parsed.operands:
         raise RefusedError("awk without a program")
@@ -161,7 +153,7 @@ _JQ_UNSAFE = re.compile(
 )
 
 
-def _jq(words: Sequence[str], parsed: Parsed, _: Place) -> None:
+def _jq(words: Sequence[str], parsed: ParsedArguments, _: Location) -> None:
     """`jq FILTER FILE…`: a filter that reaches neither the environment nor another file."""
     rest = list(words)
     operands: list[str] = []
@@ -190,11 +182,11 @@ def _jq(words: Sequence[str], parsed: Parsed, _: Place) -> None:
     parsed.uses += [("read", operand) for operand in operands[1:]]
 
 
-def _echo(_: Sequence[str], __: Parsed, ___: Place) -> None:
+def _echo(_: Sequence[str], __: ParsedArguments, ___: Location) -> None:
     """`echo` prints its words, whatever they are."""
 
 
-def _printf(words: Sequence[str], _: Parsed, __: Place) -> None:
+def _printf(words: Sequence[str], _: ParsedArguments, __: Location) -> None:
     """`printf` prints; `-v` and `%n` set a variable, whose subscript would be evaluated."""
     rest = list(words)
     if rest[:1] == ["--"]:
@@ -206,35 +198,35 @@ def _printf(words: Sequence[str], _: Parsed, __: Place) -> None:
         raise RefusedError("printf %n sets a variable")
 
 
-def _date(_: Sequence[str], parsed: Parsed, __: Place) -> None:
+def _date(_: Sequence[str], parsed: ParsedArguments, __: Location) -> None:
     if parsed.operands and not parsed.operands[0].startswith("+"):
         raise RefusedError("date with an operand sets the clock")
 
 
-def _command(_: Sequence[str], parsed: Parsed, __: Place) -> None:
+def _command(_: Sequence[str], parsed: ParsedArguments, __: Location) -> None:
     if not parsed.has("-v", "-V"):
         raise RefusedError("command runs another program")
 
 
-def _strings(words: Sequence[str], _: Parsed, __: Place) -> None:
+def _strings(words: Sequence[str], _: ParsedArguments, __: Location) -> None:
     # They are read before the options are told from the operands and from the options' values.
     if any(word.startswith("@") for word in words):
         raise RefusedError("strings @FILE takes options from the file")
 
 
-def _less(words: Sequence[str], _: Parsed, __: Place) -> None:
+def _less(words: Sequence[str], _: ParsedArguments, __: Location) -> None:
     # Its output is no terminal: it only copies its files. `+` brings commands of its own.
     if any(word.startswith("+") for word in words):
         raise RefusedError("less runs what stands behind +")
 
 
-def _diff(_: Sequence[str], parsed: Parsed, place: Place) -> None:
+def _diff(_: Sequence[str], parsed: ParsedArguments, place: Location) -> None:
     for operand in parsed.operands:
         if Path(place.cwd, operand).is_dir():
             raise RefusedError("diff of folders reads every file in them")
 
 
-def _grep(_: Sequence[str], parsed: Parsed, place: Place) -> None:
+def _grep(_: Sequence[str], parsed: ParsedArguments, place: Location) -> None:
     if parsed.has("-r", "--recursive", "-R", "--dereference-recursive"):
         given = parsed.operands if parsed.has("-e", "--regexp") else parsed.operands[1:]
         for operand in given or ["."]:
@@ -242,7 +234,7 @@ def _grep(_: Sequence[str], parsed: Parsed, place: Place) -> None:
             refuse_secrets("grep -r", operand, place, follow=follow, endings=_included(parsed))
 
 
-def _included(parsed: Parsed) -> tuple[str, ...]:
+def _included(parsed: ParsedArguments) -> tuple[str, ...]:
     """The endings that the names of searched files have, or ("",) where other files are searched too."""
     filters = [(name, value or "") for name, value in parsed.options if name in ("--include", "--exclude")]
     wanted = [value for name, value in filters if name == "--include"]
@@ -252,7 +244,7 @@ def _included(parsed: Parsed) -> tuple[str, ...]:
     return ("",)
 
 
-def _rg(_: Sequence[str], parsed: Parsed, place: Place) -> None:
+def _rg(_: Sequence[str], parsed: ParsedArguments, place: Location) -> None:
     """Where rg is told not to leave hidden and ignored files out, the tree is looked through first."""
     if parsed.has("--files", "--type-list"):
         return
@@ -268,7 +260,7 @@ def _rg(_: Sequence[str], parsed: Parsed, place: Place) -> None:
 
 
 def refuse_secrets(
-    who: str, folder: str, place: Place, *, follow: bool = False, endings: tuple[str, ...] = ("",)
+    who: str, folder: str, place: Location, *, follow: bool = False, endings: tuple[str, ...] = ("",)
 ) -> None:
     """Raise RefusedError where the tree under `folder` holds a secret's name, or is too large to say.
 
@@ -291,20 +283,20 @@ def refuse_secrets(
                 # What git keeps for itself may repeat anything, but shows names and packed data only.
                 if entry.name != ".git":
                     stack.append(entry.path)
-            elif entry.name.endswith(endings) and (why := names.secret(entry.path[len(place.root) :])):
+            elif entry.name.endswith(endings) and (why := sensitive_names.secret(entry.path[len(place.root) :])):
                 raise RefusedError(f"{who} reaches {entry.name}, which {why}")
 
 
-def _refuse_followed(who: str, link: os.DirEntry[str], place: Place) -> None:
+def _refuse_followed(who: str, link: os.DirEntry[str], place: Location) -> None:
     """Raise RefusedError where a link leads out of the workspace, or to what has a secret's name there."""
     target = os.path.realpath(link.path)
     if not contained(target, place.root):
         raise RefusedError(f"{who} follows {link.name} out of the workspace")
-    if why := names.secret(target[len(place.root) :]):
+    if why := sensitive_names.secret(target[len(place.root) :]):
         raise RefusedError(f"{who} follows {link.name} to {Path(target).name}, which {why}")
 
 
-CHECKS: dict[str, Check] = {
+PROGRAM_CHECKS: dict[str, Check] = {
     "awk": _awk,
     "command": _command,
     "date": _date,

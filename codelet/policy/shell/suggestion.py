@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from codelet.policy.git_table import GIT
-from codelet.policy.program_table import PROGRAMS
+from codelet.policy.shell.git_commands import READ_ONLY_GIT
+from codelet.policy.shell.programs import READ_ONLY_PROGRAMS
 
 # Run the project's own tests and checks, whatever their arguments are.
 _RUNNERS = frozenset(
@@ -62,7 +62,7 @@ def rule_for(words: Sequence[str], *, moved: bool) -> str | None:
     `moved` says that it may run in another folder than the workspace: there its paths mean something else.
     """
     name = words[0]
-    if name in PROGRAMS or (name == "git" and words[1:2] and words[1] in GIT):
+    if name in READ_ONLY_PROGRAMS or (name == "git" and words[1:2] and words[1] in READ_ONLY_GIT):
         # Known to read in other uses: only this very use becomes a rule, not every file or every option.
         return f"bash({' '.join(words)})" if not moved and name != "cd" and all(map(_WORD.fullmatch, words)) else None
     prefix = _prefix(list(words))

@@ -11,7 +11,8 @@ which shows credentials; `remote show`, `ls-remote` and `fetch`, which reach the
 
 from __future__ import annotations
 
-from codelet.policy.arguments import Program
+from codelet.git.hardening import OPTIONS
+from codelet.policy.shell.arguments import Program
 
 _FORMAT = (
     "--oneline --abbrev-commit --no-abbrev-commit --format:text --pretty?text --date:text --relative-date "
@@ -49,7 +50,7 @@ _LIST = (
     "--format:text --color?text --no-color --column?text --no-column -i --ignore-case"
 )
 
-GIT: dict[str, Program] = {
+READ_ONLY_GIT: dict[str, Program] = {
     "status": Program(
         "-s --short -b --branch --no-branch --show-stash --porcelain?text --long -u?text "
         "--untracked-files?text --ignored?text -z --column?text --no-column --ahead-behind "
@@ -137,7 +138,7 @@ GIT: dict[str, Program] = {
     "version": Program("--build-options"),
 }
 
-PLAIN_OPTIONS = frozenset(("--no-pager", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects"))
+PLAIN_OPTIONS = frozenset((*OPTIONS, "--literal-pathspecs", "--no-replace-objects"))
 """What may stand before the git command."""
 
 STASH_LISTS = ("list", "show")

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, cached_property
 
-from codelet.process.environment import SHORTEST_SECRET, live_secrets
 from codelet.record import Record
+from codelet.text.secret_shapes import SHORTEST_SECRET, live_secrets, secret_pattern
 
 SHORTEST_PIECE = 12
 """Characters of a secret in a row that are masked."""
@@ -51,7 +51,7 @@ class Masker:
     @cached_property
     def _forms(self) -> list[_Form]:
         """Made at the first text: a start that masks nothing does without the modules that they need."""
-        return [_Form.of(name, form) for name, value in self._secrets for form in _spellings(value)]
+        return [_Form.of(name, form) for name, value in self._secrets for form in spellings(value)]
 
     @property
     def has_secrets(self) -> bool:
@@ -109,7 +109,7 @@ def mask(text: str, *, patterns: bool = False) -> str:
     return own_masker().mask(text, patterns=patterns)
 
 
-def _spellings(value: str) -> set[str]:
+def spellings(value: str) -> set[str]:
     """The forms in which a command could print the value."""
     import base64
     from urllib.parse import quote
@@ -179,36 +179,9 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-@cache
-def _patterns() -> re.Pattern[str]:
-    tokens = (
-        r"sk-(?:ant-|proj-|or-v1-|svcacct-)?[\w-]{20,}",
-        r"(?:sk|rk|pk)_(?:live|test)_\w{16,}",
-        r"gh[pousr]_\w{30,}",
-        r"github_pat_\w{30,}",
-        r"glpat-[\w-]{18,}",
-        r"xox[abeprs]-[\w-]{10,}",
-        r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}",
-        r"AIza[\w-]{35}",
-        r"(?:hf|gsk|npm|r8|dop_v1|tvly|pplx)_?-?(?=\w*\d)[A-Za-z0-9]{30,}",
-        r"xai-\w{40,}",
-        r"pypi-AgEI[\w-]{50,}",
-        r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}",
-        r"SG\.[\w-]{16,}\.[\w-]{16,}",
-        r"age-secret-key-1\w{50,}",
-    )
-    key = r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)"
-    return re.compile(
-        rf"(?P<key>{key})|(?<![\w-])(?P<token>{'|'.join(tokens)})"
-        r"|(?P<login>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://[^\s/:@]*:)(?P<password>[^\s/@]+)(?=@)"
-        r"|(?P<header>(?i:authorization\s*:\s*(?:bearer|basic|token)\s+))(?P<value>[\w.~+/=-]{8,})",
-        re.DOTALL,
-    )
-
-
 def _without_patterns(text: str) -> str:
     def masked(found: re.Match[str]) -> str:
         kind = "private key" if found["key"] else "token"
-        return f"{found['login'] or found['header'] or ''}[masked {kind}]"
+        return f"{found['address'] or found['header'] or ''}[masked {kind}]"
 
-    return _patterns().sub(masked, text)
+    return secret_pattern().sub(masked, text)

@@ -44,7 +44,7 @@ class Case(Record):
     chunks: tuple[str, ...] = ()
 
 
-class Judged(Record):
+class JudgedCase(Record):
     """A case with its verdict."""
 
     case: Case
@@ -86,7 +86,7 @@ def _case(where: str, line: str) -> Case:
     )
 
 
-def judge_cases(cases: Sequence[Case], mode: Mode = "read-only") -> Iterator[Judged]:
+def judge_cases(cases: Sequence[Case], mode: Mode = "read-only") -> Iterator[JudgedCase]:
     """Each case with its verdict, in order. `mode` is that of the shell cases; paths are judged under auto-edit.
 
     A case with a set-up gets a workspace of its own, the others share one.
@@ -135,31 +135,31 @@ def _set_up(case: Case, workspace: Path, outside: Path) -> None:
         raise UsageError(f"the set-up of {case.id} failed: {done.stderr.decode('utf-8', 'replace').strip()}")
 
 
-def _judge_action(case: Case, workspace: Path, mode: Mode) -> Judged:
+def _judge_action(case: Case, workspace: Path, mode: Mode) -> JudgedCase:
     if case.kind == "shell":
         verdict = Policy(workspace, mode).judge("bash", [Touch("run", case.input)])
-        return Judged(case, verdict.action, verdict.reason)
+        return JudgedCase(case, verdict.action, verdict.reason)
     tool, _, path = case.input.partition(" ")
     touches = {"read": Touch("read", path), "write": Touch("write", path)}
     if tool not in touches:
         raise UsageError(f"{case.id}: a path case is 'read P' or 'write P'")
     verdict = Policy(workspace, "auto-edit").judge(tool, [touches[tool]])
-    return Judged(case, verdict.action, verdict.reason)
+    return JudgedCase(case, verdict.action, verdict.reason)
 
 
-def _judge_text(case: Case) -> Judged:
+def _judge_text(case: Case) -> JudgedCase:
     """Whether the text may reach a terminal and a CI log as it is."""
     pieces = case.chunks or (case.input,)
     whole = "".join(pieces)
     if clean(whole) != whole or _through(Cleaner(), pieces) != whole:
-        return Judged(case, "deny", "the cleaner changes it for a terminal")
+        return JudgedCase(case, "deny", "the cleaner changes it for a terminal")
     if _through(Cleaner(ci=True), pieces) != whole:
-        return Judged(case, "deny", "the cleaner changes it for a CI log")
+        return JudgedCase(case, "deny", "the cleaner changes it for a CI log")
     if has_markup(whole):
-        return Judged(case, "deny", "it holds markup, which is escaped")
+        return JudgedCase(case, "deny", "it holds markup, which is escaped")
     if warnings := confusables(whole):
-        return Judged(case, "deny", warnings[0])
-    return Judged(case, "allow", "plain text")
+        return JudgedCase(case, "deny", warnings[0])
+    return JudgedCase(case, "allow", "plain text")
 
 
 def _through(cleaner: Cleaner, pieces: Sequence[str]) -> str:

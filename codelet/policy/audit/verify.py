@@ -8,30 +8,30 @@ from pathlib import Path
 from typing import Any
 
 from codelet.errors import UsageError
-from codelet.policy.audit import FIRST, canonical, record_hash, torn_hash
+from codelet.policy.audit.log import FIRST, canonical, record_hash, torn_hash
 from codelet.record import Record
 
 
-class Problem(Record):
+class AuditProblem(Record):
     """What is wrong at a line of the file, counted from 1."""
 
     line: int
     what: str
 
 
-class Report(Record):
+class AuditReport(Record):
     """The result: how many records there are, what is wrong, and the last hash, to be kept elsewhere.
 
     `unclosed` names the sessions without a closing record: each still runs, was killed, or had its end cut off.
     """
 
     records: int
-    problems: tuple[Problem, ...]
+    problems: tuple[AuditProblem, ...]
     last_hash: str
     unclosed: tuple[str, ...]
 
 
-def verify(path: Path) -> Report:
+def verify(path: Path) -> AuditReport:
     """Check the whole file. Raises UsageError where it cannot be read."""
     try:
         with path.open("rb") as file:
@@ -43,37 +43,37 @@ def verify(path: Path) -> Report:
     for number, line in enumerate(lines[:-1], 1):
         check.problems += check.line(number, line, lines[number] if number < len(lines) else b"")
     if lines[-1]:
-        check.problems.append(Problem(len(lines), "the last line is cut off"))
-    return Report(check.records, tuple(check.problems), check.previous, tuple(check.open))
+        check.problems.append(AuditProblem(len(lines), "the last line is cut off"))
+    return AuditReport(check.records, tuple(check.problems), check.previous, tuple(check.open))
 
 
 class _Check:
     """Walks down the chain."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[AuditProblem] = []
         self.records = 0
         self.previous = FIRST
         self.number = 0
         self.open: dict[str, int] = {}
 
-    def line(self, at: int, line: bytes, following: bytes) -> Iterator[Problem]:
+    def line(self, at: int, line: bytes, following: bytes) -> Iterator[AuditProblem]:
         record = _parsed(line)
         if record is None:
             if _recovers(following, line):
                 self.previous = torn_hash(line)
             else:
-                yield Problem(at, "changed or added: it is no audit record")
+                yield AuditProblem(at, "changed or added: it is no audit record")
             return
         self.records += 1
         sound = record["hash"] == record_hash(record) and canonical(record) == line
         if not sound:
-            yield Problem(at, "changed: its content does not fit its hash")
+            yield AuditProblem(at, "changed: its content does not fit its hash")
         expected = self.number + 1
         if record["n"] != expected and sound:
-            yield Problem(at, _displaced(record["n"], expected))
+            yield AuditProblem(at, _displaced(record["n"], expected))
         elif record["previous"] != self.previous and sound:
-            yield Problem(at, "the line before it was changed, removed or added: the chain is broken here")
+            yield AuditProblem(at, "the line before it was changed, removed or added: the chain is broken here")
         self.number = record["n"] if sound else expected
         self.previous = record["hash"] if sound else _claimed(following, record)
         if record["kind"] == "end":

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from codelet.errors import ToolError
-from codelet.tools import globs
+from codelet.text import globs
 
 CASES = [
     ("*.py", ["a.py", "x/a.py", "x/y/.py"], ["a.pyc", "a.py/x"]),

@@ -20,7 +20,7 @@ class RefusedError(Exception):
     """The use of a program is not known to be read-only; the message says why, in words."""
 
 
-class Loose(str):
+class WildcardMatch(str):
     """One of several words that a wildcard may stand for: which of them are there, and in what order, is open."""
 
     __slots__ = ()
@@ -48,7 +48,7 @@ class Program:
 
 
 @dataclass
-class Parsed:
+class ParsedArguments:
     """The arguments taken apart: `options` as (name, value), `operands` and their `kinds`, `uses` as (kind, path).
 
     `programs` are those that it starts itself, by their names alone. `ended` is how many operands stand before a `--`
@@ -102,10 +102,10 @@ def options_of(specification: str) -> Options:
     return Options(frozenset(flags), values, optional, numbers)
 
 
-def parse(name: str, program: Program, arguments: Sequence[str]) -> Parsed:
+def parse(name: str, program: Program, arguments: Sequence[str]) -> ParsedArguments:
     """The arguments of `name` taken apart; raises RefusedError at the first that is not permitted."""
     options = options_of(program.options)
-    parsed = Parsed()
+    parsed = ParsedArguments()
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
@@ -130,13 +130,13 @@ def parse(name: str, program: Program, arguments: Sequence[str]) -> Parsed:
     return parsed
 
 
-def refuse_loose(name: str, arguments: Sequence[str], parsed: Parsed) -> None:
+def refuse_uncertain_order(name: str, arguments: Sequence[str], parsed: ParsedArguments) -> None:
     """Raise RefusedError where it matters which words a wildcard stands for.
 
     It does not where every one of them is an operand, and all operands from the first of them on are of one kind.
     """
-    given = sum(isinstance(word, Loose) for word in arguments)
-    places = [index for index, word in enumerate(parsed.operands) if isinstance(word, Loose)]
+    given = sum(isinstance(word, WildcardMatch) for word in arguments)
+    places = [index for index, word in enumerate(parsed.operands) if isinstance(word, WildcardMatch)]
     if given and (len(places) != given or len(set(parsed.kinds[places[0] :])) != 1):
         raise RefusedError(f"{name} may take its arguments otherwise, by what a wildcard stands for")
 
@@ -157,7 +157,7 @@ def end_of_options(program: Program, arguments: Sequence[str]) -> int:
     return len(arguments)
 
 
-def _long(name: str, options: Options, word: str, rest: list[str], parsed: Parsed) -> None:
+def _long(name: str, options: Options, word: str, rest: list[str], parsed: ParsedArguments) -> None:
     option, attached, value = word.partition("=")
     if option in options.flags and not attached:
         parsed.options.append((option, None))
@@ -171,7 +171,7 @@ def _long(name: str, options: Options, word: str, rest: list[str], parsed: Parse
         raise RefusedError(f"{name} {option} is not known to be read-only")
 
 
-def _single(name: str, options: Options, word: str, rest: list[str], parsed: Parsed) -> None:
+def _single(name: str, options: Options, word: str, rest: list[str], parsed: ParsedArguments) -> None:
     """An option that stands alone, its number attached or behind it."""
     if word in options.flags:
         parsed.options.append((word, None))
@@ -183,7 +183,7 @@ def _single(name: str, options: Options, word: str, rest: list[str], parsed: Par
         raise RefusedError(f"{name} {word} is not known to be read-only")
 
 
-def _short(name: str, options: Options, word: str, rest: list[str], parsed: Parsed, *, attaches: bool) -> None:
+def _short(name: str, options: Options, word: str, rest: list[str], parsed: ParsedArguments, *, attaches: bool) -> None:
     """A bundle such as `-la` or `-n5`."""
     position = 1
     while position < len(word):
@@ -215,20 +215,20 @@ def _next(name: str, option: str, rest: list[str]) -> str:
     return rest.pop(0)
 
 
-def _value(name: str, option: str, kind: str, value: str | None, parsed: Parsed) -> None:
+def _value(name: str, option: str, kind: str, value: str | None, parsed: ParsedArguments) -> None:
     parsed.options.append((option, value))
     if value is not None:
         _use(f"{name} {option}", kind, value, parsed)
 
 
-def _use(where: str, kind: str, value: str, parsed: Parsed) -> None:
+def _use(where: str, kind: str, value: str, parsed: ParsedArguments) -> None:
     if kind == "number" and not _NUMBER.fullmatch(value):
         raise RefusedError(f"{where} takes a number, not {value!r}")
     if kind in ("read", "list", "rev"):
         parsed.uses.append((kind, value))
 
 
-def _operands(name: str, program: Program, parsed: Parsed) -> None:
+def _operands(name: str, program: Program, parsed: ParsedArguments) -> None:
     """Give each operand its kind; raises RefusedError where there are more than the program may have."""
     left = list(parsed.operands)
     for token in program.operands.split():

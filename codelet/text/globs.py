@@ -1,7 +1,9 @@
-"""Globs as regular expressions that match in linear time.
+"""The one translator of globs into regular expressions.
 
-`*` and `?` stay within one part of a path, `**` spans parts, `[…]` and `{a,b}` are known. Without a slash a
-glob is for the file's name, at any depth; with one it is for the path from the folder searched.
+`to_regex` is for globs that a model searches with: `*` and `?` stay within one part of a path, `**` spans parts, `[…]`
+and `{a,b}` are known, and the expression matches in linear time. Without a slash a glob is for the file's name, at any
+depth; with one it is for the path from the folder searched. `rule_regex` is for the simpler patterns of rules and of
+tables of names. What bash makes of a wildcard is another matter: see `policy.shell.wildcards`.
 """
 
 from __future__ import annotations
@@ -11,6 +13,18 @@ import re
 from codelet.errors import ToolError
 
 _MOST_ALTERNATIVES = 64
+
+
+_RULE_WILDCARDS = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+def rule_regex(pattern: str) -> str:
+    """A regular expression for a pattern in which `**` stands for any directories, `*` and `?` for what is in one name.
+
+    A backslash before one of these, or before a backslash, takes it as it is. It is to be compiled with DOTALL.
+    """
+    tokens = re.findall(r"\\[*?\\]|\*\*/?|.", pattern, re.DOTALL)
+    return "".join(_RULE_WILDCARDS.get(token) or re.escape(token[-1]) for token in tokens)
 
 
 def to_regex(glob: str) -> str:

@@ -16,6 +16,17 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from codelet.record import Record
+from codelet.text.secret_shapes import (
+    ADDRESS_PASSWORD,
+    ADDRESS_USER,
+    AWS,
+    JSON_WEB_TOKEN,
+    PRIVATE_KEY_START,
+    SENDGRID,
+    SLACK,
+    TOKENS,
+    TokenShape,
+)
 
 _SELDOM = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789jqxyz-")
 """What is kept of keys and text: two thirds of a random key, a tenth of a real session."""
@@ -30,13 +41,12 @@ _IN_A_WORD = bytes(ord("a") if re.match(_WORDS, bytes([code])) else ord(" ") for
 _DIGITS = b"0123456789abcdef"
 """Pieces of these alone are looked for apart: there are texts full of numbers, and few long runs of these letters."""
 _IN_A_NUMBER = bytes(ord("a") if code in _DIGITS else ord(" ") for code in range(256))
-_SHORTEST_TOKEN = 23
-"""Bytes of the shortest token that is a run of letters, digits, `_`, `-` and what is not ASCII, and has no mark."""
+_MARKED = (SLACK, AWS, JSON_WEB_TOKEN, SENDGRID)
+"""Tokens that are short or have dots in them. Each has a mark that plain text seldom has (see `_has_mark`)."""
+_SHORTEST_TOKEN = min(shape.shortest for shape in TOKENS if shape not in _MARKED)
+"""Bytes of the shortest of the others: each is a run of letters, digits, `_`, `-` and what is not ASCII."""
+_KEY_MARK = PRIVATE_KEY_START.strip().encode()
 _ESCAPED = rb"(?:\\[bfnrt]|\\u00[0-9a-f]{2})"
-_STARTS = (
-    rb"sk-", rb"[srp]k_(?:live|test)_", rb"gh[pousr]_", rb"github_pat_", rb"glpat-", rb"AIza",
-    rb"(?:hf|gsk|npm|r8|dop_v1|tvly|pplx)_?-?[A-Za-z0-9]{30}", rb"xai-", rb"pypi-AgEI", rb"age-secret-key-1",
-)  # fmt: skip
 
 
 class _Piece(Record):
@@ -49,23 +59,23 @@ class _Piece(Record):
         return self.left in seldom and self.text in data
 
 
-class _Around(Record):
+class _Neighbours(Record):
     """What else is met where a piece stands: the neighbours of its number, and those two letters on and before."""
 
     left: bytes
     beside: frozenset[int]
 
-    def is_met(self, met: set[int], seldom: bytes) -> bool:
+    def stand_in(self, met: set[int], seldom: bytes) -> bool:
         return self.beside <= met and self.left in seldom
 
 
-class Suspects:
+class SecretPrefilter:
     """The quick look for a set of secrets: `pieces` are, for each spelling of each, its shortest pieces that count."""
 
     def __init__(self, pieces: Iterable[Sequence[str]] = ()) -> None:
         self._always = False
-        self._by_gram: dict[int, dict[_Around, list[_Piece]]] = {}
-        self._digits: dict[int, dict[_Around, list[_Piece]]] = {}
+        self._by_gram: dict[int, dict[_Neighbours, list[_Piece]]] = {}
+        self._digits: dict[int, dict[_Neighbours, list[_Piece]]] = {}
         self._by_core: dict[_Piece, list[_Piece]] = {}
         taken: set[bytes] = set()
         for spelling in pieces:
@@ -79,8 +89,8 @@ class Suspects:
                 if text not in taken:
                     taken.add(text)
                     self._take(_piece(text), cores)
-        arounds = [around for known in (self._by_gram, self._digits) for some in known.values() for around in some]
-        self._grams = frozenset(self._by_gram.keys() | self._digits.keys()).union(*(one.beside for one in arounds))
+        beside = [one.beside for known in (self._by_gram, self._digits) for some in known.values() for one in some]
+        self._grams = frozenset(self._by_gram.keys() | self._digits.keys()).union(*beside)
 
     def __call__(self, data: bytes) -> bool:
         """Whether UTF-8 JSON (any number of messages) is worth an exact search."""
@@ -97,8 +107,8 @@ class Suspects:
         if not met.isdisjoint(self._digits) and self._holds_digits(met, data):
             return True
         for gram in met & self._by_gram.keys():
-            for around, pieces in self._by_gram[gram].items():
-                if around.is_met(met, seldom) and any(piece.stands_in(seldom, data) for piece in pieces):
+            for neighbours, pieces in self._by_gram[gram].items():
+                if neighbours.stand_in(met, seldom) and any(piece.stands_in(seldom, data) for piece in pieces):
                     return True
         return any(
             core.stands_in(seldom, data) and any(piece.text in data for piece in pieces)
@@ -110,8 +120,8 @@ class Suspects:
         sought = [
             piece
             for gram in met & self._digits.keys()
-            for around, pieces in self._digits[gram].items()
-            if around.beside <= met
+            for neighbours, pieces in self._digits[gram].items()
+            if neighbours.beside <= met
             for piece in pieces
         ]
         if not sought:
@@ -144,8 +154,8 @@ class Suspects:
         gram = next((gram for gram in grams if gram in known), max(grams, key=_weight))
         at = grams[gram]
         beside = frozenset(gram for gram, place in grams.items() if abs(place - at) == _GRAM // 2)
-        around = _Around(left[max(at - 1, 0) : at + _GRAM + 1], beside)
-        known.setdefault(gram, {}).setdefault(around, []).append(piece)
+        neighbours = _Neighbours(left[max(at - 1, 0) : at + _GRAM + 1], beside)
+        known.setdefault(gram, {}).setdefault(neighbours, []).append(piece)
 
 
 def _weight(gram: int) -> int:
@@ -164,14 +174,14 @@ def _without_common(text: bytes) -> bytes:
 def _has_mark(seldom: bytes, data: bytes) -> bool:
     """Whether there may be one of the secrets that have a mark, found by its seldomest letter or what is left of it."""
     return (
-        (b"-----BEGIN" in seldom and b"-----BEGIN" in data)
-        or (b"xx-" in seldom and _bot().search(data) is not None)
-        or (_cloud().search(seldom) is not None and _cloud().search(data) is not None)
-        or _matches(_mail(), data, b"G", (b"S",), 1)
-        or _matches(_web(), data, b"J", (b"ey",), 2)
+        (_KEY_MARK in seldom and _KEY_MARK in data)
+        or (b"xx-" in seldom and _token(SLACK).search(data) is not None)
+        or (_token(AWS).search(seldom) is not None and _token(AWS).search(data) is not None)
+        or _matches(_token(SENDGRID), data, b"G", (b"S",), 1)
+        or _matches(_token(JSON_WEB_TOKEN), data, b"J", (b"ey",), 2)
         or _matches(_header(), data, b"z", (b"i", b"I"), 7)
         or _matches(_header(), data, b"Z", (b"i", b"I"), 7)
-        or _holds_login(data)
+        or _holds_password(data)
         # Without regard to case, an i with a dot above and one without are letters of "authorization" too.
         or (b"\xc4" in data and (b"\xc4\xb0" in data or b"\xc4\xb1" in data))
     )
@@ -190,12 +200,12 @@ def _matches(pattern: re.Pattern[bytes], data: bytes, letter: bytes, before: tup
     return False
 
 
-def _holds_login(data: bytes) -> bool:
+def _holds_password(data: bytes) -> bool:
     """Whether a name and a password stand between `://` and an `@`."""
     start, at = 0, data.find(b"@")
     while at >= 0:
         slash = data.rfind(b"/", start, at)
-        if slash >= 2 and data.startswith(b"://", slash - 2) and _login().match(data, slash - 2):
+        if slash >= 2 and data.startswith(b"://", slash - 2) and _password().match(data, slash - 2):
             return True
         start, at = at, data.find(b"@", at + 1)
     return False
@@ -229,27 +239,18 @@ def _common() -> bytes:
 @cache
 def _tokens() -> re.Pattern[bytes]:
     """A token at the start of a line. The end of an escape may stand before it, and what is no ASCII may be no word."""
-    return re.compile(rb"[\n\x80-\xff](?:[bfnrt]|u00[0-9a-f]{2})?(?:" + b"|".join(_STARTS) + rb")")
+    starts = []
+    for shape in TOKENS:
+        if shape not in _MARKED:
+            letters = f"{shape.between}{shape.letters}{{{shape.count}}}" if shape.between else ""
+            starts.append((shape.start + letters).encode())
+    return re.compile(rb"[\n\x80-\xff](?:[bfnrt]|u00[0-9a-f]{2})?(?:" + b"|".join(starts) + rb")")
 
 
 @cache
-def _bot() -> re.Pattern[bytes]:
-    return re.compile(rb"xox[abeprs]-")
-
-
-@cache
-def _mail() -> re.Pattern[bytes]:
-    return re.compile(rb"SG\." + _WORDS + rb"{16}")
-
-
-@cache
-def _web() -> re.Pattern[bytes]:
-    return re.compile(rb"eyJ" + _WORDS + rb"{8,}\.eyJ")
-
-
-@cache
-def _cloud() -> re.Pattern[bytes]:
-    return re.compile(rb"A[KSBC][IC]A[A-Z0-9]{16}")
+def _token(shape: TokenShape) -> re.Pattern[bytes]:
+    """A whole token in bytes, of which those that are no ASCII may be letters."""
+    return re.compile(shape.regex.encode().replace(rb"[\w-]", _WORDS))
 
 
 @cache
@@ -259,5 +260,5 @@ def _header() -> re.Pattern[bytes]:
 
 
 @cache
-def _login() -> re.Pattern[bytes]:
-    return re.compile(rb"://[^\s/:@]*:[^\s/@]+@")
+def _password() -> re.Pattern[bytes]:
+    return re.compile(f"{ADDRESS_USER}{ADDRESS_PASSWORD}@".encode())

@@ -8,7 +8,7 @@ The programs read standard input, which is empty, or what is piped to them, wher
 
 from __future__ import annotations
 
-from codelet.policy.arguments import Program
+from codelet.policy.shell.arguments import Program
 
 _HASH = Program("-b --binary -t --text --tag -z --zero", "read*", any_option=True)
 _GREP = (
@@ -24,7 +24,7 @@ _GREP = (
 _GREP_PROGRAM = Program(_GREP, "text!-e,--regexp read*", check="grep", any_option=True)
 _AWK = Program("-F:text --field-separator:text -v:text --assign:text", "text read*", check="awk", permutes=False)
 
-PROGRAMS: dict[str, Program] = {
+READ_ONLY_PROGRAMS: dict[str, Program] = {
     # Names and sizes of files
     "ls": Program(
         "-a --all -A --almost-all -l -h --human-readable -R --recursive -t -r --reverse -S -1 -d "

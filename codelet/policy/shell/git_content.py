@@ -1,4 +1,7 @@
-"""Which files a git command would print, asked of git itself: what has a secret's name is not printed unasked."""
+"""Which files a git command would print: read from its words and asked of git itself.
+
+What has a secret's name is not printed unasked.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from codelet.policy import names
-from codelet.policy.arguments import Parsed, RefusedError, end_of_options
-from codelet.policy.git_look import ask_git
-from codelet.policy.git_table import GIT
-from codelet.policy.revisions import revision_path
-from codelet.policy.special import Place
+from codelet.git.hardening import OPTIONS
+from codelet.policy import sensitive_names
+from codelet.policy.shell.arguments import ParsedArguments, RefusedError, end_of_options
+from codelet.policy.shell.folders import Location
+from codelet.policy.shell.git_commands import READ_ONLY_GIT
+from codelet.policy.shell.git_state import ask_git
 
 _PATCH = frozenset(
     ("-p", "-u", "--patch", "-U", "--unified", "--patch-with-raw", "--patch-with-stat", "-c", "--cc", "-m", "--check",
@@ -43,7 +46,39 @@ _COMMITS = re.compile(r"(?:HEAD|@|ORIG_HEAD|FETCH_HEAD|MERGE_HEAD|stash@\{\d+\})
 _NAMES_CAP = 4 << 20
 
 
-def prints_content(name: str, parsed: Parsed) -> bool:
+def revision_path(text: str) -> str | None:
+    """The path in `REVISION:PATH` or `:N:PATH` as git takes it apart, or None where the text is a revision alone.
+
+    A colon in braces belongs to the revision: `HEAD^{/fix: all}:a.txt`, `main@{10:30:00}:a.txt`.
+    """
+    if text.startswith(":/"):
+        return None
+    if text.startswith(":"):
+        return re.sub(r"^:(?:[0-3]:)?", "", text)
+    depth = 0
+    for position, letter in enumerate(text):
+        if letter == "{":
+            depth += 1
+        elif letter == "}" and depth:
+            depth -= 1
+        elif letter == ":" and not depth:
+            return text[position + 1 :]
+    return None
+
+
+def possible_paths(text: str) -> Iterator[str]:
+    """Every path that a word may name as a revision with a path, as a range of two, or as a pattern of paths."""
+    for one in {text, *text.split("..", 1), *text.split("...", 1)}:
+        path = revision_path(one.lstrip("^"))
+        if path is not None:
+            yield path or "."
+        # What git tries first, and what another version reads otherwise: every reading is judged.
+        yield from (part for part in (one.partition(":")[2], one.rpartition(":")[2]) if part)
+    if text.startswith(":"):
+        yield re.sub(r"^:\([^)]*\)|^:[!^/]*", "", text) or "."
+
+
+def prints_content(name: str, parsed: ParsedArguments) -> bool:
     """Whether `git NAME` with these options prints what stands in files, not only their names."""
     if parsed.has(*_PATCH):
         return True
@@ -55,8 +90,8 @@ def prints_content(name: str, parsed: Parsed) -> bool:
 def refuse_printed_secrets(
     name: str,
     words: Sequence[str],
-    parsed: Parsed,
-    place: Place,
+    parsed: ParsedArguments,
+    place: Location,
     settings: Mapping[str, str],
     *,
     unusual: Sequence[str],
@@ -69,8 +104,8 @@ def refuse_printed_secrets(
         _refuse_shown_content(words, parsed, place)
     if name not in ("diff", "show", "log", "reflog", "stash") or not prints_content(name, parsed):
         return
-    if other := {"--literal-pathspecs", "--no-replace-objects"} & set(unusual):
-        raise RefusedError(f"git {other.pop()} with a command that prints what stands in files")
+    if other := sorted(set(unusual) - set(OPTIONS)):
+        raise RefusedError(f"git {other[-1]} with a command that prints what stands in files")
     before, behind = _operands(name, words, parsed)
     subcommand = before[:1] if name == "stash" or (name == "reflog" and before[:1] == ["show"]) else []
     before = before[len(subcommand) :]
@@ -85,7 +120,7 @@ def refuse_printed_secrets(
     asked = [name, *subcommand, *_kept(parsed), *plain, "--name-status", "-z", *before, *behind]
     done = ask_git(place.cwd, asked, settings, _NAMES_CAP)
     for path in done.stdout.decode("utf-8", "surrogateescape").split("\0"):
-        why = names.secret(path.lstrip("\n"))
+        why = sensitive_names.secret(path.lstrip("\n"))
         if why:
             raise RefusedError(f"git {name} prints {path.lstrip()}, which {why}")
     said = done.stderr.decode("utf-8", "replace")
@@ -96,7 +131,7 @@ def refuse_printed_secrets(
 _MANY = ("--all", "--branches", "--tags", "--remotes", "--glob", "--reflog")
 
 
-def _refuse_shown_content(words: Sequence[str], parsed: Parsed, place: Place) -> None:
+def _refuse_shown_content(words: Sequence[str], parsed: ParsedArguments, place: Location) -> None:
     """`git show` prints content that it is given by its number or by a name for it, whatever its options."""
     if parsed.has(*_MANY):
         raise RefusedError("git show of many references, each of which may be content whose file is not named")
@@ -109,7 +144,7 @@ _LINES = r"(?:\d+|/[^/\\:]*/)"
 _LINES_OF_PATH = re.compile(rf"(?:{_LINES}(?:,(?:[+-]?\d+|{_LINES}))?|:[^:\\]*):([^:]+)")
 
 
-def _refuse_renamed(parsed: Parsed, revisions: Sequence[str], place: Place) -> None:
+def _refuse_renamed(parsed: ParsedArguments, revisions: Sequence[str], place: Location) -> None:
     """`-L` prints the lines of the files that it names, which are judged as paths, and of those they once were."""
     for value in parsed.values("-L"):
         found = _LINES_OF_PATH.fullmatch(value)
@@ -118,11 +153,11 @@ def _refuse_renamed(parsed: Parsed, revisions: Sequence[str], place: Place) -> N
         words = ("--follow", "--format=", "--name-only", "-z", *revisions, "--", found[1])
         done = ask_git(place.cwd, ("log", *words), None, _NAMES_CAP)
         for path in done.stdout.decode("utf-8", "surrogateescape").split("\0"):
-            if why := names.secret(path.lstrip("\n")):
+            if why := sensitive_names.secret(path.lstrip("\n")):
                 raise RefusedError(f"git -L prints {path.lstrip()}, which {why}")
 
 
-def refuse_bare_content(operand: str, place: Place, *, sure: bool = True) -> None:
+def refuse_bare_content(operand: str, place: Location, *, sure: bool = True) -> None:
     """Raise RefusedError where the operand is content by its number alone, so that its file's name is unknown.
 
     `sure` says that it must be a revision; else a file of that name is taken for the file, as git does.
@@ -141,14 +176,14 @@ def refuse_bare_content(operand: str, place: Place, *, sure: bool = True) -> Non
             raise RefusedError(f"{one} is content whose file is not named")
 
 
-def _operands(name: str, words: Sequence[str], parsed: Parsed) -> tuple[list[str], list[str]]:
+def _operands(name: str, words: Sequence[str], parsed: ParsedArguments) -> tuple[list[str], list[str]]:
     """The operands in front of a `--` that ends the options, and those behind it together with the `--`."""
-    end = end_of_options(GIT[name], words)
+    end = end_of_options(READ_ONLY_GIT[name], words)
     behind = list(words[end:])
     return parsed.operands[: len(parsed.operands) - max(len(behind) - 1, 0)], behind
 
 
-def _kept(parsed: Parsed) -> Iterator[str]:
+def _kept(parsed: ParsedArguments) -> Iterator[str]:
     """The options that decide which files there are, without those that decide how it looks."""
     for option, value in parsed.options:
         if option in _LISTED:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from codelet.policy.arguments import RefusedError
+from codelet.policy.shell.arguments import RefusedError
 
 LENGTH_CAP = 4_000
 """Letters of a script that are read; a longer one is refused."""
@@ -40,7 +40,7 @@ def read_sed(scripts: Sequence[str]) -> str:
     commands: list[str] = []
     depth = 0
     for script in scripts:
-        reader = _Reader(script, depth)
+        reader = _SedReader(script, depth)
         commands += reader.read()
         depth = reader.depth
     if depth:
@@ -48,7 +48,7 @@ def read_sed(scripts: Sequence[str]) -> str:
     return "".join(commands)
 
 
-class _Reader:
+class _SedReader:
     """One walk over one script."""
 
     def __init__(self, script: str, depth: int) -> None:

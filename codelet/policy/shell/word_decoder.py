@@ -9,30 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from codelet.policy.shell.syntax import Word
 
 
 class UnclearError(Exception):
     """The text has a part whose meaning is not certain; the message says which, in words."""
-
-
-@dataclass(frozen=True)
-class Word:
-    """One word of a command.
-
-    `text` is what the program gets, as far as it is known. `glob` is the file pattern that bash will expand,
-    with a backslash before quoted letters and nowhere else, or None. `dynamic` marks a word with a part that is
-    known only at run time, `splits` one that may become several words. `start` and `end` are byte offsets in the
-    command.
-    """
-
-    text: str
-    raw: str
-    start: int
-    end: int
-    glob: str | None = None
-    dynamic: bool = False
-    splits: bool = False
 
 
 QUOTED_ONLY = "\0"
@@ -45,7 +27,7 @@ _SPECIAL_LETTERS = {"t": "\t", "n": "\n", "r": "\r"}
 _PLAIN = re.compile(r"[A-Za-z0-9_./:=,+@%^-]+")
 
 
-class _Decoder:
+class _WordDecoder:
     """Walks over the source of one word; `spans` are the byte ranges of the expansions in it."""
 
     def __init__(self, raw: str, start: int, spans: Mapping[int, tuple[int, str | None]]) -> None:
@@ -172,7 +154,7 @@ def decode(raw: str, start: int, end: int, spans: Mapping[int, tuple[int, str | 
     """
     if _PLAIN.fullmatch(raw):
         return Word(raw, raw, start, end)
-    decoder = _Decoder(raw, start, spans)
+    decoder = _WordDecoder(raw, start, spans)
     decoder.decode()
     text = "".join(decoder.text)
     glob = "".join(decoder.pattern) if decoder.is_glob else None

@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from codelet.policy.arguments import Loose, Parsed, RefusedError, parse, refuse_loose
-from codelet.policy.git_check import check_git, split_git
 from codelet.policy.paths import contained, judge_path, workspace_root
-from codelet.policy.program_table import PROGRAMS, VERSION_VARIABLES, VERSIONS
-from codelet.policy.special import CHECKS, Place
-from codelet.policy.syntax import Command, Redirect
-from codelet.policy.unwrap import changes_shell
+from codelet.policy.shell.arguments import ParsedArguments, RefusedError, WildcardMatch, parse, refuse_uncertain_order
+from codelet.policy.shell.folders import Folders, Location
+from codelet.policy.shell.git_checks import check_git, split_git
+from codelet.policy.shell.program_checks import PROGRAM_CHECKS
+from codelet.policy.shell.programs import READ_ONLY_PROGRAMS, VERSION_VARIABLES, VERSIONS
+from codelet.policy.shell.syntax import Redirect, SimpleCommand, Word
+from codelet.policy.shell.wildcards import MATCH_CAP, expansion
 from codelet.policy.verdict import Tier
-from codelet.policy.wildcards import MATCH_CAP, expansion
-from codelet.policy.words import Word
 
 FOLDER_CAP = 4
 """Folders that a command may stand in after the `cd`s before it."""
@@ -28,7 +27,7 @@ _DYNAMIC_WORDS = ("echo", "printf", "basename", "dirname")
 
 
 @dataclass(frozen=True)
-class Finding:
+class PartVerdict:
     """What was found about one part: None as `reason` means that it is read-only.
 
     `words` are the command's words where a rule may cover it: every one of them is known.
@@ -40,58 +39,18 @@ class Finding:
     write_to: str | None = None
 
 
-@dataclass
-class Folders:
-    """Where each shell of a script may stand: `sure` after a `cd` that must have worked, `all` otherwise.
-
-    `changed` holds the shells of which nothing is known any more.
-    """
-
-    workspace: Path
-    sure: dict[tuple[int, ...], frozenset[str]] = field(default_factory=dict)
-    all: dict[tuple[int, ...], frozenset[str]] = field(default_factory=dict)
-    changed: set[tuple[int, ...]] = field(default_factory=set)
-
-    def known(self, part: Command | Redirect) -> bool:
-        """Whether the part's folder, and what its words mean there, can be told."""
-        return not any(part.scope[:length] in self.changed for length in range(len(part.scope) + 1))
-
-    def ran_by_rule(self, part: Command) -> None:
-        """Note a command that is not understood and runs all the same: a builtin may have changed its shell."""
-        if changes_shell([word.text for word in part.words]):
-            self.changed.add(part.scope)
-
-    def of(self, part: Command | Redirect) -> frozenset[str]:
-        """The folders that the part may run in."""
-        for length in range(len(part.scope), -1, -1):
-            scope = part.scope[:length]
-            if scope in self.all:
-                if part.after != "&&":
-                    self.sure[scope] = self.all[scope]
-                return self.sure[scope]
-        root = frozenset((workspace_root(self.workspace),))
-        self.sure[()] = self.all[()] = root
-        return root
-
-    def change(self, part: Command, folders: frozenset[str]) -> None:
-        """Note a `cd` of this part into one of `folders`."""
-        before = self.of(part)
-        self.all[part.scope] = before | folders
-        self.sure[part.scope] = folders if part.after != "||" else before | folders
-
-
-def judge_command(command: Command, folders: Folders) -> Finding:
+def judge_command(command: SimpleCommand, folders: Folders) -> PartVerdict:
     """What one simple command does."""
     words = command.words
     for name, value in command.assignments:
         known = value is not None and not value.dynamic and _LOCALES.fullmatch(value.text)
         if name not in _LOCALE or not known or not words:
-            return Finding(f"it sets the variable {name}")
+            return PartVerdict(f"it sets the variable {name}")
     if not words:
-        return Finding(None, "read")
+        return PartVerdict(None, "read")
     name = words[0].text
     if words[0].dynamic or words[0].glob is not None:
-        return Finding("the program's name is known only at run time")
+        return PartVerdict("the program's name is known only at run time")
     plain = None if any(word.dynamic for word in words) else tuple(word.text for word in words)
     try:
         if any(word.dynamic for word in words[1:]):
@@ -102,8 +61,8 @@ def judge_command(command: Command, folders: Folders) -> Finding:
             for cwd in folders.of(command):
                 _judge_in(name, words, cwd, folders.workspace)
     except RefusedError as refused:
-        return Finding(str(refused), words=plain if not command.assignments else None)
-    return Finding(None, "read", words=plain)
+        return PartVerdict(str(refused), words=plain if not command.assignments else None)
+    return PartVerdict(None, "read", words=plain)
 
 
 def _refuse_dynamic(name: str, words: Sequence[Word]) -> None:
@@ -119,13 +78,13 @@ def _refuse_dynamic(name: str, words: Sequence[Word]) -> None:
 
 def _judge_in(name: str, words: Sequence[Word], cwd: str, workspace: Path) -> None:
     """Raise RefusedError unless the command is read-only when it runs in `cwd`."""
-    place = Place(cwd, workspace_root(workspace))
+    place = Location(cwd, workspace_root(workspace))
     if len(words) == 2 and (name, words[1].text) in VERSIONS:
         _refuse_own_program(name, place)
         if any(os.environ.get(variable) for variable in VERSION_VARIABLES.get(name, ())):
             raise RefusedError(f"{name} loads what the environment names before it says its version")
         return
-    program = PROGRAMS.get(name)
+    program = READ_ONLY_PROGRAMS.get(name)
     if program is None and name != "git":
         raise RefusedError(f"{name} is not known to be read-only")
     arguments = list(_expanded(name, words[1:], place, any_option=program is not None and program.any_option))
@@ -134,13 +93,13 @@ def _judge_in(name: str, words: Sequence[Word], cwd: str, workspace: Path) -> No
         _refuse_loose_git(arguments)
         parsed = check_git(arguments, place)
     else:
-        parsed = Parsed() if program.raw else parse(name, program, arguments)
+        parsed = ParsedArguments() if program.raw else parse(name, program, arguments)
         if program.check:
-            CHECKS[program.check](arguments, parsed, place)
+            PROGRAM_CHECKS[program.check](arguments, parsed, place)
     for other in (*_STARTS.get(name, ()), *parsed.programs):
         _refuse_own_program(other, place)
     if program is None or not program.raw:
-        refuse_loose(name, arguments, parsed)
+        refuse_uncertain_order(name, arguments, parsed)
     uses = dict.fromkeys(parsed.uses)
     if len(uses) > MATCH_CAP:
         raise RefusedError(f"{name} reads more than {MATCH_CAP} files")
@@ -159,7 +118,7 @@ def _refuse_path(kind: str, text: str, cwd: str, workspace: Path) -> None:
         raise RefusedError(found.reason)
 
 
-def _expanded(name: str, words: Sequence[Word], place: Place, *, any_option: bool) -> Iterator[str]:
+def _expanded(name: str, words: Sequence[Word], place: Location, *, any_option: bool) -> Iterator[str]:
     """The words with their wildcards expanded as bash may do it, each match checked."""
     operands_only = False
     for word in words:
@@ -180,7 +139,7 @@ def _expanded(name: str, words: Sequence[Word], place: Place, *, any_option: boo
         if stands_for.certain and len(stands_for.words) == 1:
             yield from stands_for.words
         else:
-            yield from map(Loose, stands_for.words)
+            yield from map(WildcardMatch, stands_for.words)
 
 
 _GIT_TAKES_FILES = frozenset(("diff", "log", "show", "status", "blame", "ls-files", "ls-tree", "grep", "check-ignore"))
@@ -188,12 +147,12 @@ _GIT_TAKES_FILES = frozenset(("diff", "log", "show", "status", "blame", "ls-file
 
 def _refuse_loose_git(words: Sequence[str]) -> None:
     """A wildcard in front of which git may look for a subcommand could stand for one."""
-    first = next((index for index, word in enumerate(words) if isinstance(word, Loose)), len(words))
+    first = next((index for index, word in enumerate(words) if isinstance(word, WildcardMatch)), len(words))
     if first < len(words) and split_git(words)[1] not in _GIT_TAKES_FILES:
         raise RefusedError(f"git may take {words[first]} for a subcommand")
 
 
-def _change_folder(command: Command, folders: Folders) -> None:
+def _change_folder(command: SimpleCommand, folders: Folders) -> None:
     """Follow a `cd`; raises RefusedError where it is not certain where it leads."""
     words = [word.text for word in command.words[1:]]
     if words[:1] == ["--"]:
@@ -219,19 +178,19 @@ def _change_folder(command: Command, folders: Folders) -> None:
     folders.change(command, frozenset(reached))
 
 
-def judge_redirect(redirect: Redirect, folders: Folders) -> Finding:
+def judge_redirect(redirect: Redirect, folders: Folders) -> PartVerdict:
     """What a redirection reads or writes."""
     target = redirect.target.text
     if re.match(r"/dev/(?:tcp|udp)/", target):
-        return Finding("it opens a network connection")
+        return PartVerdict("it opens a network connection")
     if redirect.access == "write":
-        return Finding(f"it writes to {target}", "write", write_to=target)
+        return PartVerdict(f"it writes to {target}", "write", write_to=target)
     try:
         for cwd in folders.of(redirect):
             _refuse_path("read", target, cwd, folders.workspace)
     except RefusedError as refused:
-        return Finding(str(refused))
-    return Finding(None, "read")
+        return PartVerdict(str(refused))
+    return PartVerdict(None, "read")
 
 
 _STARTS = {"egrep": ("grep",), "fgrep": ("grep",)}
@@ -239,7 +198,7 @@ _STARTS = {"egrep": ("grep",), "fgrep": ("grep",)}
 _BUILTINS = frozenset(("cd", "echo", "printf", "test", "true", "false", ":", "type", "command", "pwd", "exit"))
 
 
-def _refuse_own_program(name: str, place: Place) -> None:
+def _refuse_own_program(name: str, place: Location) -> None:
     """Raise RefusedError where the shell would take the program from the workspace."""
     if name in _BUILTINS:
         return

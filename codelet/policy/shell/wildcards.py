@@ -15,10 +15,10 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from codelet.policy.arguments import RefusedError
 from codelet.policy.paths import contained
-from codelet.policy.special import Place
-from codelet.policy.words import Word
+from codelet.policy.shell.arguments import RefusedError
+from codelet.policy.shell.folders import Location
+from codelet.policy.shell.syntax import Word
 
 MATCH_CAP = 300
 """Files that one wildcard may stand for."""
@@ -60,7 +60,7 @@ class _Component:
         return self.names.fullmatch(name) is not None if name.isascii() else name.startswith(self.literal)
 
 
-def expansion(word: Word, place: Place) -> Expansion:
+def expansion(word: Word, place: Location) -> Expansion:
     """What bash may put in place of a word with wildcards; the word itself where nothing can match.
 
     Raises RefusedError where that leads out of the workspace, is too much, or depends on the environment.
@@ -83,7 +83,7 @@ def expansion(word: Word, place: Place) -> Expansion:
     return Expansion((word.text, *sorted(found)), False)
 
 
-def _walk(raw: str, components: list[_Component], place: Place) -> list[str]:
+def _walk(raw: str, components: list[_Component], place: Location) -> list[str]:
     """The paths that the components may match, spelled as bash spells them; the last may not exist."""
     found = [""]
     seen = 0
@@ -103,7 +103,7 @@ def _walk(raw: str, components: list[_Component], place: Place) -> list[str]:
     return found
 
 
-def _names(raw: str, head: str, place: Place) -> list[str]:
+def _names(raw: str, head: str, place: Location) -> list[str]:
     """The names in a folder of the workspace; none where it is no folder."""
     folder = head if head.startswith("/") else f"{place.cwd}/{head}"
     if not contained(os.path.realpath(folder), place.root):
@@ -115,7 +115,7 @@ def _names(raw: str, head: str, place: Place) -> list[str]:
         return []
 
 
-def _exists(path: str, place: Place) -> bool:
+def _exists(path: str, place: Location) -> bool:
     return os.path.lexists(path if path.startswith("/") else f"{place.cwd}/{path}")
 
 

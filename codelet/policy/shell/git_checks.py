@@ -9,14 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from codelet.git.repository import Repository
-from codelet.policy import names
-from codelet.policy.arguments import Parsed, RefusedError, parse
-from codelet.policy.git_look import Look, ask_git, look
-from codelet.policy.git_printed import refuse_bare_content, refuse_printed_secrets
-from codelet.policy.git_table import CONFIG_SECTIONS, GIT, GIT_VARIABLES, PLAIN_OPTIONS, STASH_LISTS
+from codelet.policy import sensitive_names
 from codelet.policy.paths import contained
-from codelet.policy.revisions import possible_paths
-from codelet.policy.special import Place
+from codelet.policy.shell.arguments import ParsedArguments, RefusedError, parse
+from codelet.policy.shell.folders import Location
+from codelet.policy.shell.git_commands import CONFIG_SECTIONS, GIT_VARIABLES, PLAIN_OPTIONS, READ_ONLY_GIT, STASH_LISTS
+from codelet.policy.shell.git_content import possible_paths, refuse_bare_content, refuse_printed_secrets
+from codelet.policy.shell.git_state import RepositoryState, ask_git, look
 
 _INDEX_CAP = 32 * 1024 * 1024
 
@@ -29,7 +28,7 @@ def split_git(words: Sequence[str]) -> tuple[int, str | None]:
     return index, (words[index] if index < len(words) else None)
 
 
-def check_git(words: Sequence[str], place: Place) -> Parsed:
+def check_git(words: Sequence[str], place: Location) -> ParsedArguments:
     """The paths that `git WORDS` reads in the workspace's own repository; raises RefusedError where it does more."""
     parsed = permitted_git(words, place)
     found = _refuse_other_repository(place)
@@ -37,7 +36,7 @@ def check_git(words: Sequence[str], place: Place) -> Parsed:
     if name == "diff" and parsed.operands and not found.configuration.is_repository:
         # Outside of a repository git compares any two files or folders.
         raise RefusedError("git diff of files outside a repository")
-    if name in GIT:
+    if name in READ_ONLY_GIT:
         operands = parsed.operands[-1:] if name == "cat-file" and not parsed.has("-t", "-s", "-e") else []
         for operand in operands:
             refuse_bare_content(operand, place)
@@ -47,12 +46,12 @@ def check_git(words: Sequence[str], place: Place) -> Parsed:
     return parsed
 
 
-def permitted_git(words: Sequence[str], place: Place) -> Parsed:
+def permitted_git(words: Sequence[str], place: Location) -> ParsedArguments:
     """The arguments of a git command that only reads; raises RefusedError where it is none."""
     index, name = split_git(words)
     if name in ("--version", "-v") and len(words) == index + 1:
-        return Parsed()
-    program = GIT.get(name or "")
+        return ParsedArguments()
+    program = READ_ONLY_GIT.get(name or "")
     if name is None or program is None:
         raise RefusedError(f"git {name or ''} is not known to be read-only".replace("  ", " "))
     parsed = parse(f"git {name}", program, words[index + 1 :])
@@ -64,7 +63,7 @@ def permitted_git(words: Sequence[str], place: Place) -> Parsed:
     return parsed
 
 
-def _paths(parsed: Parsed) -> None:
+def _paths(parsed: ParsedArguments) -> None:
     """Turn revisions and paths into the paths they may name: `HEAD:.env` and `:(top).env` both read .env."""
     found = []
     for kind, text in parsed.uses:
@@ -77,7 +76,7 @@ def _paths(parsed: Parsed) -> None:
     parsed.uses[:] = found
 
 
-def _format(parsed: Parsed, _: Place) -> None:
+def _format(parsed: ParsedArguments, _: Location) -> None:
     """Signature fields make git run the signature program; a named format may hide one."""
     for value in parsed.values("--format", "--pretty"):
         if re.search(r"%G|signature|%\([^)]*gpg", value):
@@ -89,7 +88,7 @@ def _format(parsed: Parsed, _: Place) -> None:
 _FORMATS = ("oneline", "short", "medium", "full", "fuller", "reference", "email", "raw", "mboxrd", "")
 
 
-def _listing(parsed: Parsed, place: Place) -> None:
+def _listing(parsed: ParsedArguments, place: Location) -> None:
     """`git branch` and `git tag` list; with a bare name they create."""
     _format_of_references(parsed, place)
     lists = ("-l", "--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
@@ -99,7 +98,7 @@ def _listing(parsed: Parsed, place: Place) -> None:
     parsed.uses[:] = []
 
 
-def _format_of_references(parsed: Parsed, place: Place) -> None:
+def _format_of_references(parsed: ParsedArguments, place: Location) -> None:
     for value in parsed.values("--format", "--sort"):
         if "remotename" in value:  # it may be an address
             _refuse_passwords(place)
@@ -109,11 +108,11 @@ def _format_of_references(parsed: Parsed, place: Place) -> None:
             raise RefusedError("a format with %(raw) prints content whose file is not named")
 
 
-def _for_each(parsed: Parsed, place: Place) -> None:
+def _for_each(parsed: ParsedArguments, place: Location) -> None:
     _format_of_references(parsed, place)
 
 
-def _cat_file(parsed: Parsed, _: Place) -> None:
+def _cat_file(parsed: ParsedArguments, _: Location) -> None:
     types = ("blob", "tree", "commit", "tag")
     if parsed.has("-t", "-s", "-e", "-p"):
         if len(parsed.operands) != 1:
@@ -123,31 +122,31 @@ def _cat_file(parsed: Parsed, _: Place) -> None:
         raise RefusedError("git cat-file takes a type and an object")
 
 
-def _stash(parsed: Parsed, place: Place) -> None:
+def _stash(parsed: ParsedArguments, place: Location) -> None:
     if not parsed.operands or parsed.operands[0] not in STASH_LISTS:
         raise RefusedError("git stash changes the tree")
     _format(parsed, place)
 
 
-def _reflog(parsed: Parsed, place: Place) -> None:
+def _reflog(parsed: ParsedArguments, place: Location) -> None:
     if parsed.operands and parsed.operands[0] in ("expire", "delete", "drop", "write"):
         raise RefusedError(f"git reflog {parsed.operands[0]} writes")
     _format(parsed, place)
 
 
-def _remote(parsed: Parsed, place: Place) -> None:
+def _remote(parsed: ParsedArguments, place: Location) -> None:
     if parsed.operands or parsed.has("-v", "--verbose"):
         _refuse_passwords(place)
     if parsed.operands and (parsed.operands[0] != "get-url" or len(parsed.operands) != 2):
         raise RefusedError(f"git remote {parsed.operands[0]} writes or reaches the network")
 
 
-def _worktree(parsed: Parsed, _: Place) -> None:
+def _worktree(parsed: ParsedArguments, _: Location) -> None:
     if parsed.operands != ["list"]:
         raise RefusedError("git worktree writes")
 
 
-def _refuse_passwords(place: Place) -> None:
+def _refuse_passwords(place: Location) -> None:
     if look(place).configuration.holds_password():
         raise RefusedError("an address in git's configuration holds a password")
 
@@ -155,7 +154,7 @@ def _refuse_passwords(place: Place) -> None:
 _CREDENTIAL = re.compile(r"token|secret|password|passwd|pass$|auth|(?<!signing)key|credential|header|cookie")
 
 
-def _config(parsed: Parsed, place: Place) -> None:
+def _config(parsed: ParsedArguments, place: Location) -> None:
     if len(parsed.operands) != 1:
         raise RefusedError("git config writes, or shows credentials")
     name = parsed.operands[0].lower()
@@ -165,12 +164,12 @@ def _config(parsed: Parsed, place: Place) -> None:
         _refuse_passwords(place)
 
 
-def _var(parsed: Parsed, _: Place) -> None:
+def _var(parsed: ParsedArguments, _: Location) -> None:
     if parsed.operands and parsed.operands[0] not in GIT_VARIABLES:
         raise RefusedError("git var of this name is not known to be read-only")
 
 
-def _grep(parsed: Parsed, place: Place) -> None:
+def _grep(parsed: ParsedArguments, place: Location) -> None:
     """`git grep` reads every tracked file, so the index must not name a secret one."""
     repository = look(place).repository
     if repository is None:
@@ -185,7 +184,7 @@ def _grep(parsed: Parsed, place: Place) -> None:
         raise RefusedError("git grep in an old revision, whose files are not known")
     paths = _tracked(repository)
     for path in paths:
-        if names.secret(path):
+        if sensitive_names.secret(path):
             raise RefusedError(f"git grep reaches {path}")
     # A folder that became a link is followed: git looks only at the last component.
     for folder in {path[:at] for path in paths for at in _slashes(path)}:
@@ -214,7 +213,7 @@ def _slashes(path: str) -> list[int]:
     return [at for at, letter in enumerate(path) if letter == "/" and at]
 
 
-_CHECKS: dict[str, Callable[[Parsed, Place], None]] = {
+_CHECKS: dict[str, Callable[[ParsedArguments, Location], None]] = {
     "cat-file": _cat_file,
     "config": _config,
     "format": _format,
@@ -229,7 +228,7 @@ _CHECKS: dict[str, Callable[[Parsed, Place], None]] = {
 }
 
 
-def _refuse_other_repository(place: Place) -> Look:
+def _refuse_other_repository(place: Location) -> RepositoryState:
     """Only the workspace's own repository is read: one inside it came with the files, as may its settings."""
     folder = place.cwd
     while True:

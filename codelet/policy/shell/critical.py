@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from codelet.policy import names
-from codelet.policy.commands import Folders
+from codelet.policy import sensitive_names
 from codelet.policy.paths import contained, relative_name, workspace_root
-from codelet.policy.shell import read_script
-from codelet.policy.syntax import Command, Obstacle, Redirect, Script
-from codelet.policy.unwrap import SHELLS, base_name, nested_scripts, unwrapped
+from codelet.policy.shell.folders import Folders
+from codelet.policy.shell.nested import SHELLS, base_name, nested_scripts, unwrapped
+from codelet.policy.shell.script_parser import read_script
+from codelet.policy.shell.syntax import Redirect, Script, SimpleCommand, UnclearPart
 
 _MAKES_FILE_SYSTEMS = frozenset(
     ["mke2fs", "mkswap", "wipefs", "blkdiscard", "format", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk",
@@ -51,7 +51,7 @@ def find_critical(command: str, script: Script, workspace: Path, depth: int = 0)
     text = command[:_TEXT_CAP]
     if script.fork_bomb or (_DEFINES.search(text) and _FORK_BOMB.search(text)) or _COPIES_ITSELF.search(text):
         return "a fork bomb"
-    if any(isinstance(part, Obstacle) for part in script.parts) and _ROOT_REMOVED.search(text):
+    if any(isinstance(part, UnclearPart) for part in script.parts) and _ROOT_REMOVED.search(text):
         return "it removes the whole file system or home"
     folders = Folders(workspace)
     printed: list[str] = []
@@ -59,7 +59,7 @@ def find_critical(command: str, script: Script, workspace: Path, depth: int = 0)
         why = None
         if isinstance(part, Redirect) and part.access == "write":
             why = _first(forbidden_place(part.target.text, cwd, workspace) for cwd in folders.of(part))
-        elif isinstance(part, Command) and part.words:
+        elif isinstance(part, SimpleCommand) and part.words:
             context = _Context(_follow(part, folders), workspace)
             words = [word.text for word in part.words if not word.splits]
             if words[:1] in (["echo"], ["printf"]):
@@ -70,7 +70,7 @@ def find_critical(command: str, script: Script, workspace: Path, depth: int = 0)
     return None
 
 
-def _follow(command: Command, folders: Folders) -> frozenset[str]:
+def _follow(command: SimpleCommand, folders: Folders) -> frozenset[str]:
     """The folders the command runs in; a `cd` is followed here without judging it."""
     here = folders.of(command)
     words = [word.text for word in command.words]
@@ -258,10 +258,10 @@ def forbidden_place(text: str, cwd: str, workspace: Path) -> str | None:
             continue
         if any(contained(place, magic) for magic in ("/dev", "/proc", "/sys")):
             return f"{text} is a device or a switch of the kernel"
-        if why := names.protected(relative_name(place, workspace)):
+        if why := sensitive_names.protected(relative_name(place, workspace)):
             return f"{text} {why}"
         if not contained(place, root):
-            if names.delicate(place):
+            if sensitive_names.delicate(place):
                 return f"{text} plants what runs later"
             if place.startswith(_PLANTS):
                 return f"{text} belongs to the system"

@@ -1,0 +1,58 @@
+"""Where the commands of a script run: each shell of it, and what every `cd` changes for those after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codelet.policy.paths import workspace_root
+from codelet.policy.shell.nested import changes_shell
+from codelet.policy.shell.syntax import Redirect, SimpleCommand
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a command runs: the current folder and the workspace's root, both resolved."""
+
+    cwd: str
+    root: str
+
+
+@dataclass
+class Folders:
+    """Where each shell of a script may stand: `sure` after a `cd` that must have worked, `all` otherwise.
+
+    `changed` holds the shells of which nothing is known any more.
+    """
+
+    workspace: Path
+    sure: dict[tuple[int, ...], frozenset[str]] = field(default_factory=dict)
+    all: dict[tuple[int, ...], frozenset[str]] = field(default_factory=dict)
+    changed: set[tuple[int, ...]] = field(default_factory=set)
+
+    def known(self, part: SimpleCommand | Redirect) -> bool:
+        """Whether the part's folder, and what its words mean there, can be told."""
+        return not any(part.scope[:length] in self.changed for length in range(len(part.scope) + 1))
+
+    def ran_by_rule(self, part: SimpleCommand) -> None:
+        """Note a command that is not understood and runs all the same: a builtin may have changed its shell."""
+        if changes_shell([word.text for word in part.words]):
+            self.changed.add(part.scope)
+
+    def of(self, part: SimpleCommand | Redirect) -> frozenset[str]:
+        """The folders that the part may run in."""
+        for length in range(len(part.scope), -1, -1):
+            scope = part.scope[:length]
+            if scope in self.all:
+                if part.after != "&&":
+                    self.sure[scope] = self.all[scope]
+                return self.sure[scope]
+        root = frozenset((workspace_root(self.workspace),))
+        self.sure[()] = self.all[()] = root
+        return root
+
+    def change(self, part: SimpleCommand, folders: frozenset[str]) -> None:
+        """Note a `cd` of this part into one of `folders`."""
+        before = self.of(part)
+        self.all[part.scope] = before | folders
+        self.sure[part.scope] = folders if part.after != "||" else before | folders

@@ -1,0 +1,82 @@
+"""What a command line consists of: simple commands, redirections, and parts that are not understood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word of a command.
+
+    `text` is what the program gets, as far as it is known. `glob` is the file pattern that bash will expand,
+    with a backslash before quoted letters and nowhere else, or None. `dynamic` marks a word with a part that is
+    known only at run time, `splits` one that may become several words. `start` and `end` are byte offsets in the
+    command.
+    """
+
+    text: str
+    raw: str
+    start: int
+    end: int
+    glob: str | None = None
+    dynamic: bool = False
+    splits: bool = False
+
+
+@dataclass(frozen=True)
+class SimpleCommand:
+    """One simple command: its words, its assignments (name, value), and how it hangs on what is before it.
+
+    `after` is the operator in front: "&&", "||" (also where its success is turned round) or ";". Inside a
+    pipeline it is the one in front of the pipeline. `scope` names the subshells it runs in, outermost first.
+    """
+
+    words: tuple[Word, ...]
+    assignments: tuple[tuple[str, Word | None], ...]
+    after: str
+    scope: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Redirect:
+    """A redirection to or from a file: `access` is what it does there; `after` and `scope` as in SimpleCommand."""
+
+    target: Word
+    access: Literal["read", "write"]
+    after: str
+    scope: tuple[int, ...]
+
+
+NOT_PARSED, PASSED_OVER = "it cannot be parsed", "it has text that the parser passed over"
+
+
+@dataclass(frozen=True)
+class UnclearPart:
+    """A part that is not understood, or never harmless: the reason in words."""
+
+    reason: str
+
+    @property
+    def unparsed(self) -> bool:
+        """Whether the parser made no sense of it, so that its place in the command is not known either."""
+        return self.reason in (NOT_PARSED, PASSED_OVER)
+
+
+ScriptPart = SimpleCommand | Redirect | UnclearPart
+
+
+@dataclass
+class Script:
+    """What a command line consists of, in order of execution; `unread` says that it was too much to read."""
+
+    parts: list[ScriptPart] = field(default_factory=list)
+    unread: bool = False
+    fork_bomb: bool = False
+
+    @property
+    def commands(self) -> Iterator[SimpleCommand]:
+        """The simple commands, in order."""
+        return (part for part in self.parts if isinstance(part, SimpleCommand))

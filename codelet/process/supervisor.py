@@ -1,0 +1,125 @@
+"""The parent of a service, run as a program of its own: it ends the service and all that it started.
+
+It needs nothing but the standard library. Arguments: the number of a socket, then the command's words. The other end
+of the socket is held by codelet alone: once it is closed, by whatever ends codelet, nothing below this process goes on.
+Over the socket codelet is told once how the start went: an empty line, or why there is none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import socket
+import sys
+import time
+
+_PR_SET_CHILD_SUBREAPER = 36
+_TERM_SECONDS = 0.2
+_KILL_SECONDS = 2.0
+_IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+"""What a person's terminal or the ending of the tree sends; this process goes last."""
+
+
+def main(lifeline: socket.socket, command: list[str]) -> int:
+    """Run the command until it exits or the lifeline is cut; its exit status, negative for a signal."""
+    if sys.platform.startswith("linux"):  # whoever leaves the service's session stays below this process
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    service = _started(command, lifeline)
+    _leave_pipes()
+    watched: list[socket.socket | int] = [lifeline, woken]
+    reaped: dict[int, int] = {}
+    while service not in reaped:
+        ready, _, _ = select.select(watched, [], [])
+        if lifeline in ready:
+            _end_below(_TERM_SECONDS, reaped)
+            break
+        os.read(woken, 4096)
+        _reap(reaped)
+    _end_below(0.0, reaped)
+    return os.waitstatus_to_exitcode(reaped.get(service, signal.SIGKILL))
+
+
+def _started(command: list[str], lifeline: socket.socket) -> int:
+    """The number of the process that became the command; tells codelet how that went."""
+    failed, failure = os.pipe()
+    service = os.fork()
+    if service == 0:
+        for number in (*_IGNORED, signal.SIGPIPE, signal.SIGXFSZ):  # the last two Python ignores
+            signal.signal(number, signal.SIG_DFL)
+        try:
+            os.execv(command[0], command)
+        except OSError as error:
+            os.write(failure, (error.strerror or str(error)).encode())
+        os._exit(127)
+    os.close(failure)
+    with contextlib.suppress(OSError):
+        lifeline.send(os.read(failed, 4096) + b"\n")
+    os.close(failed)
+    return service
+
+
+def _leave_pipes() -> None:
+    """Give up the service's own pipes, so that each of them ends when the service is done with it."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(nothing, descriptor)
+
+
+def _reap(reaped: dict[int, int]) -> None:
+    """Reap whatever is dead, and note with which status."""
+    with contextlib.suppress(ChildProcessError):
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            reaped[found[0]] = found[1]
+
+
+def _end_below(patience: float, reaped: dict[int, int]) -> None:
+    """End every process below this one: SIGTERM, and after `patience` seconds SIGKILL."""
+    start = time.monotonic()
+    while (running := _below()) and time.monotonic() - start < patience + _KILL_SECONDS:
+        number = signal.SIGTERM if time.monotonic() - start < patience else signal.SIGKILL
+        for pid in running:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        time.sleep(0.005)
+        _reap(reaped)
+    if not os.path.isdir("/proc/self") and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)  # nobody lists what is below: the group goes, and this process with it
+
+
+def _below() -> list[int]:
+    """The processes below this one that are not dead."""
+    below: dict[int, list[int]] = {}
+    dead = set()
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+                line = file.read()
+                state, parent = line[line.rfind(b")") + 2 :].split()[:2]
+                below.setdefault(int(parent), []).append(int(name))
+                if state in (b"Z", b"X"):
+                    dead.add(int(name))
+    found, waiting = [], [os.getpid()]
+    while waiting:
+        children = below.get(waiting.pop(), [])
+        found += children
+        waiting += children
+    return [pid for pid in found if pid not in dead]
+
+
+if __name__ == "__main__":
+    os.set_inheritable(int(sys.argv[1]), False)
+    _code = main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
+    if _code < 0:
+        if -_code != signal.SIGKILL:
+            signal.signal(-_code, signal.SIG_DFL)
+        os.kill(os.getpid(), -_code)
+    os._exit(abs(_code))
