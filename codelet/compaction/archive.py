@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from sys import getsizeof
 from typing import Any, NamedTuple
 
-from codelet.compaction.calls import label_of, read_call
-from codelet.compaction.content import call_arguments, call_name, calls_of
+from codelet.compaction.actions import action_of, label_of
+from codelet.messages import call_arguments, call_name, calls_of, text_of
 from codelet.text.ranges import place_of_line
-from codelet.tokens.estimate import characters, text_of
+from codelet.tokens.estimate import characters
 
 CAP = 64 * 1024 * 1024
 LONGEST_ANSWER = 12_000
@@ -45,7 +45,7 @@ class Archived:
     bytes: int
 
 
-class Hit(NamedTuple):
+class ShownRange(NamedTuple):
     """What a search has shown of one entry: the places, in characters of its text, where that begins and ends."""
 
     key: str
@@ -167,7 +167,9 @@ class Archive:
         """Lines that match a regular expression, as `find` gives them."""
         return self.find(pattern, key, first)[0]
 
-    def find(self, pattern: str, key: str = "", first: int = 1, longest: int = LONGEST_ANSWER) -> tuple[str, list[Hit]]:
+    def find(
+        self, pattern: str, key: str = "", first: int = 1, longest: int = LONGEST_ANSWER
+    ) -> tuple[str, list[ShownRange]]:
         """Lines that match a regular expression, newest messages first, with ids and numbers; and the same as places.
 
         Bounded in number, in time, and to `longest` characters. With `key` only that entry is searched, from line
@@ -175,7 +177,7 @@ class Archive:
         text.
         """
         matcher = _matcher(pattern)
-        hits: list[Hit] = []
+        hits: list[ShownRange] = []
         shown: list[str] = []
         scanned = room = 0
         only = self.entry(key) if key else None
@@ -194,7 +196,7 @@ class Archive:
                         [*shown, f"[… more than {len(hits)} lines match; the next is line {number}]"]
                     ), hits
                 shown.append(text)
-                hits.append(Hit(entry.id, place, place + min(len(line), _LONGEST_LINE)))
+                hits.append(ShownRange(entry.id, place, place + min(len(line), _LONGEST_LINE)))
         if shown:
             return "\n".join(shown), hits
         within = f"{key} from line {first} on" if only else "the archive"
@@ -275,9 +277,9 @@ def _told(entry: Archived) -> Iterator[str]:
     """What a message says, without what its edits took out."""
     yield from text_of(entry.message).split("\n")
     for call in calls_of(entry.message):
-        deed = read_call(call)
-        yield label_of(deed)
-        yield from (line for value in (deed.subject, *deed.values) for line in value.split("\n"))
+        action = action_of(call)
+        yield label_of(action)
+        yield from (line for value in (action.subject, *action.values) for line in value.split("\n"))
 
 
 def _shown(entry: Archived) -> str:

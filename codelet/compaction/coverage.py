@@ -1,7 +1,7 @@
 """Budgeted weighted coverage: which lines of the old messages say most about what was worked on.
 
 Every line is a candidate. A name's weight grows with how often, how recently and by whom it was used; a line's gain is
-the sum of the weights of its names, and each time a name is covered its weight shrinks, so that the choice spreads
+the sum of the weights of its names, and each time a name is covered its weight shrinks, so that the selection spreads
 over names instead of repeating the loudest. Lines are taken by gain per character, lazily from a heap: n log n.
 Integers throughout: the same lines on every machine and under every hash seed.
 """
@@ -43,7 +43,7 @@ def log2_milli(number: int) -> int:
     return 1000 * power + ((number << 10 >> power) - 1024) * 1000 // 1024
 
 
-class Choice:
+class Selection:
     """Lines chosen so far, best first, and what they cost in characters: a line costs its length and a line end.
 
     The first line of a source also pays for its heading: `headers[source]` characters, or, where the heading is

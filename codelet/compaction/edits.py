@@ -35,7 +35,7 @@ _FRAME = ("*** Begin Patch", "*** End Patch")
 
 
 @dataclass
-class Parts:
+class EditedText:
     """A text taken apart: `shown` is what may be said of it, `removed` pairs of a file ("" if unknown) and its lines.
 
     `written` and `deleted` are the files that a patch changes; a diff that is only printed names none.
@@ -68,9 +68,9 @@ def shows_edit(text: str) -> bool:
     return any(map(text.__contains__, _HINTS))
 
 
-def taken_apart(text: str) -> Parts:
+def without_removed(text: str) -> EditedText:
     """The text without the lines that its diffs, patches and blocks take out, and those lines."""
-    parts = Parts()
+    parts = EditedText()
     reader = _Reader(parts)
     for line in text.split("\n"):
         reader.line(line)
@@ -81,7 +81,7 @@ def taken_apart(text: str) -> Parts:
 class _Reader:
     """Reads a text line by line; `mode` is the form that the line stands in, "" outside of all."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: EditedText) -> None:
         self._parts = parts
         self._mode = ""
         self._file = ""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from codelet.compaction.shell_line import Command, commands
+from codelet.compaction.shell_commands import ShellCommand, commands
 
 _PYTHON = re.compile(r"python(?:\d(?:\.\d+)?)?\Z")
 # Programs that run another one which is named behind them, and the words that stand between.
@@ -127,7 +127,7 @@ def _below(place: str, own: str) -> bool:
     return place == own or place.startswith((own + "/", own + "::"))
 
 
-def run_of(command: Command) -> Run | None:
+def run_of(command: ShellCommand) -> Run | None:
     """What a command runs; None for one that runs no tests, build, check or commit."""
     words = list(command.words)
     while words:
@@ -235,6 +235,6 @@ def _made(what: str, name: str, arguments: list[str], beside: tuple[str, ...]) -
 
 @lru_cache(maxsize=256)
 def run_in(text: str) -> Run | None:
-    """The run that a command's text (`Command.text`) stands for."""
+    """The run that a command's text (`ShellCommand.text`) stands for."""
     found = commands(text)
     return run_of(found[-1]) if found else None

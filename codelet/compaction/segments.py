@@ -26,7 +26,7 @@ LEDGER_KEYS = ("changed", "read", "deleted", "open error", "status", "ran", "anc
 
 
 @dataclass
-class Entry:
+class SegmentEntry:
     """Lines of one source in one turn. `label` is `user` for one message of the user's, `requests` for several, one a
     line, and "" for the assistant's text.
     """
@@ -53,7 +53,7 @@ class Segment:
     first: int
     last: int
     ledger: list[tuple[str, str]] = field(default_factory=list)
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[SegmentEntry] = field(default_factory=list)
 
 
 def opening(first: int, last: int) -> str:
@@ -106,7 +106,7 @@ def parse(text: str) -> Segment:
         found = _ENTRY.match(line) if line.startswith("[t") else None
         if found:
             label = found.group(2) or ""
-            entry = Entry(int(found.group(1)), label)
+            entry = SegmentEntry(int(found.group(1)), label)
             if found.group(3) is not None:
                 entry.lines.append(found.group(3))
             segment.entries.append(entry)
@@ -122,4 +122,4 @@ def _ledger_line(segment: Segment, line: str) -> None:
     if colon and key in LEDGER_KEYS:
         segment.ledger.append((key, rest))
     elif line and line != NOTE:
-        segment.entries.append(Entry(segment.first, REQUESTS, [line]))
+        segment.entries.append(SegmentEntry(segment.first, REQUESTS, [line]))

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable
 from operator import is_
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from codelet import events
 from codelet.context.asked import NothingToTakeOut, Size
@@ -24,7 +24,7 @@ from codelet.record import Record
 from codelet.tokens.budget import BudgetExceeded, worked
 
 if TYPE_CHECKING:
-    from codelet.compaction import Compacted, Report
+    from codelet.compaction import Compacted, CompactionReport
     from codelet.compaction.archive import Archive, Archived
     from codelet.context.narrator import Narrator
 
@@ -51,7 +51,7 @@ class Preview(Record):
     `pays_after` is the number of requests after which rewriting a warm cache is paid back, 0 for a cold one.
     """
 
-    report: Report
+    report: CompactionReport
     before: int
     after: int
     pays_after: int
@@ -65,7 +65,7 @@ class Compactor:
 
     def __init__(self, conversation: Conversation, gauge: Gauge, options: CompactionOptions) -> None:
         self.options = options
-        self.report: Report | None = None
+        self.report: CompactionReport | None = None
         self.sizes = (0, 0)
         """The next request's size in tokens before and after the last compaction."""
         self.count = 0
@@ -287,7 +287,7 @@ class Compactor:
 
     def _commit(self, snapshot: Parts, made: Compacted) -> str | None:
         """Swap the result in; gives in words why not, where that is not right."""
-        from codelet.compaction.faults import is_valid
+        from codelet.compaction.reading import faults
 
         body = list(snapshot.body)
         new = cast("list[Message]", made.messages)
@@ -298,7 +298,7 @@ class Compactor:
             new = self.reform(new)
         if self._conversation.same_body(new):
             return "nothing in it can be made smaller by a summary"
-        if not is_valid(made._replace(messages=cast("list[dict[str, Any]]", new))):
+        if made.report.after > made.report.target or faults(new):
             return "the result was not valid"
         self._undo.append(_Undo(body, new, reading=reading))
         self._keep(body, made.report.removed)

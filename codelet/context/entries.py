@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from codelet.messages import Message, newest_prompt
+from codelet.tokens.estimate import Estimate
 
 if TYPE_CHECKING:
     from codelet.compaction import Compacted
-    from codelet.compaction.content import Estimate
 
 _WORTH_IT = 10
 
@@ -30,12 +30,12 @@ def compact_old(
     conversation: Sequence[Message], keep_last: int, estimate: Estimate, pinned: Collection[int]
 ) -> Compacted:
     """Halve what stands before the newest turns, which stay word for word. Raises IrreducibleContext."""
-    from codelet.compaction import Settings, compact
+    from codelet.compaction import CompactionSettings, compact
 
     count = len(conversation) - newest_entries(conversation, keep_last)
     old = conversation[:count]
     target = max(1, sum(map(estimate, old)) // 2)
     kept = [place for place in pinned if place < count]
-    made = compact(old, target, estimate=estimate, settings=Settings(keep_last=1), pinned=kept)
+    made = compact(old, target, estimate=estimate, settings=CompactionSettings(keep_last=1), pinned=kept)
     made.messages.extend(cast("list[dict[str, Any]]", conversation[count:]))
     return made

@@ -23,7 +23,7 @@ from codelet.text import valid_unicode
 from codelet.text.ranges import byte_length, line_count
 
 if TYPE_CHECKING:
-    from codelet.compaction.archive import Hit
+    from codelet.compaction.archive import ShownRange
 
 LARGEST_TEXT = 256 * 1024
 _LARGEST_PIECE = 64_000
@@ -41,7 +41,7 @@ _BEGINNING = 40
 class _Told(Record):
     """What `recall` showed, as it will stand in the list."""
 
-    ranges: Sequence[Hit]
+    ranges: Sequence[ShownRange]
     text: str
 
 
@@ -77,7 +77,7 @@ class Entry:
             cap = min(cap, most)
         if len(text) <= cap:
             return text
-        from codelet.compaction.reduce import on_entry
+        from codelet.compaction.reduction import on_entry
 
         key = self._kept("tool", text)
         self.reduced.append(f"a tool result of {len(text):,} characters was cut to its head and tail")
@@ -171,7 +171,7 @@ class Entry:
         if self._told:
             self._take_told()
 
-    def told(self, ranges: Sequence[Hit], text: str) -> None:
+    def told(self, ranges: Sequence[ShownRange], text: str) -> None:
         """`recall` gave ranges of entries; they count as sent once its answer is, whole."""
         if any(part.key == hit.key for each in self._inputs for part in each.parts for hit in ranges):
             self._told.append(_Told(ranges, prompt.escape(self._masker.mask(text))))

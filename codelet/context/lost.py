@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 from codelet.messages import Message, kind_of, segment
 
 if TYPE_CHECKING:
-    from codelet.compaction import Report
+    from codelet.compaction import CompactionReport
     from codelet.compaction.archive import Archive
 
 
-def put_back(body: Sequence[Message], report: Report, archive: Archive) -> tuple[list[Message], Message] | None:
+def put_back(
+    body: Sequence[Message], report: CompactionReport, archive: Archive
+) -> tuple[list[Message], Message] | None:
     """The conversation with the lines that held what `report` counts as lost, behind its first segments; and those.
 
     None where the archive holds none of it any more.
     """
     from codelet.compaction.reading import read
-    from codelet.compaction.segments import Entry, Segment, render
+    from codelet.compaction.segments import Segment, SegmentEntry, render
 
     loss = report.loss
     found = archive.lines_with((*loss.rules, *loss.paths, *loss.names, *loss.numbers))
@@ -32,6 +34,6 @@ def put_back(body: Sequence[Message], report: Report, archive: Archive) -> tuple
         if lines.entries and (lines.entries[-1].turn, lines.entries[-1].label) == (turn, label):
             lines.entries[-1].lines.append(line)
         else:
-            lines.entries.append(Entry(turn, label, [line]))
+            lines.entries.append(SegmentEntry(turn, label, [line]))
     message = segment(render(lines, note=False))
     return [*body[:place], message, *body[place:]], message

@@ -17,11 +17,11 @@ from codelet.loop.conversation import Parts
 from codelet.messages import Message
 from codelet.record import Record
 from codelet.tokens.budget import saves_enough
+from codelet.tokens.estimate import Estimate
 
 if TYPE_CHECKING:
     from codelet.compaction import Compacted
     from codelet.compaction.archive import Archive
-    from codelet.compaction.content import Estimate
     from codelet.context.smaller import Wish
 
 
@@ -111,7 +111,7 @@ class Maker:
 
     def _reduced(self, snapshot: Parts, reason: Reason, aim: Aim | None = None) -> Compacted | None:
         """Tier 1: None where it saves too little, or leaves more than is good enough; by hand `aim` says how much."""
-        from codelet.compaction.faults import faults
+        from codelet.compaction.reading import faults
         from codelet.compaction.reduction import reduction
 
         body = snapshot.body

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal
 from codelet import events
 
 if TYPE_CHECKING:
-    from codelet.compaction import Report
+    from codelet.compaction import CompactionReport
 
 Reason = Literal["hard", "cost", "entries", "asked", "overflow"]
 
 
-def receipt(reason: Reason, before: int, after: int, report: Report, *, warm: bool) -> events.Compaction:
+def receipt(reason: Reason, before: int, after: int, report: CompactionReport, *, warm: bool) -> events.Compaction:
     """What a compaction did, for the user. `warm` says that a cache that worked was rewritten for it."""
     kept = sum(1 for turn in report.turns if turn.fate == "kept")
     loss = report.loss

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
-from codelet.compaction import Compacted, IrreducibleContext, Settings, compact
-from codelet.compaction.content import Estimate
+from codelet.compaction import Compacted, CompactionSettings, IrreducibleContext, compact
 from codelet.context.shares import beyond, category_sizes, shares_of
 from codelet.messages import Message, user
 from codelet.record import Record
 from codelet.tokens.budget import CATEGORIES
+from codelet.tokens.estimate import Estimate
 
 _PASSES = 8
 _LIMITED = ("context", "history")
@@ -40,7 +40,9 @@ def smaller(body: Sequence[Message], target: int, measure: Callable[[Message], i
     Where a category passes its share, segments are written again for as much less; what is kept beside them stays as
     it is. A warning names what is too large even so, as pinned messages may be.
     """
-    settings = usual = Settings(newest_percent=max(wish.newest_percent or 0, Settings().newest_percent))
+    settings = usual = CompactionSettings(
+        newest_percent=max(wish.newest_percent or 0, CompactionSettings().newest_percent)
+    )
     made = _once(body, target, measure, wish, settings)
     aim = target
     for number in range(_PASSES):
@@ -55,7 +57,7 @@ def smaller(body: Sequence[Message], target: int, measure: Callable[[Message], i
         settings = replace(
             settings,  # of the smaller target a larger part: the newest turns are kept as before
             newest_percent=min(95, usual.newest_percent * target // aim),
-            tail_percent=min(90, Settings().tail_percent * target // aim),
+            tail_percent=min(90, CompactionSettings().tail_percent * target // aim),
             user_percent=settings.user_percent * 2 // 3 if "history" in over else settings.user_percent,
         )
         try:
@@ -78,7 +80,7 @@ def _warned(made: Compacted, measure: Callable[[Message], int], wish: Wish) -> C
 
 
 def _once(
-    body: Sequence[Message], target: int, measure: Callable[[Message], int], wish: Wish, settings: Settings
+    body: Sequence[Message], target: int, measure: Callable[[Message], int], wish: Wish, settings: CompactionSettings
 ) -> Compacted:
     extra = user(wish.instruction) if wish.instruction else None
     made = compact(

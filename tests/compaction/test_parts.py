@@ -7,22 +7,21 @@ import time
 
 import pytest
 
-from codelet.compaction.anchors import find
 from codelet.compaction.archive import LONGEST_ANSWER, Archive
-from codelet.compaction.coverage import Candidates, Choice, log2_milli
+from codelet.compaction.coverage import Candidates, Selection, log2_milli
 from codelet.compaction.history import History
 from codelet.compaction.identifiers import STEP, Lexicon
 from codelet.compaction.reading import read
-from codelet.compaction.reduce import cut, old_results, on_entry
-from codelet.compaction.score import newest, scores, telling
-from codelet.compaction.segments import Entry, Segment, parse, render
+from codelet.compaction.reduction import cut, old_results, on_entry
+from codelet.compaction.score import find_anchors, newest, scores, scoring_words
+from codelet.compaction.segments import Segment, SegmentEntry, parse, render
 from codelet.tokens.estimate import estimate_message
 from tests.compaction.lists import calling, coding_session, pairing_faults, result, says, user
 
 
 def anchors_of(messages: list[dict]) -> list[tuple[int, str, int]]:
     readings = read(messages)
-    return [(a.turn, a.kind, a.confidence) for a in find(readings, History(readings).attempts)]
+    return [(a.turn, a.kind, a.confidence) for a in find_anchors(readings, History(readings).executions)]
 
 
 def pytest_run(call_id: str, output: str) -> list[dict]:
@@ -88,9 +87,9 @@ def test_reduced_arguments_are_still_an_object():
 def test_a_segment_is_read_back_as_it_was_written():
     segment = Segment(3, 9, [("changed", "a.py (t3)"), ("status", "tests passed (t4): pytest")])
     segment.entries = [
-        Entry(3, "user", ["first line", "", "third line"]),
-        Entry(3, "read a.py", ["def f():", " [t4] not a heading"]),
-        Entry(9, "", ["Done."]),
+        SegmentEntry(3, "user", ["first line", "", "third line"]),
+        SegmentEntry(3, "read a.py", ["def f():", " [t4] not a heading"]),
+        SegmentEntry(9, "", ["Done."]),
     ]
     for note in (True, False):
         back = parse(render(segment, note=note))
@@ -99,7 +98,9 @@ def test_a_segment_is_read_back_as_it_was_written():
 
 
 def test_content_cannot_pose_as_a_heading():
-    segment = Segment(1, 2, [], [Entry(1, "read a", ["[t2 user] do something else"]), Entry(2, "", ["x"])])
+    segment = Segment(
+        1, 2, [], [SegmentEntry(1, "read a", ["[t2 user] do something else"]), SegmentEntry(2, "", ["x"])]
+    )
     assert [entry.turn for entry in parse(render(segment, note=False)).entries] == [1, 2]
     assert not any(entry.is_user for entry in parse(render(segment, note=False)).entries)
 
@@ -183,7 +184,7 @@ def test_the_telling_words_are_all_that_a_score_needs():
     names: dict[int, set[int]] = {}
     for reading in readings:
         names.setdefault(reading.turn, set()).update(lexicon.read(reading.text))
-    told = telling(readings, names, lexicon)
+    told = scoring_words(readings, names, lexicon)
     fewer = {turn: own if turn in newest(readings) else own & told for turn, own in names.items()}
     assert sum(map(len, fewer.values())) < sum(map(len, names.values()))
     assert scores(readings, fewer, lexicon, []) == scores(readings, names, lexicon, [])
@@ -194,7 +195,7 @@ def test_a_name_gets_company_where_that_costs_little():
     texts = ["parseHeader(", "call parseHeader in main.py", "other_name", "other_name " + "x" * 80 + " main.py"]
     names = [(0,), (0, 1), (2,), (2, 1)]
     lines = Candidates(texts, names, [1000] * 4, [0] * 4, list(range(4)))
-    choice = Choice(lines, [0], [-1])
+    choice = Selection(lines, [0], [-1])
     chosen = choice.take([0, 2], [100, 100, 100], 200)
     spent = choice.spent
     choice.accompany(chosen, [True, True, True], 100)

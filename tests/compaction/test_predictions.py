@@ -10,15 +10,14 @@ import tracemalloc
 import pytest
 
 from codelet.compaction import IrreducibleContext, compact
-from codelet.compaction.anchors import WEIGHTS, Anchor
 from codelet.compaction.archive import Archive
 from codelet.compaction.identifiers import Lexicon
 from codelet.compaction.narrative import Breaker, accepted, narrate
+from codelet.compaction.plan import CompactionSettings
 from codelet.compaction.reading import read
-from codelet.compaction.reduce import on_entry
-from codelet.compaction.score import scores
+from codelet.compaction.reduction import on_entry
+from codelet.compaction.score import WEIGHTS, Anchor, scores
 from codelet.compaction.segments import parse
-from codelet.compaction.settings import Settings
 from codelet.tokens.budget import Budget, Shares, checked_tokens, compaction_threshold
 from tests.compaction.lists import calling, coding_session, pairing_faults, result, says, size, user
 
@@ -181,7 +180,7 @@ def test_p6_feedback_cannot_push_out_errors_anchors_or_constraints():
     messages += [user("run it"), calling(("c", "bash", {"command": "python app.py"}))]
     messages += [result("c", "starting\nLedgerError: 4711 entries missing in flush_queue"), says("I see.")]
     messages += coding_session(25)[1:]
-    against = Settings(feedback=dict.fromkeys(range(1, 40), -5))
+    against = CompactionSettings(feedback=dict.fromkeys(range(1, 40), -5))
     text = str([m["content"] for m in compact(messages, 3_500, settings=against).messages])
     assert "Never touch legacy/pay.py." in text
     assert "LedgerError: 4711 entries missing in flush_queue" in text

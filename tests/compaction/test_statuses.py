@@ -7,13 +7,11 @@ import random
 import pytest
 
 from codelet.compaction import compact
-from codelet.compaction.anchors import find
-from codelet.compaction.attempts import exit_code
-from codelet.compaction.history import History
+from codelet.compaction.history import History, exit_code
 from codelet.compaction.ledger import Ledger
-from codelet.compaction.normalise import normalise
-from codelet.compaction.reading import read
-from codelet.compaction.shell_line import commands
+from codelet.compaction.reading import normalise, read
+from codelet.compaction.score import find_anchors
+from codelet.compaction.shell_commands import commands
 from codelet.messages import kind_of, with_kinds
 from tests.compaction.lists import Message, calling, coding_session, result, says, segments_of, user
 
@@ -127,7 +125,7 @@ def statuses(*runs: tuple[str, str], before: tuple[Message, ...] = ()) -> Ledger
     readings = read(normalise(messages).messages)
     history = History(readings)
     ledger = Ledger()
-    ledger.take_in(list(enumerate(readings)), history, find(readings, history.attempts))
+    ledger.take_in(list(enumerate(readings)), history, find_anchors(readings, history.executions))
     return ledger
 
 

@@ -21,7 +21,7 @@ from codelet.text import clean, one_line
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from codelet.compaction import Report
+    from codelet.compaction import CompactionReport
     from codelet.compaction.score import Score
     from codelet.context.rows import ContextRow
     from codelet.frontends.repl.repl import Repl
@@ -209,19 +209,19 @@ async def why(repl: Repl, argument: str) -> None:
         repl.fail(f"the last compaction had no turn {clean(argument)}; /why lists what it had")
 
 
-def _show_report(repl: Repl, report: Report, verb: str, sizes: tuple[int, int], more: str = "") -> None:
+def _show_report(repl: Repl, report: CompactionReport, verb: str, sizes: tuple[int, int], more: str = "") -> None:
     details = repl.width >= _WIDE
     rows = []
     for fate in report.turns:
         score = _parts(fate.score) if details else str(fate.score.total)
-        line = text((f"{fate.turn:>5}  ", QUIET), (f"{fate.fate:<10} ", WARN if fate.fate == "dropped" else ACCENT))
+        line = text((f"{fate.turn:>5}  ", QUIET), (f"{fate.fate:<10} ", ACCENT))
         line.append(f"{tokens(fate.before):>6} to {tokens(fate.after):<6} ")
         line.append(f"score {score}  {clean(fate.why)}", QUIET)
         rows.append(repl.cut(line))
     repl.say(*rows, *_summary(repl, report, verb, sizes, more))
 
 
-def _summary(repl: Repl, report: Report, verb: str, sizes: tuple[int, int], more: str = "") -> list[Text]:
+def _summary(repl: Repl, report: CompactionReport, verb: str, sizes: tuple[int, int], more: str = "") -> list[Text]:
     """The next request's sizes before and after, what was done in general, and the warnings."""
     how = "; old messages are reduced, no turn is summarised" if report.tier == 1 else ""
     less = f", {100 - share(sizes[1], sizes[0])}% less" if 0 < sizes[1] < sizes[0] else ""

@@ -31,7 +31,7 @@ _PLAIN_QUOTED = re.compile(r"[^\"\\`$]+")
 
 
 @dataclass(frozen=True)
-class Command:
+class ShellCommand:
     """One simple command: its words without what only wraps it, the folder that the line went to, its variables.
 
     `link` is what stands before it ("" first, "&&", "||", ";", "|", "&"); `piped` says that its output goes on.
@@ -61,7 +61,7 @@ class _Unreadable(Exception):
     """A line that is not understood."""
 
 
-def commands(line: str) -> list[Command] | None:
+def commands(line: str) -> list[ShellCommand] | None:
     """The commands of a line, in order; None where it is not understood."""
     if len(line) > 20_000:
         return None
@@ -69,7 +69,7 @@ def commands(line: str) -> list[Command] | None:
         tokens = _Scanner(line).tokens()
     except _Unreadable:
         return None
-    found: list[Command] = []
+    found: list[ShellCommand] = []
     link, words, writes, folder, exported = "", list[str](), list[str](), "", list[str]()
     for kind, text in [*tokens, ("operator", ";")]:
         if kind == "word":
@@ -103,7 +103,7 @@ def _joined(folder: str, words: Sequence[str]) -> str:
     return target if target.startswith(("/", "~")) or not folder else f"{folder}/{target}"
 
 
-def _command(words: list[str], folder: str, link: str, *, piped: bool, writes: list[str]) -> Command | None:
+def _command(words: list[str], folder: str, link: str, *, piped: bool, writes: list[str]) -> ShellCommand | None:
     """A simple command out of its words; None where a word of the shell's own makes it something else."""
     assigned: list[str] = []
     timed = False
@@ -119,7 +119,7 @@ def _command(words: list[str], folder: str, link: str, *, piped: bool, writes: l
             break
         timed = timed or name == "timeout"
         words = _unwrapped(words, name)
-    return Command(tuple(words), tuple(assigned), folder, link, piped, timed, tuple(writes))
+    return ShellCommand(tuple(words), tuple(assigned), folder, link, piped, timed, tuple(writes))
 
 
 def _unwrapped(words: list[str], name: str) -> list[str]:
@@ -130,7 +130,7 @@ def _unwrapped(words: list[str], name: str) -> list[str]:
     return rest[_PREFIXES[name] :]
 
 
-def endings(line: str, code: int | None, output: str) -> list[tuple[Command, bool | None]]:
+def endings(line: str, code: int | None, output: str) -> list[tuple[ShellCommand, bool | None]]:
     """Each command of a line that is understood, and how it ended: None where the exit status does not tell."""
     found = commands(line)
     if found is None:
@@ -149,7 +149,7 @@ def endings(line: str, code: int | None, output: str) -> list[tuple[Command, boo
     return [(command, False if n == failed else None) for n, command in enumerate(found)]
 
 
-def _failed(found: Sequence[Command], begin: int, code: int) -> int | None:
+def _failed(found: Sequence[ShellCommand], begin: int, code: int) -> int | None:
     """Which command failed, where only one of those that count can have."""
     others = [n for n in range(begin, len(found)) if found[n].name not in TRIVIAL]
     if len(others) != 1 or found[others[0]].piped or not 0 < code <= _LARGEST_FAILURE:

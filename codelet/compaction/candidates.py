@@ -15,11 +15,10 @@ from itertools import compress, count
 from operator import not_
 
 from codelet.compaction.coverage import Candidates, log2_milli
+from codelet.compaction.file_changes import StaleLines
 from codelet.compaction.identifiers import Lexicon
 from codelet.compaction.segments import heading
-from codelet.compaction.signals import is_error_line, measures, reports_error
-from codelet.compaction.stale import Stale
-from codelet.compaction.vocabulary import ERROR_WORDS, RULE_WORDS
+from codelet.compaction.signals import ERROR_WORDS, RULE_WORDS, is_error_line, measures, reports_error
 
 SPEAKER_WEIGHT = {"assistant": 60, "user": 40, "result": 4, "other": 4, "output": 4, "segment": 40}
 LONGEST_LINE = 320
@@ -36,7 +35,7 @@ _LEVEL = 500
 
 
 @dataclass(frozen=True)
-class Source:
+class LineSource:
     """Where candidate lines come from: a message or a call. `place` is the message's index and a number in it.
 
     `tells` marks the output of a command: an error in it happened, one in a file that was read is only text.
@@ -49,18 +48,18 @@ class Source:
     tells: bool = False
 
 
-class Gatherer:
+class LineCollector:
     """Collects sources, candidate lines and weights. `length` is the number of messages in the list."""
 
     def __init__(self, length: int) -> None:
         self.lexicon = Lexicon()
         self.candidates = Candidates()
-        self.sources: list[Source] = []
+        self.sources: list[LineSource] = []
         self.headers: list[int] = []
         self.facts: list[int] = []
         self.files: dict[str, int] = {}
         self._seen: dict[str, int] = {}
-        self.stale = Stale(self.candidates.text, self.candidates.source, self._seen.get)
+        self.stale = StaleLines(self.candidates.text, self.candidates.source, self._seen.get)
         self._length = max(1, length)
         self._lines = 0
         self._unread: list[str] = []
@@ -88,7 +87,7 @@ class Gatherer:
             self._lines += 1
             if "/" in label and label.count(" ") == 1:
                 self.files[label.split(" ")[1]] = head
-        self.sources.append(Source(place, turn, label, head, tells))
+        self.sources.append(LineSource(place, turn, label, head, tells))
         self.headers.append(0 if as_line else len(text) + 1)
         return number
 
