@@ -190,7 +190,7 @@ def call_arguments(call: Mapping[str, Any]) -> str:
     return json.dumps(arguments, ensure_ascii=False, default=str)
 
 
-def newest_prompt(messages: Sequence[Mapping[str, Any]], number: int = 1) -> int:
+def newest_prompt(messages: Sequence[AnyMessage], number: int = 1) -> int:
     """Where the newest prompt stands, or the one `number` prompts from the end; -1 where there are fewer."""
     for place in range(len(messages) - 1, -1, -1):
         if kind_of(messages[place]) == "prompt":
@@ -198,6 +198,11 @@ def newest_prompt(messages: Sequence[Mapping[str, Any]], number: int = 1) -> int
             if number == 0:
                 return place
     return -1
+
+
+def newest_messages(messages: Sequence[AnyMessage], turns: int) -> int:
+    """How many messages the newest `turns` turns have; all of them if there are no more turns."""
+    return len(messages) - max(0, newest_prompt(messages, turns))
 
 
 def with_kinds(messages: Iterable[_Given], prompts: Collection[str] = ()) -> list[_Given]:

@@ -7,12 +7,12 @@ what the next request has now.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from codelet.context.entries import newest_entries
 from codelet.errors import CodeletError
-from codelet.messages import Message, kind_of
+from codelet.messages import Message, kind_of, newest_messages
 from codelet.record import Record
+from codelet.tokens.estimate import Estimate
 
 # Without a size: what comes before the newest turns is made so much smaller, in per cent.
 _OLD_PERCENT = 35
@@ -64,7 +64,7 @@ def parsed(argument: str) -> tuple[Size | None, str]:
     return Size(tokens=tokens), wish
 
 
-class Asked(Record):
+class ManualRequest(Record):
     """Where a compaction by hand stands: the conversation, the room beside it, and what the newest turns take.
 
     All in tokens; `beside` is what no compaction makes smaller, `now` the next request's size.
@@ -108,11 +108,11 @@ class Asked(Record):
         return f"{share} is in the newest {stays} word for word ({self.newest:,} tokens){hint}; {floor}"
 
 
-def asked(body: Sequence[Message], now: int, beside: int, keep_last: int, estimate: Callable[[Message], int]) -> Asked:
+def manual_request(body: Sequence[Message], now: int, beside: int, keep_last: int, estimate: Estimate) -> ManualRequest:
     """Measure a conversation for a compaction by hand."""
-    count = newest_entries(body, keep_last) if keep_last else 0
+    count = newest_messages(body, keep_last) if keep_last else 0
     summaries = next((place for place, message in enumerate(body) if kind_of(message) != "segment"), len(body))
     count = min(count, len(body) - summaries)
     sizes = list(map(estimate, body))
     turns = sum(kind_of(message) == "prompt" for message in body[len(body) - count :])
-    return Asked(now, beside, sum(sizes), sum(sizes[len(sizes) - count :]), turns)
+    return ManualRequest(now, beside, sum(sizes), sum(sizes[len(sizes) - count :]), turns)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from codelet import prompt
+from codelet.context.allotment import beside_of
 from codelet.context.compactor import Compactor
-from codelet.context.gauge import Gauge
 from codelet.context.inputs import Input, Piped, Shown, composed, cut_in
-from codelet.context.targets import beside_of
+from codelet.context.window import ContextWindow
 from codelet.events import Cut
 from codelet.loop.conversation import Conversation
 from codelet.messages import Message, newest_prompt, user
@@ -52,7 +52,7 @@ class Entry:
     """
 
     def __init__(
-        self, conversation: Conversation, compactor: Compactor, gauge: Gauge, masker: Masker, *, recall: bool
+        self, conversation: Conversation, compactor: Compactor, gauge: ContextWindow, masker: Masker, *, recall: bool
     ) -> None:
         self.reduced: list[str] = []
         self._conversation = conversation
@@ -66,7 +66,7 @@ class Entry:
         self._told: list[_Told] = []
         self._earlier: tuple[Cut, ...] = ()
         compactor.reform = self._reformed
-        compactor.maker.held = self._is_held
+        compactor.held = self._is_held
 
     def result(self, text: str, most: int | None = None) -> str:
         """A tool result as it goes into the list: within the working share, 256 KiB, and `most` characters."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from codelet.errors import UsageError
 from codelet.record import Record
 from codelet.tokens.budget import CATEGORIES, Budget
 from codelet.tokens.windows import ModelFacts
+
+Reason = Literal["hard", "cost", "entries", "asked", "overflow"]
+"""Why the list is compacted: one of the two limits, too many entries, the user, or a request refused as too long."""
 
 
 class CompactionOptions(Record):
@@ -24,7 +29,7 @@ class CompactionOptions(Record):
     shares: tuple[int, ...] = tuple(CATEGORIES.values())
 
 
-class Limits(Record):
+class ContextLimits(Record):
     """The window and the budget that the user named, in tokens; None is the model's own, or no budget."""
 
     window: int | None = None

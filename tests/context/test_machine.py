@@ -193,7 +193,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def the_gauge_counts_what_it_would_count_anew(self) -> None:
         gauge = self.session.gauge
-        if gauge.reading().last is None:
+        if gauge.measurement().last is None:
             sent = self.session.conversation.sent()
             sizes = sum(map(gauge.estimate, sent))
             assert abs(self.session.size - gauge.fixed_size - sizes) <= 2 + len(sent)

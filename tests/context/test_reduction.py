@@ -106,9 +106,9 @@ async def test_a_summary_after_a_reduction_reads_the_originals(open_session: Ope
     await until_reduced(session, provider)
     after = list(session.messages)
     reduced = reduced_results(session)
-    from_reduced = session.compactor.maker.summarised(session.conversation.snapshot())
+    from_reduced = session.compactor.tiers.summarised(session.conversation.snapshot())
     session.compactor.undo()
-    from_originals = session.compactor.maker.summarised(session.conversation.snapshot())
+    from_originals = session.compactor.tiers.summarised(session.conversation.snapshot())
     assert len(after) == len(session.messages)
     assert from_reduced.messages == from_originals.messages
     assert from_reduced.report.removed == from_originals.report.removed
@@ -161,8 +161,8 @@ async def test_a_reduction_that_says_less_than_a_summary_is_not_taken(open_sessi
     await until_reduced(session, provider)
     session.compactor.undo()
     body = list(session.messages)
-    maker = session.compactor.maker
-    assert maker.make(Parts(body=body), "hard").report.tier == 1
+    tiers = session.compactor.tiers
+    assert tiers.compacted(Parts(body=body), "hard").report.tier == 1
     for place, message in enumerate(body):  # every result is one that a few lines tell
         if message["role"] == "tool":
             lines = [f"{n} " + "the same plain words of a log " * 3 for n in range(60)]
@@ -171,7 +171,7 @@ async def test_a_reduction_that_says_less_than_a_summary_is_not_taken(open_sessi
     gauge = session.gauge
     enough = gauge.size(Parts(body=body)) - gauge.budget.enough
     reduced = reduction(body, gauge.estimate, keep_turns=3, least=gauge.budget.least_batch, enough=enough)
-    made = maker.make(Parts(body=body), "hard")
+    made = tiers.compacted(Parts(body=body), "hard")
     assert reduced is not None and made.report.tier > 1
     assert "value_of_" in str(made.messages[0]) and made.report.after < reduced.report.after
 
@@ -224,6 +224,6 @@ async def test_rewind_and_adopt_go_on_with_what_was_reduced(open_session: Open):
     other.adopt(session.conversation.sent())
     for entry in session.compactor.archive.entries():
         other.compactor.archive.restore(entry.id, entry.turn, entry.message)
-    ours, theirs = (s.compactor.maker._originals(list(s.messages)) for s in (session, other))
+    ours, theirs = (s.compactor.tiers.originals(list(s.messages)) for s in (session, other))
     assert ours == theirs != session.messages
     assert "value_part1_41 " in str(theirs[:8]), "a line that only the archive had"
