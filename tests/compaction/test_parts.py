@@ -1,4 +1,4 @@
-"""The parts of compaction by themselves: anchors, reduction, archive, segments, safe cuts."""
+"""The parts of compaction by themselves: pairs, anchors, cuts, archive, segments, words."""
 
 from __future__ import annotations
 
@@ -11,17 +11,40 @@ from codelet.compaction.archive import LONGEST_ANSWER, Archive
 from codelet.compaction.coverage import Candidates, Selection, log2_milli
 from codelet.compaction.history import History
 from codelet.compaction.identifiers import STEP, Lexicon
-from codelet.compaction.reading import read
+from codelet.compaction.reading import faults, read
 from codelet.compaction.reduction import cut, old_results, on_entry
 from codelet.compaction.score import find_anchors, newest, scores, scoring_words
 from codelet.compaction.segments import Segment, SegmentEntry, parse, render
+from codelet.messages import with_kinds
 from codelet.tokens.estimate import estimate_message
-from tests.compaction.lists import calling, coding_session, pairing_faults, result, says, user
+from tests.compaction.lists import calling, coding_session, pairing_faults, reminder, result, says, user
 
 
 def anchors_of(messages: list[dict]) -> list[tuple[int, str, int]]:
     readings = read(messages)
     return [(a.turn, a.kind, a.confidence) for a in find_anchors(readings, History(readings).executions)]
+
+
+CALLS = calling(("a", "read", {}), ("b", "read", {}))
+
+
+@pytest.mark.parametrize(
+    ("messages", "count"),
+    [
+        ([], 0),
+        ([user("go"), CALLS, result("a", "1"), result("b", "2"), says("done")], 0),
+        ([CALLS, result("b", "2"), result("a", "1")], 2),
+        ([CALLS, result("a", "1"), says("done")], 1),
+        ([CALLS, result("a", "1")], 1),
+        ([CALLS, result("a", "1"), result("b", "2"), result("b", "2")], 1),
+        ([result("a", "1")], 1),
+        (with_kinds([reminder("claudeMd", "a"), user("go"), reminder("claudeMd", "b")]), 1),
+        (with_kinds([reminder("claudeMd", "a"), user("go"), reminder("gitStatus", "b")]), 0),
+    ],
+)
+def test_what_breaks_a_list_is_found(messages: list, count: int):
+    found = faults(messages)
+    assert bool(found) is bool(count) and len(found) >= count
 
 
 def pytest_run(call_id: str, output: str) -> list[dict]:
@@ -63,6 +86,18 @@ def test_a_cut_keeps_head_tail_error_lines_and_says_how_much_is_missing():
     assert "ValueError: the needle in the middle" in found
     assert "recall id=r7" in found
     assert cut("short", 100) == "short"
+
+
+def test_a_cut_keeps_more_of_the_head_and_each_error_line_once():
+    lines = [f"line {n} of a log that is long enough" for n in range(4_000)]
+    for place in range(1_000, 3_000, 50):
+        lines[place] = f"ValueError: the same again in lap {place % 100}"
+    found = cut("\n".join(lines), 6_000)
+    head, marker, rest = found.partition("\n[… ")
+    tail = rest[rest.index("line ") :]
+    assert marker and 5_800 < len(found) <= 6_000
+    assert 14 * len(tail) < 10 * len(head) < 16 * len(tail)
+    assert [found.count(f"in lap {lap}") for lap in (0, 50)] == [1, 1]
 
 
 def test_reduction_makes_old_reads_one_line_and_keeps_calls_and_the_last_ten_results():
