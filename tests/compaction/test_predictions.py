@@ -83,21 +83,31 @@ def test_p3_nothing_grows_over_ten_thousand_turns():
 def test_p4_no_signal_wins_alone_however_loud():
     shout = " ".join(f"Keyword{n}Error" for n in range(3_000))
     messages = [user("fix parse_header"), says(shout), user("now parse_header again " + shout), says("ok")]
-    messages += [user(f"step {n}") for n in range(5)]
+    messages += [user(f"step {n}") for n in range(4)] + [user(f"Once more: {shout}")]
     readings = read(messages)
     lexicon = Lexicon()
     names: dict[int, set[int]] = {}
     for reading in readings:
         names.setdefault(reading.turn, set()).update(lexicon.read(reading.text))
     anchors = [Anchor(1, kind, "x") for kind in WEIGHTS]
-    for score in scores(readings, names, lexicon, anchors, [1, 2], {1: 10**9, 2: -(10**9)}).values():
-        assert 0 <= score.anchor <= 40
-        assert 0 <= score.recency <= 20
-        assert 0 <= score.relevance <= 20
-        assert 0 <= score.files <= 15
-        assert 0 <= score.reference <= 10
-        assert -5 <= score.feedback <= 5
-        assert 0 <= score.total <= 110
+    rated = scores(readings, names, lexicon, anchors, [1, 2], {2: 10**9, 3: -(10**9)})
+    loud = rated[1]
+    assert (loud.anchor, loud.relevance, loud.files) == (max(WEIGHTS.values()), 20, 3), "each at its cap, and no further"
+    assert [rated[turn].recency for turn in (1, 7)] == [2, 20]
+    assert [rated[turn].feedback for turn in (2, 3)] == [5, -5]
+    assert all(score.total <= 110 for score in rated.values())
+
+
+def test_p4_a_loud_turn_takes_no_decision_and_no_error_out_of_a_summary():
+    shout = "\n".join(f"Keyword{n}Error: part_{n} of module_{n} is gone" for n in range(3_000))
+    messages = [user("Never touch legacy/pay.py."), says("I will not.")]
+    messages += [user("run it"), calling(("c", "bash", {"command": "python app.py"}))]
+    messages += [result("c", "LedgerError: 4711 entries missing in flush_queue"), says("I see.")]
+    messages += [user("and the log"), calling(("d", "read", {"path": "all.log"})), result("d", shout), says("Read.")]
+    text = str([m["content"] for m in compact([*messages, *coding_session(5)[1:]], 4_000).messages])
+    assert "Keyword2999Error" in text or "Keyword0Error" in text
+    assert "Never touch legacy/pay.py." in text
+    assert "LedgerError: 4711 entries missing in flush_queue" in text
 
 
 def test_p4_facts_added_to_one_turn_lower_no_other():

@@ -419,6 +419,7 @@ async def test_a_smaller_model_cuts_the_users_budget(open_session: Open):
     session, _ = open_session(window=None, budget=100_000)
     assert session.gauge.budget.user_limit == 100_000
     session.switch(ScriptedProvider(model="openai/gpt-4"))
+    assert session.facts.known, "litellm's map of models is not there"
     assert session.window == 8_192
     assert session.gauge.budget.user_limit == 8_192
     assert session.gauge.budget.limit < 8_192

@@ -47,9 +47,10 @@ def counted(gauge: ContextWindow, messages: Conversation) -> int:
 def test_only_models_with_an_encoding_here_are_counted(model: str, own: bool):
     assert has_own_encoding(model) is own
     counter = ExactCounter(model)
-    assert counter.total([user("hi")]) is None
+    assert counter.total([user("hi")]) is None, "nobody waits for the first count"
     counter.wait(20)
-    assert (counter.total([user("hi")]) is not None) is False if not own else counter.able
+    expected = exact.count("hi", exact.encoding_name(model)) + 4 if own else None
+    assert counter.total([user("hi")]) == expected and counter.able is own
 
 
 def test_counts_are_the_tokenisers_and_made_once():
