@@ -153,19 +153,10 @@ class Archive:
         """What has this id, if anything has."""
         return self._entries.get(key.strip())
 
-    def by_id(self, key: str) -> str:
-        """The text of one message, bounded; says so where there is none."""
-        entry = self.entry(key)
-        return _bounded(_shown(entry)) if entry else f"Nothing in the archive has the id {key!r}."
-
     def by_turn(self, turn: int) -> str:
         """The texts of a turn's messages, bounded."""
         found = [_shown(entry) for entry in self._entries.values() if entry.turn == turn]
         return _bounded("\n\n".join(found)) if found else f"Nothing in the archive belongs to turn {turn}."
-
-    def search(self, pattern: str, key: str = "", first: int = 1) -> str:
-        """Lines that match a regular expression, as `find` gives them."""
-        return self.find(pattern, key, first)[0]
 
     def find(
         self, pattern: str, key: str = "", first: int = 1, longest: int = LONGEST_ANSWER

@@ -27,7 +27,6 @@ from codelet.compaction.signals import is_error_line
 from codelet.messages import AnyMessage, call_arguments, calls_of, text_of, with_text
 from codelet.tokens.estimate import Estimate
 
-ENTRY_CAP = 64_000
 _ERROR_LINES = 12
 _ERROR_LENGTH = 300
 _SEARCHED = 500_000
@@ -74,11 +73,6 @@ def _error_lines(text: str, room: int) -> list[str]:
                 break
             found.append(line)
     return found
-
-
-def on_entry(text: str, cap: int = ENTRY_CAP, recall_id: str = "") -> str:
-    """Tier 0: what enters the list of a tool result of any size; at most `cap` characters."""
-    return cut(text, cap, recall_id)
 
 
 def shortened(message: AnyMessage, tokens: int, measure: Estimate) -> dict[str, Any]:

@@ -124,11 +124,6 @@ class CompactionReport:
     loss: Loss = field(default_factory=Loss)
     warnings: tuple[str, ...] = ()
 
-    @property
-    def saved_percent(self) -> int:
-        """How much smaller the list is, in whole per cent."""
-        return 100 * (self.before - self.after) // self.before if self.before else 0
-
 
 class Compacted(NamedTuple):
     """The new list, and what was done."""

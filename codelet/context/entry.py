@@ -77,11 +77,11 @@ class Entry:
             cap = min(cap, most)
         if len(text) <= cap:
             return text
-        from codelet.compaction.reduction import on_entry
+        from codelet.compaction.reduction import cut
 
         key = self._kept("tool", text)
         self.reduced.append(f"a tool result of {len(text):,} characters was cut to its head and tail")
-        return on_entry(text, cap, key if self._recall else "")
+        return cut(text, cap, key if self._recall else "")
 
     def prompt(self, text: str, piped: Piped | None = None) -> Message:
         """The message for a prompt and what was piped in with it: `fit` cuts it to size.

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Literal
 
 from codelet.record import Record
-from codelet.tokens.usage import Usage
 
 LARGEST = 1 << 40
 LARGEST_OUTPUT = 32_000
@@ -112,11 +111,6 @@ class Budget(Record):
         if 10 * effective_tokens(prompt, cache_read) >= 9 * self.limit:
             return "cost"
         return None
-
-
-def prompt_tokens(last: Usage | None, since: int) -> int:
-    """P: tokens of the next prompt, from the last request's usage and the estimate of the messages since it."""
-    return since if last is None else last.total_input + last.output + since
 
 
 def saves_enough(before: int, after: int) -> bool:

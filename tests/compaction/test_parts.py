@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from codelet.compaction.archive import LONGEST_ANSWER, Archive
+from codelet.compaction.archive import LONGEST_ANSWER, Archive, text_in
 from codelet.compaction.coverage import Candidates, Selection, log2_milli
 from codelet.compaction.history import History
 from codelet.compaction.identifiers import STEP, Lexicon
 from codelet.compaction.reading import faults, read
-from codelet.compaction.reduction import cut, old_results, on_entry
+from codelet.compaction.reduction import cut, old_results
 from codelet.compaction.score import find_anchors, newest, scores, scoring_words
 from codelet.compaction.segments import Segment, SegmentEntry, parse, render
 from codelet.messages import with_kinds
@@ -79,7 +79,7 @@ def test_decisions_and_commits_are_anchors():
 def test_a_cut_keeps_head_tail_error_lines_and_says_how_much_is_missing():
     lines = [f"line {n}" for n in range(4_000)]
     lines[2_000] = "ValueError: the needle in the middle"
-    found = on_entry("\n".join(lines), 3_000, "r7")
+    found = cut("\n".join(lines), 3_000, "r7")
     assert len(found) <= 3_000
     assert found.startswith("line 0\n")
     assert found.endswith("line 3999")
@@ -145,9 +145,10 @@ def test_recall_by_id_turn_and_pattern_is_bounded():
     key = archive.put(4, result("c", "alpha\nneedle_42 here\nomega"))
     archive.put(5, user("z" * 100_000))
     assert key is not None
-    assert "needle_42 here" in archive.by_id(key)
+    entry = archive.entry(key)
+    assert entry is not None and "needle_42 here" in text_in(entry)
     assert "needle_42 here" in archive.by_turn(4)
-    assert archive.search(r"needle_\d+") == "r1 t4 line 2: needle_42 here"
+    assert archive.find(r"needle_\d+")[0] == "r1 t4 line 2: needle_42 here"
     assert "Nothing" in archive.by_turn(99)
     assert len(archive.by_turn(5)) <= LONGEST_ANSWER + 100
 
@@ -158,7 +159,7 @@ def test_a_hostile_pattern_neither_hangs_nor_raises(pattern):
     for n in range(200):
         archive.put(n, user("a" * 300 + "!"))
     begun = time.process_time()
-    archive.search(pattern)
+    archive.find(pattern)
     assert time.process_time() - begun < 2
 
 

@@ -10,12 +10,12 @@ import tracemalloc
 import pytest
 
 from codelet.compaction import IrreducibleContext, compact
-from codelet.compaction.archive import Archive
+from codelet.compaction.archive import Archive, text_in
 from codelet.compaction.identifiers import Lexicon
 from codelet.compaction.narrative import Breaker, accepted, narrate
 from codelet.compaction.plan import CompactionSettings
 from codelet.compaction.reading import read
-from codelet.compaction.reduction import on_entry
+from codelet.compaction.reduction import cut
 from codelet.compaction.score import WEIGHTS, Anchor, scores
 from codelet.compaction.segments import parse
 from codelet.tokens.budget import Budget, Shares, checked_tokens, compaction_threshold
@@ -25,7 +25,7 @@ from tests.compaction.lists import calling, coding_session, pairing_faults, resu
 def test_p1_a_text_of_100_megabytes_is_reduced_before_it_enters():
     text = "one line of a very long log\n" * (100_000_000 // 28) + "FatalError: disk full\nlast line"
     begun = time.process_time()
-    entered = on_entry(text, 64_000, "r1")
+    entered = cut(text, 64_000, "r1")
     assert len(entered) <= 64_000
     assert "FatalError: disk full" in entered
     assert entered.endswith("last line")
@@ -92,7 +92,9 @@ def test_p4_no_signal_wins_alone_however_loud():
     anchors = [Anchor(1, kind, "x") for kind in WEIGHTS]
     rated = scores(readings, names, lexicon, anchors, [1, 2], {2: 10**9, 3: -(10**9)})
     loud = rated[1]
-    assert (loud.anchor, loud.relevance, loud.files) == (max(WEIGHTS.values()), 20, 3), "each at its cap, and no further"
+    assert (loud.anchor, loud.relevance, loud.files) == (max(WEIGHTS.values()), 20, 3), (
+        "each at its cap, and no further"
+    )
     assert [rated[turn].recency for turn in (1, 7)] == [2, 20]
     assert [rated[turn].feedback for turn in (2, 3)] == [5, -5]
     assert all(score.total <= 110 for score in rated.values())
@@ -202,9 +204,10 @@ def test_p8_the_archive_stays_within_its_cap_and_says_what_it_lost():
     assert archive.bytes <= 100_000
     assert archive.lost == 200 - len(archive)
     assert keys[-1] is not None
-    assert "text 199" in archive.by_id(keys[-1])
+    newest = archive.entry(keys[-1])
+    assert newest is not None and "text 199" in text_in(newest)
     assert keys[0] is not None
-    assert "Nothing in the archive" in archive.by_id(keys[0])
+    assert archive.entry(keys[0]) is None
     assert archive.put(1, user("y" * 1_000_000)) is None
 
 

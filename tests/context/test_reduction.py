@@ -7,6 +7,7 @@ from contextlib import aclosing
 from itertools import pairwise
 
 from codelet import events
+from codelet.compaction.archive import text_in
 from codelet.compaction.reduction import reduction
 from codelet.loop.conversation import Parts
 from codelet.messages import unpaired
@@ -82,13 +83,14 @@ async def test_what_the_user_drops_leaves_the_archive_too_and_comes_back_with_it
     archive = session.compactor.archive
     number = reduced_results(session)[3]
     key = re.findall(r"recall id=(r\d+)", session.messages[number]["content"])[0]
-    size, other = archive.bytes, archive.by_id("r1")
+    size, other = archive.bytes, archive.entry("r1")
     session.compactor.drop(number)
-    assert "Nothing in the archive" in archive.by_id(key) and "compute" not in archive.search("value_part3_41 =")
-    assert archive.by_id("r1") == other and 0 < archive.bytes < size
+    assert archive.entry(key) is None and "compute" not in archive.find("value_part3_41 =")[0]
+    assert archive.entry("r1") == other and 0 < archive.bytes < size
     event = session.compactor.undo()
     assert event is not None and event.note == "drop"
-    assert "value_part3_41 = " in archive.by_id(key) and archive.bytes == size
+    back = archive.entry(key)
+    assert back is not None and "value_part3_41 = " in text_in(back) and archive.bytes == size
 
 
 async def test_what_was_cut_on_its_entry_leaves_the_archive_when_it_is_dropped(open_session: Open):
@@ -96,7 +98,7 @@ async def test_what_was_cut_on_its_entry_leaves_the_archive_when_it_is_dropped(o
     provider.answers.append(Answer("s", [("look", {"lines": 2_000})]))
     await turn(session, "go")
     assert "recall id=r1" in session.messages[2]["content"]
-    assert "value_a_999 = " in session.compactor.archive.search("value_a_999 ")
+    assert "value_a_999 = " in session.compactor.archive.find("value_a_999 ")[0]
     session.compactor.drop(2)
     assert not session.compactor.archived
 
