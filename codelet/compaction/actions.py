@@ -31,10 +31,7 @@ _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 
 @dataclass(frozen=True)
 class Edit:
-    """One step of a call: `text` is what it says or puts in, `removed` what it takes out.
-
-    That is pairs of a file ("" if unknown) and lines.
-    """
+    """One step of a call: `text` is what it says or adds, `removed` pairs of a file ("" if unknown) and lines."""
 
     text: str
     removed: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -42,11 +39,10 @@ class Edit:
 
 @dataclass(frozen=True)
 class Action:
-    """A call read: `kind` is read, write, command or other; `subject` its file, command or main argument.
+    """What a tool call does. `kind` is read, write, command or other; `subject` its file, command or main argument.
 
     `edits` are its other arguments in order, with real line ends and without their names. `written` and `deleted`
-    are the files that a write leaves changed, and those that it leaves no more; `whole` says that nothing of what was
-    in the file before is left.
+    are the files that a write changes and deletes; `whole` says that nothing of the file's old content is left.
     """
 
     call_id: str
@@ -60,12 +56,12 @@ class Action:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """What the call says or puts in, beside its subject."""
+        """What the call says or adds, apart from its subject."""
         return tuple(edit.text for edit in self.edits if edit.text)
 
 
 def action_of(call: Mapping[str, Any]) -> Action:
-    """What the call does. Arguments that do not parse count as one value."""
+    """Return what a call does. Arguments that do not parse count as one value."""
     name, raw = call_name(call), call_arguments(call)
     call_id = str(call.get("id"))
     try:
@@ -113,7 +109,7 @@ def _write(call_id: str, name: str, path: str, rest: object, *, whole: bool = Fa
 
 
 def _listed(parsed: dict[str, Any]) -> str:
-    """A command given as a list of words: what a shell is to run, or the words as a line."""
+    """A command given as a list of words, as one line: what a shell is told to run, or else the words themselves."""
     words: list[object] = next((parsed[key] for key in _COMMAND_KEYS if isinstance(parsed.get(key), list)), [])
     told = [word for word in words if isinstance(word, str)]
     if len(told) < len(words):

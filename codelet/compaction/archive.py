@@ -46,7 +46,7 @@ class Archived:
 
 
 class ShownRange(NamedTuple):
-    """What a search has shown of one entry: the places, in characters of its text, where that begins and ends."""
+    """What a search showed of one entry: start and end in characters of its text."""
 
     key: str
     start: int
@@ -54,7 +54,7 @@ class ShownRange(NamedTuple):
 
 
 class Archive:
-    """Messages by id. `cap` is in bytes; what passes it goes, oldest first, and `lost` counts it."""
+    """Messages by id. `cap` is in bytes; what exceeds it is dropped, oldest first, and counted by `lost`."""
 
     def __init__(self, cap: int = CAP) -> None:
         self.cap = cap
@@ -68,24 +68,24 @@ class Archive:
 
     @property
     def next_number(self) -> int:
-        """The number in the next id: messages that are put in get ids in order, also what does not fit."""
+        """The number of the next id: every message that is put in gets one, in order, even if it does not fit."""
         return self._next
 
     def put(self, turn: int, message: Mapping[str, Any]) -> str | None:
-        """Take a message in; its id, or None where it alone is larger than the cap."""
+        """Store a message; return its id, or None if it alone is larger than the cap."""
         key = f"r{self._next}"
         self._next += 1
         return key if self._store(key, turn, message) else None
 
     def original(self, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The message that a reduced one was made from, if it names it and it is still here.
+        """Return the message that a reduced one was made from, if it names it and it is still here.
 
         A text can claim any id, so the call that both answer, or the calls that both make, must be the same.
         """
         return next((entry.message for entry in self._named(message) if _same_call(entry.message, message)), None)
 
     def take_out(self, message: Mapping[str, Any]) -> list[Archived]:
-        """Remove what a message was made from, reduced later or cut on its entry; what was removed, for `restore`."""
+        """Remove what a message was made from (reduced later, or cut on its way in); return it for `restore`."""
         found = [e for e in self._named(message) if _same_call(e.message, message) or _same_head(e.message, message)]
         for entry in found:
             del self._entries[entry.id]
@@ -93,7 +93,7 @@ class Archive:
         return found
 
     def _named(self, message: Mapping[str, Any]) -> list[Archived]:
-        """The entries that a message names, itself left out."""
+        """The entries that a message names, other than itself."""
         told = text_of(message) + "".join(map(call_arguments, calls_of(message)))
         keys = dict.fromkeys(_NAMED.findall(told)) if _NAMED_HINT in told else ()
         found = (self._entries[key] for key in keys if key in self._entries)
@@ -113,15 +113,15 @@ class Archive:
         return True
 
     def put_all(self, messages: Iterable[tuple[int, Mapping[str, Any]]]) -> list[str | None]:
-        """Take (turn, message) pairs in; their ids."""
+        """Store (turn, message) pairs; return their ids."""
         return [self.put(turn, message) for turn, message in messages]
 
     def entries(self) -> list[Archived]:
-        """Everything in it, oldest first."""
+        """All entries, oldest first."""
         return list(self._entries.values())
 
     def restore(self, key: str, turn: int, message: Mapping[str, Any]) -> None:
-        """Take a message in under the id that it had in another archive."""
+        """Store a message under the id that it had in another archive."""
         following = int(key[1:]) + 1 if _OWN_ID.fullmatch(key) else 0
         if key not in self._entries and self._store(key, turn, message):
             self._next = max(self._next, following)
@@ -134,8 +134,8 @@ class Archive:
     def lines_with(self, words: Iterable[str]) -> list[tuple[str, int, str]]:
         """For each word, or sentence of one line, the newest line that holds it: role, turn and line, oldest first.
 
-        Words that are in no message are left out; a line that holds several stands once. Of an edit its new
-        text counts.
+        Words that no message holds are left out; a line that holds several stands once. Of an edit only its new text
+        counts.
         """
         open_words = list(dict.fromkeys(words))
         found: list[tuple[str, int, str]] = []
@@ -150,7 +150,7 @@ class Archive:
         return found[::-1]
 
     def entry(self, key: str) -> Archived | None:
-        """What has this id, if anything has."""
+        """The entry with this id, or None."""
         return self._entries.get(key.strip())
 
     def by_turn(self, turn: int) -> str:
@@ -161,7 +161,7 @@ class Archive:
     def find(
         self, pattern: str, key: str = "", first: int = 1, longest: int = LONGEST_ANSWER
     ) -> tuple[str, list[ShownRange]]:
-        """Lines that match a regular expression, newest messages first, with ids and numbers; and the same as places.
+        """Search by regular expression: matching lines with ids and numbers, newest messages first; and their ranges.
 
         Bounded in number, in time, and to `longest` characters. With `key` only that entry is searched, from line
         `first` on. A pattern that does not compile, is too long or could take exponential time is searched for as plain
@@ -198,7 +198,7 @@ class Archive:
 
 
 def _size_of(message: Mapping[str, Any]) -> int:
-    """Bytes in memory: a text takes one, two or four a character, as its widest one needs."""
+    """Bytes in memory: a text takes one, two or four per character, as its widest one needs."""
     text = text_of(message)
     return getsizeof(text) + _BYTES_PER_CHARACTER * (characters(message) - len(text)) + _ENTRY_BYTES
 
@@ -227,7 +227,7 @@ def _same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _same_head(whole: Mapping[str, Any], cut: Mapping[str, Any]) -> bool:
-    """Whether a text without a call has a beginning that stands in another one of its role."""
+    """Whether the beginning of a text without a call stands in another one of its role."""
     head = text_of(whole)[:_HEAD]
     return whole.get("role") == cut.get("role") and "tool_call_id" not in whole and head != "" and head in text_of(cut)
 

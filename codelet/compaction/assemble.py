@@ -14,8 +14,8 @@ from codelet.compaction.segments import REQUESTS, Segment, SegmentEntry, guarded
 
 
 @dataclass
-class OldMessages:
-    """A run of old messages: its turns, its ledger, and the user's words in it by place in the list."""
+class OldBlock:
+    """A run of old messages that one segment will stand for: its turns, its ledger, the user's words in it by place."""
 
     start: int
     stop: int
@@ -30,7 +30,7 @@ class OldMessages:
 
 
 def message_of(
-    block: OldMessages, collector: LineCollector, chosen: Sequence[int], *, note: bool
+    block: OldBlock, collector: LineCollector, chosen: Sequence[int], *, note: bool
 ) -> dict[str, Any] | None:
     """The segment of a block with those of the chosen lines that belong to it; None if it would be empty."""
     placed: list[tuple[tuple[int, int], SegmentEntry]] = list(block.said)
@@ -51,7 +51,7 @@ def message_of(
 
 
 def _joined(entries: Sequence[SegmentEntry]) -> list[SegmentEntry]:
-    """Entries with neighbours of one turn and label made one: their heading need not stand twice."""
+    """Join neighbouring entries of one turn and label, so that their heading stands once."""
     joined: list[SegmentEntry] = []
     for entry in entries:
         last = joined[-1] if joined else None
@@ -64,20 +64,20 @@ def _joined(entries: Sequence[SegmentEntry]) -> list[SegmentEntry]:
 
 @dataclass
 class SegmentLengths:
-    """How long the segments of some blocks are in characters with so many lines, told without writing them.
+    """The lengths of segments in characters, given how many of the chosen lines they hold, without writing them.
 
     `bare[b]` is the length of block b's segment without lines, `first[b]` of what stands at its head in any case;
     `costs` are (block, source, characters) of each chosen line, without the heading of its source.
     """
 
-    blocks: Sequence[OldMessages]
+    blocks: Sequence[OldBlock]
     collector: LineCollector
     bare: list[int] = field(default_factory=list)
     first: list[int] = field(default_factory=list)
     costs: list[tuple[int, int, int]] = field(default_factory=list)
 
     def of(self, used: int) -> list[int]:
-        """The lengths of the segments that there are with the first `used` lines."""
+        """The lengths of the segments if the first `used` lines are in them; empty segments are left out."""
         lines = [0] * len(self.blocks)
         opened: list[dict[int, None]] = [{} for _ in self.blocks]
         for block, source, cost in self.costs[:used]:
@@ -101,9 +101,9 @@ class SegmentLengths:
 
 
 def segment_lengths(
-    blocks: Sequence[OldMessages], collector: LineCollector, chosen: Sequence[int], *, note: bool
+    blocks: Sequence[OldBlock], collector: LineCollector, chosen: Sequence[int], *, note: bool
 ) -> SegmentLengths | None:
-    """The lengths for some chosen lines; None where an entry would look different with other lines beside it."""
+    """Prepare the lengths for some chosen lines; None if an entry looks different with other lines beside it."""
     sources, candidates = collector.sources, collector.candidates
     labels = {sources[number].label for number in {candidates.source[index] for index in chosen}}
     labels.update(REQUESTS for block in blocks for _, entry in block.said if entry.label == REQUESTS)
@@ -121,7 +121,7 @@ def segment_lengths(
     return found
 
 
-def split(blocks: Sequence[OldMessages], collector: LineCollector, chosen: Sequence[int]) -> list[list[int]]:
+def split(blocks: Sequence[OldBlock], collector: LineCollector, chosen: Sequence[int]) -> list[list[int]]:
     """The chosen lines of each block, in the order in which they were chosen.
 
     Lines cut from a kept message go to the block before it.
@@ -134,8 +134,8 @@ def split(blocks: Sequence[OldMessages], collector: LineCollector, chosen: Seque
     return parts
 
 
-def _owners(blocks: Sequence[OldMessages], collector: LineCollector, chosen: Sequence[int]) -> list[int]:
-    """For each chosen line the number of its block."""
+def _owners(blocks: Sequence[OldBlock], collector: LineCollector, chosen: Sequence[int]) -> list[int]:
+    """The number of the block that each chosen line belongs to."""
     owner: dict[int, int] = {}
     for number, block in enumerate(blocks):
         for place in range(block.start, block.stop):

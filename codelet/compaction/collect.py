@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codelet.compaction.actions import LABEL_LENGTH, READERS, Action, is_writer, label_of
-from codelet.compaction.assemble import OldMessages
+from codelet.compaction.assemble import OldBlock
 from codelet.compaction.candidates import LineCollector
 from codelet.compaction.edits import shows_edit, without_removed
 from codelet.compaction.history import write_failed
+from codelet.compaction.parsing import ParsedMessage
 from codelet.compaction.plan import CompactionPlan, Transcript
-from codelet.compaction.reading import ParsedMessage
 from codelet.compaction.score import Score
 from codelet.compaction.segments import REQUESTS
 from codelet.compaction.user_text import EarlierPrompt
@@ -28,17 +28,17 @@ class Collected:
     """Blocks of old messages, what the user said in them, and the collector that holds their lines."""
 
     collector: LineCollector
-    blocks: list[OldMessages] = field(default_factory=list)
+    blocks: list[OldBlock] = field(default_factory=list)
     said: list[EarlierPrompt] = field(default_factory=list)
     places: list[Position] = field(default_factory=list)
 
 
 def collect(transcript: Transcript, plan: CompactionPlan) -> Collected:
-    """Walk over the old messages once."""
+    """Walk over the messages once; return what the old ones hold."""
     found = Collected(LineCollector(len(transcript.messages)))
     sources: dict[str, int] = {}
     results = {r.answers.call_id: r.text for r in transcript.readings if r.kind == "result" and r.answers is not None}
-    block: OldMessages | None = None
+    block: OldBlock | None = None
     for index, reading in enumerate(transcript.readings):
         if index in plan.kept:
             _edits_in(found, reading, results)
@@ -47,7 +47,7 @@ def collect(transcript: Transcript, plan: CompactionPlan) -> Collected:
             block = None
             continue
         if block is None:
-            block = OldMessages(index, index, max(1, reading.turn), reading.turn)
+            block = OldBlock(index, index, max(1, reading.turn), reading.turn)
             found.blocks.append(block)
         block.stop = index + 1
         block.last = max(block.last, reading.turn, block.first)
@@ -59,13 +59,13 @@ def collect(transcript: Transcript, plan: CompactionPlan) -> Collected:
 
 
 def _take_cut(found: Collected, index: int, readings: Sequence[ParsedMessage], shown: str) -> None:
-    """Lines that were cut from a kept message. They stand in the segment before its unit; there is always one."""
+    """Collect the lines that were cut from a kept message, for the segment before its unit (there always is one)."""
     reading = readings[index]
     if not found.blocks:
         start = index
         while start > 0 and readings[start].kind == "result":
             start -= 1
-        found.blocks.append(OldMessages(start, start, max(1, reading.turn), max(1, reading.turn)))
+        found.blocks.append(OldBlock(start, start, max(1, reading.turn), max(1, reading.turn)))
     here = set(shown.split("\n"))
     rest = "\n".join(line for line in reading.text.split("\n") if line not in here)
     label = "from user" if reading.answers is None else label_of(reading.answers)
@@ -77,7 +77,7 @@ def _take_cut(found: Collected, index: int, readings: Sequence[ParsedMessage], s
 
 
 def _edits_in(found: Collected, reading: ParsedMessage, results: Mapping[str, str]) -> None:
-    """What a kept message says stands in the list; what its edits took out must not stand before it as current."""
+    """Strike out what the edits in a kept message removed: it must not stand before it as if it were current."""
     for action in reading.actions:
         if action.kind == "write" and not write_failed(results.get(action.call_id, "")):
             for edit in action.edits:
@@ -91,13 +91,13 @@ def _remove(collector: LineCollector, removed: Sequence[tuple[str, Sequence[str]
 
 
 def _still_there(collector: LineCollector, text: str) -> str:
-    """The user's words that were cut, without lines that an edit took out since."""
+    """The user's words that were cut, without lines that an edit has removed since."""
     gone = collector.stale.gone
     return "\n".join(line for line in text.split("\n") if line.strip() not in gone) if gone else text
 
 
 def _take_action(collector: LineCollector, source: int, action: Action, answer: str) -> None:
-    """What a call says. Of a write that did not happen nothing is told but its heading."""
+    """Collect what a call says; of a write that failed, only its heading."""
     wrote = action.kind == "write"
     failed = wrote and write_failed(answer)
     if action.kind in ("read", "write") and not failed:
@@ -117,7 +117,7 @@ def _take_action(collector: LineCollector, source: int, action: Action, answer: 
 
 
 def _take_result(collector: LineCollector, source: int, reading: ParsedMessage, text: str) -> None:
-    """What a call answered: of the diffs in it what they put in. A file that was read is what it is."""
+    """Collect a result; of the diffs in it only what they add, unless it is a file that was read."""
     kind = reading.answers.kind if reading.answers is not None else "other"
     if kind == "write":
         text = "\n".join(line for line in text.split("\n") if not _MINUS.match(line))
@@ -133,7 +133,7 @@ def _take(
     index: int,
     reading: ParsedMessage,
     sources: dict[str, int],
-    block: OldMessages,
+    block: OldBlock,
     results: Mapping[str, str],
 ) -> None:
     collector = found.collector
@@ -170,8 +170,8 @@ def _from_source(found: Collected, index: int, reading: ParsedMessage, label: st
     found.collector.add(source, reading.text, speaker)
 
 
-def _take_segment(found: Collected, index: int, reading: ParsedMessage, block: OldMessages) -> None:
-    """An earlier segment: its user's words and its lines compete anew, its ledger is carried on."""
+def _take_segment(found: Collected, index: int, reading: ParsedMessage, block: OldBlock) -> None:
+    """Collect an earlier segment: its user's words and its lines compete anew, its ledger is carried on."""
     segment = reading.segment
     if segment is None:
         return
@@ -196,7 +196,7 @@ def _take_segment(found: Collected, index: int, reading: ParsedMessage, block: O
 
 
 def add_cut_words(found: Collected, cut: list[tuple[int, str]]) -> None:
-    """Make candidates of what was cut from the user's words; `cut` holds positions in `said` and texts."""
+    """Make candidates of what was cut from the user's words; `cut` are (position in `said`, text) pairs."""
     for position, text in cut:
         index, number = found.places[position]
         source = found.collector.source((index, number), found.said[position].turn, "from user")
@@ -205,7 +205,7 @@ def add_cut_words(found: Collected, cut: list[tuple[int, str]]) -> None:
 
 
 def factors(found: Collected, scores: Mapping[int, Score], minimum: int) -> None:
-    """Let a turn's score bear on its lines: up to a third more; a turn below `minimum` gives none."""
+    """Raise the factor of each line by its turn's score, by up to a third; a turn below `minimum` gives no lines."""
     candidates, sources = found.collector.candidates, found.collector.sources
     per_source = []
     for source in sources:

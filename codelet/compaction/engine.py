@@ -2,8 +2,8 @@
 
 Its stages, in the order in which they run; `summarise` holds 4 to 7 together:
 
-1. Normalise (`reading`): calls are paired with their results, each reminder stands once.
-2. Read (`reading`): the kind and the turn of each message, and what its calls do (`actions`, `edits`).
+1. Normalise (`parsing`): calls are paired with their results, each reminder stands once.
+2. Parse (`parsing`): the kind and the turn of each message, and what its calls do (`actions`, `edits`).
 3. Plan (`plan`): what stays as it is, what is cut in place, and what segments will stand for.
 4. Collect (`collect`): of the old messages the user's prompts, and candidate lines (`candidates`) without those
    that a later edit made untrue (`file_changes`).
@@ -19,8 +19,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
+from codelet.compaction.parsing import Normalised, normalise, parse_messages
 from codelet.compaction.plan import CompactionPlan, CompactionSettings, IrreducibleContext, Transcript, make_plan
-from codelet.compaction.reading import Normalised, normalise, read
 from codelet.compaction.report import Compacted, CompactionReport, Fate, TurnFate, find_loss
 from codelet.compaction.score import Score
 from codelet.compaction.summarise import Summary, summarise
@@ -28,7 +28,7 @@ from codelet.messages import AnyMessage
 from codelet.tokens.budget import checked_tokens
 from codelet.tokens.estimate import Estimate, estimate_message
 
-# Where so much of the target is left over, a second attempt gives it to the newest messages.
+# If so much of the target is left over, in per cent, a second attempt gives it to the newest messages.
 _UNUSED_PERCENT = 8
 
 
@@ -58,7 +58,7 @@ def compact(
     if sum(sizes) <= target:
         report = CompactionReport(0, target, before, sum(sizes), mended=_mended(normal))
         return Compacted(_as_given(normal.messages, normal, messages), report)
-    transcript = Transcript(normal.messages, read(normal.messages), sizes, measure)
+    transcript = Transcript(normal.messages, parse_messages(normal.messages), sizes, measure)
     place_of = {origin: place for place, origin in enumerate(normal.origin) if origin >= 0}
     held = [place_of[i] for i in pinned if i in place_of]
     made = _filled(transcript, held, narrative, settings or CompactionSettings(), target)

@@ -33,8 +33,8 @@ _PASSING = ("/tmp/", "/dev/", "/proc/")
 class FileEffect:
     """What was done to one path, which may be a pattern or a folder; "" as path of `reverted` means all files.
 
-    `how` is deleted, moved (it stands elsewhere), written, committed, reverted to what was committed, or edited; of
-    what is edited in place the lines go that match `pattern`.
+    `how` is deleted, moved (it stands elsewhere), written, committed, reverted to what was committed, or edited
+    in place, which removes the lines that match `pattern`.
     """
 
     how: str
@@ -52,7 +52,7 @@ def same_file(one: str, other: str) -> bool:
 
 
 def meant(pattern: str, path: str) -> bool:
-    """Whether a path that a command names, which may be a pattern or a folder, means a file."""
+    """Whether a path in a command, which may be a pattern or a folder, covers a file."""
     pattern = pattern.rstrip("/").removeprefix("./")
     if _GLOB.search(pattern):
         return fnmatchcase(path, pattern) or fnmatchcase(path, "*/" + pattern)
@@ -100,7 +100,7 @@ def _placed(command: ShellCommand, path: str) -> str:
 
 
 def _moved(named: Sequence[str]) -> list[FileEffect]:
-    """What a move takes from where it was. Where to is a file if it looks like one, else a folder."""
+    """The effects of a move. Its target is a file if it looks like one, else a folder."""
     if len(named) < 2:
         return []
     target = named[-1]
@@ -138,7 +138,7 @@ def _of_git(command: ShellCommand, words: list[str], *, separated: bool) -> list
 
 
 def _in_place(command: ShellCommand) -> list[FileEffect]:
-    """What `sed -i` and `perl -pi` do: the lines that their substitutions match are no more what they were."""
+    """The effects of `sed -i` and `perl -pi`: lines that their substitutions match are no longer what they were."""
     words = list(command.words[1:])
     flags = [word for word in words if word.startswith("-")]
     if not any(re.match(r"-\w*i|--in-place", flag) for flag in flags):
@@ -161,7 +161,7 @@ def _in_place(command: ShellCommand) -> list[FileEffect]:
 
 
 def _compiled(text: str, *, extended: bool) -> re.Pattern[str] | None:
-    """The pattern of a substitution; None for one that takes a construct which is not Python's."""
+    """The pattern of a substitution; None if Python does not know its syntax, or it could be slow."""
     if not extended:
         text = _SWAPPED.sub(lambda found: found.group(1) or "\\" + found.group(2), text)
     try:
@@ -176,9 +176,9 @@ _SHORTEST_PART = 6
 
 
 class StaleLines:
-    """Keeps the numbers of stale candidates in `dead`, and in `gone` the texts that were taken out.
+    """Keeps the numbers of stale candidates in `dead`, and the texts that were removed in `gone`.
 
-    `texts` are the candidates' texts, `source_of` the number of the source that each stood in last, `numbers` finds a
+    `texts` are the candidates' texts, `source_of` the number of the source that each stood in last, `number` finds a
     candidate by its text. `files[source]` is the file that a source shows, if it is known.
     """
 
@@ -199,7 +199,7 @@ class StaleLines:
         self._looked_at = 0
 
     def shows(self, source: int, file: str, *, wrote: bool) -> None:
-        """Say which file a source shows, and whether it changed it."""
+        """Record which file a source shows, and whether it changed it."""
         if file:
             self.files[source] = file
             if file not in self._showing:
@@ -209,18 +209,18 @@ class StaleLines:
             self.wrote.add(source)
 
     def took(self, source: int, numbers: Iterable[int], texts: Iterable[str]) -> None:
-        """Candidates came in, or came again: they are current."""
+        """Record that candidates came in, or came again: they are current."""
         if source in self.files or source in self._of_source or source in self.wrote:
             self._of_source.setdefault(source, []).extend(numbers)
         if self.gone:
             self.gone.difference_update(texts)
 
     def revived(self, numbers: Iterable[int]) -> None:
-        """Candidates came again."""
+        """Make candidates that came again current."""
         self.dead.difference_update(numbers)
 
     def remove(self, file: str, lines: Sequence[str], kept: Iterable[str] = ()) -> None:
-        """An edit of a file ("" if unknown) took out `lines`, but for those that it put in again."""
+        """Record that an edit of a file ("" if unknown) removed `lines`, except those that it put back (`kept`)."""
         bare = [line.strip() for line in lines]
         stays = {line.strip() for line in kept}
         self._look_at_numbered()
@@ -235,16 +235,16 @@ class StaleLines:
                 self._remove_part(file, line)
 
     def _remove_part(self, file: str, part: str) -> None:
-        """The first and the last line of an old text may be a part of a line only."""
+        """Strike out lines that contain `part`: the first and the last line of a removed text may be part of a line."""
         self.dead.update(number for number in self._of_file(file) if part in self._texts[number])
 
     def rewrite(self, file: str, kept: Iterable[str] = ()) -> None:
-        """A file was deleted, or written anew as `kept`: what was seen of it before is no more."""
+        """Record that a file was deleted, or written anew as `kept`: what was seen of it before is stale."""
         stays = {line.strip() for line in kept}
         self.dead.update(number for number in self._of_file(file) if self._texts[number] not in stays)
 
     def happened(self, effects: Iterable[FileEffect]) -> None:
-        """Commands of one line did something to files."""
+        """Record what the commands of one line did to files."""
         patterns: dict[str, list[re.Pattern[str]]] = {}
         for effect in effects:
             if effect.pattern is not None:
@@ -266,7 +266,7 @@ class StaleLines:
                     self.dead.update(self._of(source))
 
     def _edited(self, path: str, patterns: Iterable[re.Pattern[str]]) -> None:
-        """A command replaced what matches one of the patterns in the files that a path means."""
+        """Record that a command replaced what matches one of the patterns in the files that a path covers."""
         for file in self._meant(path):
             numbers = list(self._of_file(file))
             texts = [self._texts[number] for number in numbers]
@@ -290,12 +290,12 @@ class StaleLines:
         return [n for n in self._of_source.get(source, ()) if self._source_of[n] == source]
 
     def _may_be_of(self, number: int, file: str) -> bool:
-        """Whether a candidate may be a line of a file: it is not known to be one of another."""
+        """Whether a candidate may be a line of a file: it is not known to belong to another."""
         own = self.files.get(self._source_of[number], "")
         return not own or not file or same_file(own, file)
 
     def _look_at_numbered(self) -> None:
-        """Learn the candidates that are a numbered line, by the line."""
+        """Index the candidates that are numbered lines by the line without its number."""
         for number in range(self._looked_at, len(self._texts)):
             found = _NUMBERED.match(self._texts[number])
             if found:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from codelet.compaction.file_changes import FileEffect, effects
-from codelet.compaction.reading import ParsedMessage
+from codelet.compaction.parsing import ParsedMessage
 from codelet.compaction.runners import Run, run_in, run_of
 from codelet.compaction.shell_commands import ShellCommand, endings
 from codelet.compaction.signals import EXIT_MARK, is_error_line
@@ -44,7 +44,7 @@ _SEARCHES = ("grep", "search", "find", "glob", "list", "fetch", "web")
 
 @dataclass(frozen=True)
 class Execution:
-    """One command, or one call of another tool, by its place in the list; `passed` is None where nobody can tell.
+    """One command, or one call of another tool, by its place in the list; `passed` is None if nobody can tell.
 
     `text` names it: equal texts are the same command. `line` is what it said of its end, if it did.
     """
@@ -73,7 +73,7 @@ Endings = dict[int, list[tuple[ShellCommand, bool | None]]]
 
 
 def exit_code(output: str) -> int | None:
-    """The exit status that a tool reported at the head or the end of an output; None without one, or with two."""
+    """The exit status that a tool reported at the head or end of an output; None if there is none, or two differ."""
     head, heads = _at_head(output)
     if heads:  # what follows is the command's own output
         return head
@@ -141,26 +141,26 @@ def _of_commands(
 
 
 def _end_of(run: Run, passed: bool | None, output: str) -> bool | None:
-    """How a run ended: nobody can tell where it ran nothing, or could not begin."""
+    """How a run ended; None (nobody can tell) if it ran nothing or could not begin."""
     if passed and _NOTHING_RAN.search(output):
         return None
     return None if passed is False and not run.tells(exit_code(output) or 0) else passed
 
 
 def telling_line(text: str) -> str:
-    """The last line in which a runner or git says how it went; "" where none does."""
+    """The last line in which a runner or git says how it went; "" if none does."""
     lines = [line.strip() for line in text[-4_000:].split("\n")]
     return next((line[:160] for line in reversed(lines) if _TELLING.search(line)), "")
 
 
 def call_text(reading: ParsedMessage) -> str:
-    """The text of a call that is no command: its tool and its subject."""
+    """The text of a call that is not a command: its tool and its subject."""
     action = reading.answers
     return short(" ".join(f"{action.name} {action.subject}".split())) if action is not None else ""
 
 
 def short(text: str) -> str:
-    """A text that names a command in one line; one that is too long is cut, and still unlike any other."""
+    """A command in one line; one that is too long is cut and given a checksum, so that it stays unlike any other."""
     text = text.replace("\n", " ")
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…{zlib.crc32(text.encode(errors='replace')):08x}"
 

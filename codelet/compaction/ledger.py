@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from codelet.compaction.file_changes import FileEffect, meant, same_file
 from codelet.compaction.history import Execution, History, origins, read_failed, says_looker, write_failed
-from codelet.compaction.reading import ParsedMessage
+from codelet.compaction.parsing import ParsedMessage
 from codelet.compaction.score import Anchor
 
 _ITEM = re.compile(r"(\S[^\n]{0,300}?) \(t(\d{1,7})\)(?:, |$)")
@@ -35,8 +35,8 @@ _ERROR_LENGTH = 200
 class OpenError:
     """An error that was seen: its turn, its line, and the commands that it may come from.
 
-    `place` is where in the list it stands, -1 for one that an earlier segment tells of; `again` says that one of these
-    ran later and nobody can tell how that ended.
+    `place` is its index in the list, -1 if an earlier segment tells of it; `again` says that one of these commands ran
+    later and nobody can tell how it ended.
     """
 
     turn: int
@@ -64,7 +64,7 @@ class OpenError:
         return cls(int(found.group(1)), found.group(2), named, again=by.endswith(_AGAIN))
 
     def after(self, executions: Sequence[Execution]) -> OpenError | None:
-        """The same in the light of what ran later; None where that settled it: all that it may come from passed."""
+        """The same in the light of what ran later; None if every command that it may come from has passed since."""
         open_ones, again = set(self.origins), self.again
         for execution in executions:
             if execution.place <= self.place:
@@ -94,7 +94,7 @@ class Ledger:
     _uncommitted: set[str] = field(default_factory=set)
 
     def carry_on(self, lines: Sequence[tuple[str, str]]) -> None:
-        """Take up the ledger lines of an earlier segment. Lines that cannot be read are left out."""
+        """Take over the ledger lines of an earlier segment. Lines that cannot be read are left out."""
         for key, text in lines:
             if key in ("changed", "read", "deleted"):
                 for path, turn in _ITEM.findall(text):
@@ -119,7 +119,7 @@ class Ledger:
     def take_in(
         self, readings: Sequence[tuple[int, ParsedMessage]], history: History, anchors: Sequence[Anchor]
     ) -> None:
-        """Take up what happened in a span: (index, reading) pairs. `history` is that of the whole list."""
+        """Take in what happened in a span: (index, message) pairs. `history` is that of the whole list."""
         last_change = self._files(readings, history.effects)
         if last_change >= 0:
             self._stale()
@@ -133,7 +133,7 @@ class Ledger:
         self.errors = open_errors(readings, history, self.errors)
 
     def _files(self, readings: Sequence[tuple[int, ParsedMessage]], effects: Mapping[int, Sequence[FileEffect]]) -> int:
-        """Take up what became of files; the place of the last change, -1 for none."""
+        """Take in what became of files; return the index of the last change, -1 for none."""
         last = -1
         for index, reading in readings:
             action = reading.answers
@@ -182,7 +182,7 @@ class Ledger:
         self._uncommitted.add(path)
 
     def _delete(self, path: str, turn: int) -> None:
-        """Count a file as deleted, and all files that a pattern or a folder means."""
+        """Count a file as deleted, or all files that a pattern or a folder covers."""
         known = [own for own in (*self.changed, *self.read) if meant(path, own)]
         for own in known:
             self.changed.pop(own, None)
@@ -192,7 +192,7 @@ class Ledger:
             self.deleted[path] = turn
 
     def _status(self, execution: Execution, last_change: int) -> None:
-        """The newest state of a command; one that nobody can tell takes the older one away."""
+        """Store the newest state of a command; a run whose end nobody knows removes the older one."""
         for text in [text for text in self.status if execution.covers(text)]:
             del self.status[text]
         if execution.passed is not None:
@@ -201,7 +201,7 @@ class Ledger:
             self.status[execution.text] = f"{execution.what} {ended} (t{execution.turn}{since}): {execution.text}"
 
     def _stale(self) -> None:
-        """Runs that an earlier segment tells of came before every change in this span."""
+        """Mark the runs that an earlier segment tells of: they came before every change in this span."""
         for text, line in self.status.items():
             if " passed (" in line and ", files changed since)" not in line:
                 self.status[text] = line.replace("): ", ", files changed since): ", 1)
@@ -257,7 +257,7 @@ def open_errors(
     history: History,
     earlier: Collection[OpenError] = (),
 ) -> list[OpenError]:
-    """Errors that nothing later showed as settled. `readings` are (index, reading) pairs of the list."""
+    """The errors that nothing later settled. `readings` are (index, message) pairs of the list."""
     found = {fault.line: fault for fault in earlier}
     for index, reading in readings:
         if reading.kind != "result" or len(reading.text) > 60_000 or not reading.errors:

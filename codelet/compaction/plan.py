@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from codelet.compaction.history import History, write_failed
-from codelet.compaction.reading import ParsedMessage
+from codelet.compaction.parsing import ParsedMessage
 from codelet.compaction.reduction import shortened
 from codelet.compaction.score import Anchor, find_anchors
 from codelet.errors import EXIT_LIMIT, CodeletError
@@ -108,7 +108,7 @@ class CompactionPlan:
 
 @dataclass(frozen=True)
 class Transcript:
-    """What is being compacted: a normalised list, what was read of it, and its sizes in tokens."""
+    """What is being compacted: a normalised list, its messages as parsed, and their sizes in tokens."""
 
     messages: list[dict[str, Any]]
     readings: list[ParsedMessage]
@@ -117,12 +117,12 @@ class Transcript:
 
     @cached_property
     def history(self) -> History:
-        """What was run in it."""
+        """What ran in it."""
         return History(self.readings)
 
     @cached_property
     def outdated(self) -> set[int]:
-        """The segments that quote a line which a later edit took out."""
+        """The segments that quote a line which a later edit removed."""
         found: set[int] = set()
         removed: set[str] = set()
         answers = {r.answers.call_id: r.text for r in self.readings if r.kind == "result" and r.answers is not None}
@@ -174,9 +174,9 @@ def make_plan(
 
 
 def _keep_earlier_segments(transcript: Transcript, plan: CompactionPlan, target: int) -> None:
-    """Segments stay as they are, newest first, while there are few and they are small; the others are merged.
+    """Keep segments as they are, newest first, while there are few and they are small; the others are merged.
 
-    So is one that quotes what an edit took out since.
+    A segment that quotes what an edit has removed since is merged too.
     """
     room = target * EARLIER_PERCENT // 100
     for index in reversed([i for i, r in enumerate(transcript.readings) if r.kind == "segment"][-4:]):
@@ -220,7 +220,7 @@ def _keep_newest(
 
 
 def _split_at(transcript: Transcript, spans: Sequence[Span], count: int) -> tuple[list[Span], list[Span]]:
-    """The spans of so many newest turns, and those before them."""
+    """Split the spans: those of the newest `count` turns, and those before them."""
     newest = set(sorted({transcript.readings[span.start].turn for span in spans})[-count:])
     return (
         [span for span in spans if transcript.readings[span.start].turn in newest],
@@ -229,9 +229,9 @@ def _split_at(transcript: Transcript, spans: Sequence[Span], count: int) -> tupl
 
 
 def _only_talk(transcript: Transcript, plan: CompactionPlan) -> bool:
-    """Whether many short user messages alone would fill the room: then it is for them, not for the newest replies.
+    """Whether many short user messages alone would fill the room; it is then theirs rather than the newest replies'.
 
-    What an earlier segment holds of them counts as well, or they would lose their room with the next compaction.
+    Those in earlier segments count as well, or they would lose their room with the next compaction.
     """
     count = size = 0
     for index, (reading, tokens) in enumerate(zip(transcript.readings, transcript.sizes, strict=True)):
@@ -271,7 +271,7 @@ def _extend(transcript: Transcript, plan: CompactionPlan, spans: Sequence[Span],
 
 
 def _keep_prompt(transcript: Transcript, plan: CompactionPlan, span: Span | None, limit: int) -> int:
-    """Keep the current prompt, cut to head and tail where it is larger than the limit; its size."""
+    """Keep the current prompt, cut to head and tail if it is larger than the limit; return its size."""
     if span is None:
         return 0
     message = transcript.messages[span.start]
@@ -285,7 +285,7 @@ def _keep_prompt(transcript: Transcript, plan: CompactionPlan, span: Span | None
 
 
 def _keep_reduced(transcript: Transcript, plan: CompactionPlan, span: Span, limit: int) -> int:
-    """Keep the newest unit with its results cut so that it fits, if that leaves something of them; its size."""
+    """Keep the newest unit with its results cut so that it fits, if that leaves some of them; return its size or 0."""
     head = transcript.measure(transcript.messages[span.start])
     results = range(span.start + 1, span.stop)
     if not results or head + 24 * len(results) > limit:

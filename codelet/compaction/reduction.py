@@ -20,7 +20,7 @@ from codelet.compaction.edits import is_old, shows_edit
 from codelet.compaction.history import History
 from codelet.compaction.identifiers import Lexicon
 from codelet.compaction.ledger import open_errors
-from codelet.compaction.reading import ParsedMessage, read
+from codelet.compaction.parsing import ParsedMessage, parse_messages
 from codelet.compaction.report import Compacted, CompactionReport, TurnFate, find_loss
 from codelet.compaction.score import Score, find_anchors, scores
 from codelet.compaction.signals import is_error_line
@@ -35,7 +35,7 @@ _LONG_ARGUMENTS = 600
 
 
 def cut(text: str, cap: int, recall_id: str = "") -> str:
-    """A text of at most `cap` characters: 60 % head, 40 % tail, error lines and a marker between; whole if it fits.
+    """Cut a text to `cap` characters: 60 % head, 40 % tail, error lines and a marker between them; whole if it fits.
 
     The marker counts the lines left out; `recall_id` names what to ask the archive for.
     """
@@ -76,7 +76,7 @@ def _error_lines(text: str, room: int) -> list[str]:
 
 
 def shortened(message: AnyMessage, tokens: int, measure: Estimate) -> dict[str, Any]:
-    """The message with its text cut so that it measures at most `tokens`, or as near above as its frame allows."""
+    """Return the message with its text cut to at most `tokens`, or as near above that as its other fields allow."""
     text = text_of(message)
     size = measure(message)
     cap = max(0, len(text) * tokens // max(1, size))
@@ -90,7 +90,7 @@ def shortened(message: AnyMessage, tokens: int, measure: Estimate) -> dict[str, 
 
 @dataclass(frozen=True)
 class Reduced:
-    """A list with old results reduced: the same messages but for those at `changed`; `saved` in tokens.
+    """A list with old results reduced: the same messages except those at `changed`; `saved` is in tokens.
 
     `how[i]` says what was done to the message at `changed[i]`: `cut`, `superseded` or `arguments`.
     """
@@ -151,10 +151,10 @@ def _kind(message: AnyMessage, superseded: bool) -> str:
 
 
 def _superseded(messages: Sequence[dict[str, Any]]) -> dict[int, str]:
-    """The results of reads that say nothing which a later message does not say: their index and their file.
+    """Map the results of reads that a later message makes redundant to their files.
 
-    That is: the same lines or the whole file were read again, or the file was written anew. An edit is no such thing:
-    what it did not touch stands in the old read only.
+    One is redundant if the same lines or the whole file were read again, or the file was written anew. An edit does
+    not make it so: what the edit did not touch stands in the old read only.
     """
     reads: list[tuple[int, Action, str]] = []
     latest: dict[tuple[str, str], int] = {}
@@ -195,7 +195,7 @@ def _reduced_message(message: dict[str, Any], superseded: str | None, key: str) 
 
 
 def _reduced_call(call: dict[str, Any], hint: str) -> dict[str, Any]:
-    """A write's call with its long arguments as sizes; still a JSON object."""
+    """A write's call with its long arguments replaced by their sizes; they are still a JSON object."""
     action = action_of(call)
     raw = call_arguments(call)
     if action.kind != "write" or len(raw) <= _LONG_ARGUMENTS:
@@ -228,12 +228,12 @@ def reduction(
     spared: Collection[int] = (),
     first_id: int | None = None,
 ) -> Compacted | None:
-    """A normalised list with old results reduced until `enough` tokens are saved; None where `least` are not.
+    """Reduce old results of a normalised list until `enough` tokens are saved; None if that does not save `least`.
 
     The newest `keep_turns` turns and messages at `spared` stay as they are. `first_id` is the number of the archive's
     next id.
     """
-    readings = read(messages)
+    readings = parse_messages(messages)
     newest = set(_turns(readings)[-keep_turns:])
     kept = {index for index, reading in enumerate(readings) if reading.turn in newest} | set(spared)
     made = old_results(messages, measure, least=least, enough=enough, spared=kept, first_id=first_id)

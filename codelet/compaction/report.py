@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"\d[\d.,_:/-]*\Z")
 
 @dataclass(frozen=True)
 class Loss:
-    """What cannot be found any more, the most used first, each list cut short; `names_gone` counts all names."""
+    """What can no longer be found, the most used first, each list cut short; `names_gone` counts all names."""
 
     rules: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ def find_loss(
 
 
 def _most_used_first(words: Sequence[int], used: Sequence[int], lexicon: Lexicon) -> Iterator[int]:
-    """Words by how much they were used; equal ones in the order in which they first occurred."""
+    """Sort words by how much they were used, equal ones by where they first occurred."""
     places: dict[int, int] = {}
 
     def place(word: int) -> int:
@@ -103,9 +103,9 @@ class TurnFate:
 
 @dataclass(frozen=True)
 class CompactionReport:
-    """The receipt of one compaction.
+    """What one compaction did.
 
-    `tier`: 0 nothing but mending, 1 old results reduced, 2 summarised, 3 newest turns or the prompt touched as well.
+    `tier`: 0 only mended, 1 old results reduced, 2 summarised, 3 newest turns or the prompt touched as well.
     `before` and `after` are the sizes of the whole list in tokens. `removed` are the indices, in the list given, of
     messages that are not in the result as they were: the archive takes those. `warnings` are sentences for the user.
     """
@@ -126,7 +126,7 @@ class CompactionReport:
 
 
 class Compacted(NamedTuple):
-    """The new list, and what was done."""
+    """The new list, and the report of what was done."""
 
     messages: list[dict[str, Any]]
     report: CompactionReport

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from codelet.compaction.history import Execution
 from codelet.compaction.identifiers import NUMBER_WEIGHT, Lexicon
-from codelet.compaction.reading import ParsedMessage
+from codelet.compaction.parsing import ParsedMessage
 from codelet.compaction.signals import moves_on, states_decision
 
 WEIGHTS = {"error fixed": 36, "task done": 32, "milestone": 30, "decision": 28, "checkpoint": 28}
@@ -64,7 +64,7 @@ def find_anchors(readings: Sequence[ParsedMessage], executions: Sequence[Executi
 
 
 def _kind_of(run: Execution, wrote: bool, mended: bool) -> str | None:
-    """What a run that passed settles."""
+    """The kind of anchor that a run that passed is, if it is one."""
     if run.what == "tests":
         if not wrote:
             return None
@@ -118,8 +118,7 @@ def scores(
     open_errors: Sequence[int] = (),
     feedback: Mapping[int, int] | None = None,
 ) -> dict[int, Score]:
-    """The score of every turn in the list. `names[turn]` are the numbers of the words in it, or those of them
-    that are among the `telling` ones.
+    """Score every turn in the list. `names[turn]` are the numbers of the words in it; `scoring_words` are enough.
 
     `feedback[turn]` is what the user said of it (more than 0: keep, less: let go). It never lowers a turn that
     holds an anchor or an open error.

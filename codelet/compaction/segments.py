@@ -27,7 +27,7 @@ LEDGER_KEYS = ("changed", "read", "deleted", "open error", "status", "ran", "anc
 
 @dataclass
 class SegmentEntry:
-    """Lines of one source in one turn. `label` is `user` for one message of the user's, `requests` for several, one a
+    """Lines of one source in one turn. `label` is `user` for one user message, `requests` for several, one per
     line, and "" for the assistant's text.
     """
 
@@ -37,12 +37,12 @@ class SegmentEntry:
 
     @property
     def is_user(self) -> bool:
-        """Whether these are the words of one message of the user's."""
+        """Whether these are the words of one user message."""
         return self.label in (USER, _OLD_USER)
 
     @property
     def is_words(self) -> bool:
-        """Whether these are the user's words, of one message or of several."""
+        """Whether these are the user's words, from one message or several."""
         return self.is_user or self.label == REQUESTS
 
 
@@ -67,12 +67,12 @@ def heading(turn: int, label: str) -> str:
 
 
 def guarded(line: str) -> str:
-    """A line of content that could be taken for a heading, moved in by a blank."""
+    """Indent a line of content by a blank if it could be taken for a heading."""
     return " " + line if line.startswith("[t") and _ENTRY.match(line) else line
 
 
 def _no_key(line: str) -> str:
-    """A request that could be taken for a ledger line, moved in by a blank."""
+    """Indent a request by a blank if it could be taken for a ledger line."""
     return " " + line if line.partition(": ")[0] in LEDGER_KEYS else line
 
 

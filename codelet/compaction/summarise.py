@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from codelet.compaction.assemble import OldMessages, message_of, segment_lengths, split
+from codelet.compaction.assemble import OldBlock, message_of, segment_lengths, split
 from codelet.compaction.collect import Collected, add_cut_words, collect, factors
 from codelet.compaction.coverage import REPEAT_PERCENT, Selection, cover
 from codelet.compaction.identifiers import NUMBER_WEIGHT
@@ -22,7 +22,7 @@ NOTE_FROM = 6_000
 LEDGER_FROM = 2_000
 SMALL_ROOM = 4_000
 SHOWN_PERCENT = 15
-# What the user's words may take: at their least, and where a list is little else.
+# What the user's words may take: at their least, and if a list is little else.
 LEAST_PERCENT = 60
 TALK_PERCENT = 80
 FACTS_PERCENT = 15
@@ -33,7 +33,7 @@ _ROUNDS = 24
 
 @dataclass
 class Summary:
-    """What was made for a plan: the new list, and what the report says of it.
+    """The new list that was made for a plan, and what the report needs to know of it.
 
     Its new segments take `written` tokens and `characters`.
     """
@@ -54,7 +54,7 @@ class Summary:
 def summarise(
     transcript: Transcript, plan: CompactionPlan, settings: CompactionSettings, target: int, narrative: Sequence[str]
 ) -> Summary:
-    """The list for a plan, at most `target` tokens. Raises IrreducibleContext where even bare segments are too much."""
+    """Make the list for a plan, at most `target` tokens. Raises IrreducibleContext if bare segments are too much."""
     found = collect(transcript, plan)
     collector = found.collector
     anchors = transcript.anchors
@@ -141,7 +141,7 @@ def _names(transcript: Transcript, plan: CompactionPlan, found: Collected) -> tu
 
 
 def _room(transcript: Transcript, plan: CompactionPlan, found: Collected, target: int) -> int:
-    """Characters that the segments may have together. Where it is little, only those with the user's words count."""
+    """Characters for all segments together. If that is little, only segments with the user's words are counted on."""
     fixed = target - sum(transcript.measure(message) for message in plan.kept.values())
     frame = transcript.measure({"role": "user", "content": ""})
     with_words = [b for b in found.blocks if any(b.start <= place[0] < b.stop for place in found.places)]
@@ -168,7 +168,7 @@ def _words(
     settings: CompactionSettings,
     target: int,
 ) -> FittedPrompts:
-    """The user's words, placed in their blocks; less of them where the bare segments would not fit."""
+    """Fit the user's words into their blocks, fewer of them while the bare segments are too large."""
     fixed = sum(transcript.measure(message) for message in plan.kept.values())
     verbatim, least = (TALK_PERCENT, 100) if plan.talk else (settings.user_percent, LEAST_PERCENT)
     while True:
@@ -262,7 +262,7 @@ def _fit(
 def _sizes(
     transcript: Transcript, found: Collected, chosen: list[int], fixed: int, *, note: bool
 ) -> Callable[[int], int]:
-    """How large the list is with so many of the chosen lines. The default estimate needs no text for that."""
+    """Return a function from a number of chosen lines to the size of the list that holds them."""
     known = (
         segment_lengths(found.blocks, found.collector, chosen, note=note)
         if transcript.measure is estimate_message
@@ -280,7 +280,7 @@ def _sizes(
 
 def _segments(found: Collected, chosen: Sequence[int], *, note: bool) -> list[dict[str, Any] | None]:
     parts = split(found.blocks, found.collector, chosen)
-    blocks: list[OldMessages] = found.blocks
+    blocks: list[OldBlock] = found.blocks
     return [
         message_of(block, found.collector, part, note=note and number == 0)
         for number, (block, part) in enumerate(zip(blocks, parts, strict=True))

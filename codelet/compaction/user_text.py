@@ -30,7 +30,7 @@ class EarlierPrompt:
 
 @dataclass
 class FittedPrompts:
-    """Entries for a segment, one per message (or one for all, where it is tight).
+    """Entries for a segment, one per message (or one for all of them, if there is little room).
 
     `cut` holds what was cut away, with the position of its message; `left_out` counts messages without any line.
     """
@@ -49,7 +49,7 @@ class FittedPrompts:
 
 
 def fit_prompts(said: Sequence[EarlierPrompt], budget: int, room: int) -> FittedPrompts:
-    """Represent every message within `budget` characters, or `room` where `budget` is not enough for the least."""
+    """Fit every message into `budget` characters, or into `room` if `budget` is not enough for their heads."""
     if not said:
         return FittedPrompts()
     frame = sum(len(heading(one.turn, USER)) + 2 for one in said)
@@ -117,7 +117,7 @@ _VALUE = re.compile(r"\d|[`\"'][^`\"'\n]{2,60}[`\"']|\w[/_]\w|[a-z][A-Z]")
 
 @dataclass(frozen=True)
 class WeighedWords:
-    """A text as words and how telling each of them is; `count` words tell something of their own."""
+    """The words of a text and how much each of them tells; `count` of them tell anything."""
 
     words: tuple[str, ...]
     worth: tuple[int, ...]
@@ -131,7 +131,7 @@ class WeighedWords:
         return cls(words, worth, sum(one > 0 for one in worth))
 
     def repeats(self, common: Mapping[str, int]) -> bool:
-        """Whether most of what it tells stands in several other messages too."""
+        """Whether most of what it tells is in several other messages too."""
         own = [_bare(word) for word, worth in zip(self.words, self.worth, strict=True) if worth]
         return 3 * sum(common.get(word, 0) >= _SHARED for word in own) >= 2 * len(own)
 
@@ -156,7 +156,7 @@ def _bare(word: str) -> str:
 
 
 def _worth(word: str, common: Mapping[str, int]) -> int:
-    """How telling a word is: 0 for none of its own, most for a value or a name."""
+    """How much a word tells: 0 for a filler, most for a value or a name."""
     low = _bare(word)
     if not low or low in STOP_WORDS:
         return 0
@@ -209,12 +209,12 @@ def _fill(texts: Sequence[str], weighed: Sequence[WeighedWords], ranks: Sequence
 
 
 def _fitting(cap: int, left: int) -> int:
-    """The cap, or a little less where just that is left: a shorter line is better than none. 0 is no cap."""
+    """The cap, or a little less if that is all that is left: a shorter line is better than none. 0 is no cap."""
     return left - 1 if 2 * cap // 3 <= left - 1 < cap else cap
 
 
 def _rank(text: str, times: int) -> int:
-    """How much a message must be kept whole: rules and values count; small talk and repetition do not."""
+    """How important it is to keep a message whole: rules and values raise it, small talk and repetition lower it."""
     laid_down = 2 * states_rule(text) + 2 * bool(_VALUE.search(text))
     again = 3 * min(2, times - 1)
     return (laid_down or -2 * chats(text)) + 1 - again

@@ -33,7 +33,7 @@ def beside_of(parts: Parts, window: ContextWindow) -> int:
 
 
 def refused_limit(limit: int, size: int) -> int:
-    """What a provider can be hoped to take that refused a request of that size as too long."""
+    """What a provider that refused a request of that size as too long can be expected to take."""
     return min(limit, size) * 8 // 10
 
 
@@ -42,9 +42,9 @@ def conversation_targets(
 ) -> list[int]:
     """Sizes for the conversation in estimated tokens, growing; reminders and the fixed part are beside it.
 
-    The first leaves the list at 0.35 H, or, where what is beside the conversation is large, at as much of the rest;
+    The first leaves the list at 0.35 H or, if what is beside the conversation is large, at as much of the rest;
     a user who compacts `at` less than nine tenths of H gets four tenths of that.
-    None is larger than the budget; empty where nothing is left for a conversation.
+    None is larger than the budget; there are none if nothing is left for a conversation.
     After an overflow the budget was wrong: the size that did not fit counts in its place.
     """
     beside = beside_of(parts, window)
@@ -84,7 +84,7 @@ def category_sizes(messages: Sequence[Message], measure: Estimate, fixed: int) -
     """Tokens by category; `fixed` is the size of system prompt and tools."""
     used = dict.fromkeys(CATEGORIES, 0)
     used["core"] = fixed
-    current = newest_prompt(messages) % (len(messages) + 1)  # behind the last where there is none
+    current = newest_prompt(messages) % (len(messages) + 1)  # behind the last if there is none
     for place, message in enumerate(messages):
         size = measure(message)
         kind = kind_of(message)
@@ -100,7 +100,7 @@ def category_sizes(messages: Sequence[Message], measure: Estimate, fixed: int) -
 
 
 def beyond(shares: Shares, used: Mapping[str, int]) -> dict[str, int]:
-    """By how many tokens categories pass their shares; empty where every allocation is granted."""
+    """By how many tokens categories exceed their shares; empty if every allocation is granted."""
     over = {}
     for category, tokens in used.items():
         try:

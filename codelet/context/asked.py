@@ -16,7 +16,7 @@ from codelet.tokens.estimate import Estimate
 
 # Without a size: what comes before the newest turns is made so much smaller, in per cent.
 _OLD_PERCENT = 35
-# Newest turns of no more tokens stay whole where nothing says otherwise; longer ones are made smaller inside.
+# Newest turns of no more tokens stay whole unless something says otherwise; longer ones are made smaller inside.
 LARGE_TURNS = 10_000
 _LEAST = 500
 _MOST_NEWEST = 95
@@ -32,7 +32,7 @@ class Size(Record):
     percent: float | None = None
 
     def of(self, now: int) -> int:
-        """Tokens that the next request is to have at most, where it has `now`."""
+        """Tokens that the next request, which has `now`, is to have at most."""
         return self.tokens if self.tokens is not None else max(1, int(now * (self.percent or 100) / 100))
 
 
@@ -41,9 +41,9 @@ class NothingToTakeOut(CodeletError):
 
 
 def parsed(argument: str) -> tuple[Size | None, str]:
-    """What `/compact` was given: a size, if it begins with one, and the wish that follows.
+    """Parse what `/compact` was given: a size, if it begins with one, and the instruction that follows.
 
-    Raises ValueError, in words, for a size that is none: nothing, all, or more.
+    Raises ValueError with a sentence for a size that makes no sense: nothing, all, or more.
     """
     found = _SIZE.match(argument)
     if found is None:
@@ -93,7 +93,7 @@ class ManualRequest(Record):
         raise NothingToTakeOut(self._why())
 
     def newest_percent(self, target: int) -> int | None:
-        """What the newest turns may take of a size so that they stay whole; None where no size of them does."""
+        """What the newest turns may take of a size so that they stay whole, in per cent; None if they cannot."""
         needed = 100 * self.newest // max(1, target) + 2
         return needed if needed <= _MOST_NEWEST else None
 

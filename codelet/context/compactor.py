@@ -58,7 +58,7 @@ class CompactionPreview(Record):
 
 
 class Compactor:
-    """Works on the session's conversation; reminders stay out of it and where they are.
+    """Works on the session's conversation; reminders take no part and stay where they are.
 
     `held` says whether the model is still to be sent a message: such a one stays whole if it can. `reform` may put
     another message of the same size in the place of what a compaction left of the newest prompt.
@@ -118,9 +118,9 @@ class Compactor:
     async def run(
         self, reason: Reason, instruction: str = "", size: Size | None = None
     ) -> AsyncGenerator[events.Event, None]:
-        """Compact: says that it begins, works on a copy in a thread, swaps it in. Cancelling leaves the list as it was.
+        """Compact: announce it, work on a copy in a thread, swap that in. Cancelling leaves the list as it was.
 
-        `instruction` is what the user wants kept, `size` what who asked wants the next request to have.
+        `instruction` is what the user wants kept, `size` what the next request is to have.
         """
         from codelet.compaction import IrreducibleContext
         from codelet.context.asked import NothingToTakeOut
@@ -149,7 +149,7 @@ class Compactor:
             return
         after = self._window.size(self._conversation)
         self.sizes = before, after
-        yield receipt(reason, before, after, made.report, warm=warm)
+        yield _done(reason, before, after, made.report, warm=warm)
         if reason in ("hard", "cost"):
             self._fruitless = 0 if worked(before, after, self._window.budget) else self._fruitless + 1
         elif reason == "entries" and self.due() == reason:
@@ -158,7 +158,7 @@ class Compactor:
             yield events.Compaction("stopped", reason, after, after, note=self._what_stays())
 
     async def _narrative(self, reason: Reason, instruction: str) -> tuple[str, ...]:
-        """What the model says of the list for a summary of it; it cannot read what is too long for it."""
+        """What the model says of the list, for a summary; it cannot read a list that is too long for it."""
         if self.narrator is None or reason in ("overflow", "entries"):
             return ()
         return await self.narrator.lines(self._conversation.messages, instruction)
@@ -204,13 +204,12 @@ class Compactor:
     def pin(self, number: int) -> None:
         """Keep a message, and what belongs to it, word for word.
 
-        Raises UsageError for a number that is none, and where the pinned messages would take more than the share of
-        the context.
+        Raises UsageError if there is no such message, or if the pinned messages would exceed the share of the context.
         """
         self._pin(self._unit(number)[1])
 
     def _unit(self, number: int) -> tuple[int, list[Message]]:
-        """Where that begins which stays or goes with the message of this number, and all of it. Raises UsageError."""
+        """What the message of this number stays or goes with: first number and messages. Raises UsageError."""
         messages = self._conversation.sent()
         places = unit_at(messages, number)
         return places[0], [messages[place] for place in places]
@@ -226,9 +225,9 @@ class Compactor:
         self._pins.add(unit)
 
     def pin_lost(self) -> int:
-        """Put back the lines that held what the last compaction lost, and pin them; their size in tokens.
+        """Put back the lines that held what the last compaction lost, and pin them; return their size in tokens.
 
-        Raises UsageError where nothing was lost or can be had back, and where it passes the share of the context.
+        Raises UsageError if nothing was lost or can be put back, or if it exceeds the share of the context.
         """
         from codelet.context.pins import put_back
 
@@ -243,14 +242,14 @@ class Compactor:
         return self._window.estimate(message)
 
     def unpin(self, number: int) -> None:
-        """Let go of a pin."""
+        """Unpin a message."""
         self._pins.remove(self._unit(number)[1])
 
     def drop(self, number: int) -> list[int]:
-        """Take a message out, a call with its results; gives the numbers that went. `undo` puts them back.
+        """Take a message out, a call with its results; return the numbers that went. `undo` puts them back.
 
-        They do not go into the archive, and what was in there of them goes: what the user dropped the model is not to
-        find again.
+        They do not go into the archive, and what the archive has of them is removed: the model is not to find again
+        what the user dropped.
         """
         first, gone = self._unit(number)
         self._pins.remove(gone)
@@ -272,7 +271,7 @@ class Compactor:
 
     @pins.setter
     def pins(self, numbers: Iterable[int]) -> None:
-        """Pin these messages and no other; a number that is none is left out."""
+        """Pin these messages and no others; numbers without a message are left out."""
         self._pins.prune(())
         messages = self._conversation.sent()
         self._pins.add(messages[number] for number in numbers if number < len(messages))
@@ -300,8 +299,8 @@ class Compactor:
         return [Share(name, size, self.share_of(name)) for name, size in used.items()]
 
     def _commit(self, snapshot: Parts, made: Compacted) -> str | None:
-        """Swap the result in; gives in words why not, where that is not right."""
-        from codelet.compaction.reading import faults
+        """Swap the result in, or return a sentence that says why not."""
+        from codelet.compaction.parsing import faults
 
         body = list(snapshot.body)
         new = cast("list[Message]", made.messages)
@@ -324,10 +323,10 @@ class Compactor:
         return None
 
     def _keep(self, body: list[Message], removed: tuple[int, ...]) -> None:
-        """Put what went into the archive, without what came from there: segments and what was reduced before."""
-        from codelet.compaction.reading import read
+        """Archive what went, except what came from the archive: segments and what was reduced before."""
+        from codelet.compaction.parsing import parse_messages
 
-        readings = read(body)
+        readings = parse_messages(body)
         self.archive.put_all(
             (readings[place].turn, body[place])
             for place in removed
@@ -344,7 +343,7 @@ class Compactor:
         return f"two compactions had little effect, no more are made in this turn. Tokens: {sizes}{pinned}"
 
 
-def receipt(reason: Reason, before: int, after: int, report: CompactionReport, *, warm: bool) -> events.Compaction:
+def _done(reason: Reason, before: int, after: int, report: CompactionReport, *, warm: bool) -> events.Compaction:
     """What a compaction did, for the user. `warm` says that a cache that worked was rewritten for it."""
     kept = sum(1 for turn in report.turns if turn.fate == "kept")
     loss = report.loss

@@ -243,9 +243,9 @@ class Entry:
 
     def _kept(self, role: Literal["user", "tool"], text: str) -> str:
         """Put a text into the archive; its id, empty where it does not fit."""
-        from codelet.compaction.reading import read
+        from codelet.compaction.parsing import parse_messages
 
-        readings = read(self._conversation.body)
+        readings = parse_messages(self._conversation.body)
         message: Message = {"role": role, "content": text}
         return self._compactor.archive.put(readings[-1].turn if readings else 1, message) or ""
 

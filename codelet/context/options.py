@@ -30,13 +30,16 @@ class CompactionOptions(Record):
 
 
 class ContextLimits(Record):
-    """The window and the budget that the user named, in tokens; None is the model's own, or no budget."""
+    """The window and the budget that the user named, in tokens; None is the model's own window, or no budget."""
 
     window: int | None = None
     budget: int | None = None
 
     def of(self, facts: ModelFacts) -> Budget:
-        """The budget for a model. Raises UsageError for what is no positive whole number or larger than the window."""
+        """The budget for a model.
+
+        Raises UsageError for a size that is not a positive whole number, or a budget larger than the window.
+        """
         window = facts.window if self.window is None else self.window
         try:
             return Budget(window, facts.max_output, self.budget)

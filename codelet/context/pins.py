@@ -30,12 +30,12 @@ class Pins:
         self._kept.update((id(message), message) for message in messages)
 
     def remove(self, messages: Iterable[Message]) -> None:
-        """Let go of pins."""
+        """Unpin messages."""
         for message in messages:
             self._kept.pop(id(message), None)
 
     def prune(self, messages: Sequence[Message]) -> None:
-        """Let go of what is no longer in the list."""
+        """Unpin what is no longer in the list."""
         standing = set(map(id, messages))
         self._kept = {key: message for key, message in self._kept.items() if key in standing}
 
@@ -55,11 +55,11 @@ def unit_at(messages: Sequence[Message], number: int) -> list[int]:
 def put_back(
     body: Sequence[Message], report: CompactionReport, archive: Archive
 ) -> tuple[list[Message], Message] | None:
-    """The conversation with the lines that held what `report` counts as lost, behind its first segments; and those.
+    """Return the conversation with a message that holds what `report` counts as lost, and that message.
 
-    None where the archive holds none of it any more.
+    The message quotes the newest lines that held it, behind the first segments. None if the archive has none of them.
     """
-    from codelet.compaction.reading import read
+    from codelet.compaction.parsing import parse_messages
     from codelet.compaction.segments import Segment, SegmentEntry, render
 
     loss = report.loss
@@ -67,7 +67,7 @@ def put_back(
     if not found:
         return None
     place = next((n for n, message in enumerate(body) if kind_of(message) != "segment"), len(body))
-    last = read(body)[place - 1].turn if place else 0
+    last = parse_messages(body)[place - 1].turn if place else 0
     lines = Segment(last, last)  # it stands for no turn of its own: those behind it keep their numbers
     for role, turn, line in found:
         label = "user" if role == "user" else ""

@@ -1,7 +1,7 @@
 """The tiers of a compaction: what is tried, in which order and to which size; made on a copy, fit to run in a thread.
 
-First old results are only reduced (tier 1); where that does not do, or a summary holds more, segments are written
-(tiers 2 and 3) that keep the categories within their shares. A list with too many entries has its older half written.
+First old results are only reduced (tier 1); if that does not do, or a summary holds more, segments are written (tiers
+2 and 3) that keep the categories within their shares. Of a list with too many entries the older part is halved.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from codelet.compaction import Compacted, CompactionSettings, IrreducibleContext, compact
-from codelet.compaction.reading import faults
+from codelet.compaction.parsing import faults
 from codelet.compaction.reduction import holds_as_much, reduction
 from codelet.context.allotment import (
     beside_of,
@@ -35,7 +35,7 @@ from codelet.tokens.estimate import Estimate
 if TYPE_CHECKING:
     from codelet.compaction.archive import Archive
 
-# By hand the usual size is aimed at where that makes a conversation so much smaller, in per cent; else a relative one.
+# A compaction by hand aims at the usual size if that leaves at most so much of a conversation; else at a relative one.
 _FAR_PERCENT = 85
 BESIDE = "system prompt, tools and reminders"
 _PASSES = 8

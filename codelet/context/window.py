@@ -64,7 +64,7 @@ class ContextWindow:
         return self._last is None or self._clock() - self._reported_at > CACHE_LIFETIME
 
     def estimate(self, message: AnyMessage) -> int:
-        """A message's size in tokens, calibrated."""
+        """The size of a message in tokens, calibrated."""
         return self._estimator.message(message)
 
     def characters(self, tokens: int) -> int:
@@ -89,7 +89,7 @@ class ContextWindow:
         return estimated if counted is None else known + self._estimator.scaled(beside) + counted
 
     def rewritten(self, parts: Parts) -> int:
-        """P of the next request if these stood in the list's place: estimated, as nothing reported counts."""
+        """P of the next request if the list were `parts`: estimated, as no report counts then."""
         return self._estimator.scaled(self.fixed + _plain(parts.messages) + _plain(parts.tail))
 
     def measurement(self) -> Measurement:
@@ -98,7 +98,7 @@ class ContextWindow:
         return Measurement(self.budget, self._last, self._reported_at, counted)
 
     def restore(self, known: Measurement) -> None:
-        """The list is again the one that was read; of another model's reading nothing counts."""
+        """Restore what was known, as that very list stands again; another model's measurement counts for nothing."""
         self.forget()
         if known.budget is self.budget:
             self._last, self._reported_at = known.last, known.reported_at
@@ -144,7 +144,7 @@ class ContextWindow:
     def measured(self, usage: Usage, parts: Parts, answered: int) -> str | None:
         """Take in what a request used: the messages up to index `answered` are counted by it, its answer included.
 
-        Gives in words that the report is not believed, where that matters.
+        Returns a sentence if the report is not believed and that matters.
         """
         self._settle(parts.messages, answered)
         beside = self.fixed + _plain(parts.tail)
@@ -171,7 +171,7 @@ class ContextWindow:
         self.exact.forget()
 
     def replaced(self, place: int) -> None:
-        """Another message stands at `place` by now: what was measured is void where it was among that."""
+        """Another message stands at `place` now: if the old one was measured, that is void."""
         if place < self._settled:
             self.forget()
 
@@ -205,7 +205,7 @@ class CacheWatch:
         self._why: str | None = None
 
     def list_changed(self, why: str, *, body: bool) -> None:
-        """Something changed the prefix, such as a compaction; an empty `why` means that the messages tell what."""
+        """The prefix changed, by a compaction for example; if `why` is empty, the messages tell what changed."""
         if why:
             self._why = why
 
@@ -215,10 +215,10 @@ class CacheWatch:
         self._why = "another model was chosen"
 
     def observe(self, messages: Sequence[Message], usage: Usage, volatile: int) -> str | None:
-        """Take in a request (its stable messages) and its usage; a sentence where the cache gave too little.
+        """Take in a request (its stable messages) and its usage; return a sentence if the cache gave too little.
 
-        `volatile` is the size in tokens of what stood behind the stable messages. What the next request should find
-        in the cache is what this one sent without it.
+        `volatile` is the size in tokens of what stood behind the stable messages: the next request should find all
+        but that in the cache.
         """
         self.hits += usage.cache_read
         self.total += usage.total_input

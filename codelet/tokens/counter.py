@@ -37,23 +37,23 @@ class ExactCounter:
         self._loaded = False
 
     def total(self, messages: Sequence[AnyMessage]) -> int | None:
-        """Tokens of the messages; None where they are not counted yet, which this begins, or cannot be."""
+        """Tokens of the messages; None if they are not counted yet (this begins it) or cannot be."""
         missing = [message for message in messages if id(message) not in self._counts]
         if not self.able or (missing and not self._begin(missing)):
             return None
         return sum(self._counts[id(message)][1] for message in messages)
 
     def forget(self) -> None:
-        """Let go of all counts: those messages will not be asked for again."""
+        """Forget all counts: those messages will not be asked for again."""
         self._counts = {}
 
     def wait(self, seconds: float) -> None:
-        """Wait for counts that were begun, at most so long."""
+        """Wait for counts that were begun, at most `seconds`."""
         if self._thread is not None:
             self._thread.join(seconds)
 
     def _begin(self, missing: Sequence[AnyMessage]) -> bool:
-        """Count what is small at once, the rest in a thread; True where all is counted."""
+        """Count what is small at once, the rest in a thread; True if all is counted."""
         if self._loaded and sum(len(_whole(message)) for message in missing) <= _AT_ONCE:
             self._count(missing)
             return self.able

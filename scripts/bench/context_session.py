@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from context import history, readers, recall
 
 from codelet import events
-from codelet.compaction.reading import normalise
+from codelet.compaction.parsing import normalise
 from codelet.context import CompactionOptions, Compactor, ContextWindow
 from codelet.loop.conversation import Conversation
 from codelet.messages import unpaired

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codelet.compaction import IrreducibleContext, compact
-from codelet.compaction.reading import NO_RESULT, normalise
+from codelet.compaction.parsing import NO_RESULT, normalise
 from tests.compaction.lists import (
     calling,
     coding_session,

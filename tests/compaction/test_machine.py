@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from codelet.compaction import IrreducibleContext, compact
-from codelet.compaction.reading import NO_RESULT, faults, normalise
+from codelet.compaction.parsing import NO_RESULT, faults, normalise
 from tests.compaction.lists import TEXT, calling, reminder, reminders, result, size, user
 
 

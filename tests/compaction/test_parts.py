@@ -11,7 +11,7 @@ from codelet.compaction.archive import LONGEST_ANSWER, Archive, text_in
 from codelet.compaction.coverage import Candidates, Selection, log2_milli
 from codelet.compaction.history import History
 from codelet.compaction.identifiers import STEP, Lexicon
-from codelet.compaction.reading import faults, read
+from codelet.compaction.parsing import faults, parse_messages
 from codelet.compaction.reduction import cut, old_results
 from codelet.compaction.score import find_anchors, newest, scores, scoring_words
 from codelet.compaction.segments import Segment, SegmentEntry, parse, render
@@ -21,7 +21,7 @@ from tests.compaction.lists import calling, coding_session, pairing_faults, remi
 
 
 def anchors_of(messages: list[dict]) -> list[tuple[int, str, int]]:
-    readings = read(messages)
+    readings = parse_messages(messages)
     return [(a.turn, a.kind, a.confidence) for a in find_anchors(readings, History(readings).executions)]
 
 
@@ -216,7 +216,7 @@ def test_words_are_found_by_their_ends():
 
 def test_the_telling_words_are_all_that_a_score_needs():
     messages = coding_session(12)
-    readings, lexicon = read(messages), Lexicon()
+    readings, lexicon = parse_messages(messages), Lexicon()
     names: dict[int, set[int]] = {}
     for reading in readings:
         names.setdefault(reading.turn, set()).update(lexicon.read(reading.text))

@@ -13,8 +13,8 @@ from codelet.compaction import IrreducibleContext, compact
 from codelet.compaction.archive import Archive, text_in
 from codelet.compaction.identifiers import Lexicon
 from codelet.compaction.narrative import Breaker, accepted, narrate
+from codelet.compaction.parsing import parse_messages
 from codelet.compaction.plan import CompactionSettings
-from codelet.compaction.reading import read
 from codelet.compaction.reduction import cut
 from codelet.compaction.score import WEIGHTS, Anchor, scores
 from codelet.compaction.segments import parse
@@ -84,7 +84,7 @@ def test_p4_no_signal_wins_alone_however_loud():
     shout = " ".join(f"Keyword{n}Error" for n in range(3_000))
     messages = [user("fix parse_header"), says(shout), user("now parse_header again " + shout), says("ok")]
     messages += [user(f"step {n}") for n in range(4)] + [user(f"Once more: {shout}")]
-    readings = read(messages)
+    readings = parse_messages(messages)
     lexicon = Lexicon()
     names: dict[int, set[int]] = {}
     for reading in readings:
@@ -116,7 +116,7 @@ def test_p4_facts_added_to_one_turn_lower_no_other():
     def total(extra: str) -> int:
         messages = [user("change src/a.py"), calling(("c1", "edit", {"path": "src/a.py"})), result("c1", "ok")]
         messages += [user("look at B"), says(extra), user("and src/a.py once more")]
-        readings = read(messages)
+        readings = parse_messages(messages)
         lexicon = Lexicon()
         names: dict[int, set[int]] = {}
         for reading in readings:

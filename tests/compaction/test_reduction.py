@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codelet.compaction.archive import Archive
-from codelet.compaction.reading import faults, normalise
+from codelet.compaction.parsing import faults, normalise
 from codelet.compaction.reduction import holds_as_much, old_results, reduction
 from codelet.tokens.estimate import estimate_message
 from tests.compaction.lists import BROKEN, calling, coding_session, result, says, sessions, user

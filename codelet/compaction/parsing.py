@@ -1,4 +1,4 @@
-"""Normalise a list into the shape that every provider takes, and read what each message says and does.
+"""Normalise a list into the shape that every provider takes, and parse what each message says and does.
 
 The pairing rule: right after an assistant message stand the results of its calls, one for each, in the order of the
 calls. A result without a call goes; a call without a result gets one that says so; a late result moves up to its call;
@@ -41,7 +41,7 @@ class Normalised:
 
 
 def normalise(messages: Sequence[AnyMessage], *, in_flight: bool = False) -> Normalised:
-    """A list of the same messages (the same objects where nothing had to change) that obeys the pairing rule.
+    """Return the same messages (the same objects if nothing had to change) in a list that obeys the pairing rule.
 
     The kinds of messages from outside are worked out here. `in_flight` leaves the last assistant message's unanswered
     calls open. Entries that are not messages go.
@@ -69,7 +69,7 @@ def normalise(messages: Sequence[AnyMessage], *, in_flight: bool = False) -> Nor
 
 
 def _owners(messages: Sequence[AnyMessage]) -> tuple[dict[str, int], int]:
-    """For each call id the first message that makes it, and the index of the last message that makes calls."""
+    """Map each call id to the first message that makes it; also return the index of the last message with calls."""
     wanted: dict[str, int] = {}
     last = -1
     for index, message in enumerate(messages):
@@ -81,7 +81,7 @@ def _owners(messages: Sequence[AnyMessage]) -> tuple[dict[str, int], int]:
 
 
 def _results(messages: Sequence[AnyMessage], wanted: dict[str, int]) -> dict[str, tuple[int, AnyMessage]]:
-    """For each call its result: the last one after the call that has text, else the last one at all."""
+    """Map each call id to its result: the last one after the call that has text, or else the last one."""
     found: dict[str, tuple[int, AnyMessage]] = {}
     for index, message in enumerate(messages):
         if not isinstance(message, dict) or message.get("role") != "tool":
@@ -112,7 +112,7 @@ def _put_with_results(
     *,
     keep_open: bool,
 ) -> None:
-    """Append a message and, where it makes calls, their results. Calls that another message made first go."""
+    """Append a message and the results of its calls. Calls that an earlier message made already are left out."""
     own: list[dict[str, Any]] = []
     for call in calls_of(message):
         if wanted[call["id"]] == index and call["id"] not in {c["id"] for c in own}:
@@ -135,7 +135,7 @@ def _put_with_results(
 
 @dataclass(frozen=True)
 class ParsedMessage:
-    """One message, read. `kind` is system, reminder, segment, user, assistant, result or other."""
+    """One message as parsed. `kind` is system, reminder, segment, user, assistant, result or other."""
 
     kind: str
     text: str
@@ -155,8 +155,8 @@ class ParsedMessage:
         return tuple(islice((line for line in told if not EXIT_MARK.fullmatch(line)), 2))
 
 
-def read(messages: Sequence[AnyMessage]) -> list[ParsedMessage]:
-    """Read a normalised list. Turns count from 1 and go on after the turns that segments stand for."""
+def parse_messages(messages: Sequence[AnyMessage]) -> list[ParsedMessage]:
+    """Parse a normalised list. Turns count from 1 and go on after the turns that segments stand for."""
     found: list[ParsedMessage] = []
     turn = 0
     made: dict[str, Action] = {}
