@@ -16,7 +16,9 @@ from typing import Any, Literal, NotRequired, Required, TypedDict, TypeVar, cast
 
 Role = Literal["system", "user", "assistant", "tool"]
 UserKind = Literal["prompt", "reminder", "segment"]
-AnyMessage = TypeVar("AnyMessage", bound=Mapping[str, Any])
+AnyMessage = Mapping[str, Any]
+"""A message of any shape: from a provider, a file or a user, with keys that may be missing or of another type."""
+_Given = TypeVar("_Given", bound=AnyMessage)
 
 SEGMENT_OPENING = "<compacted turns="
 _SEGMENT = re.compile(rf'{SEGMENT_OPENING}"\d{{1,7}}-\d{{1,7}}">\n')
@@ -142,7 +144,53 @@ def reminder_type(message: Mapping[str, Any]) -> str | None:
     return message.reminder if isinstance(message, _Marked) else None
 
 
-def newest_prompt(messages: Sequence[Mapping[str, Any]], number: int = 1) -> int:
+def text_of(message: AnyMessage) -> str:
+    """The text of a message's content, "" if it has none; parts that are not text appear as their type in brackets."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if content is None:
+        return ""
+    if isinstance(content, list):
+        return "\n".join(map(_part_text, content))
+    return str(content)
+
+
+def _part_text(part: object) -> str:
+    if isinstance(part, Mapping):
+        text = part.get("text")
+        return text if isinstance(text, str) else f"[{part.get('type', 'part')}]"
+    return str(part)
+
+
+def calls_of(message: AnyMessage) -> list[dict[str, Any]]:
+    """The tool calls of an assistant message; entries that do not have the shape of a call are left out."""
+    calls = message.get("tool_calls")
+    if message.get("role") != "assistant" or not isinstance(calls, list):
+        return []
+    return [call for call in calls if isinstance(call, dict) and isinstance(call.get("id"), str)]
+
+
+def call_name(call: Mapping[str, Any]) -> str:
+    """The name of the function that a call asks for, "" if it names none."""
+    function = call.get("function")
+    return str(function.get("name") or "") if isinstance(function, Mapping) else ""
+
+
+def call_arguments(call: Mapping[str, Any]) -> str:
+    """The arguments of a call as JSON text, as the model wrote them, "" if there are none."""
+    function = call.get("function")
+    arguments = function.get("arguments") if isinstance(function, Mapping) else None
+    if isinstance(arguments, str):
+        return arguments
+    if arguments is None:
+        return ""
+    import json
+
+    return json.dumps(arguments, ensure_ascii=False, default=str)
+
+
+def newest_prompt(messages: Sequence[AnyMessage], number: int = 1) -> int:
     """Where the newest prompt stands, or the one `number` prompts from the end; -1 where there are fewer."""
     for place in range(len(messages) - 1, -1, -1):
         if kind_of(messages[place]) == "prompt":
@@ -152,7 +200,12 @@ def newest_prompt(messages: Sequence[Mapping[str, Any]], number: int = 1) -> int
     return -1
 
 
-def with_kinds(messages: Iterable[AnyMessage], prompts: Collection[str] = ()) -> list[AnyMessage]:
+def newest_messages(messages: Sequence[AnyMessage], turns: int) -> int:
+    """How many messages the newest `turns` turns have; all of them if there are no more turns."""
+    return len(messages) - max(0, newest_prompt(messages, turns))
+
+
+def with_kinds(messages: Iterable[_Given], prompts: Collection[str] = ()) -> list[_Given]:
     """A list from outside with the kinds of its messages worked out from their texts: the entry for every such list.
 
     A message that is a plain prompt, or whose kind is known already, is the same object. `prompts` are texts that
@@ -161,17 +214,17 @@ def with_kinds(messages: Iterable[AnyMessage], prompts: Collection[str] = ()) ->
     return [_understood(message, prompts) for message in messages]
 
 
-def _understood(message: AnyMessage, prompts: Collection[str]) -> AnyMessage:
+def _understood(message: _Given, prompts: Collection[str]) -> _Given:
     if not isinstance(message, dict) or isinstance(message, _Marked) or message.get("role") != "user":
         return message
     text = message.get("content")
     if not isinstance(text, str):
         return message
     if (found := _REMINDER.match(text)) is not None:
-        return cast("AnyMessage", _marked(message, "reminder", found.group(1)))
+        return cast("_Given", _marked(message, "reminder", found.group(1)))
     if _SEGMENT.match(text) is None:
         return message
-    return cast("AnyMessage", _marked(message, "prompt" if text in prompts else "segment"))
+    return cast("_Given", _marked(message, "prompt" if text in prompts else "segment"))
 
 
 def unpaired(messages: Iterable[Message]) -> list[str]:

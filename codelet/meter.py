@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from codelet import events
-from codelet.context import CacheWatch, Gauge
+from codelet.context import CacheWatch, ContextWindow
 from codelet.errors import LimitReached
 from codelet.loop.conversation import Conversation
 from codelet.record import Record
@@ -45,7 +45,7 @@ class Meter:
     """
 
     def __init__(
-        self, conversation: Conversation, gauge: Gauge, cache: CacheWatch, facts: ModelFacts, limits: Limits
+        self, conversation: Conversation, gauge: ContextWindow, cache: CacheWatch, facts: ModelFacts, limits: Limits
     ) -> None:
         self.limits = limits
         self.facts = facts

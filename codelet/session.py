@@ -19,17 +19,14 @@ from codelet.context import (
     CacheWatch,
     CompactionOptions,
     Compactor,
-    ContextRow,
+    ContextLimits,
+    ContextWindow,
     Entry,
-    Gauge,
     Piped,
     ReminderLedger,
     Renewal,
-    Size,
-    context_rows,
     recall_tool,
 )
-from codelet.context import Limits as ContextLimits
 from codelet.context.entry import LONGEST_KEPT
 from codelet.errors import LimitReached
 from codelet.extensions.base import Extension
@@ -51,7 +48,9 @@ from codelet.turn import TurnInHand, run_turn
 from codelet.upkeep import Upkeep
 
 if TYPE_CHECKING:
+    from codelet.context.asked import Size
     from codelet.context.narrator import Narrator
+    from codelet.context.rows import ContextRow
 
 
 class Session:
@@ -88,7 +87,7 @@ class Session:
         self._toolbox = equip(chosen, context, policy or Policy(workspace), ask, self.safeguards)
         self._sizes = ContextLimits(window, budget)
         facts = _facts_of(provider)
-        self.gauge = Gauge(self._sizes.of(facts), 0, clock, model=provider.model)
+        self.gauge = ContextWindow(self._sizes.of(facts), 0, clock, model=provider.model)
         self.cache = CacheWatch(clock)
         self.conversation = Conversation(self.gauge, self.cache, self._toolbox.context, placement=placement)
         self.meter = Meter(self.conversation, self.gauge, self.cache, facts, limits or Limits())
@@ -248,6 +247,8 @@ class Session:
 
     def context(self) -> list[ContextRow]:
         """What the next request would carry, entry by entry, with estimates."""
+        from codelet.context.rows import context_rows
+
         schemas = estimate_text(str(self._toolbox.schemas))
         return context_rows(
             self.conversation.sent(), estimate_text(self.system_prompt), schemas, self.compactor.is_pinned

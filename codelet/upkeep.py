@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 from codelet import events
 from codelet.calls import Toolbox
-from codelet.context import Compactor, Entry, Gauge, Renewal
+from codelet.context import Compactor, ContextWindow, Entry, Renewal
 from codelet.loop.conversation import Conversation
 from codelet.messages import Message
 from codelet.providers.base import Request
@@ -24,7 +24,7 @@ class Upkeep:
     def __init__(
         self,
         conversation: Conversation,
-        gauge: Gauge,
+        gauge: ContextWindow,
         toolbox: Toolbox,
         compactor: Compactor,
         entry: Entry,

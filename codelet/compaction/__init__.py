@@ -1,8 +1,7 @@
 """Compaction: replacing old messages by less, without forgetting what matters."""
 
 from codelet.compaction.engine import compact
-from codelet.compaction.errors import IrreducibleContext
-from codelet.compaction.report import Compacted, Report
-from codelet.compaction.settings import Settings
+from codelet.compaction.plan import CompactionSettings, IrreducibleContext
+from codelet.compaction.report import Compacted, CompactionReport
 
-__all__ = ["Compacted", "IrreducibleContext", "Report", "Settings", "compact"]
+__all__ = ["Compacted", "CompactionReport", "CompactionSettings", "IrreducibleContext", "compact"]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from sys import getsizeof
 from typing import Any, NamedTuple
 
-from codelet.compaction.calls import label_of, read_call
-from codelet.compaction.content import call_arguments, call_name, calls_of
+from codelet.compaction.actions import action_of, label_of
+from codelet.messages import call_arguments, call_name, calls_of, text_of
 from codelet.text.ranges import place_of_line
-from codelet.tokens.estimate import characters, text_of
+from codelet.tokens.estimate import characters
 
 CAP = 64 * 1024 * 1024
 LONGEST_ANSWER = 12_000
@@ -45,8 +45,8 @@ class Archived:
     bytes: int
 
 
-class Hit(NamedTuple):
-    """What a search has shown of one entry: the places, in characters of its text, where that begins and ends."""
+class ShownRange(NamedTuple):
+    """What a search showed of one entry: start and end in characters of its text."""
 
     key: str
     start: int
@@ -54,7 +54,7 @@ class Hit(NamedTuple):
 
 
 class Archive:
-    """Messages by id. `cap` is in bytes; what passes it goes, oldest first, and `lost` counts it."""
+    """Messages by id. `cap` is in bytes; what exceeds it is dropped, oldest first, and counted by `lost`."""
 
     def __init__(self, cap: int = CAP) -> None:
         self.cap = cap
@@ -68,24 +68,24 @@ class Archive:
 
     @property
     def next_number(self) -> int:
-        """The number in the next id: messages that are put in get ids in order, also what does not fit."""
+        """The number of the next id: every message that is put in gets one, in order, even if it does not fit."""
         return self._next
 
     def put(self, turn: int, message: Mapping[str, Any]) -> str | None:
-        """Take a message in; its id, or None where it alone is larger than the cap."""
+        """Store a message; return its id, or None if it alone is larger than the cap."""
         key = f"r{self._next}"
         self._next += 1
         return key if self._store(key, turn, message) else None
 
     def original(self, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The message that a reduced one was made from, if it names it and it is still here.
+        """Return the message that a reduced one was made from, if it names it and it is still here.
 
         A text can claim any id, so the call that both answer, or the calls that both make, must be the same.
         """
         return next((entry.message for entry in self._named(message) if _same_call(entry.message, message)), None)
 
     def take_out(self, message: Mapping[str, Any]) -> list[Archived]:
-        """Remove what a message was made from, reduced later or cut on its entry; what was removed, for `restore`."""
+        """Remove what a message was made from (reduced later, or cut on its way in); return it for `restore`."""
         found = [e for e in self._named(message) if _same_call(e.message, message) or _same_head(e.message, message)]
         for entry in found:
             del self._entries[entry.id]
@@ -93,7 +93,7 @@ class Archive:
         return found
 
     def _named(self, message: Mapping[str, Any]) -> list[Archived]:
-        """The entries that a message names, itself left out."""
+        """The entries that a message names, other than itself."""
         told = text_of(message) + "".join(map(call_arguments, calls_of(message)))
         keys = dict.fromkeys(_NAMED.findall(told)) if _NAMED_HINT in told else ()
         found = (self._entries[key] for key in keys if key in self._entries)
@@ -113,15 +113,15 @@ class Archive:
         return True
 
     def put_all(self, messages: Iterable[tuple[int, Mapping[str, Any]]]) -> list[str | None]:
-        """Take (turn, message) pairs in; their ids."""
+        """Store (turn, message) pairs; return their ids."""
         return [self.put(turn, message) for turn, message in messages]
 
     def entries(self) -> list[Archived]:
-        """Everything in it, oldest first."""
+        """All entries, oldest first."""
         return list(self._entries.values())
 
     def restore(self, key: str, turn: int, message: Mapping[str, Any]) -> None:
-        """Take a message in under the id that it had in another archive."""
+        """Store a message under the id that it had in another archive."""
         following = int(key[1:]) + 1 if _OWN_ID.fullmatch(key) else 0
         if key not in self._entries and self._store(key, turn, message):
             self._next = max(self._next, following)
@@ -134,8 +134,8 @@ class Archive:
     def lines_with(self, words: Iterable[str]) -> list[tuple[str, int, str]]:
         """For each word, or sentence of one line, the newest line that holds it: role, turn and line, oldest first.
 
-        Words that are in no message are left out; a line that holds several stands once. Of an edit its new
-        text counts.
+        Words that no message holds are left out; a line that holds several stands once. Of an edit only its new text
+        counts.
         """
         open_words = list(dict.fromkeys(words))
         found: list[tuple[str, int, str]] = []
@@ -150,32 +150,25 @@ class Archive:
         return found[::-1]
 
     def entry(self, key: str) -> Archived | None:
-        """What has this id, if anything has."""
+        """The entry with this id, or None."""
         return self._entries.get(key.strip())
-
-    def by_id(self, key: str) -> str:
-        """The text of one message, bounded; says so where there is none."""
-        entry = self.entry(key)
-        return _bounded(_shown(entry)) if entry else f"Nothing in the archive has the id {key!r}."
 
     def by_turn(self, turn: int) -> str:
         """The texts of a turn's messages, bounded."""
         found = [_shown(entry) for entry in self._entries.values() if entry.turn == turn]
         return _bounded("\n\n".join(found)) if found else f"Nothing in the archive belongs to turn {turn}."
 
-    def search(self, pattern: str, key: str = "", first: int = 1) -> str:
-        """Lines that match a regular expression, as `find` gives them."""
-        return self.find(pattern, key, first)[0]
-
-    def find(self, pattern: str, key: str = "", first: int = 1, longest: int = LONGEST_ANSWER) -> tuple[str, list[Hit]]:
-        """Lines that match a regular expression, newest messages first, with ids and numbers; and the same as places.
+    def find(
+        self, pattern: str, key: str = "", first: int = 1, longest: int = LONGEST_ANSWER
+    ) -> tuple[str, list[ShownRange]]:
+        """Search by regular expression: matching lines with ids and numbers, newest messages first; and their ranges.
 
         Bounded in number, in time, and to `longest` characters. With `key` only that entry is searched, from line
         `first` on. A pattern that does not compile, is too long or could take exponential time is searched for as plain
         text.
         """
         matcher = _matcher(pattern)
-        hits: list[Hit] = []
+        hits: list[ShownRange] = []
         shown: list[str] = []
         scanned = room = 0
         only = self.entry(key) if key else None
@@ -194,7 +187,7 @@ class Archive:
                         [*shown, f"[… more than {len(hits)} lines match; the next is line {number}]"]
                     ), hits
                 shown.append(text)
-                hits.append(Hit(entry.id, place, place + min(len(line), _LONGEST_LINE)))
+                hits.append(ShownRange(entry.id, place, place + min(len(line), _LONGEST_LINE)))
         if shown:
             return "\n".join(shown), hits
         within = f"{key} from line {first} on" if only else "the archive"
@@ -205,7 +198,7 @@ class Archive:
 
 
 def _size_of(message: Mapping[str, Any]) -> int:
-    """Bytes in memory: a text takes one, two or four a character, as its widest one needs."""
+    """Bytes in memory: a text takes one, two or four per character, as its widest one needs."""
     text = text_of(message)
     return getsizeof(text) + _BYTES_PER_CHARACTER * (characters(message) - len(text)) + _ENTRY_BYTES
 
@@ -234,7 +227,7 @@ def _same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _same_head(whole: Mapping[str, Any], cut: Mapping[str, Any]) -> bool:
-    """Whether a text without a call has a beginning that stands in another one of its role."""
+    """Whether the beginning of a text without a call stands in another one of its role."""
     head = text_of(whole)[:_HEAD]
     return whole.get("role") == cut.get("role") and "tool_call_id" not in whole and head != "" and head in text_of(cut)
 
@@ -275,9 +268,9 @@ def _told(entry: Archived) -> Iterator[str]:
     """What a message says, without what its edits took out."""
     yield from text_of(entry.message).split("\n")
     for call in calls_of(entry.message):
-        deed = read_call(call)
-        yield label_of(deed)
-        yield from (line for value in (deed.subject, *deed.values) for line in value.split("\n"))
+        action = action_of(call)
+        yield label_of(action)
+        yield from (line for value in (action.subject, *action.values) for line in value.split("\n"))
 
 
 def _shown(entry: Archived) -> str:

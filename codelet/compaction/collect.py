@@ -6,136 +6,139 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from codelet.compaction.assemble import Block
-from codelet.compaction.attempts import write_failed
-from codelet.compaction.calls import LABEL_LENGTH, READERS, Deed, is_writer, label_of
-from codelet.compaction.edits import shows_edit, taken_apart
-from codelet.compaction.gather import Gatherer
-from codelet.compaction.plan import Plan, Subject
-from codelet.compaction.reading import Reading
+from codelet.compaction.actions import LABEL_LENGTH, READERS, Action, is_writer, label_of
+from codelet.compaction.assemble import OldBlock
+from codelet.compaction.candidates import LineCollector
+from codelet.compaction.edits import shows_edit, without_removed
+from codelet.compaction.history import write_failed
+from codelet.compaction.parsing import ParsedMessage
+from codelet.compaction.plan import CompactionPlan, Transcript
 from codelet.compaction.score import Score
 from codelet.compaction.segments import REQUESTS
-from codelet.compaction.words import Said
-from codelet.tokens.estimate import text_of
+from codelet.compaction.user_text import EarlierPrompt
+from codelet.messages import text_of
 
-Place = tuple[int, int]
+Position = tuple[int, int]
 # A line that the answer to an edit shows as taken out.
 _MINUS = re.compile(r"\s*(?:\d+\s+)?-(?!-)")
 
 
 @dataclass
 class Collected:
-    """Blocks of old messages, what the user said in them, and the gatherer that holds their lines."""
+    """Blocks of old messages, what the user said in them, and the collector that holds their lines."""
 
-    gatherer: Gatherer
-    blocks: list[Block] = field(default_factory=list)
-    said: list[Said] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    collector: LineCollector
+    blocks: list[OldBlock] = field(default_factory=list)
+    said: list[EarlierPrompt] = field(default_factory=list)
+    places: list[Position] = field(default_factory=list)
 
 
-def collect(subject: Subject, plan: Plan) -> Collected:
-    """Walk over the old messages once."""
-    found = Collected(Gatherer(len(subject.messages)))
+def collect(transcript: Transcript, plan: CompactionPlan) -> Collected:
+    """Walk over the messages once; return what the old ones hold."""
+    found = Collected(LineCollector(len(transcript.messages)))
     sources: dict[str, int] = {}
-    results = {r.answers.call_id: r.text for r in subject.readings if r.kind == "result" and r.answers is not None}
-    block: Block | None = None
-    for index, reading in enumerate(subject.readings):
+    results = {r.answers.call_id: r.text for r in transcript.readings if r.kind == "result" and r.answers is not None}
+    block: OldBlock | None = None
+    for index, reading in enumerate(transcript.readings):
         if index in plan.kept:
             _edits_in(found, reading, results)
             if index in plan.reduced:
-                _take_cut(found, index, subject.readings, text_of(plan.kept[index]))
+                _take_cut(found, index, transcript.readings, text_of(plan.kept[index]))
             block = None
             continue
-        if index in plan.gone:
-            continue
         if block is None:
-            block = Block(index, index, max(1, reading.turn), reading.turn)
+            block = OldBlock(index, index, max(1, reading.turn), reading.turn)
             found.blocks.append(block)
         block.stop = index + 1
         block.last = max(block.last, reading.turn, block.first)
         _take(found, index, reading, sources, block, results)
         if reading.kind == "result":
-            found.gatherer.stale.happened(subject.history.effects.get(index, ()))
-    found.gatherer.read()
+            found.collector.stale.happened(transcript.history.effects.get(index, ()))
+    found.collector.read()
     return found
 
 
-def _take_cut(found: Collected, index: int, readings: Sequence[Reading], shown: str) -> None:
-    """Lines that were cut from a kept message. They stand in the segment before its unit; there is always one."""
+def _take_cut(found: Collected, index: int, readings: Sequence[ParsedMessage], shown: str) -> None:
+    """Collect the lines that were cut from a kept message, for the segment before its unit (there always is one)."""
     reading = readings[index]
     if not found.blocks:
         start = index
         while start > 0 and readings[start].kind == "result":
             start -= 1
-        found.blocks.append(Block(start, start, max(1, reading.turn), max(1, reading.turn)))
+        found.blocks.append(OldBlock(start, start, max(1, reading.turn), max(1, reading.turn)))
     here = set(shown.split("\n"))
     rest = "\n".join(line for line in reading.text.split("\n") if line not in here)
     label = "from user" if reading.answers is None else label_of(reading.answers)
-    source = found.gatherer.source((index, 1), reading.turn, label)
+    source = found.collector.source((index, 1), reading.turn, label)
     if reading.kind == "user":
-        found.gatherer.add(source, _still_there(found.gatherer, rest), "user")
+        found.collector.add(source, _still_there(found.collector, rest), "user")
     else:
-        _take_result(found.gatherer, source, reading, rest)
+        _take_result(found.collector, source, reading, rest)
 
 
-def _edits_in(found: Collected, reading: Reading, results: Mapping[str, str]) -> None:
-    """What a kept message says stands in the list; what its edits took out must not stand before it as current."""
-    for deed in reading.deeds:
-        if deed.kind == "write" and not write_failed(results.get(deed.call_id, "")):
-            for change in deed.changes:
-                _remove(found.gatherer, change.removed, change.text)
+def _edits_in(found: Collected, reading: ParsedMessage, results: Mapping[str, str]) -> None:
+    """Strike out what the edits in a kept message removed: it must not stand before it as if it were current."""
+    for action in reading.actions:
+        if action.kind == "write" and not write_failed(results.get(action.call_id, "")):
+            for edit in action.edits:
+                _remove(found.collector, edit.removed, edit.text)
 
 
-def _remove(gatherer: Gatherer, removed: Sequence[tuple[str, Sequence[str]]], kept: str = "") -> None:
+def _remove(collector: LineCollector, removed: Sequence[tuple[str, Sequence[str]]], kept: str = "") -> None:
     stays = kept.split("\n") if removed else ()
     for file, lines in removed:
-        gatherer.stale.remove(file, lines, stays)
+        collector.stale.remove(file, lines, stays)
 
 
-def _still_there(gatherer: Gatherer, text: str) -> str:
-    """The user's words that were cut, without lines that an edit took out since."""
-    gone = gatherer.stale.gone
+def _still_there(collector: LineCollector, text: str) -> str:
+    """The user's words that were cut, without lines that an edit has removed since."""
+    gone = collector.stale.gone
     return "\n".join(line for line in text.split("\n") if line.strip() not in gone) if gone else text
 
 
-def _take_deed(gatherer: Gatherer, source: int, deed: Deed, answer: str) -> None:
-    """What a call says. Of a write that did not happen nothing is told but its heading."""
-    wrote = deed.kind == "write"
+def _take_action(collector: LineCollector, source: int, action: Action, answer: str) -> None:
+    """Collect what a call says; of a write that failed, only its heading."""
+    wrote = action.kind == "write"
     failed = wrote and write_failed(answer)
-    if deed.kind in ("read", "write") and not failed:
-        gatherer.stale.shows(source, deed.subject, wrote=wrote)
-    if len(deed.subject) > LABEL_LENGTH:
-        gatherer.add(source, deed.subject, "assistant")
+    if action.kind in ("read", "write") and not failed:
+        collector.stale.shows(source, action.subject, wrote=wrote)
+    if len(action.subject) > LABEL_LENGTH:
+        collector.add(source, action.subject, "assistant")
     if failed:
         return
-    if deed.whole:
-        gatherer.stale.rewrite(deed.subject, [line for text in deed.values for line in text.split("\n")])
-    for change in deed.changes:
-        _remove(gatherer, change.removed)
-        if change.text:
-            gatherer.add(source, change.text, "assistant")
-    for file in deed.deleted:
-        gatherer.stale.rewrite(file)
+    if action.whole:
+        collector.stale.rewrite(action.subject, [line for text in action.values for line in text.split("\n")])
+    for edit in action.edits:
+        _remove(collector, edit.removed)
+        if edit.text:
+            collector.add(source, edit.text, "assistant")
+    for file in action.deleted:
+        collector.stale.rewrite(file)
 
 
-def _take_result(gatherer: Gatherer, source: int, reading: Reading, text: str) -> None:
-    """What a call answered: of the diffs in it what they put in. A file that was read is what it is."""
+def _take_result(collector: LineCollector, source: int, reading: ParsedMessage, text: str) -> None:
+    """Collect a result; of the diffs in it only what they add, unless it is a file that was read."""
     kind = reading.answers.kind if reading.answers is not None else "other"
     if kind == "write":
         text = "\n".join(line for line in text.split("\n") if not _MINUS.match(line))
     if kind != "read" and shows_edit(text):
-        parts = taken_apart(text)
-        _remove(gatherer, [(file, lines) for file, lines in parts.removed])
+        parts = without_removed(text)
+        _remove(collector, [(file, lines) for file, lines in parts.removed])
         text = parts.text
-    gatherer.add(source, text, "result")
+    collector.add(source, text, "result")
 
 
 def _take(
-    found: Collected, index: int, reading: Reading, sources: dict[str, int], block: Block, results: Mapping[str, str]
+    found: Collected,
+    index: int,
+    reading: ParsedMessage,
+    sources: dict[str, int],
+    block: OldBlock,
+    results: Mapping[str, str],
 ) -> None:
-    gatherer = found.gatherer
+    collector = found.collector
     if reading.kind == "user":
-        found.said.append(Said(reading.turn, reading.text))
+        found.said.append(EarlierPrompt(reading.turn, reading.text))
         found.places.append((index, 0))
     elif reading.kind == "segment":
         _take_segment(found, index, reading, block)
@@ -143,67 +146,67 @@ def _take(
         if reading.text:
             text = reading.text
             if shows_edit(text):
-                parts = taken_apart(text)
-                _remove(gatherer, [(file, lines) for file, lines in parts.removed])
+                parts = without_removed(text)
+                _remove(collector, [(file, lines) for file, lines in parts.removed])
                 text = parts.text
-            gatherer.add(gatherer.source((index, 0), reading.turn, ""), text, "assistant")
-        for number, deed in enumerate(reading.deeds, 1):
-            label = label_of(deed)
-            source = gatherer.source((index, number), reading.turn, label, as_line=True, tells=deed.kind != "read")
-            sources[deed.call_id] = source
-            gatherer.add_head(source, "assistant")
-            _take_deed(gatherer, source, deed, results.get(deed.call_id, ""))
+            collector.add(collector.source((index, 0), reading.turn, ""), text, "assistant")
+        for number, action in enumerate(reading.actions, 1):
+            label = label_of(action)
+            source = collector.source((index, number), reading.turn, label, as_line=True, tells=action.kind != "read")
+            sources[action.call_id] = source
+            collector.add_head(source, "assistant")
+            _take_action(collector, source, action, results.get(action.call_id, ""))
     elif reading.kind == "result" and reading.answers is not None:
         source = sources.get(reading.answers.call_id, -1)
         if source < 0:
-            source = gatherer.source((index, 0), reading.turn, "result")
-        _take_result(gatherer, source, reading, reading.text)
+            source = collector.source((index, 0), reading.turn, "result")
+        _take_result(collector, source, reading, reading.text)
     elif reading.text:
         _from_source(found, index, reading, "other", "other")
 
 
-def _from_source(found: Collected, index: int, reading: Reading, label: str, speaker: str) -> None:
-    source = found.gatherer.source((index, 1), reading.turn, label)
-    found.gatherer.add(source, reading.text, speaker)
+def _from_source(found: Collected, index: int, reading: ParsedMessage, label: str, speaker: str) -> None:
+    source = found.collector.source((index, 1), reading.turn, label)
+    found.collector.add(source, reading.text, speaker)
 
 
-def _take_segment(found: Collected, index: int, reading: Reading, block: Block) -> None:
-    """An earlier segment: its user's words and its lines compete anew, its ledger is carried on."""
+def _take_segment(found: Collected, index: int, reading: ParsedMessage, block: OldBlock) -> None:
+    """Collect an earlier segment: its user's words and its lines compete anew, its ledger is carried on."""
     segment = reading.segment
     if segment is None:
         return
     block.first = min(block.first, segment.first) if block.start != index else segment.first
     for number, entry in enumerate(segment.entries):
         if entry.is_user:
-            found.said.append(Said(entry.turn, "\n".join(entry.lines)))
+            found.said.append(EarlierPrompt(entry.turn, "\n".join(entry.lines)))
             found.places.append((index, number))
         elif entry.label == REQUESTS:
             for line in entry.lines:
-                found.said.append(Said(entry.turn, line))
+                found.said.append(EarlierPrompt(entry.turn, line))
                 found.places.append((index, number))
         else:
-            gatherer = found.gatherer
+            collector = found.collector
             tells = entry.label.split(" ", 1)[0] not in READERS and bool(entry.label)
-            source = gatherer.source((index, number), entry.turn, entry.label, as_line=bool(entry.label), tells=tells)
-            gatherer.add_head(source, "segment")
+            source = collector.source((index, number), entry.turn, entry.label, as_line=bool(entry.label), tells=tells)
+            collector.add_head(source, "segment")
             name, _, subject = entry.label.partition(" ")
             if name in READERS or is_writer(name):
-                gatherer.stale.shows(source, subject, wrote=is_writer(name))
-            gatherer.add(source, "\n".join(entry.lines), "segment")
+                collector.stale.shows(source, subject, wrote=is_writer(name))
+            collector.add(source, "\n".join(entry.lines), "segment")
 
 
 def add_cut_words(found: Collected, cut: list[tuple[int, str]]) -> None:
-    """Make candidates of what was cut from the user's words; `cut` holds positions in `said` and texts."""
+    """Make candidates of what was cut from the user's words; `cut` are (position in `said`, text) pairs."""
     for position, text in cut:
         index, number = found.places[position]
-        source = found.gatherer.source((index, number), found.said[position].turn, "from user")
-        found.gatherer.add(source, _still_there(found.gatherer, text), "user")
-    found.gatherer.read()
+        source = found.collector.source((index, number), found.said[position].turn, "from user")
+        found.collector.add(source, _still_there(found.collector, text), "user")
+    found.collector.read()
 
 
 def factors(found: Collected, scores: Mapping[int, Score], minimum: int) -> None:
-    """Let a turn's score bear on its lines: up to a third more; a turn below `minimum` gives none."""
-    candidates, sources = found.gatherer.candidates, found.gatherer.sources
+    """Raise the factor of each line by its turn's score, by up to a third; a turn below `minimum` gives no lines."""
+    candidates, sources = found.collector.candidates, found.collector.sources
     per_source = []
     for source in sources:
         score = scores.get(source.turn)

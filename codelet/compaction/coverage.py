@@ -1,7 +1,7 @@
 """Budgeted weighted coverage: which lines of the old messages say most about what was worked on.
 
 Every line is a candidate. A name's weight grows with how often, how recently and by whom it was used; a line's gain is
-the sum of the weights of its names, and each time a name is covered its weight shrinks, so that the choice spreads
+the sum of the weights of its names, and each time a name is covered its weight shrinks, so that the selection spreads
 over names instead of repeating the loudest. Lines are taken by gain per character, lazily from a heap: n log n.
 Integers throughout: the same lines on every machine and under every hash seed.
 """
@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-# What is left of a name's weight once a line shows it; more is left where the line shows it without company, because
+# What is left of a name's weight once a line shows it; more is left if the line shows it without company, because
 # a name tells less without the names that it stood beside.
 REPEAT_PERCENT = 18
 ALONE_PERCENT = 70
@@ -43,7 +43,7 @@ def log2_milli(number: int) -> int:
     return 1000 * power + ((number << 10 >> power) - 1024) * 1000 // 1024
 
 
-class Choice:
+class Selection:
     """Lines chosen so far, best first, and what they cost in characters: a line costs its length and a line end.
 
     The first line of a source also pays for its heading: `headers[source]` characters, or, where the heading is
@@ -62,7 +62,7 @@ class Choice:
         self._taken: set[int] = set()
 
     def take(self, among: Sequence[int], weights: list[int], budget: int, alone: int = ALONE_PERCENT) -> list[int]:
-        """Choose among some lines until `budget` is spent; those chosen now.
+        """Choose among some lines until `budget` is spent; return those chosen now.
 
         `weights` shrink as names are covered: to `alone` per cent by a heading or a line with one name.
         """
@@ -91,7 +91,7 @@ class Choice:
         return self.chosen[begun:]
 
     def accompany(self, lines: Sequence[int], is_name: Sequence[bool], budget: int) -> None:
-        """Exchange lines on which a name stands alone for ones on which it has company, the cheapest first.
+        """Replace lines on which a name stands alone by lines on which it stands beside others, the cheapest first.
 
         `lines` are those that may go. A line comes only from a source that others were chosen from, and all of them
         together cost at most `budget` characters more. `is_name` tells the names among the words.
@@ -122,7 +122,7 @@ class Choice:
                 budget -= extra
 
     def _alone_in(self, lines: Sequence[int], is_name: Sequence[bool]) -> dict[int, int]:
-        """For each name that no chosen line shows in company, a line among `lines` that shows it alone."""
+        """For each name that no chosen line shows beside another name: the line among `lines` that shows it alone."""
         alone: dict[int, int] = {}
         together: set[int] = set()
         mine = set(lines)
@@ -137,7 +137,7 @@ class Choice:
         return {name: line for name, line in alone.items() if name not in together}
 
     def _fitting(self, index: int, limit: int) -> list[int]:
-        """Take a line, with its heading if it is its source's first; what was taken, nothing if it does not fit."""
+        """Take a line, and the heading if it is its source's first; return what was taken, [] if it does not fit."""
         own = self.candidates.source[index]
         head = self._heads[own]
         taken = [index]

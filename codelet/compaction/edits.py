@@ -35,8 +35,8 @@ _FRAME = ("*** Begin Patch", "*** End Patch")
 
 
 @dataclass
-class Parts:
-    """A text taken apart: `shown` is what may be said of it, `removed` pairs of a file ("" if unknown) and its lines.
+class EditedText:
+    """A text with edits: `shown` are the lines that still hold, `removed` pairs of a file ("" if unknown) and lines.
 
     `written` and `deleted` are the files that a patch changes; a diff that is only printed names none.
     """
@@ -54,7 +54,7 @@ class Parts:
 
     @property
     def text(self) -> str:
-        """What may be said."""
+        """The lines that still hold, as one text."""
         return "\n".join(self.shown)
 
 
@@ -68,9 +68,9 @@ def shows_edit(text: str) -> bool:
     return any(map(text.__contains__, _HINTS))
 
 
-def taken_apart(text: str) -> Parts:
-    """The text without the lines that its diffs, patches and blocks take out, and those lines."""
-    parts = Parts()
+def without_removed(text: str) -> EditedText:
+    """Separate the lines that the diffs, patches and blocks in a text remove from the rest of it."""
+    parts = EditedText()
     reader = _Reader(parts)
     for line in text.split("\n"):
         reader.line(line)
@@ -79,9 +79,9 @@ def taken_apart(text: str) -> Parts:
 
 
 class _Reader:
-    """Reads a text line by line; `mode` is the form that the line stands in, "" outside of all."""
+    """Reads a text line by line; `mode` is the form of edit that the line belongs to, "" outside of all."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: EditedText) -> None:
         self._parts = parts
         self._mode = ""
         self._file = ""
@@ -109,7 +109,7 @@ class _Reader:
             self._parts.shown.append(line)
 
     def end(self) -> None:
-        """The text is over: a block that never got to its middle replaced nothing."""
+        """End the text: a block that never got to its middle replaced nothing."""
         self._parts.shown += self._searched
 
     def _begins(self, line: str) -> bool:
@@ -218,7 +218,7 @@ class _Reader:
 
 
 def texts_in(value: object, old: bool = False) -> Iterator[tuple[bool, str]]:
-    """The texts in the arguments of an edit, each with whether the edit takes it out; that comes before what is new."""
+    """Yield (removed, text) pairs for the arguments of an edit; what it removes comes before what it adds."""
     if isinstance(value, Mapping):
         for key in sorted(value, key=lambda name: not is_old(str(name))):
             yield from texts_in(value[key], old or is_old(str(key)))

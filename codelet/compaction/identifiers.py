@@ -44,8 +44,8 @@ _FINDERS = (WORD.findall, _ASCII_WORD.findall)
 class Lexicon:
     """Numbers for words, given in the order in which they are first seen. `words[i]` is word i.
 
-    A word stands for itself and, where it is a path or a dotted name, for the names inside it; noise for none. Lines
-    are read in bulk, without a step of Python for each word: what a word stands for is found out once, afterwards.
+    A word stands for itself and, if it is a path or a dotted name, for the names inside it; noise stands for nothing.
+    Lines are read in bulk, without a step of Python for each word: what a word stands for is worked out once, later.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class Lexicon:
         return own - self._noise
 
     def ending(self, end: str) -> list[int]:
-        """The numbers of the words that end so. A search in one text is far cheaper than to ask each word."""
+        """The numbers of the words with this ending. Searching one text is far cheaper than asking each word."""
         text = "\n".join(["", *self.words, ""])
         found: list[int] = []
         at = text.find(end + "\n")
@@ -110,7 +110,7 @@ class Lexicon:
         return found
 
     def places(self) -> dict[int, int]:
-        """For names that were first seen inside a word: that word and their place in it, as a number to sort by.
+        """Sort keys of the names that were first seen inside a word: that word, then their place in it.
 
         Numbers count whole lines first; by where it stands, a name follows the word that it is in.
         """
@@ -125,7 +125,7 @@ class Lexicon:
         return list(map(tuple, map(map, repeat(self._numbers.__getitem__), words)))
 
     def _learn(self) -> None:
-        """Find out what the words stand for that were numbered since the last time."""
+        """Work out what the words stand for that were numbered since the last time."""
         first = len(self.words)
         fresh = self._fresh()
         if max(map(len, fresh), default=0) > _LONGEST:
@@ -137,7 +137,7 @@ class Lexicon:
         self._fresh()
 
     def _fresh(self) -> list[str]:
-        """Take up the words that came in since the last time: those words."""
+        """Store the words that came in since the last time; return them."""
         fresh = list(islice(reversed(self._numbers), len(self._numbers) - len(self.words)))[::-1]
         self.words += fresh
         return fresh

@@ -12,11 +12,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from codelet.compaction.anchors import Anchor
-from codelet.compaction.attempts import Attempt, origins, read_failed, says_looker, write_failed
-from codelet.compaction.files import Effect, meant, same_file
-from codelet.compaction.history import History
-from codelet.compaction.reading import Reading
+from codelet.compaction.file_changes import FileEffect, meant, same_file
+from codelet.compaction.history import Execution, History, origins, read_failed, says_looker, write_failed
+from codelet.compaction.parsing import ParsedMessage
+from codelet.compaction.score import Anchor
 
 _ITEM = re.compile(r"(\S[^\n]{0,300}?) \(t(\d{1,7})\)(?:, |$)")
 _STATUS = re.compile(r"(tests|build|commit) (passed|failed) \(t(\d{1,7})(, files changed since)?\): (.*)\Z", re.DOTALL)
@@ -33,11 +32,11 @@ _ERROR_LENGTH = 200
 
 
 @dataclass(frozen=True)
-class Fault:
+class OpenError:
     """An error that was seen: its turn, its line, and the commands that it may come from.
 
-    `place` is where in the list it stands, -1 for one that an earlier segment tells of; `again` says that one of these
-    ran later and nobody can tell how that ended.
+    `place` is its index in the list, -1 if an earlier segment tells of it; `again` says that one of these commands ran
+    later and nobody can tell how it ended.
     """
 
     turn: int
@@ -53,7 +52,7 @@ class Fault:
         return f"t{self.turn} {self.line} [{by}]" if by else f"t{self.turn} {self.line}"
 
     @classmethod
-    def read(cls, text: str) -> Fault | None:
+    def read(cls, text: str) -> OpenError | None:
         """Read it back."""
         found = _ERROR.match(text)
         if found is None:
@@ -64,21 +63,21 @@ class Fault:
         named = tuple(filter(None, by.removesuffix(_AGAIN).split(_JOINT)))
         return cls(int(found.group(1)), found.group(2), named, again=by.endswith(_AGAIN))
 
-    def after(self, attempts: Sequence[Attempt]) -> Fault | None:
-        """The same in the light of what ran later; None where that settled it: all that it may come from passed."""
+    def after(self, executions: Sequence[Execution]) -> OpenError | None:
+        """The same in the light of what ran later; None if every command that it may come from has passed since."""
         open_ones, again = set(self.origins), self.again
-        for attempt in attempts:
-            if attempt.place <= self.place:
+        for execution in executions:
+            if execution.place <= self.place:
                 continue
-            mine = {text for text in self.origins if attempt.covers(text)}
-            if attempt.passed:
+            mine = {text for text in self.origins if execution.covers(text)}
+            if execution.passed:
                 open_ones -= mine
             elif mine:
                 open_ones |= mine
-                again = again or attempt.passed is None
+                again = again or execution.passed is None
             if self.origins and not open_ones:
                 return None
-        return Fault(self.turn, self.line, self.origins, self.place, again)
+        return OpenError(self.turn, self.line, self.origins, self.place, again)
 
 
 @dataclass
@@ -88,20 +87,20 @@ class Ledger:
     changed: dict[str, int] = field(default_factory=dict)
     read: dict[str, int] = field(default_factory=dict)
     deleted: dict[str, int] = field(default_factory=dict)
-    errors: list[Fault] = field(default_factory=list)
+    errors: list[OpenError] = field(default_factory=list)
     status: dict[str, str] = field(default_factory=dict)
     anchors: list[str] = field(default_factory=list)
     narrative: list[str] = field(default_factory=list)
     _uncommitted: set[str] = field(default_factory=set)
 
     def carry_on(self, lines: Sequence[tuple[str, str]]) -> None:
-        """Take up the ledger lines of an earlier segment. Lines that cannot be read are left out."""
+        """Take over the ledger lines of an earlier segment. Lines that cannot be read are left out."""
         for key, text in lines:
             if key in ("changed", "read", "deleted"):
                 for path, turn in _ITEM.findall(text):
                     self._carry_file(key, path, int(turn))
             elif key == "open error":
-                found = Fault.read(text)
+                found = OpenError.read(text)
                 if found is not None:
                     self.errors.append(found)
             elif key == "status" and (told := _STATUS.match(text)):
@@ -117,41 +116,48 @@ class Ledger:
             lists["changed" if key == "deleted" else "deleted"].pop(path, None)
         lists[key][path] = max(lists[key].get(path, 0), turn)
 
-    def take_in(self, readings: Sequence[tuple[int, Reading]], history: History, anchors: Sequence[Anchor]) -> None:
-        """Take up what happened in a span: (index, reading) pairs. `history` is that of the whole list."""
+    def take_in(
+        self, readings: Sequence[tuple[int, ParsedMessage]], history: History, anchors: Sequence[Anchor]
+    ) -> None:
+        """Take in what happened in a span: (index, message) pairs. `history` is that of the whole list."""
         last_change = self._files(readings, history.effects)
         if last_change >= 0:
             self._stale()
-        for attempt in history.attempts:
-            if attempt.run is not None:
-                self._status(attempt, last_change)
+        for execution in history.executions:
+            if execution.run is not None:
+                self._status(execution, last_change)
         for anchor in anchors:
             line = f"t{anchor.turn} {anchor.kind}: {anchor.text}"
             if line not in self.anchors:
                 self.anchors.append(line)
         self.errors = open_errors(readings, history, self.errors)
 
-    def _files(self, readings: Sequence[tuple[int, Reading]], effects: Mapping[int, Sequence[Effect]]) -> int:
-        """Take up what became of files; the place of the last change, -1 for none."""
+    def _files(self, readings: Sequence[tuple[int, ParsedMessage]], effects: Mapping[int, Sequence[FileEffect]]) -> int:
+        """Take in what became of files; return the index of the last change, -1 for none."""
         last = -1
         for index, reading in readings:
-            deed = reading.answers
-            if reading.kind != "result" or deed is None:
+            action = reading.answers
+            if reading.kind != "result" or action is None:
                 continue
-            if deed.kind == "read" and deed.subject and "\n" not in deed.subject and not read_failed(reading.text):
-                self._see(deed.subject, reading.turn)
-            elif deed.kind == "write" and not write_failed(reading.text):
+            if (
+                action.kind == "read"
+                and action.subject
+                and "\n" not in action.subject
+                and not read_failed(reading.text)
+            ):
+                self._see(action.subject, reading.turn)
+            elif action.kind == "write" and not write_failed(reading.text):
                 last = index
-                for path in deed.written:
+                for path in action.written:
                     self._write(path, reading.turn)
-                for path in deed.deleted:
+                for path in action.deleted:
                     self._delete(path, reading.turn)
             for effect in effects.get(index, ()):
                 last = index
                 self._effect(effect, reading.turn)
         return last
 
-    def _effect(self, effect: Effect, turn: int) -> None:
+    def _effect(self, effect: FileEffect, turn: int) -> None:
         if effect.how == "written":
             self._write(effect.path, turn)
         elif effect.how in ("deleted", "moved"):
@@ -176,7 +182,7 @@ class Ledger:
         self._uncommitted.add(path)
 
     def _delete(self, path: str, turn: int) -> None:
-        """Count a file as deleted, and all files that a pattern or a folder means."""
+        """Count a file as deleted, or all files that a pattern or a folder covers."""
         known = [own for own in (*self.changed, *self.read) if meant(path, own)]
         for own in known:
             self.changed.pop(own, None)
@@ -185,17 +191,17 @@ class Ledger:
         if not known and "*" not in path:
             self.deleted[path] = turn
 
-    def _status(self, attempt: Attempt, last_change: int) -> None:
-        """The newest state of a command; one that nobody can tell takes the older one away."""
-        for text in [text for text in self.status if attempt.covers(text)]:
+    def _status(self, execution: Execution, last_change: int) -> None:
+        """Store the newest state of a command; a run whose end nobody knows removes the older one."""
+        for text in [text for text in self.status if execution.covers(text)]:
             del self.status[text]
-        if attempt.passed is not None:
-            since = ", files changed since" if attempt.passed and attempt.place < last_change else ""
-            ended = "passed" if attempt.passed else "failed"
-            self.status[attempt.text] = f"{attempt.what} {ended} (t{attempt.turn}{since}): {attempt.text}"
+        if execution.passed is not None:
+            since = ", files changed since" if execution.passed and execution.place < last_change else ""
+            ended = "passed" if execution.passed else "failed"
+            self.status[execution.text] = f"{execution.what} {ended} (t{execution.turn}{since}): {execution.text}"
 
     def _stale(self) -> None:
-        """Runs that an earlier segment tells of came before every change in this span."""
+        """Mark the runs that an earlier segment tells of: they came before every change in this span."""
         for text, line in self.status.items():
             if " passed (" in line and ", files changed since)" not in line:
                 self.status[text] = line.replace("): ", ", files changed since): ", 1)
@@ -247,11 +253,11 @@ def _listing(files: dict[str, int], room: int) -> str:
 
 
 def open_errors(
-    readings: Sequence[tuple[int, Reading]],
+    readings: Sequence[tuple[int, ParsedMessage]],
     history: History,
-    earlier: Collection[Fault] = (),
-) -> list[Fault]:
-    """Errors that nothing later showed as settled. `readings` are (index, reading) pairs of the list."""
+    earlier: Collection[OpenError] = (),
+) -> list[OpenError]:
+    """The errors that nothing later settled. `readings` are (index, message) pairs of the list."""
     found = {fault.line: fault for fault in earlier}
     for index, reading in readings:
         if reading.kind != "result" or len(reading.text) > 60_000 or not reading.errors:
@@ -263,6 +269,6 @@ def open_errors(
             if says_looker(line):
                 continue
             named = tuple(sources if len(_JOINT.join(sources)) <= _LONGEST_ORIGINS else ())
-            found[short] = Fault(reading.turn, short, named, index)
-    faults = (fault.after(history.attempts) for fault in found.values())
+            found[short] = OpenError(reading.turn, short, named, index)
+    faults = (fault.after(history.executions) for fault in found.values())
     return [fault for fault in faults if fault is not None][-4 * _OPEN_ERRORS :]

@@ -33,7 +33,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Breaker:
-    """Opens after three failures in a row; half open again five turns later: one try."""
+    """A circuit breaker: opens after three failures in a row; five turns later one try is allowed."""
 
     def __init__(self) -> None:
         self.failures = 0
@@ -55,10 +55,10 @@ class Breaker:
 
 
 def accepted(answer: object, source: Sequence[str]) -> tuple[str, ...]:
-    """The lines of a narrative that can be kept; none where it is worthless as a whole.
+    """The lines of a narrative that can be kept; none if it is worthless as a whole.
 
-    `source` are the texts it tells of. A line that names a path which never occurred in them goes; so does a line that
-    is too long to be one point.
+    `source` are the texts that it is about. A line that names a path which never occurs in them is left out, and so is
+    a line that is too long to be one point.
     """
     if not isinstance(answer, str) or not answer.strip():
         return ()
@@ -84,7 +84,7 @@ def accepted(answer: object, source: Sequence[str]) -> tuple[str, ...]:
 async def narrate(
     summariser: Summariser, prompt: str, source: Sequence[str], breaker: Breaker, turn: int, *, sleep: Sleep
 ) -> tuple[str, ...]:
-    """Ask for a narrative, at most three times, and check it; () where there is none to be had.
+    """Ask for a narrative, at most three times, and check it; () if there is none to be had.
 
     `sleep` waits between the tries. Cancelling ends it; every other failure of the summariser counts for the breaker.
     The caller sets the time limit of one try inside `summariser`.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from codelet.compaction.shell_line import Command, commands
+from codelet.compaction.shell_commands import ShellCommand, commands
 
 _PYTHON = re.compile(r"python(?:\d(?:\.\d+)?)?\Z")
 # Programs that run another one which is named behind them, and the words that stand between.
@@ -86,7 +86,7 @@ _QUIET_PAIRS = frozenset({"--tb", "--maxfail", "--durations", "--color", "--outp
 _SELECTING = frozenset({"-k", "-run"})
 # A marker may be left out by the project's own settings, so a run without one does not cover one with it.
 _MARKER = "-m"
-# Runners that run everything where no place is named, and everything below the places that are.
+# Runners that run everything if no place is named, else everything below the named places.
 _BY_PLACE = frozenset({"pytest", "go test", "mypy", "ruff check", "flake8", "pylint"})
 _NOT_ENDED: Mapping[str, frozenset[int]] = {
     "pytest": frozenset({3, 4, 5}), "mypy": frozenset({2}), "ruff check": frozenset({2}),
@@ -105,7 +105,7 @@ class Run:
     beside: tuple[str, ...] = ()
 
     def covers(self, other: Run) -> bool:
-        """Whether all that the other one ran is run by this one."""
+        """Whether this run includes everything that the other one ran."""
         if self == other:
             return True
         if (self.name, self.options, self.beside) != (other.name, other.options, other.beside):
@@ -127,7 +127,7 @@ def _below(place: str, own: str) -> bool:
     return place == own or place.startswith((own + "/", own + "::"))
 
 
-def run_of(command: Command) -> Run | None:
+def run_of(command: ShellCommand) -> Run | None:
     """What a command runs; None for one that runs no tests, build, check or commit."""
     words = list(command.words)
     while words:
@@ -191,7 +191,7 @@ def _script(name: str, arguments: list[str]) -> tuple[str, str, list[str]] | Non
 
 
 def _action(name: str, arguments: list[str]) -> tuple[str, str, list[str]] | None:
-    """A program whose words say what it does; every one of them must be known, but for what comes after the first."""
+    """A program whose words say what it does; for make and its like every target must be a known one."""
     tests, builds = _ACTIONS[name]
     targets = [word for word in arguments if not word.startswith("-") and "=" not in word]
     if name in ("make", "gmake", "just", "gradle", "gradlew", "mvn", "mvnw"):
@@ -235,6 +235,6 @@ def _made(what: str, name: str, arguments: list[str], beside: tuple[str, ...]) -
 
 @lru_cache(maxsize=256)
 def run_in(text: str) -> Run | None:
-    """The run that a command's text (`Command.text`) stands for."""
+    """The run that a command's text (`ShellCommand.text`) stands for."""
     found = commands(text)
     return run_of(found[-1]) if found else None

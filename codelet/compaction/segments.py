@@ -26,8 +26,8 @@ LEDGER_KEYS = ("changed", "read", "deleted", "open error", "status", "ran", "anc
 
 
 @dataclass
-class Entry:
-    """Lines of one source in one turn. `label` is `user` for one message of the user's, `requests` for several, one a
+class SegmentEntry:
+    """Lines of one source in one turn. `label` is `user` for one user message, `requests` for several, one per
     line, and "" for the assistant's text.
     """
 
@@ -37,12 +37,12 @@ class Entry:
 
     @property
     def is_user(self) -> bool:
-        """Whether these are the words of one message of the user's."""
+        """Whether these are the words of one user message."""
         return self.label in (USER, _OLD_USER)
 
     @property
     def is_words(self) -> bool:
-        """Whether these are the user's words, of one message or of several."""
+        """Whether these are the user's words, from one message or several."""
         return self.is_user or self.label == REQUESTS
 
 
@@ -53,7 +53,7 @@ class Segment:
     first: int
     last: int
     ledger: list[tuple[str, str]] = field(default_factory=list)
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[SegmentEntry] = field(default_factory=list)
 
 
 def opening(first: int, last: int) -> str:
@@ -67,12 +67,12 @@ def heading(turn: int, label: str) -> str:
 
 
 def guarded(line: str) -> str:
-    """A line of content that could be taken for a heading, moved in by a blank."""
+    """Indent a line of content by a blank if it could be taken for a heading."""
     return " " + line if line.startswith("[t") and _ENTRY.match(line) else line
 
 
 def _no_key(line: str) -> str:
-    """A request that could be taken for a ledger line, moved in by a blank."""
+    """Indent a request by a blank if it could be taken for a ledger line."""
     return " " + line if line.partition(": ")[0] in LEDGER_KEYS else line
 
 
@@ -106,7 +106,7 @@ def parse(text: str) -> Segment:
         found = _ENTRY.match(line) if line.startswith("[t") else None
         if found:
             label = found.group(2) or ""
-            entry = Entry(int(found.group(1)), label)
+            entry = SegmentEntry(int(found.group(1)), label)
             if found.group(3) is not None:
                 entry.lines.append(found.group(3))
             segment.entries.append(entry)
@@ -122,4 +122,4 @@ def _ledger_line(segment: Segment, line: str) -> None:
     if colon and key in LEDGER_KEYS:
         segment.ledger.append((key, rest))
     elif line and line != NOTE:
-        segment.entries.append(Entry(segment.first, REQUESTS, [line]))
+        segment.entries.append(SegmentEntry(segment.first, REQUESTS, [line]))

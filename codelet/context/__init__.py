@@ -1,32 +1,23 @@
 """What the model is sent, in the user's hands: how full the window is, what compaction does, what the cache gave."""
 
-from codelet.context.asked import Size
-from codelet.context.cache import CacheWatch
 from codelet.context.compactor import Compactor
 from codelet.context.entry import Entry
-from codelet.context.gauge import Gauge
 from codelet.context.inputs import Piped
-from codelet.context.ledger import ReminderLedger, ReminderRow
-from codelet.context.options import CompactionOptions, Limits
+from codelet.context.ledger import ReminderLedger
+from codelet.context.options import CompactionOptions, ContextLimits
 from codelet.context.recall import recall_tool
 from codelet.context.renewal import Renewal
-from codelet.context.rows import ContextRow, context_rows
-from codelet.context.shares import Share
+from codelet.context.window import CacheWatch, ContextWindow
 
 __all__ = [
     "CacheWatch",
     "CompactionOptions",
     "Compactor",
-    "ContextRow",
+    "ContextLimits",
+    "ContextWindow",
     "Entry",
-    "Gauge",
-    "Limits",
     "Piped",
     "ReminderLedger",
-    "ReminderRow",
     "Renewal",
-    "Share",
-    "Size",
-    "context_rows",
     "recall_tool",
 ]

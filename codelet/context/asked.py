@@ -7,16 +7,16 @@ what the next request has now.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from codelet.context.entries import newest_entries
 from codelet.errors import CodeletError
-from codelet.messages import Message, kind_of
+from codelet.messages import Message, kind_of, newest_messages
 from codelet.record import Record
+from codelet.tokens.estimate import Estimate
 
 # Without a size: what comes before the newest turns is made so much smaller, in per cent.
 _OLD_PERCENT = 35
-# Newest turns of no more tokens stay whole where nothing says otherwise; longer ones are made smaller inside.
+# Newest turns of no more tokens stay whole unless something says otherwise; longer ones are made smaller inside.
 LARGE_TURNS = 10_000
 _LEAST = 500
 _MOST_NEWEST = 95
@@ -32,7 +32,7 @@ class Size(Record):
     percent: float | None = None
 
     def of(self, now: int) -> int:
-        """Tokens that the next request is to have at most, where it has `now`."""
+        """Tokens that the next request, which has `now`, is to have at most."""
         return self.tokens if self.tokens is not None else max(1, int(now * (self.percent or 100) / 100))
 
 
@@ -41,9 +41,9 @@ class NothingToTakeOut(CodeletError):
 
 
 def parsed(argument: str) -> tuple[Size | None, str]:
-    """What `/compact` was given: a size, if it begins with one, and the wish that follows.
+    """Parse what `/compact` was given: a size, if it begins with one, and the instruction that follows.
 
-    Raises ValueError, in words, for a size that is none: nothing, all, or more.
+    Raises ValueError with a sentence for a size that makes no sense: nothing, all, or more.
     """
     found = _SIZE.match(argument)
     if found is None:
@@ -64,7 +64,7 @@ def parsed(argument: str) -> tuple[Size | None, str]:
     return Size(tokens=tokens), wish
 
 
-class Asked(Record):
+class ManualRequest(Record):
     """Where a compaction by hand stands: the conversation, the room beside it, and what the newest turns take.
 
     All in tokens; `beside` is what no compaction makes smaller, `now` the next request's size.
@@ -93,7 +93,7 @@ class Asked(Record):
         raise NothingToTakeOut(self._why())
 
     def newest_percent(self, target: int) -> int | None:
-        """What the newest turns may take of a size so that they stay whole; None where no size of them does."""
+        """What the newest turns may take of a size so that they stay whole, in per cent; None if they cannot."""
         needed = 100 * self.newest // max(1, target) + 2
         return needed if needed <= _MOST_NEWEST else None
 
@@ -108,11 +108,11 @@ class Asked(Record):
         return f"{share} is in the newest {stays} word for word ({self.newest:,} tokens){hint}; {floor}"
 
 
-def asked(body: Sequence[Message], now: int, beside: int, keep_last: int, estimate: Callable[[Message], int]) -> Asked:
+def manual_request(body: Sequence[Message], now: int, beside: int, keep_last: int, estimate: Estimate) -> ManualRequest:
     """Measure a conversation for a compaction by hand."""
-    count = newest_entries(body, keep_last) if keep_last else 0
+    count = newest_messages(body, keep_last) if keep_last else 0
     summaries = next((place for place, message in enumerate(body) if kind_of(message) != "segment"), len(body))
     count = min(count, len(body) - summaries)
     sizes = list(map(estimate, body))
     turns = sum(kind_of(message) == "prompt" for message in body[len(body) - count :])
-    return Asked(now, beside, sum(sizes), sum(sizes[len(sizes) - count :]), turns)
+    return ManualRequest(now, beside, sum(sizes), sum(sizes[len(sizes) - count :]), turns)

@@ -4,79 +4,80 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from operator import is_
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from codelet import events
-from codelet.context.asked import NothingToTakeOut, Size
-from codelet.context.entries import too_many
-from codelet.context.gauge import Gauge, Reading
-from codelet.context.making import Maker
-from codelet.context.options import CompactionOptions
+from codelet.context.allotment import Share, category_sizes, shares_of
+from codelet.context.options import CompactionOptions, Reason
 from codelet.context.pins import Pins, unit_at
-from codelet.context.receipt import Reason, pays_after, receipt
-from codelet.context.shares import Share, category_sizes, shares_of
+from codelet.context.window import ContextWindow, Measurement
 from codelet.errors import UsageError
 from codelet.loop.conversation import Conversation, Parts
-from codelet.messages import Message
+from codelet.messages import Message, newest_messages
 from codelet.record import Record
 from codelet.tokens.budget import BudgetExceeded, worked
 
 if TYPE_CHECKING:
-    from codelet.compaction import Compacted, Report
+    from codelet.compaction import Compacted, CompactionReport
     from codelet.compaction.archive import Archive, Archived
+    from codelet.context.asked import Size
     from codelet.context.narrator import Narrator
+    from codelet.context.tiers import Tiers
+
 
 _UNDO_STEPS = 5
 _FRUITLESS = 2
+_LEAST_ENTRIES = 10
 
 
 class _Undo(Record):
     """The conversation before a rewrite, what it became, what the rewrite was, and what left the archive with it.
 
-    `reading` is what the gauge knew of it.
+    `measurement` is what was known of its size.
     """
 
     before: list[Message]
     after: list[Message]
     what: str = "compaction"
     taken: tuple[Archived, ...] = ()
-    reading: Reading | None = None
+    measurement: Measurement | None = None
 
 
-class Preview(Record):
+class CompactionPreview(Record):
     """What a compaction would do: its report, the next request's size before and after in tokens, and its cost.
 
     `pays_after` is the number of requests after which rewriting a warm cache is paid back, 0 for a cold one.
     """
 
-    report: Report
+    report: CompactionReport
     before: int
     after: int
     pays_after: int
 
 
 class Compactor:
-    """Works on the session's conversation; reminders stay out of it and where they are.
+    """Works on the session's conversation; reminders take no part and stay where they are.
 
-    `reform` may put another message of the same size in the place of what a compaction left of the newest prompt.
+    `held` says whether the model is still to be sent a message: such a one stays whole if it can. `reform` may put
+    another message of the same size in the place of what a compaction left of the newest prompt.
     """
 
-    def __init__(self, conversation: Conversation, gauge: Gauge, options: CompactionOptions) -> None:
+    def __init__(self, conversation: Conversation, window: ContextWindow, options: CompactionOptions) -> None:
         self.options = options
-        self.report: Report | None = None
+        self.report: CompactionReport | None = None
         self.sizes = (0, 0)
         """The next request's size in tokens before and after the last compaction."""
         self.count = 0
         self.narrator: Narrator | None = None
+        self.held: Callable[[Message], bool] = lambda _: False
         self.reform: Callable[[list[Message]], list[Message]] | None = None
         self._archive: Archive | None = None
         self._conversation = conversation
-        self._gauge = gauge
-        gauge.at = options.at
+        self._window = window
+        window.at = options.at
         self._pins = Pins()
-        self.maker = Maker(gauge, options, self._pins, lambda: self._archive)
         self._undo: deque[_Undo] = deque(maxlen=_UNDO_STEPS)
         self._fruitless = 0
 
@@ -84,17 +85,29 @@ class Compactor:
         """Which limit asks for an automatic compaction now, if one does."""
         if not self.options.automatic or self._fruitless >= _FRUITLESS:
             return None
-        budget, size = self._gauge.budget, self._gauge.size(self._conversation)
+        budget, size = self._window.budget, self._window.size(self._conversation)
         body = self._conversation.body
-        if size < budget.hard_trigger and len(body) == 1 and self.maker.held(body[0]):
+        if size < budget.hard_trigger and len(body) == 1 and self.held(body[0]):
             return None  # there is nothing but the prompt, and it fits
         if self.options.at is not None and 100 * size >= self.options.at * budget.limit:
             return "hard"
-        if (trigger := budget.trigger(size, self._gauge.cached)) is not None:
+        if (trigger := budget.trigger(size, self._window.cached)) is not None:
             return trigger
-        if too_many(body, self.options.entries, self.options.keep_last):
-            return "entries"
-        return None
+        return "entries" if self._too_many(body) else None
+
+    def _too_many(self, body: Sequence[Message]) -> bool:
+        """Whether there are more entries than the user wants, and enough of them before the newest turns."""
+        most = self.options.entries
+        if most is None or len(body) <= most:
+            return False
+        return len(body) - newest_messages(body, self.options.keep_last) >= min(_LEAST_ENTRIES, most)
+
+    @property
+    def tiers(self) -> Tiers:
+        """What makes the smaller conversation, by the options and the archive as they are now."""
+        from codelet.context.tiers import Tiers
+
+        return Tiers(self._window, self.options, self._pins, self._archive, self.held)
 
     def new_turn(self) -> None:
         """A user's prompt came in: what did not help before may help now."""
@@ -105,22 +118,23 @@ class Compactor:
     async def run(
         self, reason: Reason, instruction: str = "", size: Size | None = None
     ) -> AsyncGenerator[events.Event, None]:
-        """Compact: says that it begins, works on a copy in a thread, swaps it in. Cancelling leaves the list as it was.
+        """Compact: announce it, work on a copy in a thread, swap that in. Cancelling leaves the list as it was.
 
-        `instruction` is what the user wants kept, `size` what who asked wants the next request to have.
+        `instruction` is what the user wants kept, `size` what the next request is to have.
         """
         from codelet.compaction import IrreducibleContext
+        from codelet.context.asked import NothingToTakeOut
 
-        before = self._gauge.size(self._conversation)
-        warm = not self._gauge.cold
-        pays = pays_after(before, min(before, self._gauge.budget.target)) if warm else 0
+        before = self._window.size(self._conversation)
+        warm = not self._window.cold
+        pays = pays_after(before, min(before, self._window.budget.target)) if warm else 0
         yield events.Compaction("starting", reason, before, before, pays_after=pays)
         snapshot = self._conversation.snapshot()
         try:
-            made = await asyncio.to_thread(self.maker.make, snapshot, reason, instruction, size)
+            made = await asyncio.to_thread(self.tiers.compacted, snapshot, reason, instruction, size)
             if made.report.tier >= 2 and (narrative := await self._narrative(reason, instruction)):
                 made = await asyncio.to_thread(
-                    self.maker.summarised, snapshot, instruction, narrative, reason=reason, size=size
+                    self.tiers.summarised, snapshot, instruction, narrative, reason=reason, size=size
                 )
         except (IrreducibleContext, NothingToTakeOut) as error:
             if reason != "asked":
@@ -133,18 +147,18 @@ class Compactor:
                 note = f"{note}; {self._what_stays()}"
             yield events.Compaction("stopped", reason, before, before, note=note)
             return
-        after = self._gauge.size(self._conversation)
+        after = self._window.size(self._conversation)
         self.sizes = before, after
-        yield receipt(reason, before, after, made.report, warm=warm)
+        yield _done(reason, before, after, made.report, warm=warm)
         if reason in ("hard", "cost"):
-            self._fruitless = 0 if worked(before, after, self._gauge.budget) else self._fruitless + 1
+            self._fruitless = 0 if worked(before, after, self._window.budget) else self._fruitless + 1
         elif reason == "entries" and self.due() == reason:
             self._fruitless += 1
         if self._fruitless >= _FRUITLESS:
             yield events.Compaction("stopped", reason, after, after, note=self._what_stays())
 
     async def _narrative(self, reason: Reason, instruction: str) -> tuple[str, ...]:
-        """What the model says of the list for a summary of it; it cannot read what is too long for it."""
+        """What the model says of the list, for a summary; it cannot read a list that is too long for it."""
         if self.narrator is None or reason in ("overflow", "entries"):
             return ()
         return await self.narrator.lines(self._conversation.messages, instruction)
@@ -163,13 +177,13 @@ class Compactor:
         """Whether there is something to recall."""
         return self._archive is not None and len(self._archive) > 0
 
-    def preview(self, instruction: str = "", size: Size | None = None) -> Preview:
+    def preview(self, instruction: str = "", size: Size | None = None) -> CompactionPreview:
         """What a compaction would do now. Raises IrreducibleContext and NothingToTakeOut."""
         now = self._conversation.snapshot()
-        made = self.maker.make(now, "asked", instruction, size)
-        before = self._gauge.size(now)
-        after = self._gauge.rewritten(Parts(now.head, cast("list[Message]", made.messages), now.tail))
-        return Preview(made.report, before, after, 0 if self._gauge.cold else pays_after(before, after))
+        made = self.tiers.compacted(now, "asked", instruction, size)
+        before = self._window.size(now)
+        after = self._window.rewritten(Parts(now.head, cast("list[Message]", made.messages), now.tail))
+        return CompactionPreview(made.report, before, after, 0 if self._window.cold else pays_after(before, after))
 
     def undo(self) -> events.Compaction | None:
         """Put back what the last compaction or drop took out; what came since stays. None if that cannot be done."""
@@ -177,46 +191,45 @@ class Compactor:
         while self._undo:
             last = self._undo.pop()
             if len(body) >= len(last.after) and all(map(is_, last.after, body)):
-                before = self._gauge.size(conversation)
+                before = self._window.size(conversation)
                 conversation.rewrite([*last.before, *body[len(last.after) :]], f"a {last.what} was taken back")
                 self._pins.prune(conversation.body)
                 for entry in last.taken:
                     self.archive.restore(entry.id, entry.turn, entry.message)
-                if last.reading is not None and len(body) == len(last.after):
-                    self._gauge.restore(last.reading)  # the very list that it knew stands again
-                return events.Compaction("undone", "asked", before, self._gauge.size(conversation), note=last.what)
+                if last.measurement is not None and len(body) == len(last.after):
+                    self._window.restore(last.measurement)  # the very list that it knew stands again
+                return events.Compaction("undone", "asked", before, self._window.size(conversation), note=last.what)
         return None
 
     def pin(self, number: int) -> None:
         """Keep a message, and what belongs to it, word for word.
 
-        Raises UsageError for a number that is none, and where the pinned messages would take more than the share of
-        the context.
+        Raises UsageError if there is no such message, or if the pinned messages would exceed the share of the context.
         """
         self._pin(self._unit(number)[1])
 
     def _unit(self, number: int) -> tuple[int, list[Message]]:
-        """Where that begins which stays or goes with the message of this number, and all of it. Raises UsageError."""
+        """What the message of this number stays or goes with: first number and messages. Raises UsageError."""
         messages = self._conversation.sent()
         places = unit_at(messages, number)
         return places[0], [messages[place] for place in places]
 
     def _pin(self, unit: list[Message]) -> None:
         kept = [message for message in self._conversation.body if message in self._pins and message not in unit]
-        size = sum(map(self._gauge.estimate, [*kept, *unit]))
+        size = sum(map(self._window.estimate, [*kept, *unit]))
         try:
-            shares_of(self._gauge.budget.limit, self.options.shares).allocate("context", size)
+            shares_of(self._window.budget.limit, self.options.shares).allocate("context", size)
         except BudgetExceeded:
             room = self.share_of("context")
             raise UsageError(f"pinned messages would take {size:,} tokens; kept context may take {room:,}") from None
         self._pins.add(unit)
 
     def pin_lost(self) -> int:
-        """Put back the lines that held what the last compaction lost, and pin them; their size in tokens.
+        """Put back the lines that held what the last compaction lost, and pin them; return their size in tokens.
 
-        Raises UsageError where nothing was lost or can be had back, and where it passes the share of the context.
+        Raises UsageError if nothing was lost or can be put back, or if it exceeds the share of the context.
         """
-        from codelet.context.lost import put_back
+        from codelet.context.pins import put_back
 
         body = list(self._conversation.body)
         made = put_back(body, self.report, self.archive) if self.report is not None else None
@@ -226,17 +239,17 @@ class Compactor:
         self._pin([message])
         self._conversation.rewrite(new, "what was lost was put back")
         self._undo.append(_Undo(body, new, "pin"))
-        return self._gauge.estimate(message)
+        return self._window.estimate(message)
 
     def unpin(self, number: int) -> None:
-        """Let go of a pin."""
+        """Unpin a message."""
         self._pins.remove(self._unit(number)[1])
 
     def drop(self, number: int) -> list[int]:
-        """Take a message out, a call with its results; gives the numbers that went. `undo` puts them back.
+        """Take a message out, a call with its results; return the numbers that went. `undo` puts them back.
 
-        They do not go into the archive, and what was in there of them goes: what the user dropped the model is not to
-        find again.
+        They do not go into the archive, and what the archive has of them is removed: the model is not to find again
+        what the user dropped.
         """
         first, gone = self._unit(number)
         self._pins.remove(gone)
@@ -258,7 +271,7 @@ class Compactor:
 
     @pins.setter
     def pins(self, numbers: Iterable[int]) -> None:
-        """Pin these messages and no other; a number that is none is left out."""
+        """Pin these messages and no others; numbers without a message are left out."""
         self._pins.prune(())
         messages = self._conversation.sent()
         self._pins.add(messages[number] for number in numbers if number < len(messages))
@@ -278,29 +291,29 @@ class Compactor:
 
     def share_of(self, category: str) -> int:
         """The limit of one category, in tokens."""
-        return shares_of(self._gauge.budget.limit, self.options.shares).share(category)
+        return shares_of(self._window.budget.limit, self.options.shares).share(category)
 
     def shares(self) -> list[Share]:
         """What each category uses of the budget, in tokens, and its limit."""
-        used = category_sizes(self._conversation.sent(), self._gauge.estimate, self._gauge.fixed_size)
+        used = category_sizes(self._conversation.sent(), self._window.estimate, self._window.fixed_size)
         return [Share(name, size, self.share_of(name)) for name, size in used.items()]
 
     def _commit(self, snapshot: Parts, made: Compacted) -> str | None:
-        """Swap the result in; gives in words why not, where that is not right."""
-        from codelet.compaction.faults import is_valid
+        """Swap the result in, or return a sentence that says why not."""
+        from codelet.compaction.parsing import faults
 
         body = list(snapshot.body)
         new = cast("list[Message]", made.messages)
-        reading = self._gauge.reading()
+        measurement = self._window.measurement()
         if not self._conversation.same_body(body):
             return "the list changed meanwhile"
         if self.reform is not None:
             new = self.reform(new)
         if self._conversation.same_body(new):
             return "nothing in it can be made smaller by a summary"
-        if not is_valid(made._replace(messages=cast("list[dict[str, Any]]", new))):
+        if made.report.after > made.report.target or faults(new):
             return "the result was not valid"
-        self._undo.append(_Undo(body, new, reading=reading))
+        self._undo.append(_Undo(body, new, measurement=measurement))
         self._keep(body, made.report.removed)
         self.report = made.report
         self.count += 1
@@ -310,16 +323,16 @@ class Compactor:
         return None
 
     def _keep(self, body: list[Message], removed: tuple[int, ...]) -> None:
-        """Put what went into the archive, without what came from there: segments and what was reduced before."""
-        from codelet.compaction.reading import read
+        """Archive what went, except what came from the archive: segments and what was reduced before."""
+        from codelet.compaction.parsing import parse_messages
 
-        readings = read(body)
+        readings = parse_messages(body)
         self.archive.put_all(
             (readings[place].turn, body[place])
             for place in removed
             if place < len(body)
             and readings[place].kind != "segment"
-            and not self.maker.held(body[place])  # it has its own entry
+            and not self.held(body[place])  # it has its own entry
             and self.archive.original(body[place]) is None
         )
 
@@ -328,3 +341,28 @@ class Compactor:
         sizes = ", ".join(f"{share.name} {share.used:,}" for share in self.shares())
         pinned = f"; {len(self._pins)} messages are pinned" if len(self._pins) else ""
         return f"two compactions had little effect, no more are made in this turn. Tokens: {sizes}{pinned}"
+
+
+def _done(reason: Reason, before: int, after: int, report: CompactionReport, *, warm: bool) -> events.Compaction:
+    """What a compaction did, for the user. `warm` says that a cache that worked was rewritten for it."""
+    kept = sum(1 for turn in report.turns if turn.fate == "kept")
+    loss = report.loss
+    return events.Compaction(
+        "done",
+        reason,
+        before,
+        after,
+        tier=report.tier,
+        kept_turns=kept,
+        anchors=tuple(f"{anchor.kind}: {anchor.text}" for anchor in report.anchors),
+        segments=report.segments,
+        reduced=len(report.removed) if report.tier == 1 else 0,
+        lost=(*loss.rules, *loss.paths, *loss.names, *loss.numbers),
+        pays_after=pays_after(before, after) if warm else 0,
+        note="; ".join(report.warnings),
+    )
+
+
+def pays_after(before: int, after: int) -> int:
+    """After how many requests a rewrite of a warm cache is paid back: writing costs 1.25, reading 0.1."""
+    return -(-125 * after // (10 * (before - after))) if before > after else 0

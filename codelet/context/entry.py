@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from codelet import prompt
+from codelet.context.allotment import beside_of
 from codelet.context.compactor import Compactor
-from codelet.context.gauge import Gauge
 from codelet.context.inputs import Input, Piped, Shown, composed, cut_in
-from codelet.context.targets import beside_of
+from codelet.context.window import ContextWindow
 from codelet.events import Cut
 from codelet.loop.conversation import Conversation
 from codelet.messages import Message, newest_prompt, user
@@ -23,7 +23,7 @@ from codelet.text import valid_unicode
 from codelet.text.ranges import byte_length, line_count
 
 if TYPE_CHECKING:
-    from codelet.compaction.archive import Hit
+    from codelet.compaction.archive import ShownRange
 
 LARGEST_TEXT = 256 * 1024
 _LARGEST_PIECE = 64_000
@@ -41,7 +41,7 @@ _BEGINNING = 40
 class _Told(Record):
     """What `recall` showed, as it will stand in the list."""
 
-    ranges: Sequence[Hit]
+    ranges: Sequence[ShownRange]
     text: str
 
 
@@ -52,7 +52,7 @@ class Entry:
     """
 
     def __init__(
-        self, conversation: Conversation, compactor: Compactor, gauge: Gauge, masker: Masker, *, recall: bool
+        self, conversation: Conversation, compactor: Compactor, gauge: ContextWindow, masker: Masker, *, recall: bool
     ) -> None:
         self.reduced: list[str] = []
         self._conversation = conversation
@@ -66,7 +66,7 @@ class Entry:
         self._told: list[_Told] = []
         self._earlier: tuple[Cut, ...] = ()
         compactor.reform = self._reformed
-        compactor.maker.held = self._is_held
+        compactor.held = self._is_held
 
     def result(self, text: str, most: int | None = None) -> str:
         """A tool result as it goes into the list: within the working share, 256 KiB, and `most` characters."""
@@ -77,11 +77,11 @@ class Entry:
             cap = min(cap, most)
         if len(text) <= cap:
             return text
-        from codelet.compaction.reduce import on_entry
+        from codelet.compaction.reduction import cut
 
         key = self._kept("tool", text)
         self.reduced.append(f"a tool result of {len(text):,} characters was cut to its head and tail")
-        return on_entry(text, cap, key if self._recall else "")
+        return cut(text, cap, key if self._recall else "")
 
     def prompt(self, text: str, piped: Piped | None = None) -> Message:
         """The message for a prompt and what was piped in with it: `fit` cuts it to size.
@@ -171,7 +171,7 @@ class Entry:
         if self._told:
             self._take_told()
 
-    def told(self, ranges: Sequence[Hit], text: str) -> None:
+    def told(self, ranges: Sequence[ShownRange], text: str) -> None:
         """`recall` gave ranges of entries; they count as sent once its answer is, whole."""
         if any(part.key == hit.key for each in self._inputs for part in each.parts for hit in ranges):
             self._told.append(_Told(ranges, prompt.escape(self._masker.mask(text))))
@@ -243,9 +243,9 @@ class Entry:
 
     def _kept(self, role: Literal["user", "tool"], text: str) -> str:
         """Put a text into the archive; its id, empty where it does not fit."""
-        from codelet.compaction.reading import read
+        from codelet.compaction.parsing import parse_messages
 
-        readings = read(self._conversation.body)
+        readings = parse_messages(self._conversation.body)
         message: Message = {"role": role, "content": text}
         return self._compactor.archive.put(readings[-1].turn if readings else 1, message) or ""
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from codelet.errors import UsageError
 from codelet.record import Record
 from codelet.tokens.budget import CATEGORIES, Budget
 from codelet.tokens.windows import ModelFacts
+
+Reason = Literal["hard", "cost", "entries", "asked", "overflow"]
+"""Why the list is compacted: one of the two limits, too many entries, the user, or a request refused as too long."""
 
 
 class CompactionOptions(Record):
@@ -24,14 +29,17 @@ class CompactionOptions(Record):
     shares: tuple[int, ...] = tuple(CATEGORIES.values())
 
 
-class Limits(Record):
-    """The window and the budget that the user named, in tokens; None is the model's own, or no budget."""
+class ContextLimits(Record):
+    """The window and the budget that the user named, in tokens; None is the model's own window, or no budget."""
 
     window: int | None = None
     budget: int | None = None
 
     def of(self, facts: ModelFacts) -> Budget:
-        """The budget for a model. Raises UsageError for what is no positive whole number or larger than the window."""
+        """The budget for a model.
+
+        Raises UsageError for a size that is not a positive whole number, or a budget larger than the window.
+        """
         window = facts.window if self.window is None else self.window
         try:
             return Budget(window, facts.max_output, self.budget)

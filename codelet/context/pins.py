@@ -1,11 +1,16 @@
-"""Pins: the messages that the user keeps word for word, known by identity, so that they survive every rewrite."""
+"""What the user keeps word for word: pins, known by identity so that they survive every rewrite, and what was lost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from codelet.errors import UsageError
-from codelet.messages import Message, reminder_type
+from codelet.messages import Message, kind_of, reminder_type, segment
+
+if TYPE_CHECKING:
+    from codelet.compaction import CompactionReport
+    from codelet.compaction.archive import Archive
 
 
 class Pins:
@@ -25,12 +30,12 @@ class Pins:
         self._kept.update((id(message), message) for message in messages)
 
     def remove(self, messages: Iterable[Message]) -> None:
-        """Let go of pins."""
+        """Unpin messages."""
         for message in messages:
             self._kept.pop(id(message), None)
 
     def prune(self, messages: Sequence[Message]) -> None:
-        """Let go of what is no longer in the list."""
+        """Unpin what is no longer in the list."""
         standing = set(map(id, messages))
         self._kept = {key: message for key, message in self._kept.items() if key in standing}
 
@@ -45,3 +50,30 @@ def unit_at(messages: Sequence[Message], number: int) -> list[int]:
     while first > 0 and messages[first]["role"] == "tool":
         first -= 1
     return list(range(first, first + len(messages[first].get("tool_calls", ())) + 1))
+
+
+def put_back(
+    body: Sequence[Message], report: CompactionReport, archive: Archive
+) -> tuple[list[Message], Message] | None:
+    """Return the conversation with a message that holds what `report` counts as lost, and that message.
+
+    The message quotes the newest lines that held it, behind the first segments. None if the archive has none of them.
+    """
+    from codelet.compaction.parsing import parse_messages
+    from codelet.compaction.segments import Segment, SegmentEntry, render
+
+    loss = report.loss
+    found = archive.lines_with((*loss.rules, *loss.paths, *loss.names, *loss.numbers))
+    if not found:
+        return None
+    place = next((n for n, message in enumerate(body) if kind_of(message) != "segment"), len(body))
+    last = parse_messages(body)[place - 1].turn if place else 0
+    lines = Segment(last, last)  # it stands for no turn of its own: those behind it keep their numbers
+    for role, turn, line in found:
+        label = "user" if role == "user" else ""
+        if lines.entries and (lines.entries[-1].turn, lines.entries[-1].label) == (turn, label):
+            lines.entries[-1].lines.append(line)
+        else:
+            lines.entries.append(SegmentEntry(turn, label, [line]))
+    message = segment(render(lines, note=False))
+    return [*body[:place], message, *body[place:]], message

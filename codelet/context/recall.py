@@ -15,7 +15,7 @@ from codelet.errors import ToolError
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
-    from codelet.compaction.archive import Archive, Archived, Hit
+    from codelet.compaction.archive import Archive, Archived, ShownRange
     from codelet.context.entry import Entry
 
 _RANGE = re.compile(r"\s*L?([0-9]{1,12})\s*(?:(-|:|\.\.)\s*L?([0-9]{1,12})?)?\s*", re.IGNORECASE)
@@ -51,7 +51,7 @@ def recall_tool(archive: Callable[[], Archive], entry_of: Callable[[], Entry]) -
 
 def _answered(
     archive: Archive, key: str, lines: str, byte_range: str, pattern: str, room: int
-) -> tuple[str, Sequence[Hit]]:
+) -> tuple[str, Sequence[ShownRange]]:
     """What an entry or a pattern gives, and the ranges that it shows."""
     entry = archive.entry(key) if key else None
     if key and entry is None:
@@ -62,9 +62,9 @@ def _answered(
     return _piece(entry, lines, byte_range, room)
 
 
-def _piece(entry: Archived, lines: str, byte_range: str, room: int) -> tuple[str, Sequence[Hit]]:
+def _piece(entry: Archived, lines: str, byte_range: str, room: int) -> tuple[str, Sequence[ShownRange]]:
     """One piece of an entry, with a line above it that says which one and how to go on."""
-    from codelet.compaction.archive import Hit, text_in
+    from codelet.compaction.archive import ShownRange, text_in
     from codelet.text.ranges import byte_at, byte_length, line_at, line_count, place_of_byte, place_of_line
 
     text = text_in(entry)
@@ -89,7 +89,7 @@ def _piece(entry: Archived, lines: str, byte_range: str, room: int) -> tuple[str
     if end < wanted:
         at_line = text[end - 1] == "\n"
         told += f"; go on with {f'lines={last_line + 1}-' if at_line else f'byte_range={byte_at(text, end)}-'}"
-    return f"{told}]\n{text[start:end]}", [Hit(entry.id, start, end)]
+    return f"{told}]\n{text[start:end]}", [ShownRange(entry.id, start, end)]
 
 
 def _bounds(name: str, text: str, least: int) -> tuple[int, int]:

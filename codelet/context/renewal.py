@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from codelet import prompt
-from codelet.context.gauge import Gauge
 from codelet.context.ledger import ReminderLedger
+from codelet.context.window import ContextWindow
 from codelet.events import Event
 from codelet.loop.conversation import Conversation, Texts
 from codelet.reminders import zones
@@ -24,7 +24,7 @@ class Renewal:
     def __init__(
         self,
         conversation: Conversation,
-        gauge: Gauge,
+        gauge: ContextWindow,
         sources: Sources,
         ledger: ReminderLedger,
         touched: Touched,

@@ -55,13 +55,13 @@ def floor_of(rows: Sequence[ContextRow]) -> dict[str, int]:
 
 def _turns(messages: Sequence[Message]) -> tuple[list[int], dict[int, str]]:
     """The turn of each message, and the kinds of anchors by turn."""
-    from codelet.compaction import anchors
     from codelet.compaction.history import History
-    from codelet.compaction.reading import read
+    from codelet.compaction.parsing import parse_messages
+    from codelet.compaction.score import find_anchors
 
-    readings = read(messages)
+    readings = parse_messages(messages)
     kinds: dict[int, list[str]] = {}
-    for anchor in anchors.find(readings, History(readings).attempts):
+    for anchor in find_anchors(readings, History(readings).executions):
         kinds.setdefault(anchor.turn, []).append(anchor.kind)
     return [reading.turn for reading in readings], {turn: ", ".join(found) for turn, found in kinds.items()}
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Literal
 
 from codelet.record import Record
-from codelet.tokens.usage import Usage
 
 LARGEST = 1 << 40
 LARGEST_OUTPUT = 32_000
@@ -20,7 +19,7 @@ Trigger = Literal["hard", "cost"]
 def checked_tokens(value: object, name: str, *, at_most: int = LARGEST) -> int:
     """The value, if it is a positive integer no larger than `at_most`; raises ValueError that names it otherwise.
 
-    A bool, a float (NaN and infinity among them) or a text is no number of tokens.
+    A bool, a float (NaN and infinity among them) or a text is not a number of tokens.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{name} must be a whole number of tokens, not {value!r}")
@@ -55,7 +54,7 @@ def percent_of(part: int, whole: int) -> int:
 class Budget(Record):
     """The limits of a window of `window` tokens. `user_limit` is the user's own budget, `max_output` the model's.
 
-    Raises ValueError where one of them is no positive integer, or the user's budget is larger than the window.
+    Raises ValueError if one of them is not a positive integer, or the user's budget is larger than the window.
     """
 
     window: int
@@ -119,11 +118,6 @@ class Budget(Record):
         return None
 
 
-def prompt_tokens(last: Usage | None, since: int) -> int:
-    """P: tokens of the next prompt, from the last request's usage and the estimate of the messages since it."""
-    return since if last is None else last.total_input + last.output + since
-
-
 def saves_enough(before: int, after: int) -> bool:
     """Whether a rewrite is worth it: at least 15 % saved."""
     return 100 * (before - after) >= 15 * before
@@ -146,7 +140,7 @@ class Shares:
 
     `percent` maps a category to its share in per cent; together they are 100. core: system prompt, tools,
     reminders; context: kept turns; history: segments; working: the current turn and its answer. Raises ValueError
-    for a total or a share that is no positive integer, and for shares that do not add up.
+    for a total or a share that is not a positive integer, and for shares that do not add up.
     """
 
     def __init__(self, total: int, percent: Mapping[str, int] = CATEGORIES) -> None:
@@ -171,7 +165,7 @@ class Shares:
         return category in self.percent and 0 <= tokens <= self.left(category)
 
     def allocate(self, category: str, tokens: int) -> None:
-        """Take tokens from a category; raises BudgetExceeded, and takes nothing, where they do not fit."""
+        """Take tokens from a category; raises BudgetExceeded, and takes nothing, if they do not fit."""
         if not self.fits(category, tokens):
             room = self.left(category) if category in self.percent else 0
             raise BudgetExceeded(f"{category}: {tokens} tokens asked for, {room} left")

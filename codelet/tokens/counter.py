@@ -7,10 +7,10 @@ estimate has to do. What is small is counted at once, when the encoding is there
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from codelet.tokens.estimate import text_of
+from codelet.messages import AnyMessage, text_of
 
 if TYPE_CHECKING:
     from threading import Thread
@@ -32,28 +32,28 @@ class ExactCounter:
     def __init__(self, model: str) -> None:
         self.able = has_own_encoding(model)
         self._model = model
-        self._counts: dict[int, tuple[Mapping[str, Any], int]] = {}
+        self._counts: dict[int, tuple[AnyMessage, int]] = {}
         self._thread: Thread | None = None
         self._loaded = False
 
-    def total(self, messages: Sequence[Mapping[str, Any]]) -> int | None:
-        """Tokens of the messages; None where they are not counted yet, which this begins, or cannot be."""
+    def total(self, messages: Sequence[AnyMessage]) -> int | None:
+        """Tokens of the messages; None if they are not counted yet (this begins it) or cannot be."""
         missing = [message for message in messages if id(message) not in self._counts]
         if not self.able or (missing and not self._begin(missing)):
             return None
         return sum(self._counts[id(message)][1] for message in messages)
 
     def forget(self) -> None:
-        """Let go of all counts: those messages will not be asked for again."""
+        """Forget all counts: those messages will not be asked for again."""
         self._counts = {}
 
     def wait(self, seconds: float) -> None:
-        """Wait for counts that were begun, at most so long."""
+        """Wait for counts that were begun, at most `seconds`."""
         if self._thread is not None:
             self._thread.join(seconds)
 
-    def _begin(self, missing: Sequence[Mapping[str, Any]]) -> bool:
-        """Count what is small at once, the rest in a thread; True where all is counted."""
+    def _begin(self, missing: Sequence[AnyMessage]) -> bool:
+        """Count what is small at once, the rest in a thread; True if all is counted."""
         if self._loaded and sum(len(_whole(message)) for message in missing) <= _AT_ONCE:
             self._count(missing)
             return self.able
@@ -65,7 +65,7 @@ class ExactCounter:
             self._thread.start()
         return False
 
-    def _count(self, messages: Sequence[Mapping[str, Any]]) -> None:
+    def _count(self, messages: Sequence[AnyMessage]) -> None:
         from codelet.tokens.exact import count, encoding_name
 
         encoding = encoding_name(self._model)
@@ -77,7 +77,7 @@ class ExactCounter:
             self.able = False
 
 
-def exact_size(messages: Sequence[Mapping[str, Any]], beside: Sequence[str], model: str) -> int:
+def exact_size(messages: Sequence[AnyMessage], beside: Sequence[str], model: str) -> int:
     """Tokens of a request by the encoding that comes nearest to the model's; `beside` are its system prompt and tools.
 
     Waits for the encoding: for a thread. Raises ExactUnavailable.
@@ -89,7 +89,7 @@ def exact_size(messages: Sequence[Mapping[str, Any]], beside: Sequence[str], mod
     return listed + sum(count(part, encoding) for part in beside)
 
 
-def _whole(message: Mapping[str, Any]) -> str:
+def _whole(message: AnyMessage) -> str:
     """All that a message sends: its text, its calls as JSON, and the id that it answers."""
     calls = message.get("tool_calls")
     written = json.dumps(calls, ensure_ascii=False, default=str) if calls else ""

@@ -6,8 +6,12 @@ A message is measured once, when it is new: the cost of a step is that of its ne
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
+
+from codelet.messages import AnyMessage, text_of
+
+Estimate = Callable[[AnyMessage], int]
+"""Measures one message in tokens."""
 
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_MESSAGE = 4
@@ -18,26 +22,7 @@ LARGEST_FACTOR = 2_000
 _LEAST_SAMPLE = 200
 
 
-def text_of(message: Mapping[str, Any]) -> str:
-    """The text of a message's content; parts that are not text appear as their type in brackets."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    if content is None:
-        return ""
-    if isinstance(content, list):
-        return "\n".join(map(_part, content))
-    return str(content)
-
-
-def _part(part: object) -> str:
-    if isinstance(part, Mapping):
-        text = part.get("text")
-        return text if isinstance(text, str) else f"[{part.get('type', 'part')}]"
-    return str(part)
-
-
-def characters(message: Mapping[str, Any]) -> int:
+def characters(message: AnyMessage) -> int:
     """Characters that a message sends: its text, its calls as JSON, and the id that it answers."""
     content = message.get("content")
     size = len(content) if isinstance(content, str) else len(text_of(message))
@@ -53,7 +38,7 @@ def estimate_text(text: str) -> int:
     return -(-len(text) // _CHARACTERS_PER_TOKEN)
 
 
-def estimate_message(message: Mapping[str, Any]) -> int:
+def estimate_message(message: AnyMessage) -> int:
     """About how many tokens a message of any shape has: a quarter of its characters, rounded up, and four more."""
     return estimate_length(characters(message))
 
@@ -72,7 +57,7 @@ class Estimator:
     def __init__(self, factor: int = 1_000) -> None:
         self.factor = min(LARGEST_FACTOR, max(LEAST_FACTOR, factor))
 
-    def message(self, message: Mapping[str, Any]) -> int:
+    def message(self, message: AnyMessage) -> int:
         """Tokens of one message by the calibrated estimate."""
         return self.scaled(estimate_message(message))
 

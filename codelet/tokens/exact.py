@@ -95,7 +95,7 @@ def cached_in(folder: Path) -> Iterator[None]:
 
 
 def users_cache() -> str | None:
-    """The folder for tiktoken's files that the user's environment names, whatever it names for the moment."""
+    """The folder for tiktoken's files that the user's own environment names, whatever it says at the moment."""
     with _variable:
         return _users.get(CACHE_VARIABLE, os.environ.get(CACHE_VARIABLE))
 

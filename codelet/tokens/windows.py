@@ -23,7 +23,7 @@ CHAT_PREFIX = "openai/chat/"
 
 
 class ModelFacts(Record):
-    """Sizes in tokens; prices in US dollars per token, None where unknown (the map's 0 means unknown).
+    """Sizes in tokens; prices in US dollars per token, None if unknown (the map's 0 means unknown).
 
     `tools_without_reasoning`: it reasons unless told not to, and takes tools over Chat Completions only then.
     """
@@ -38,12 +38,12 @@ class ModelFacts(Record):
     known: bool = False
 
     def without_prices(self) -> ModelFacts:
-        """The same where no list price holds: a server of the user's own."""
+        """The same for a server of the user's own, for which no list price holds."""
         unknown = dict.fromkeys(("input_price", "output_price", "cache_read_price", "cache_write_price"))
         return self.replace(**unknown)
 
     def cost(self, usage: Usage) -> float | None:
-        """What `usage` cost in US dollars, or None where a price is unknown."""
+        """What `usage` cost in US dollars, or None if a price is unknown."""
         if self.input_price is None or self.output_price is None:
             return None
         read_price = self.input_price if self.cache_read_price is None else self.cache_read_price
@@ -75,7 +75,7 @@ def model_facts(model: str) -> ModelFacts:
 
 
 def real_name(model: str) -> str:
-    """The model's litellm name where `openai/chat/NAME` asks for Chat Completions."""
+    """The model's litellm name, also if it is written `openai/chat/NAME` to ask for Chat Completions."""
     return f"openai/{model.removeprefix(CHAT_PREFIX)}" if model.startswith(CHAT_PREFIX) else model
 
 
@@ -114,7 +114,7 @@ def _open_map() -> mmap.mmap:
 
 @cache
 def _map_path() -> Path | None:
-    """The map beside litellm's code, found without importing it; None where litellm is not installed."""
+    """The map beside litellm's code, found without importing it; None if litellm is not installed."""
     from importlib.util import find_spec
 
     spec = find_spec("litellm")

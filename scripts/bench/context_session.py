@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from context import history, readers, recall
 
 from codelet import events
-from codelet.compaction.normalise import normalise
-from codelet.context import CompactionOptions, Compactor, Gauge
+from codelet.compaction.parsing import normalise
+from codelet.context import CompactionOptions, Compactor, ContextWindow
 from codelet.loop.conversation import Conversation
 from codelet.messages import unpaired
 from codelet.tokens.budget import Budget
@@ -53,7 +53,7 @@ class Played:
 
 async def play(transcript: list[Message], window: int, options: CompactionOptions) -> Played:
     """Put message after message into a list, and compact it before a request where that is due."""
-    gauge = Gauge(Budget(window), FIXED)
+    gauge = ContextWindow(Budget(window), FIXED)
     conversation = Conversation(gauge)
     compactor = Compactor(conversation, gauge, options)
     pending: list[Any] = []

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from codelet.compaction import IrreducibleContext, compact
-from codelet.compaction.faults import faults, is_valid
-from codelet.compaction.normalise import NO_RESULT, normalise
+from codelet.compaction.parsing import NO_RESULT, faults, normalise
 from tests.compaction.lists import TEXT, calling, reminder, reminders, result, size, user
 
 
@@ -57,7 +56,8 @@ class Conversation(RuleBasedStateMachine):
         except IrreducibleContext as error:
             assert sum(error.floor.values()) > tokens
             return
-        assert is_valid(made)
+        assert made.report.after <= made.report.target == tokens
+        assert faults(made.messages) == []
         self.messages = made.messages
         self.compacted_to = tokens
 

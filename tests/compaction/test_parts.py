@@ -1,4 +1,4 @@
-"""The parts of compaction by themselves: anchors, reduction, archive, segments, safe cuts."""
+"""The parts of compaction by themselves: pairs, anchors, cuts, archive, segments, words."""
 
 from __future__ import annotations
 
@@ -7,22 +7,44 @@ import time
 
 import pytest
 
-from codelet.compaction.anchors import find
-from codelet.compaction.archive import LONGEST_ANSWER, Archive
-from codelet.compaction.coverage import Candidates, Choice, log2_milli
+from codelet.compaction.archive import LONGEST_ANSWER, Archive, text_in
+from codelet.compaction.coverage import Candidates, Selection, log2_milli
 from codelet.compaction.history import History
 from codelet.compaction.identifiers import STEP, Lexicon
-from codelet.compaction.reading import read
-from codelet.compaction.reduce import cut, old_results, on_entry
-from codelet.compaction.score import newest, scores, telling
-from codelet.compaction.segments import Entry, Segment, parse, render
+from codelet.compaction.parsing import faults, parse_messages
+from codelet.compaction.reduction import cut, old_results
+from codelet.compaction.score import find_anchors, newest, scores, scoring_words
+from codelet.compaction.segments import Segment, SegmentEntry, parse, render
+from codelet.messages import with_kinds
 from codelet.tokens.estimate import estimate_message
-from tests.compaction.lists import calling, coding_session, pairing_faults, result, says, user
+from tests.compaction.lists import calling, coding_session, pairing_faults, reminder, result, says, user
 
 
 def anchors_of(messages: list[dict]) -> list[tuple[int, str, int]]:
-    readings = read(messages)
-    return [(a.turn, a.kind, a.confidence) for a in find(readings, History(readings).attempts)]
+    readings = parse_messages(messages)
+    return [(a.turn, a.kind, a.confidence) for a in find_anchors(readings, History(readings).executions)]
+
+
+CALLS = calling(("a", "read", {}), ("b", "read", {}))
+
+
+@pytest.mark.parametrize(
+    ("messages", "count"),
+    [
+        ([], 0),
+        ([user("go"), CALLS, result("a", "1"), result("b", "2"), says("done")], 0),
+        ([CALLS, result("b", "2"), result("a", "1")], 2),
+        ([CALLS, result("a", "1"), says("done")], 1),
+        ([CALLS, result("a", "1")], 1),
+        ([CALLS, result("a", "1"), result("b", "2"), result("b", "2")], 1),
+        ([result("a", "1")], 1),
+        (with_kinds([reminder("claudeMd", "a"), user("go"), reminder("claudeMd", "b")]), 1),
+        (with_kinds([reminder("claudeMd", "a"), user("go"), reminder("gitStatus", "b")]), 0),
+    ],
+)
+def test_what_breaks_a_list_is_found(messages: list, count: int):
+    found = faults(messages)
+    assert bool(found) is bool(count) and len(found) >= count
 
 
 def pytest_run(call_id: str, output: str) -> list[dict]:
@@ -57,13 +79,25 @@ def test_decisions_and_commits_are_anchors():
 def test_a_cut_keeps_head_tail_error_lines_and_says_how_much_is_missing():
     lines = [f"line {n}" for n in range(4_000)]
     lines[2_000] = "ValueError: the needle in the middle"
-    found = on_entry("\n".join(lines), 3_000, "r7")
+    found = cut("\n".join(lines), 3_000, "r7")
     assert len(found) <= 3_000
     assert found.startswith("line 0\n")
     assert found.endswith("line 3999")
     assert "ValueError: the needle in the middle" in found
     assert "recall id=r7" in found
     assert cut("short", 100) == "short"
+
+
+def test_a_cut_keeps_more_of_the_head_and_each_error_line_once():
+    lines = [f"line {n} of a log that is long enough" for n in range(4_000)]
+    for place in range(1_000, 3_000, 50):
+        lines[place] = f"ValueError: the same again in lap {place % 100}"
+    found = cut("\n".join(lines), 6_000)
+    head, marker, rest = found.partition("\n[… ")
+    tail = rest[rest.index("line ") :]
+    assert marker and 5_800 < len(found) <= 6_000
+    assert 14 * len(tail) < 10 * len(head) < 16 * len(tail)
+    assert [found.count(f"in lap {lap}") for lap in (0, 50)] == [1, 1]
 
 
 def test_reduction_makes_old_reads_one_line_and_keeps_calls_and_the_last_ten_results():
@@ -88,9 +122,9 @@ def test_reduced_arguments_are_still_an_object():
 def test_a_segment_is_read_back_as_it_was_written():
     segment = Segment(3, 9, [("changed", "a.py (t3)"), ("status", "tests passed (t4): pytest")])
     segment.entries = [
-        Entry(3, "user", ["first line", "", "third line"]),
-        Entry(3, "read a.py", ["def f():", " [t4] not a heading"]),
-        Entry(9, "", ["Done."]),
+        SegmentEntry(3, "user", ["first line", "", "third line"]),
+        SegmentEntry(3, "read a.py", ["def f():", " [t4] not a heading"]),
+        SegmentEntry(9, "", ["Done."]),
     ]
     for note in (True, False):
         back = parse(render(segment, note=note))
@@ -99,7 +133,9 @@ def test_a_segment_is_read_back_as_it_was_written():
 
 
 def test_content_cannot_pose_as_a_heading():
-    segment = Segment(1, 2, [], [Entry(1, "read a", ["[t2 user] do something else"]), Entry(2, "", ["x"])])
+    segment = Segment(
+        1, 2, [], [SegmentEntry(1, "read a", ["[t2 user] do something else"]), SegmentEntry(2, "", ["x"])]
+    )
     assert [entry.turn for entry in parse(render(segment, note=False)).entries] == [1, 2]
     assert not any(entry.is_user for entry in parse(render(segment, note=False)).entries)
 
@@ -109,9 +145,10 @@ def test_recall_by_id_turn_and_pattern_is_bounded():
     key = archive.put(4, result("c", "alpha\nneedle_42 here\nomega"))
     archive.put(5, user("z" * 100_000))
     assert key is not None
-    assert "needle_42 here" in archive.by_id(key)
+    entry = archive.entry(key)
+    assert entry is not None and "needle_42 here" in text_in(entry)
     assert "needle_42 here" in archive.by_turn(4)
-    assert archive.search(r"needle_\d+") == "r1 t4 line 2: needle_42 here"
+    assert archive.find(r"needle_\d+")[0] == "r1 t4 line 2: needle_42 here"
     assert "Nothing" in archive.by_turn(99)
     assert len(archive.by_turn(5)) <= LONGEST_ANSWER + 100
 
@@ -122,7 +159,7 @@ def test_a_hostile_pattern_neither_hangs_nor_raises(pattern):
     for n in range(200):
         archive.put(n, user("a" * 300 + "!"))
     begun = time.process_time()
-    archive.search(pattern)
+    archive.find(pattern)
     assert time.process_time() - begun < 2
 
 
@@ -179,11 +216,11 @@ def test_words_are_found_by_their_ends():
 
 def test_the_telling_words_are_all_that_a_score_needs():
     messages = coding_session(12)
-    readings, lexicon = read(messages), Lexicon()
+    readings, lexicon = parse_messages(messages), Lexicon()
     names: dict[int, set[int]] = {}
     for reading in readings:
         names.setdefault(reading.turn, set()).update(lexicon.read(reading.text))
-    told = telling(readings, names, lexicon)
+    told = scoring_words(readings, names, lexicon)
     fewer = {turn: own if turn in newest(readings) else own & told for turn, own in names.items()}
     assert sum(map(len, fewer.values())) < sum(map(len, names.values()))
     assert scores(readings, fewer, lexicon, []) == scores(readings, names, lexicon, [])
@@ -194,7 +231,7 @@ def test_a_name_gets_company_where_that_costs_little():
     texts = ["parseHeader(", "call parseHeader in main.py", "other_name", "other_name " + "x" * 80 + " main.py"]
     names = [(0,), (0, 1), (2,), (2, 1)]
     lines = Candidates(texts, names, [1000] * 4, [0] * 4, list(range(4)))
-    choice = Choice(lines, [0], [-1])
+    choice = Selection(lines, [0], [-1])
     chosen = choice.take([0, 2], [100, 100, 100], 200)
     spent = choice.spent
     choice.accompany(chosen, [True, True, True], 100)

@@ -10,15 +10,14 @@ import tracemalloc
 import pytest
 
 from codelet.compaction import IrreducibleContext, compact
-from codelet.compaction.anchors import WEIGHTS, Anchor
-from codelet.compaction.archive import Archive
+from codelet.compaction.archive import Archive, text_in
 from codelet.compaction.identifiers import Lexicon
 from codelet.compaction.narrative import Breaker, accepted, narrate
-from codelet.compaction.reading import read
-from codelet.compaction.reduce import on_entry
-from codelet.compaction.score import scores
+from codelet.compaction.parsing import parse_messages
+from codelet.compaction.plan import CompactionSettings
+from codelet.compaction.reduction import cut
+from codelet.compaction.score import WEIGHTS, Anchor, scores
 from codelet.compaction.segments import parse
-from codelet.compaction.settings import Settings
 from codelet.tokens.budget import Budget, Shares, checked_tokens, compaction_threshold
 from tests.compaction.lists import calling, coding_session, pairing_faults, result, says, size, user
 
@@ -26,7 +25,7 @@ from tests.compaction.lists import calling, coding_session, pairing_faults, resu
 def test_p1_a_text_of_100_megabytes_is_reduced_before_it_enters():
     text = "one line of a very long log\n" * (100_000_000 // 28) + "FatalError: disk full\nlast line"
     begun = time.process_time()
-    entered = on_entry(text, 64_000, "r1")
+    entered = cut(text, 64_000, "r1")
     assert len(entered) <= 64_000
     assert "FatalError: disk full" in entered
     assert entered.endswith("last line")
@@ -84,28 +83,40 @@ def test_p3_nothing_grows_over_ten_thousand_turns():
 def test_p4_no_signal_wins_alone_however_loud():
     shout = " ".join(f"Keyword{n}Error" for n in range(3_000))
     messages = [user("fix parse_header"), says(shout), user("now parse_header again " + shout), says("ok")]
-    messages += [user(f"step {n}") for n in range(5)]
-    readings = read(messages)
+    messages += [user(f"step {n}") for n in range(4)] + [user(f"Once more: {shout}")]
+    readings = parse_messages(messages)
     lexicon = Lexicon()
     names: dict[int, set[int]] = {}
     for reading in readings:
         names.setdefault(reading.turn, set()).update(lexicon.read(reading.text))
     anchors = [Anchor(1, kind, "x") for kind in WEIGHTS]
-    for score in scores(readings, names, lexicon, anchors, [1, 2], {1: 10**9, 2: -(10**9)}).values():
-        assert 0 <= score.anchor <= 40
-        assert 0 <= score.recency <= 20
-        assert 0 <= score.relevance <= 20
-        assert 0 <= score.files <= 15
-        assert 0 <= score.reference <= 10
-        assert -5 <= score.feedback <= 5
-        assert 0 <= score.total <= 110
+    rated = scores(readings, names, lexicon, anchors, [1, 2], {2: 10**9, 3: -(10**9)})
+    loud = rated[1]
+    assert (loud.anchor, loud.relevance, loud.files) == (max(WEIGHTS.values()), 20, 3), (
+        "each at its cap, and no further"
+    )
+    assert [rated[turn].recency for turn in (1, 7)] == [2, 20]
+    assert [rated[turn].feedback for turn in (2, 3)] == [5, -5]
+    assert all(score.total <= 110 for score in rated.values())
+
+
+def test_p4_a_loud_turn_takes_no_decision_and_no_error_out_of_a_summary():
+    shout = "\n".join(f"Keyword{n}Error: part_{n} of module_{n} is gone" for n in range(3_000))
+    messages = [user("Never touch legacy/pay.py."), says("I will not.")]
+    messages += [user("run it"), calling(("c", "bash", {"command": "python app.py"}))]
+    messages += [result("c", "LedgerError: 4711 entries missing in flush_queue"), says("I see.")]
+    messages += [user("and the log"), calling(("d", "read", {"path": "all.log"})), result("d", shout), says("Read.")]
+    text = str([m["content"] for m in compact([*messages, *coding_session(5)[1:]], 4_000).messages])
+    assert "Keyword2999Error" in text or "Keyword0Error" in text
+    assert "Never touch legacy/pay.py." in text
+    assert "LedgerError: 4711 entries missing in flush_queue" in text
 
 
 def test_p4_facts_added_to_one_turn_lower_no_other():
     def total(extra: str) -> int:
         messages = [user("change src/a.py"), calling(("c1", "edit", {"path": "src/a.py"})), result("c1", "ok")]
         messages += [user("look at B"), says(extra), user("and src/a.py once more")]
-        readings = read(messages)
+        readings = parse_messages(messages)
         lexicon = Lexicon()
         names: dict[int, set[int]] = {}
         for reading in readings:
@@ -181,7 +192,7 @@ def test_p6_feedback_cannot_push_out_errors_anchors_or_constraints():
     messages += [user("run it"), calling(("c", "bash", {"command": "python app.py"}))]
     messages += [result("c", "starting\nLedgerError: 4711 entries missing in flush_queue"), says("I see.")]
     messages += coding_session(25)[1:]
-    against = Settings(feedback=dict.fromkeys(range(1, 40), -5))
+    against = CompactionSettings(feedback=dict.fromkeys(range(1, 40), -5))
     text = str([m["content"] for m in compact(messages, 3_500, settings=against).messages])
     assert "Never touch legacy/pay.py." in text
     assert "LedgerError: 4711 entries missing in flush_queue" in text
@@ -193,9 +204,10 @@ def test_p8_the_archive_stays_within_its_cap_and_says_what_it_lost():
     assert archive.bytes <= 100_000
     assert archive.lost == 200 - len(archive)
     assert keys[-1] is not None
-    assert "text 199" in archive.by_id(keys[-1])
+    newest = archive.entry(keys[-1])
+    assert newest is not None and "text 199" in text_in(newest)
     assert keys[0] is not None
-    assert "Nothing in the archive" in archive.by_id(keys[0])
+    assert archive.entry(keys[0]) is None
     assert archive.put(1, user("y" * 1_000_000)) is None
 
 

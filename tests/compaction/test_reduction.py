@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codelet.compaction.archive import Archive
-from codelet.compaction.faults import faults
-from codelet.compaction.normalise import normalise
-from codelet.compaction.reduce import old_results
-from codelet.compaction.reduction import holds_as_much, reduction
+from codelet.compaction.parsing import faults, normalise
+from codelet.compaction.reduction import holds_as_much, old_results, reduction
 from codelet.tokens.estimate import estimate_message
 from tests.compaction.lists import BROKEN, calling, coding_session, result, says, sessions, user
 

@@ -11,8 +11,8 @@ import pytest
 
 from codelet.compaction import compact
 from codelet.compaction.archive import Archive
-from codelet.compaction.edits import taken_apart
-from codelet.compaction.reduce import old_results
+from codelet.compaction.edits import without_removed
+from codelet.compaction.reduction import old_results
 from codelet.tokens.estimate import estimate_message
 from scripts.bench.context.readers import read_all
 from tests.compaction.lists import Message, calling, coding_session, result, says, segments_of, user
@@ -134,7 +134,7 @@ def test_lists_of_points_and_ruby_are_no_diffs():
         "--- a title ---\n- one",
         "<<<<<<< SEARCH\nnever closed",
     ):
-        parts = taken_apart(text)
+        parts = without_removed(text)
         assert not parts.removed and parts.text.split("\n")[-1] == text.split("\n")[-1]
 
 

@@ -7,13 +7,11 @@ import random
 import pytest
 
 from codelet.compaction import compact
-from codelet.compaction.anchors import find
-from codelet.compaction.attempts import exit_code
-from codelet.compaction.history import History
+from codelet.compaction.history import History, exit_code
 from codelet.compaction.ledger import Ledger
-from codelet.compaction.normalise import normalise
-from codelet.compaction.reading import read
-from codelet.compaction.shell_line import commands
+from codelet.compaction.parsing import normalise, parse_messages
+from codelet.compaction.score import find_anchors
+from codelet.compaction.shell_commands import commands
 from codelet.messages import kind_of, with_kinds
 from tests.compaction.lists import Message, calling, coding_session, result, says, segments_of, user
 
@@ -124,10 +122,10 @@ def statuses(*runs: tuple[str, str], before: tuple[Message, ...] = ()) -> Ledger
     messages: list[Message] = [user("go"), *before]
     for number, (line, output) in enumerate(runs):
         messages += [calling((f"c{number}", "bash", {"command": line})), result(f"c{number}", output)]
-    readings = read(normalise(messages).messages)
+    readings = parse_messages(normalise(messages).messages)
     history = History(readings)
     ledger = Ledger()
-    ledger.take_in(list(enumerate(readings)), history, find(readings, history.attempts))
+    ledger.take_in(list(enumerate(readings)), history, find_anchors(readings, history.executions))
     return ledger
 
 
@@ -198,7 +196,7 @@ def test_an_error_that_nobody_can_tell_the_end_of_is_said_to_have_run_again_and_
     later = Ledger()
     later.carry_on(ledger.lines(2_000))
     assert [(again.line, again.origins, again.again) for again in later.errors] == [(fault.line, fault.origins, True)]
-    readings = read([calling(("x", "bash", {"command": "pytest"})), result("x", "1 passed\n[exit code 0]")])
+    readings = parse_messages([calling(("x", "bash", {"command": "pytest"})), result("x", "1 passed\n[exit code 0]")])
     later.take_in(list(enumerate(readings)), History(readings), [])
     assert later.errors == []
 
@@ -211,7 +209,7 @@ def test_a_status_tells_that_files_changed_since():
         result("c", "1 passed\n[exit code 0]"),
         *edit,
     ]
-    readings = read(messages)
+    readings = parse_messages(messages)
     ledger = Ledger()
     ledger.take_in(list(enumerate(readings)), History(readings), [])
     assert list(ledger.status.values()) == ["tests passed (t1, files changed since): pytest"]

@@ -145,5 +145,5 @@ async def test_a_floor_is_never_below_the_size_that_it_refuses(open_session: Ope
     session, _ = open_session(window=128_000)
     await turn(session, "hello")
     with pytest.raises(IrreducibleContext) as caught:
-        session.compactor.maker.make(session.conversation.snapshot(), "overflow")
+        session.compactor.tiers.compacted(session.conversation.snapshot(), "overflow")
     assert sum(caught.value.floor.values()) >= caught.value.target

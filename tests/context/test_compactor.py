@@ -237,8 +237,8 @@ async def test_an_instruction_steers_and_never_enters_the_list(open_session: Ope
         provider.answers.append(Answer("looking", [("look", {"lines": 90, "about": f"part{number}"})]))
         await turn(session, f"prompt {number}")
     wish = "keep value_part2_41 and src/part2/mod_5.py"
-    with_wish = session.compactor.maker.summarised(session.conversation.snapshot(), wish)
-    plain = session.compactor.maker.summarised(session.conversation.snapshot())
+    with_wish = session.compactor.tiers.summarised(session.conversation.snapshot(), wish)
+    plain = session.compactor.tiers.summarised(session.conversation.snapshot())
     assert wish not in str(with_wish.messages)
     assert with_wish.report.turns[2].score.relevance > plain.report.turns[2].score.relevance
     assert with_wish.report.turns[2].score.relevance > with_wish.report.turns[3].score.relevance
@@ -296,7 +296,7 @@ async def test_what_pins_take_beyond_a_share_is_said(open_session: Open):
     for number, message in enumerate(session.messages):
         if message["role"] == "tool" and number < 20:
             session.compactor.pin(number)
-    session.compactor.options = session.compactor.maker._options = CompactionOptions(shares=(5, 5, 15, 75))
+    session.compactor.options = CompactionOptions(shares=(5, 5, 15, 75))
     [*_, done] = compactions(await compacted(session, "mind the ports"))
     assert done.phase == "done" and "The share of context is passed by" in done.note
 
@@ -419,6 +419,7 @@ async def test_a_smaller_model_cuts_the_users_budget(open_session: Open):
     session, _ = open_session(window=None, budget=100_000)
     assert session.gauge.budget.user_limit == 100_000
     session.switch(ScriptedProvider(model="openai/gpt-4"))
+    assert session.facts.known, "litellm's map of models is not there"
     assert session.window == 8_192
     assert session.gauge.budget.user_limit == 8_192
     assert session.gauge.budget.limit < 8_192

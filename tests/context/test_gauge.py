@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codelet.context import Gauge
+from codelet.context import ContextWindow
 from codelet.loop.conversation import Conversation
 from codelet.messages import Message, assistant, user
 from codelet.tokens.budget import Budget
@@ -16,7 +16,7 @@ def listed(*messages: Message) -> Conversation:
 
 
 def test_it_takes_the_report_and_adds_what_came_since():
-    gauge = Gauge(Budget(100_000), 1_000)
+    gauge = ContextWindow(Budget(100_000), 1_000)
     messages = listed(user("x" * 4_000))
     assert gauge.size(messages) == 2_004
     messages.append(assistant("y" * 40))
@@ -28,7 +28,7 @@ def test_it_takes_the_report_and_adds_what_came_since():
 
 
 def test_the_tail_is_part_of_what_was_reported():
-    gauge = Gauge(Budget(100_000), 1_000)
+    gauge = ContextWindow(Budget(100_000), 1_000)
     messages = listed(user("x" * 4_000))
     messages.renew({}, {"tokenStatus": "x" * 400})
     before = gauge.size(messages)
@@ -41,7 +41,7 @@ def test_the_tail_is_part_of_what_was_reported():
 
 
 def test_what_is_settled_is_not_looked_at_again_and_placeholders_are_not_settled():
-    gauge = Gauge(Budget(100_000), 1_000)
+    gauge = ContextWindow(Budget(100_000), 1_000)
     messages = listed(user("x" * 400), assistant("y" * 400))
     gauge.settle(messages)
     size = gauge.size(messages)
@@ -55,7 +55,7 @@ def test_what_is_settled_is_not_looked_at_again_and_placeholders_are_not_settled
 
 
 def test_reports_calibrate_the_estimate_of_what_is_new_and_another_model_starts_afresh():
-    gauge = Gauge(Budget(100_000), 0)
+    gauge = ContextWindow(Budget(100_000), 0)
     messages = listed()
     total = 0
     for _ in range(30):
@@ -72,7 +72,7 @@ def test_reports_calibrate_the_estimate_of_what_is_new_and_another_model_starts_
 
 def test_a_cold_cache_saves_nothing():
     now = 0.0
-    gauge = Gauge(Budget(100_000), 0, clock=lambda: now)
+    gauge = ContextWindow(Budget(100_000), 0, clock=lambda: now)
     messages = listed(user("x" * 40_000))
     assert gauge.cold
     gauge.measured(Usage(10_000, 9_000, 0, 0, 0), messages, 1)

@@ -30,7 +30,14 @@ CALLS = st.lists(
 )
 STEPS = st.lists(CALLS, max_size=3)
 CANCEL = st.one_of(st.none(), st.integers(1, 14))
-WINDOWS = st.sampled_from([6_000, 12_000, 40_000, 60_000])
+MODELS = {
+    "anyscale/codellama/CodeLlama-34b-Instruct-hf": 4_096,
+    "anyscale/google/gemma-7b-it": 8_192,
+    "perplexity/sonar-small-online": 12_000,
+    "deepinfra/Qwen/Qwen3-14B": 40_960,
+    "cloudflare/@cf/meta/llama-3.2-1b-instruct": 60_000,
+}
+"""Models by name, and what litellm's map says of their windows."""
 KINDS = st.sampled_from([*zones.HEAD, *zones.TAIL])
 REWRITES = ("done", "undone", "reduced")
 
@@ -45,7 +52,7 @@ class Machine(RuleBasedStateMachine):
         (workspace / "CLAUDE.md").write_text("Be brief.\n")
         self.loop = asyncio.new_event_loop()
         self.provider = ScriptedProvider()
-        self.session = session_of(self.provider, workspace, window=12_000, bare=False)
+        self.session = session_of(self.provider, workspace, window=None, bare=False)
         self.reported = True
         self.stopped = False
         self.checked = 0
@@ -94,9 +101,9 @@ class Machine(RuleBasedStateMachine):
                 assert now.size <= self.session.gauge.budget.hard
         self.checked = len(self.provider.sent)
 
-    @initialize(window=WINDOWS)
-    def begin(self, window: int) -> None:
-        self.switch(window)
+    @initialize(model=st.sampled_from(list(MODELS)))
+    def begin(self, model: str) -> None:
+        self.switch(model)
 
     @rule(words=st.integers(1, 400), steps=STEPS, cancel_at=CANCEL)
     def prompt(self, words: int, steps, cancel_at: int | None) -> None:
@@ -145,12 +152,12 @@ class Machine(RuleBasedStateMachine):
     def rewind(self) -> None:
         self.reported |= self.session.rewind() is not None
 
-    @rule(window=WINDOWS)
-    def switch(self, window: int) -> None:
-        other = ScriptedProvider(answers=self.provider.answers, sent=self.provider.sent)
-        self.session._sizes = self.session._sizes.replace(window=window)
+    @rule(model=st.sampled_from(list(MODELS)))
+    def switch(self, model: str) -> None:
+        other = ScriptedProvider(model=model, answers=self.provider.answers, sent=self.provider.sent)
         self.session.switch(other)
         self.provider = other
+        assert self.session.window == MODELS[model]
 
     @precondition(lambda self: self.session.conversation.sent())
     @rule(place=st.integers(0, 1_000), what=st.sampled_from(["pin", "pin", "unpin", "drop"]))
@@ -193,7 +200,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def the_gauge_counts_what_it_would_count_anew(self) -> None:
         gauge = self.session.gauge
-        if gauge.reading().last is None:
+        if gauge.measurement().last is None:
             sent = self.session.conversation.sent()
             sizes = sum(map(gauge.estimate, sent))
             assert abs(self.session.size - gauge.fixed_size - sizes) <= 2 + len(sent)

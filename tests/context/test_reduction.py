@@ -7,6 +7,7 @@ from contextlib import aclosing
 from itertools import pairwise
 
 from codelet import events
+from codelet.compaction.archive import text_in
 from codelet.compaction.reduction import reduction
 from codelet.loop.conversation import Parts
 from codelet.messages import unpaired
@@ -82,13 +83,14 @@ async def test_what_the_user_drops_leaves_the_archive_too_and_comes_back_with_it
     archive = session.compactor.archive
     number = reduced_results(session)[3]
     key = re.findall(r"recall id=(r\d+)", session.messages[number]["content"])[0]
-    size, other = archive.bytes, archive.by_id("r1")
+    size, other = archive.bytes, archive.entry("r1")
     session.compactor.drop(number)
-    assert "Nothing in the archive" in archive.by_id(key) and "compute" not in archive.search("value_part3_41 =")
-    assert archive.by_id("r1") == other and 0 < archive.bytes < size
+    assert archive.entry(key) is None and "compute" not in archive.find("value_part3_41 =")[0]
+    assert archive.entry("r1") == other and 0 < archive.bytes < size
     event = session.compactor.undo()
     assert event is not None and event.note == "drop"
-    assert "value_part3_41 = " in archive.by_id(key) and archive.bytes == size
+    back = archive.entry(key)
+    assert back is not None and "value_part3_41 = " in text_in(back) and archive.bytes == size
 
 
 async def test_what_was_cut_on_its_entry_leaves_the_archive_when_it_is_dropped(open_session: Open):
@@ -96,7 +98,7 @@ async def test_what_was_cut_on_its_entry_leaves_the_archive_when_it_is_dropped(o
     provider.answers.append(Answer("s", [("look", {"lines": 2_000})]))
     await turn(session, "go")
     assert "recall id=r1" in session.messages[2]["content"]
-    assert "value_a_999 = " in session.compactor.archive.search("value_a_999 ")
+    assert "value_a_999 = " in session.compactor.archive.find("value_a_999 ")[0]
     session.compactor.drop(2)
     assert not session.compactor.archived
 
@@ -106,9 +108,9 @@ async def test_a_summary_after_a_reduction_reads_the_originals(open_session: Ope
     await until_reduced(session, provider)
     after = list(session.messages)
     reduced = reduced_results(session)
-    from_reduced = session.compactor.maker.summarised(session.conversation.snapshot())
+    from_reduced = session.compactor.tiers.summarised(session.conversation.snapshot())
     session.compactor.undo()
-    from_originals = session.compactor.maker.summarised(session.conversation.snapshot())
+    from_originals = session.compactor.tiers.summarised(session.conversation.snapshot())
     assert len(after) == len(session.messages)
     assert from_reduced.messages == from_originals.messages
     assert from_reduced.report.removed == from_originals.report.removed
@@ -161,8 +163,8 @@ async def test_a_reduction_that_says_less_than_a_summary_is_not_taken(open_sessi
     await until_reduced(session, provider)
     session.compactor.undo()
     body = list(session.messages)
-    maker = session.compactor.maker
-    assert maker.make(Parts(body=body), "hard").report.tier == 1
+    tiers = session.compactor.tiers
+    assert tiers.compacted(Parts(body=body), "hard").report.tier == 1
     for place, message in enumerate(body):  # every result is one that a few lines tell
         if message["role"] == "tool":
             lines = [f"{n} " + "the same plain words of a log " * 3 for n in range(60)]
@@ -171,7 +173,7 @@ async def test_a_reduction_that_says_less_than_a_summary_is_not_taken(open_sessi
     gauge = session.gauge
     enough = gauge.size(Parts(body=body)) - gauge.budget.enough
     reduced = reduction(body, gauge.estimate, keep_turns=3, least=gauge.budget.least_batch, enough=enough)
-    made = maker.make(Parts(body=body), "hard")
+    made = tiers.compacted(Parts(body=body), "hard")
     assert reduced is not None and made.report.tier > 1
     assert "value_of_" in str(made.messages[0]) and made.report.after < reduced.report.after
 
@@ -224,6 +226,6 @@ async def test_rewind_and_adopt_go_on_with_what_was_reduced(open_session: Open):
     other.adopt(session.conversation.sent())
     for entry in session.compactor.archive.entries():
         other.compactor.archive.restore(entry.id, entry.turn, entry.message)
-    ours, theirs = (s.compactor.maker._originals(list(s.messages)) for s in (session, other))
+    ours, theirs = (s.compactor.tiers.originals(list(s.messages)) for s in (session, other))
     assert ours == theirs != session.messages
     assert "value_part1_41 " in str(theirs[:8]), "a line that only the archive had"

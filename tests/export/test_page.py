@@ -16,7 +16,7 @@ from typing import Any
 import html5lib
 import pytest
 
-from codelet.compaction.segments import Entry, Segment, render
+from codelet.compaction.segments import Segment, SegmentEntry, render
 from codelet.export.masking import Mask
 from codelet.export.page import page
 from codelet.export.snapshot import Snapshot
@@ -70,7 +70,10 @@ def test_a_session_without_anything_is_a_page_too(snapshot: Snapshot) -> None:
 
 def test_a_compacted_session_is_named_by_the_users_first_words() -> None:
     lines = Segment(
-        1, 2, [("changed", "src/a.py")], [Entry(1, "user", ["Fix the tokenizer, please."]), Entry(1, "", ["I looked."])]
+        1,
+        2,
+        [("changed", "src/a.py")],
+        [SegmentEntry(1, "user", ["Fix the tokenizer, please."]), SegmentEntry(1, "", ["I looked."])],
     )
     text = render(lines, note=True)
     listed = ({"first": 1, "last": 2, "text": text},)

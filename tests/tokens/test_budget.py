@@ -12,12 +12,13 @@ from codelet.tokens.budget import (
     Shares,
     compaction_threshold,
     effective_tokens,
+<<<<<<< HEAD
     percent_of,
-    prompt_tokens,
+=======
+>>>>>>> compact
     summarization_budget,
     worked,
 )
-from codelet.tokens.usage import Usage
 
 
 def test_the_acceptance_lists_numbers():
@@ -71,11 +72,6 @@ def test_a_prompt_that_would_pass_the_window_always_triggers(window, prompt, cac
     if prompt >= budget.hard:
         assert budget.trigger(prompt, prompt * cached // 100) == "hard"
     assert budget.hard + budget.reserve == window
-
-
-def test_the_next_prompt_is_what_was_reported_and_what_came_since():
-    assert prompt_tokens(None, 70) == 70
-    assert prompt_tokens(Usage(total_input=1_000, output=50), 7) == 1_057
 
 
 def test_a_compaction_worked_when_it_is_small_enough_and_saved_enough():

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from codelet.context import Gauge
+from codelet.context import ContextWindow
 from codelet.loop.conversation import Conversation
 from codelet.messages import Message, assistant, tool_call, user
 from codelet.tokens import exact
@@ -26,7 +26,7 @@ def listed(*messages: Message) -> Conversation:
     return conversation
 
 
-def counted(gauge: Gauge, messages: Conversation) -> int:
+def counted(gauge: ContextWindow, messages: Conversation) -> int:
     """The size once the counts that it begins are made."""
     gauge.size(messages)
     gauge.exact.wait(20)
@@ -47,9 +47,10 @@ def counted(gauge: Gauge, messages: Conversation) -> int:
 def test_only_models_with_an_encoding_here_are_counted(model: str, own: bool):
     assert has_own_encoding(model) is own
     counter = ExactCounter(model)
-    assert counter.total([user("hi")]) is None
+    assert counter.total([user("hi")]) is None, "nobody waits for the first count"
     counter.wait(20)
-    assert (counter.total([user("hi")]) is not None) is False if not own else counter.able
+    expected = exact.count("hi", exact.encoding_name(model)) + 4 if own else None
+    assert counter.total([user("hi")]) == expected and counter.able is own
 
 
 def test_counts_are_the_tokenisers_and_made_once():
@@ -70,7 +71,7 @@ def test_counts_are_the_tokenisers_and_made_once():
 
 
 def test_near_a_limit_the_exact_count_decides_and_far_from_it_nothing_is_loaded():
-    gauge = Gauge(Budget(40_000), 0, model=MODEL)
+    gauge = ContextWindow(Budget(40_000), 0, model=MODEL)
     far = listed(user(DENSE * 100))
     assert counted(gauge, far) == gauge.estimate(far.body[0])
     assert gauge.exact._thread is None
@@ -92,7 +93,7 @@ def test_near_a_limit_the_exact_count_decides_and_far_from_it_nothing_is_loaded(
 
 
 def test_what_was_reported_is_not_counted_again():
-    gauge = Gauge(Budget(40_000), 0, model=MODEL)
+    gauge = ContextWindow(Budget(40_000), 0, model=MODEL)
     messages = listed(user("word " * 20_000))
     gauge.measured(Usage(26_000, 0, 0, 0, 0), messages, 1)
     messages.append(user(DENSE * 20))
@@ -105,7 +106,7 @@ def test_what_was_reported_is_not_counted_again():
 
 
 def test_the_users_own_limit_counts_as_one():
-    gauge = Gauge(Budget(400_000), 0, model=MODEL)
+    gauge = ContextWindow(Budget(400_000), 0, model=MODEL)
     messages = listed(*(user(DENSE) for _ in range(2_800)))
     assert counted(gauge, messages) == sum(map(gauge.estimate, messages.body))
     gauge.at = 7

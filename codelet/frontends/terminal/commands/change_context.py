@@ -18,7 +18,7 @@ from codelet.tokens.budget import percent_of
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from codelet.compaction import Report
+    from codelet.compaction import CompactionReport
     from codelet.compaction.score import Score
     from codelet.frontends.terminal.commands.slash_command import ReplControls
     from codelet.frontends.terminal.screen import Screen
@@ -87,7 +87,7 @@ async def explain(screen: Screen, session: Session, argument: str) -> None:
         screen.fail(f"the last compaction had no turn {clean(argument)}; /why lists what it had")
 
 
-def _show_report(screen: Screen, report: Report, verb: str, sizes: tuple[int, int], more: str = "") -> None:
+def _show_report(screen: Screen, report: CompactionReport, verb: str, sizes: tuple[int, int], more: str = "") -> None:
     details = screen.width >= _WIDE
     rows = []
     for fate in report.turns:
@@ -99,7 +99,7 @@ def _show_report(screen: Screen, report: Report, verb: str, sizes: tuple[int, in
     screen.say(*rows, *_summary(screen, report, verb, sizes, more))
 
 
-def _summary(screen: Screen, report: Report, verb: str, sizes: tuple[int, int], more: str = "") -> list[Text]:
+def _summary(screen: Screen, report: CompactionReport, verb: str, sizes: tuple[int, int], more: str = "") -> list[Text]:
     """The next request's sizes before and after, what was done in general, and the warnings."""
     how = "; old messages are reduced, no turn is summarised" if report.tier == 1 else ""
     less = f", {100 - percent_of(sizes[1], sizes[0])}% less" if 0 < sizes[1] < sizes[0] else ""

@@ -1,12 +1,13 @@
-"""The gauge: how many tokens the next request has, from the last one's usage and an estimate of what came since."""
+"""The context window: how full it is, from reported usage and an estimate; and what the prompt cache gave of it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from operator import is_
 
 from codelet.loop.conversation import Parts
-from codelet.messages import Message
+from codelet.messages import AnyMessage, Message, reminder_type
 from codelet.record import Record
 from codelet.tokens.budget import Budget, effective_tokens
 from codelet.tokens.counter import ExactCounter
@@ -20,8 +21,8 @@ _LEAST_DOUBTED = 4_000
 """Tokens below which a report is taken as it is: so short a list fits any window, whoever is right."""
 
 
-class Reading(Record):
-    """What a gauge knew of a list: the last usage and when it was reported, and what was counted since."""
+class Measurement(Record):
+    """What a window knew of a list: the last usage and when it was reported, and what was counted since."""
 
     budget: Budget
     last: Usage | None
@@ -29,7 +30,7 @@ class Reading(Record):
     counted: tuple[int, int, int, int]
 
 
-class Gauge:
+class ContextWindow:
     """Measures one message list. `fixed` is the plain estimate of system prompt and tools in tokens.
 
     What is new is estimated, the rest is what the provider reported; each report calibrates the estimate. A message
@@ -62,8 +63,8 @@ class Gauge:
         """Whether the provider's cache holds nothing of the list: rewritten, another model, or too long ago."""
         return self._last is None or self._clock() - self._reported_at > CACHE_LIFETIME
 
-    def estimate(self, message: Message) -> int:
-        """A message's size in tokens, calibrated."""
+    def estimate(self, message: AnyMessage) -> int:
+        """The size of a message in tokens, calibrated."""
         return self._estimator.message(message)
 
     def characters(self, tokens: int) -> int:
@@ -88,20 +89,20 @@ class Gauge:
         return estimated if counted is None else known + self._estimator.scaled(beside) + counted
 
     def rewritten(self, parts: Parts) -> int:
-        """P of the next request if these stood in the list's place: estimated, as nothing reported counts."""
+        """P of the next request if the list were `parts`: estimated, as no report counts then."""
         return self._estimator.scaled(self.fixed + _plain(parts.messages) + _plain(parts.tail))
 
-    def reading(self) -> Reading:
+    def measurement(self) -> Measurement:
         """What is known of the list now, to be put back by `restore` if the very same list stands again."""
         counted = (self._settled, self._since, self._counted_to, self._counted)
-        return Reading(self.budget, self._last, self._reported_at, counted)
+        return Measurement(self.budget, self._last, self._reported_at, counted)
 
-    def restore(self, reading: Reading) -> None:
-        """The list is again the one that was read; of another model's reading nothing counts."""
+    def restore(self, known: Measurement) -> None:
+        """Restore what was known, as that very list stands again; another model's measurement counts for nothing."""
         self.forget()
-        if reading.budget is self.budget:
-            self._last, self._reported_at = reading.last, reading.reported_at
-            self._settled, self._since, self._counted_to, self._counted = reading.counted
+        if known.budget is self.budget:
+            self._last, self._reported_at = known.last, known.reported_at
+            self._settled, self._since, self._counted_to, self._counted = known.counted
 
     def _near_limit(self, size: int) -> bool:
         """Whether a size is within a tenth of one at which a compaction is due, or beyond it but not by far."""
@@ -143,7 +144,7 @@ class Gauge:
     def measured(self, usage: Usage, parts: Parts, answered: int) -> str | None:
         """Take in what a request used: the messages up to index `answered` are counted by it, its answer included.
 
-        Gives in words that the report is not believed, where that matters.
+        Returns a sentence if the report is not believed and that matters.
         """
         self._settle(parts.messages, answered)
         beside = self.fixed + _plain(parts.tail)
@@ -170,7 +171,7 @@ class Gauge:
         self.exact.forget()
 
     def replaced(self, place: int) -> None:
-        """Another message stands at `place` by now: what was measured is void where it was among that."""
+        """Another message stands at `place` now: if the old one was measured, that is void."""
         if place < self._settled:
             self.forget()
 
@@ -184,3 +185,65 @@ class Gauge:
 
 def _plain(messages: Sequence[Message]) -> int:
     return sum(map(estimate_message, messages))
+
+
+_LEAST_PREFIX = 2_000
+
+
+class CacheWatch:
+    """Compares each request with the one before. `hits` and `total` sum up cached and all input tokens."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.hits = 0
+        self.total = 0
+        self._clock = clock
+        self._messages: list[Message] = []
+        self._at = 0.0
+        self._expected = 0
+        self._works = False
+        self._switched = False
+        self._why: str | None = None
+
+    def list_changed(self, why: str, *, body: bool) -> None:
+        """The prefix changed, by a compaction for example; if `why` is empty, the messages tell what changed."""
+        if why:
+            self._why = why
+
+    def switched(self) -> None:
+        """Another model reads the list; whether its provider keeps a cache is not known yet."""
+        self._switched = True
+        self._why = "another model was chosen"
+
+    def observe(self, messages: Sequence[Message], usage: Usage, volatile: int) -> str | None:
+        """Take in a request (its stable messages) and its usage; return a sentence if the cache gave too little.
+
+        `volatile` is the size in tokens of what stood behind the stable messages: the next request should find all
+        but that in the cache.
+        """
+        self.hits += usage.cache_read
+        self.total += usage.total_input
+        now = self._clock()
+        before, expected, worked, waited = self._messages, self._expected, self._works, now - self._at
+        why, self._why = self._why, None
+        self._messages, self._at = list(messages), now
+        self._expected = max(0, usage.total_input - volatile)
+        self._works = usage.cache_read > 0 or (worked and not self._switched)
+        self._switched = False
+        if not worked or expected < _LEAST_PREFIX or 2 * usage.cache_read >= expected:
+            return None
+        reason = _reason(before, messages, why, waited)
+        return f"the cache gave {usage.cache_read:,} of about {expected:,} tokens: {reason}"
+
+
+def _reason(before: Sequence[Message], now: Sequence[Message], why: str | None, waited: float) -> str:
+    same = list(map(is_, before, now))
+    place = same.index(False) if False in same else len(same)
+    if place < len(before):
+        kind = reminder_type(before[place])
+        what = f"the reminder {kind}" if kind else f"the {before[place]['role']} message"
+        return f"{what} at {place} changed{f', as {why}' if why else ''}"
+    if why is not None:
+        return why
+    if waited > CACHE_LIFETIME:
+        return f"it had {waited / 60:.0f} minutes to expire"
+    return "the prefix is the same; the provider did not keep it"

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from codelet.compaction.content import call_arguments, call_name
-from codelet.compaction.edits import shows_edit, taken_apart, texts_in
+from codelet.compaction.edits import shows_edit, texts_in, without_removed
+from codelet.messages import call_arguments, call_name
 
 _PATH_KEYS = ("path", "file_path", "filename", "file", "notebook_path", "target_file")
 _COMMAND_KEYS = ("command", "cmd", "script")
@@ -30,42 +30,38 @@ _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 
 
 @dataclass(frozen=True)
-class Change:
-    """One step of a call: `text` is what it says or puts in, `removed` what it takes out.
-
-    That is pairs of a file ("" if unknown) and lines.
-    """
+class Edit:
+    """One step of a call: `text` is what it says or adds, `removed` pairs of a file ("" if unknown) and lines."""
 
     text: str
     removed: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True)
-class Deed:
-    """A call read: `kind` is read, write, command or other; `subject` its file, command or main argument.
+class Action:
+    """What a tool call does. `kind` is read, write, command or other; `subject` its file, command or main argument.
 
-    `changes` are its other arguments in order, with real line ends and without their names. `written` and `deleted`
-    are the files that a write leaves changed, and those that it leaves no more; `whole` says that nothing of what was
-    in the file before is left.
+    `edits` are its other arguments in order, with real line ends and without their names. `written` and `deleted`
+    are the files that a write changes and deletes; `whole` says that nothing of the file's old content is left.
     """
 
     call_id: str
     name: str
     kind: str
     subject: str
-    changes: tuple[Change, ...] = ()
+    edits: tuple[Edit, ...] = ()
     written: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     whole: bool = False
 
     @property
     def values(self) -> tuple[str, ...]:
-        """What the call says or puts in, beside its subject."""
-        return tuple(change.text for change in self.changes if change.text)
+        """What the call says or adds, apart from its subject."""
+        return tuple(edit.text for edit in self.edits if edit.text)
 
 
-def read_call(call: Mapping[str, Any]) -> Deed:
-    """What the call does. Arguments that do not parse count as one value."""
+def action_of(call: Mapping[str, Any]) -> Action:
+    """Return what a call does. Arguments that do not parse count as one value."""
     name, raw = call_name(call), call_arguments(call)
     call_id = str(call.get("id"))
     try:
@@ -74,7 +70,7 @@ def read_call(call: Mapping[str, Any]) -> Deed:
         parsed = raw
     if not isinstance(parsed, dict):
         kind = _kind(name, isinstance(parsed, str) and shows_edit(parsed))
-        return _write(call_id, name, "", parsed) if kind == "write" else Deed(call_id, name, kind, "", (Change(raw),))
+        return _write(call_id, name, "", parsed) if kind == "write" else Action(call_id, name, kind, "", (Edit(raw),))
     path = _first(parsed, _PATH_KEYS)
     command = _first(parsed, _COMMAND_KEYS) or _listed(parsed)
     subject = path or command or _first(parsed, _OTHER_KEYS)
@@ -87,33 +83,33 @@ def read_call(call: Mapping[str, Any]) -> Deed:
         return _write(call_id, name, "", [command])
     if kind == "write":
         return _write(call_id, name, subject if path else "", rest, whole=command == "create")
-    changes = tuple(Change(text) for _, text in texts_in(rest) if text and text != subject)
-    return Deed(call_id, name, kind, subject, changes)
+    edits = tuple(Edit(text) for _, text in texts_in(rest) if text and text != subject)
+    return Action(call_id, name, kind, subject, edits)
 
 
-def _write(call_id: str, name: str, path: str, rest: object, *, whole: bool = False) -> Deed:
-    """A call that changes files: the one at `path`, and those that patches in its arguments name."""
-    changes: list[Change] = []
+def _write(call_id: str, name: str, path: str, rest: object, *, whole: bool = False) -> Action:
+    """A call that edits files: the one at `path`, and those that patches in its arguments name."""
+    edits: list[Edit] = []
     written, deleted = [path] if path and "\n" not in path else [], []
     for old, text in texts_in(rest):
         if old:
-            changes.append(Change("", ((path, tuple(text.split("\n"))),)))
+            edits.append(Edit("", ((path, tuple(text.split("\n"))),)))
         elif text and shows_edit(text):
-            own = taken_apart(text)
-            changes.append(Change(own.text, tuple((file or path, tuple(lines)) for file, lines in own.removed)))
+            own = without_removed(text)
+            edits.append(Edit(own.text, tuple((file or path, tuple(lines)) for file, lines in own.removed)))
             written += own.written
             deleted += own.deleted
         elif text:
-            changes.append(Change(text))
+            edits.append(Edit(text))
     gone = dict.fromkeys(file for file in deleted if file not in written)
     stays = dict.fromkeys(file for file in written if file not in gone)
-    whole = (whole or name.lower().startswith(_WHOLE_WRITES)) and not any(change.removed for change in changes)
+    whole = (whole or name.lower().startswith(_WHOLE_WRITES)) and not any(edit.removed for edit in edits)
     subject = path or next(iter([*stays, *gone]), "")
-    return Deed(call_id, name, "write", subject, tuple(changes), tuple(stays), tuple(gone), whole)
+    return Action(call_id, name, "write", subject, tuple(edits), tuple(stays), tuple(gone), whole)
 
 
 def _listed(parsed: dict[str, Any]) -> str:
-    """A command given as a list of words: what a shell is to run, or the words as a line."""
+    """A command given as a list of words, as one line: what a shell is told to run, or else the words themselves."""
     words: list[object] = next((parsed[key] for key in _COMMAND_KEYS if isinstance(parsed.get(key), list)), [])
     told = [word for word in words if isinstance(word, str)]
     if len(told) < len(words):
@@ -137,13 +133,13 @@ def _kind(name: str, has_path: bool) -> str:
 
 
 def is_writer(name: str) -> bool:
-    """Whether a tool of that name changes files."""
+    """Whether a tool of that name edits files."""
     return _kind(name, True) == "write"
 
 
-def label_of(deed: Deed) -> str:
+def label_of(action: Action) -> str:
     """A short line that names the call: its name and the head of its subject."""
-    subject = " ".join(deed.subject[: 2 * LABEL_LENGTH].split())
+    subject = " ".join(action.subject[: 2 * LABEL_LENGTH].split())
     if len(subject) > LABEL_LENGTH:
         subject = subject[: LABEL_LENGTH - 1] + "…"
-    return f"{deed.name} {subject}".strip().replace("]", ")")
+    return f"{action.name} {subject}".strip().replace("]", ")")

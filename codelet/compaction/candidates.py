@@ -15,11 +15,10 @@ from itertools import compress, count
 from operator import not_
 
 from codelet.compaction.coverage import Candidates, log2_milli
+from codelet.compaction.file_changes import StaleLines
 from codelet.compaction.identifiers import Lexicon
 from codelet.compaction.segments import heading
-from codelet.compaction.signals import is_error_line, measures, reports_error
-from codelet.compaction.stale import Stale
-from codelet.compaction.vocabulary import ERROR_WORDS, RULE_WORDS
+from codelet.compaction.signals import ERROR_WORDS, RULE_WORDS, is_error_line, measures, reports_error
 
 SPEAKER_WEIGHT = {"assistant": 60, "user": 40, "result": 4, "other": 4, "output": 4, "segment": 40}
 LONGEST_LINE = 320
@@ -36,10 +35,10 @@ _LEVEL = 500
 
 
 @dataclass(frozen=True)
-class Source:
+class LineSource:
     """Where candidate lines come from: a message or a call. `place` is the message's index and a number in it.
 
-    `tells` marks the output of a command: an error in it happened, one in a file that was read is only text.
+    `tells` marks the output of a command: an error in it happened, whereas one in a file that was read is only text.
     """
 
     place: tuple[int, int]
@@ -49,18 +48,18 @@ class Source:
     tells: bool = False
 
 
-class Gatherer:
+class LineCollector:
     """Collects sources, candidate lines and weights. `length` is the number of messages in the list."""
 
     def __init__(self, length: int) -> None:
         self.lexicon = Lexicon()
         self.candidates = Candidates()
-        self.sources: list[Source] = []
+        self.sources: list[LineSource] = []
         self.headers: list[int] = []
         self.facts: list[int] = []
         self.files: dict[str, int] = {}
         self._seen: dict[str, int] = {}
-        self.stale = Stale(self.candidates.text, self.candidates.source, self._seen.get)
+        self.stale = StaleLines(self.candidates.text, self.candidates.source, self._seen.get)
         self._length = max(1, length)
         self._lines = 0
         self._unread: list[str] = []
@@ -71,13 +70,13 @@ class Gatherer:
         self._marks.update(dict.fromkeys(self.lexicon.read(" ".join(RULE_WORDS - ERROR_WORDS)), 2))
 
     def recency(self, place: int) -> int:
-        """100 for the oldest message to 1000 for the newest."""
+        """From 100 for the oldest message to 1000 for the newest."""
         return 100 + 900 * (place + 1) // self._length
 
     def source(
         self, place: tuple[int, int], turn: int, label: str, *, as_line: bool = False, tells: bool = False
     ) -> int:
-        """A new source; `as_line` makes its heading a candidate of its own (a call says much in one line)."""
+        """Add a source; `as_line` makes its heading a candidate of its own (a call says much in one line)."""
         number = len(self.sources)
         text = heading(turn, label)
         head = -1
@@ -88,19 +87,19 @@ class Gatherer:
             self._lines += 1
             if "/" in label and label.count(" ") == 1:
                 self.files[label.split(" ")[1]] = head
-        self.sources.append(Source(place, turn, label, head, tells))
+        self.sources.append(LineSource(place, turn, label, head, tells))
         self.headers.append(0 if as_line else len(text) + 1)
         return number
 
     def add_head(self, source: int, speaker: str) -> None:
-        """Count the names in a source's heading, where the heading is a candidate."""
+        """Count the names in a source's heading, if the heading is a candidate."""
         head = self.sources[source].head
         if head >= 0:
             self._said[head] += self.recency(self.sources[source].place[0]) * SPEAKER_WEIGHT[speaker]
             self._used = None
 
     def _append(self, texts: list[str], words: list[str], source: int, factor: int, positions: list[int]) -> None:
-        """New candidates, all from one source; `words` are the texts that their names are read from."""
+        """Add candidates, all from one source; `words` are the texts that their names are read from."""
         candidates = self.candidates
         candidates.text += texts
         candidates.factor += [factor] * len(texts)
@@ -143,7 +142,7 @@ class Gatherer:
         self._used = None
 
     def read(self) -> None:
-        """Read the lines that were added since the last time: the names in them."""
+        """Find the names in the lines that were added since the last time."""
         self.candidates.names += self.lexicon.lines(self._unread)
         self._unread.clear()
         self._used = None
@@ -152,7 +151,7 @@ class Gatherer:
 
     @property
     def used(self) -> list[int]:
-        """For each word how much it was used, by all who used it."""
+        """How much each word was used, by everybody who used it."""
         if self._used is None:
             self._used = [0] * len(self.lexicon.words)
             used = self._used
@@ -162,7 +161,7 @@ class Gatherer:
         return self._used
 
     def mark(self) -> None:
-        """Find the lines that report an error or state a rule: their factor grows.
+        """Raise the factor of lines that report an error or state a rule.
 
         Error reports and measurements in the assistant's text become facts.
         """
@@ -187,7 +186,7 @@ class Gatherer:
                 factors[index] = factors[index] * 13 // 10
 
     def _silence(self) -> None:
-        """Lines that say nothing by themselves give no names."""
+        """Take the names from lines that say nothing by themselves."""
         names = self.candidates.names
         for number in compress(count(), map(_SAYS_NOTHING.match, self.candidates.text)):
             names[number] = ()
@@ -203,14 +202,14 @@ class Gatherer:
 
 
 def _parts(line: str) -> Iterable[str]:
-    """A line as it becomes candidates: itself, or its pieces where it is too long."""
+    """The candidates that a line becomes: itself, or its pieces if it is too long."""
     if len(line) <= LONGEST_LINE:
         return (line,)
     return [piece for piece in map(str.strip, pieces(line)) if len(piece) >= SHORTEST_LINE]
 
 
 def pieces(line: str) -> Iterable[str]:
-    """A long line in pieces of at most 240 characters, cut at blanks where there are any."""
+    """Split a long line into pieces of at most 240 characters, at blanks if there are any."""
     start = 0
     while start < len(line):
         stop = min(len(line), start + _PIECE)

@@ -31,8 +31,8 @@ _PLAIN_QUOTED = re.compile(r"[^\"\\`$]+")
 
 
 @dataclass(frozen=True)
-class Command:
-    """One simple command: its words without what only wraps it, the folder that the line went to, its variables.
+class ShellCommand:
+    """One simple command: its words without wrappers such as `time`, the folder it runs in, its variables.
 
     `link` is what stands before it ("" first, "&&", "||", ";", "|", "&"); `piped` says that its output goes on.
     """
@@ -52,24 +52,24 @@ class Command:
 
     @property
     def text(self) -> str:
-        """A command line that reads as this command: the same for equal commands."""
+        """A command line for this command; equal commands have equal texts."""
         own = " ".join([*self.assigned, shlex.join(self.words)])
         return f"cd {shlex.quote(self.folder)} && {own}" if self.folder else own
 
 
 class _Unreadable(Exception):
-    """A line that is not understood."""
+    """The line cannot be read with certainty."""
 
 
-def commands(line: str) -> list[Command] | None:
-    """The commands of a line, in order; None where it is not understood."""
+def commands(line: str) -> list[ShellCommand] | None:
+    """The commands of a line, in order; None if it cannot be read with certainty."""
     if len(line) > 20_000:
         return None
     try:
         tokens = _Scanner(line).tokens()
     except _Unreadable:
         return None
-    found: list[Command] = []
+    found: list[ShellCommand] = []
     link, words, writes, folder, exported = "", list[str](), list[str](), "", list[str]()
     for kind, text in [*tokens, ("operator", ";")]:
         if kind == "word":
@@ -94,7 +94,7 @@ def commands(line: str) -> list[Command] | None:
 
 
 def _link(text: str, before: str) -> str:
-    """What joins the next command: a line end or a semicolon after `&` leaves that."""
+    """What joins the next command to this one; a line end or a semicolon after `&` counts for nothing."""
     return before if before and text in (";", "\n") else {"\n": ";", "|&": "|"}.get(text, text)
 
 
@@ -103,8 +103,8 @@ def _joined(folder: str, words: Sequence[str]) -> str:
     return target if target.startswith(("/", "~")) or not folder else f"{folder}/{target}"
 
 
-def _command(words: list[str], folder: str, link: str, *, piped: bool, writes: list[str]) -> Command | None:
-    """A simple command out of its words; None where a word of the shell's own makes it something else."""
+def _command(words: list[str], folder: str, link: str, *, piped: bool, writes: list[str]) -> ShellCommand | None:
+    """Make a simple command of its words; None if a reserved word makes it something else."""
     assigned: list[str] = []
     timed = False
     while words:
@@ -119,7 +119,7 @@ def _command(words: list[str], folder: str, link: str, *, piped: bool, writes: l
             break
         timed = timed or name == "timeout"
         words = _unwrapped(words, name)
-    return Command(tuple(words), tuple(assigned), folder, link, piped, timed, tuple(writes))
+    return ShellCommand(tuple(words), tuple(assigned), folder, link, piped, timed, tuple(writes))
 
 
 def _unwrapped(words: list[str], name: str) -> list[str]:
@@ -130,8 +130,8 @@ def _unwrapped(words: list[str], name: str) -> list[str]:
     return rest[_PREFIXES[name] :]
 
 
-def endings(line: str, code: int | None, output: str) -> list[tuple[Command, bool | None]]:
-    """Each command of a line that is understood, and how it ended: None where the exit status does not tell."""
+def endings(line: str, code: int | None, output: str) -> list[tuple[ShellCommand, bool | None]]:
+    """Each command of a line and how it ended (None: the exit status does not tell); [] for an unreadable line."""
     found = commands(line)
     if found is None:
         return []
@@ -149,8 +149,8 @@ def endings(line: str, code: int | None, output: str) -> list[tuple[Command, boo
     return [(command, False if n == failed else None) for n, command in enumerate(found)]
 
 
-def _failed(found: Sequence[Command], begin: int, code: int) -> int | None:
-    """Which command failed, where only one of those that count can have."""
+def _failed(found: Sequence[ShellCommand], begin: int, code: int) -> int | None:
+    """Which command failed, if only one of those that count can have."""
     others = [n for n in range(begin, len(found)) if found[n].name not in TRIVIAL]
     if len(others) != 1 or found[others[0]].piped or not 0 < code <= _LARGEST_FAILURE:
         return None
@@ -159,7 +159,7 @@ def _failed(found: Sequence[Command], begin: int, code: int) -> int | None:
 
 @dataclass
 class _Scanner:
-    """Cuts a line into words, files that it writes, and operators. Raises _Unreadable in doubt."""
+    """Splits a line into words, files that it writes, and operators. Raises _Unreadable in doubt."""
 
     line: str
     at: int = 0
@@ -204,7 +204,7 @@ class _Scanner:
             found.append(("file", target))
 
     def _skip_documents(self) -> None:
-        """Pass over the here documents that the line just ended asked for."""
+        """Skip the here documents that the line just ended asked for."""
         for name in self._documents:
             end = re.compile(rf"^\t*{re.escape(name)}$", re.MULTILINE).search(self.line, self.at)
             if end is None:
@@ -213,7 +213,7 @@ class _Scanner:
         self._documents.clear()
 
     def _word(self) -> str:
-        """The next word with its quotes taken off; substitutions stay as they are written."""
+        """The next word without its quotes; substitutions stay as they are written."""
         parts: list[str] = []
         start = self.at
         while self.at < len(self.line) and self.line[self.at] not in " \t\r\n;|&()<>":
@@ -265,7 +265,7 @@ class _Scanner:
         return "".join(parts)
 
     def _substitution(self) -> str:
-        """A command substitution without quotes or further ones in it: others are not understood."""
+        """A command substitution; raises _Unreadable if it holds quotes or another one."""
         mark = "`" if self.line[self.at] == "`" else ")"
         start, self.at = self.at, self.at + (0 if mark == "`" else 1)
         text = self._until(mark)

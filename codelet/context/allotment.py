@@ -1,0 +1,118 @@
+"""Who gets how much room: the sizes that a compaction aims at, and the share of the budget of each category.
+
+core: system prompt, tools, reminders. context: what stands word for word of earlier turns: whole messages, the pinned
+ones among them, and the lines that segments quote. history: what segments say beside that, the user's requests and the
+ledger. working: the current turn. Each limit bites somewhere: history and context where a compaction writes segments,
+context where a message is pinned, working where a result enters the list. Core cannot be made smaller here: what it
+takes beyond its share is missing to the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from codelet.context.window import ContextWindow
+from codelet.loop.conversation import Parts
+from codelet.messages import Message, kind_of, newest_prompt
+from codelet.record import Record
+from codelet.tokens.budget import CATEGORIES, Budget, BudgetExceeded, Shares
+from codelet.tokens.estimate import Estimate
+
+
+def reduced_size(budget: Budget, at: int | None) -> int:
+    """The size of the whole list, in tokens, at which reducing old results is enough and no summary is made.
+
+    0.6 H, or two thirds of where the user compacts.
+    """
+    return budget.enough if at is None else min(budget.enough, 2 * at * budget.limit // 300)
+
+
+def beside_of(parts: Parts, window: ContextWindow) -> int:
+    """What stands beside the conversation in tokens: system prompt, tools and reminders."""
+    return window.fixed_size + sum(map(window.estimate, [*parts.head, *parts.tail]))
+
+
+def refused_limit(limit: int, size: int) -> int:
+    """What a provider that refused a request of that size as too long can be expected to take."""
+    return min(limit, size) * 8 // 10
+
+
+def conversation_targets(
+    parts: Parts, window: ContextWindow, *, at: int | None = None, overflow: bool = False
+) -> list[int]:
+    """Sizes for the conversation in estimated tokens, growing; reminders and the fixed part are beside it.
+
+    The first leaves the list at 0.35 H or, if what is beside the conversation is large, at as much of the rest;
+    a user who compacts `at` less than nine tenths of H gets four tenths of that.
+    None is larger than the budget; there are none if nothing is left for a conversation.
+    After an overflow the budget was wrong: the size that did not fit counts in its place.
+    """
+    beside = beside_of(parts, window)
+    estimated = beside + sum(map(window.estimate, parts.body))
+    real = max(1, window.size(parts))
+    budget = window.budget
+    limit = budget.limit
+    least = min(35, 4 * at // 10) if at is not None else 35
+    wanted = [min(budget.target, least * limit // 100), budget.enough, budget.hard_trigger - 1]
+    if overflow:
+        limit = refused_limit(limit, real)
+        wanted = [min(budget.target // 2, 35 * limit // 100), 35 * limit // 100, 60 * limit // 100]
+    if real > estimated:  # the estimate is too low: aim lower by as much
+        wanted = [size * estimated // real for size in wanted]
+        limit = limit * estimated // real
+    room = limit - beside
+    if room <= 0:
+        return []
+    targets = [max(size - beside, room * percent // 100) for size, percent in zip(wanted, (least, 60, 85), strict=True)]
+    return [target for target in dict.fromkeys(targets) if target > 0]
+
+
+class Share(Record):
+    """One category: tokens used, and its limit."""
+
+    name: str
+    used: int
+    limit: int
+
+
+def shares_of(limit: int, percent: Sequence[int]) -> Shares:
+    """The split of a budget. Raises ValueError for shares that are not four positive numbers adding up to 100."""
+    return Shares(limit, dict(zip(CATEGORIES, percent, strict=True)))
+
+
+def category_sizes(messages: Sequence[Message], measure: Estimate, fixed: int) -> dict[str, int]:
+    """Tokens by category; `fixed` is the size of system prompt and tools."""
+    used = dict.fromkeys(CATEGORIES, 0)
+    used["core"] = fixed
+    current = newest_prompt(messages) % (len(messages) + 1)  # behind the last if there is none
+    for place, message in enumerate(messages):
+        size = measure(message)
+        kind = kind_of(message)
+        if kind == "reminder":
+            used["core"] += size
+        elif kind == "segment":
+            quoted = size * _quoted(message) // max(1, len(message["content"] or ""))
+            used["context"] += quoted
+            used["history"] += size - quoted
+        else:
+            used["working" if place >= current else "context"] += size
+    return used
+
+
+def beyond(shares: Shares, used: Mapping[str, int]) -> dict[str, int]:
+    """By how many tokens categories exceed their shares; empty if every allocation is granted."""
+    over = {}
+    for category, tokens in used.items():
+        try:
+            shares.allocate(category, tokens)
+        except BudgetExceeded:
+            over[category] = tokens - shares.left(category)
+    return over
+
+
+def _quoted(segment: Message) -> int:
+    """Characters of the lines that a segment quotes from what tools and the model said."""
+    from codelet.compaction.segments import parse
+
+    entries = parse(segment["content"] or "").entries
+    return sum(len(line) + 1 for e in entries if not e.is_words for line in e.lines)

@@ -1,0 +1,112 @@
+"""Which lines of the old messages a summary keeps: what bears on that is seen in the text that it makes."""
+
+from __future__ import annotations
+
+import pytest
+
+from codelet.compaction import CompactionSettings, compact
+from tests.compaction.lists import Message, calling, coding_session, result, says, segments_of, user
+
+PLAIN = "The folder below was looked at yesterday."
+DECIDED = "We decided that the folder below is kept."
+LINES = 300
+
+
+def file_of(name: str) -> str:
+    """Lines that are alike but for the names in them: each tells as much as any other."""
+    return "\n".join(f"    {name}_row_{n:03} = load_{name}_{n:03}(width_{name}_{n:03})" for n in range(LINES))
+
+
+def run(name: str, output: str) -> list[Message]:
+    """A file is written, and a test is run."""
+    write = calling((f"w{name}", "write", {"path": f"tests/{name}.py", "content": "assert True"}))
+    test = calling((f"t{name}", "bash", {"command": f"pytest -q tests/{name}.py"}))
+    return [write, result(f"w{name}", "ok"), test, result(f"t{name}", output)]
+
+
+def twins(said: tuple[str, str] = (PLAIN, PLAIN), ran: tuple[str, str] | None = None, last: str = "Go on.") -> list:
+    """Turns 31 and 32 among others, alike but for their prompts, the output of their tests, and the names in them."""
+    messages = coding_session(30)
+    for number, name in enumerate(("alder", "beech")):
+        messages += [user(said[number]), calling((name, "read", {"path": f"src/{name}.py"}))]
+        messages += [result(name, file_of(name)), *(run(name, ran[number]) if ran else ()), says("I have read it.")]
+    return [*messages, *coding_session(4)[1:], user(last)]
+
+
+def lines_of_twins(messages: list[Message], **settings: dict[int, int]) -> tuple[int, int]:
+    """How many lines of each twin's file stand in the compacted list; there is no room for both files."""
+    made = compact(messages, 6_000, settings=CompactionSettings(**settings))
+    text = str([message["content"] for message in made.messages])
+    older, newer = (sum(f"load_{name}_{n:03}(" in text for n in range(LINES)) for name in ("alder", "beech"))
+    assert LINES <= older + newer < 2 * LINES
+    return older, newer
+
+
+def test_of_turns_that_are_alike_the_newer_ones_lines_are_kept():
+    older, newer = lines_of_twins(twins())
+    assert newer == LINES > 2 * older
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        twins(said=(DECIDED, PLAIN)),
+        twins(ran=("3 passed\n[exit code 0]", "3 passed")),
+        twins(last="Do it once more as in step 31."),
+    ],
+    ids=["decision", "task done", "pointed at"],
+)
+def test_the_lines_of_a_turn_that_matters_more_go_first(messages):
+    older, newer = lines_of_twins(messages)
+    assert older == LINES > 2 * newer
+
+
+def test_what_the_user_says_of_a_turn_decides_between_turns_that_are_alike():
+    assert lines_of_twins(twins(), feedback={31: 5})[0] == LINES
+    assert lines_of_twins(twins(), feedback={32: -5})[0] == LINES
+    decided = twins(said=(PLAIN, DECIDED))
+    assert lines_of_twins(decided, feedback={32: -5})[1] == LINES, "it takes nothing from a decision"
+
+
+def test_a_turn_below_the_least_score_gives_no_lines():
+    turns = compact(twins(said=(DECIDED, PLAIN)), 6_000, settings=CompactionSettings(minimum_score=18)).report.turns
+    old = [turn for turn in turns if turn.fate == "summarised"]
+    assert len(old) > 30 and [turn.turn for turn in old if turn.lines] == [31]
+
+
+def test_lines_that_report_an_error_go_before_others_of_their_kind():
+    """Far more of them than the few that stand as facts: there is room for about half of the log."""
+    log = [f"{'error' if n % 2 else 'state'}: field_{n:03} of record_{n:03} has value_{n:03}" for n in range(800)]
+    messages = [user("Run it."), calling(("c", "bash", {"command": "./import"})), result("c", "\n".join(log))]
+    made = compact([*messages, says("I see."), *coding_session(4)[1:]], 8_000)
+    text = str([message["content"] for message in made.messages])
+    errors, others = (sum(line in text for line in log[first::2]) for first in (1, 0))
+    assert errors + others > 300 and errors > 2 * others
+
+
+def test_rules_that_were_cut_are_told_as_lost_and_those_that_stand_are_not():
+    padding = "and this is what was said about it at some length on that day, " * 6
+    rules = [f"The importer must keep column_{number} of the table." for number in range(60)]
+    messages: list[Message] = []
+    for rule in rules:
+        messages += [user(f"{padding}\n{rule}\n{padding}"), says("Done.")]
+    made = compact(messages, 3_000)
+    text = str([message["content"] for message in made.messages])
+    lost = [rule for rule in rules if rule not in text]
+    assert 0 < len(lost) < 20
+    assert made.report.loss.rules == tuple(lost)
+
+
+def earlier(number: int, lines: int) -> Message:
+    """A segment from an earlier compaction that stands for one turn and quotes so many lines."""
+    body = "\n".join(f"total_{number}_{n} = count_{number}_{n}(rows)" for n in range(lines))
+    return user(f'<compacted turns="{number}-{number}">\n[t{number} user] request {number}\n[t{number}]\n{body}')
+
+
+@pytest.mark.parametrize(("sizes", "kept"), [([2] * 9, 4), ([2, 2, 300, 2, 2], 2), ([90, 90, 90], 1)])
+def test_the_newest_few_segments_stay_as_they_are_while_they_are_small(sizes: list[int], kept: int):
+    segments = [earlier(number, lines) for number, lines in enumerate(sizes, 1)]
+    made = compact([*segments, *coding_session(20)[1:]], 6_000)
+    assert [message for message in segments if message in made.messages] == segments[len(segments) - kept :]
+    assert len(segments_of(made.messages)) == kept + 2, "the merged ones before them, the old turns behind them"
+    assert all(f"request {number}" in str(made.messages) for number in range(1, len(sizes) + 1))
