@@ -25,7 +25,6 @@ from codelet.policy.verdict import Ask, Touch
 from codelet.record import Record
 from codelet.reply import parsed_arguments
 from codelet.sandbox import Sandbox
-from codelet.tools.arguments import with_known_names
 from codelet.tools.tool import Tool, ToolContext, ToolOutput
 from codelet.tools.touched import Touched
 
@@ -193,6 +192,8 @@ class CallRunner:
             arguments = parsed_arguments(item.call)
             tool = self._toolbox.tools.get(item.name)
             if tool is not None and tool.check is not None and isinstance(arguments, dict):
+                from codelet.tools.call_arguments import with_known_names
+
                 arguments = with_known_names(arguments, tool.parameters.get("properties", ()))
             shown = arguments if isinstance(arguments, dict) else item.call["function"]["arguments"]
             about = tool.about(shown) if tool is not None and isinstance(shown, dict) else ""

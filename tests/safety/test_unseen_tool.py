@@ -21,7 +21,7 @@ from codelet.policy import Policy
 from codelet.policy.audit import AuditLog
 from codelet.policy.verdict import Answer, Question, Touch
 from codelet.tools.change import Change
-from codelet.tools.planning import plan_write
+from codelet.tools.planning import make_change, plan_write
 from codelet.tools.tool import Arguments, Preview, Progress, Tool, ToolContext, ToolOutput, tool
 from tests.safety.conftest import call, calls
 from tests.safety.test_approvals import YES, Person
@@ -192,7 +192,7 @@ async def test_its_change_is_planned_once_and_what_was_approved_is_made(workspac
 
     async def translator(context: ToolContext, progress: Progress, *, source: str) -> ToolOutput:
         assert context.change is planned[0]
-        context.change.make(context)
+        make_change(context.change, context)
         return ToolOutput("done")
 
     def touches(arguments: Arguments) -> list[Touch]:

@@ -11,7 +11,7 @@ from codelet.messages import Message, ToolCall, kind_of, reminder_type
 from codelet.record import Record
 from codelet.text import one_line
 from codelet.tools import title_of
-from codelet.tools.diff import unified
+from codelet.tools.change import unified
 
 _LONGEST = 60_000
 _FENCE = re.compile(r"^[ ]{0,3}(```+|~~~+)[^\n]*$", re.MULTILINE)
