@@ -20,7 +20,7 @@ from codelet.export.live import LiveExport, Resumed, open_export, read_export, s
 from codelet.export.machine import look
 from codelet.export.recorder import restore
 from codelet.export.snapshot import Snapshot, kept_up
-from codelet.export.stores import open_target
+from codelet.export.targets import open_target
 from codelet.frontends.workspace import provider_for, provider_named, session_for
 from codelet.git import run_git
 from codelet.providers.base import Provider

@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codelet import events
+from codelet.errors import ExportError
 from codelet.export.context import context_of
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
-from codelet.export.errors import ExportError
 from codelet.export.live import open_export, read_export
-from codelet.export.masking import Mask
 from codelet.export.recorder import Recorder, restore
+from codelet.export.redaction import Mask
 from codelet.export.snapshot import Snapshot
 from codelet.export.suspects import Suspects
 from codelet.messages import Message, assistant, tool_call, tool_result, unpaired, user
