@@ -45,7 +45,11 @@ def provider_named(model: str, settings: Settings) -> Provider:
     options = ProviderOptions(
         api_base=settings.api_base,
         api_key=settings.api_key,
-        deadlines=Deadlines(settings.connect_timeout, settings.first_token_timeout, settings.chunk_timeout),
+        deadlines=Deadlines(
+            connect=settings.connect_timeout,
+            first_token=settings.first_token_timeout,
+            between_chunks=settings.chunk_timeout,
+        ),
         vendors=settings.vendors,
         retries=Retries(attempts=settings.retries + 1),
     )

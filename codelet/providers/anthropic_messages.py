@@ -194,7 +194,7 @@ class _Decoder:
     def _block_start(self, index: int, block: dict[str, Any]) -> list[Chunk]:
         match block.get("type"):
             case "tool_use":
-                return [ToolCallChunk(index, as_text(block.get("id")), as_text(block.get("name")))]
+                return [ToolCallChunk(index=index, id=as_text(block.get("id")), name=as_text(block.get("name")))]
             case "thinking" | "redacted_thinking":
                 self._thinking, self._thoughts = dict(block), []
             case "text" if block.get("text"):
@@ -206,7 +206,7 @@ class _Decoder:
             case "text_delta":
                 return [TextChunk(as_text(delta.get("text")))]
             case "input_json_delta":
-                return [ToolCallChunk(index, arguments=as_text(delta.get("partial_json")))]
+                return [ToolCallChunk(index=index, arguments=as_text(delta.get("partial_json")))]
             case "thinking_delta" if self._thinking is not None:
                 piece = as_text(delta.get("thinking"))
                 self._thoughts.append(piece)
@@ -222,4 +222,4 @@ class _Decoder:
         get = self._input.get
         read, write = get("cache_read_input_tokens", 0), get("cache_creation_input_tokens", 0)
         total = get("input_tokens", 0) + read + write
-        return UsageChunk(Usage(total, read, write, get("output_tokens", 0)))
+        return UsageChunk(Usage(total_input=total, cache_read=read, cache_write=write, output=get("output_tokens", 0)))

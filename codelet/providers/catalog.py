@@ -142,7 +142,7 @@ CUSTOM = Vendor("", "the endpoint", "", ("OPENAI_API_KEY",), local=True)
 """Whatever `--api-base` names, for a model of no vendor's name."""
 
 
-class Endpoint(Record):
+class Endpoint(Record, kw_only=True):
     """Where a request goes: the vendor, its address and key as this process knows them.
 
     `key_from` is the variable that holds the key, where there is one.
@@ -264,7 +264,7 @@ def endpoint_for(
     base = api_base or base_of(vendor, environment)
     if key is None and not vendor.local and base == vendor.base:
         raise UsageError(f"no key for {vendor.name}: set {vendor.key_names[0]}, or choose another --model")
-    return Endpoint(vendor, base.rstrip("/"), key, key_from)
+    return Endpoint(vendor=vendor, base=base.rstrip("/"), key=key, key_from=key_from)
 
 
 def key_variable(vendor: Vendor | None, api_key: str | None, environment: Mapping[str, str] = os.environ) -> str | None:

@@ -143,9 +143,9 @@ def _content(step: RecordedStep) -> Iterator[Chunk]:
     for piece in step.pieces:
         yield TextChunk(piece)
     for index, call in enumerate(step.calls):
-        yield ToolCallChunk(index, call.id, call.name)
+        yield ToolCallChunk(index=index, id=call.id, name=call.name)
         for start in range(0, len(call.arguments), _ARGUMENT_PIECE):
-            yield ToolCallChunk(index, arguments=call.arguments[start : start + _ARGUMENT_PIECE])
+            yield ToolCallChunk(index=index, arguments=call.arguments[start : start + _ARGUMENT_PIECE])
 
 
 class _Place(Record):

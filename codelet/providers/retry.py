@@ -49,10 +49,10 @@ async def with_retries(
                     raise
                 wait = waits.before(number + 1, error)
         if other_form:
-            yield RetryChunk(number, retries.attempts, 0.0, reason)
+            yield RetryChunk(attempt=number, attempts=retries.attempts, wait=0.0, reason=reason)
             continue
         number += 1
-        yield RetryChunk(number, retries.attempts, wait, reason)
+        yield RetryChunk(attempt=number, attempts=retries.attempts, wait=wait, reason=reason)
         await asyncio.sleep(wait)
 
 

@@ -457,7 +457,7 @@ async def test_segments_and_summary_follow_the_list(provider: Provider, repo: Pa
     assert recorder.snapshot(session).segments == ()
     session.conversation.rewrite([told, user("two")], "compacted")
     for phase in ("starting", "done", "stopped", "undone"):
-        recorder.see(Compaction(phase, "asked", 100, 10))
+        recorder.see(Compaction(phase=phase, reason="asked", before=100, after=10))
     snapshot = recorder.snapshot(session)
     assert [(mark["kind"], mark["before"], mark["after"]) for mark in snapshot.timeline] == [("compaction", 100, 10)]
     assert snapshot.segments == ({"first": 1, "last": 4, "text": told["content"]},)

@@ -128,7 +128,7 @@ def box_with(each: Tool, workspace: Path, *answers: Answer, audit: AuditLog | No
 async def test_its_title_is_what_every_front_end_prints(tmp_path: Path) -> None:
     box, person = box_with(unseen(), tmp_path, YES, Answer(False, "no"))
     seen = await calls(box, "translate", source="a.md", language="de")
-    made = next(event for event in seen if isinstance(event, events.ToolCall))
+    made = next(event for event in seen if isinstance(event, events.ToolCallStarted))
     assert describe_call(made) == title(made.name, made.arguments, made.title) == "translate a.md into de"
     await call(box, "translate", source="b.md")
     assert [one.about for one in box.approvals.history] == ["translate a.md into de", "translate b.md into fr"]
@@ -138,7 +138,7 @@ async def test_its_title_is_what_every_front_end_prints(tmp_path: Path) -> None:
 async def test_a_title_that_trips_over_arguments_says_them_all(tmp_path: Path) -> None:
     box, _ = box_with(unseen(), tmp_path)
     seen = await calls(box, "translate", language="de")
-    made = next(event for event in seen if isinstance(event, events.ToolCall))
+    made = next(event for event in seen if isinstance(event, events.ToolCallStarted))
     assert describe_call(made) == "translate language=de"
 
 
