@@ -91,7 +91,9 @@ class Meter:
         volatile = sum(map(self._gauge.estimate, self._conversation.tail))
         note = self._cache.observe(self._conversation.messages[: answered - 1], usage, volatile)
         budget, size = self._gauge.budget, self._gauge.size(self._conversation)
-        report = events.UsageReport(usage, size, budget.window, note, budget.limit)
+        report = events.UsageReport(
+            usage=usage, context=size, window=budget.window, cache_note=note, budget=budget.limit
+        )
         if doubt is None or self._doubted:
             return [report]
         self._doubted = True

@@ -51,6 +51,7 @@ def provider_named(model: str, settings: Settings) -> Provider:
             between_chunks=settings.chunk_timeout,
         ),
         retries=Retries(attempts=settings.retries + 1),
+        vendors=settings.vendors,
     )
     return open_provider(model, options, settings.transport)
 
@@ -104,7 +105,7 @@ async def _read(resume: str, export: str | None) -> Resumed | None:
 
     from codelet.export.live import read_export, same_target
     from codelet.export.snapshot import kept_up
-    from codelet.export.stores import open_target
+    from codelet.export.targets import open_target
 
     if export is not None:
         target = open_target(resume)
@@ -124,7 +125,7 @@ async def _provider(settings: Settings, resumed: Resumed | None) -> Provider:
         if model is None:
             from codelet.providers.choose import choose_model
 
-            model = await choose_model(settings.api_base, settings.api_key)
+            model = await choose_model(settings.api_base, settings.api_key, own=settings.vendors)
         return provider_named(model, settings)
     try:
         return provider_named(model, settings)

@@ -7,9 +7,12 @@ Python says, and raises ValueError that says what it must be.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codelet.record import Record
+
+if TYPE_CHECKING:
+    from codelet.providers.catalog import Vendor
 
 USER_FILE = "user file"
 PROJECT_FILE = "project file"
@@ -98,6 +101,13 @@ def names(value: Any) -> tuple[str, ...]:
     if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
         raise ValueError("must be a list of texts")
     return tuple(item for item in items if item)
+
+
+def own_vendors(value: Any) -> tuple[Vendor, ...]:
+    """Tables that each describe a vendor, by its name."""
+    from codelet.providers.custom_vendors import vendors_from  # only where a user has one
+
+    return vendors_from(value)
 
 
 def rules(value: Any) -> tuple[str, ...]:

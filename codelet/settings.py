@@ -26,6 +26,7 @@ from codelet.setting_kinds import (
     count_or_zero,
     four_shares,
     names,
+    own_vendors,
     percent,
     rules,
     switch,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from codelet.policy.verdict import Mode
     from codelet.providers import Transport
+    from codelet.providers.catalog import Vendor
     from codelet.reminders.zones import Placement
     from codelet.sandbox import Use
 
@@ -56,7 +58,7 @@ _row: Callable[..., Any] = Setting  # of any type: in the class below a row stan
 class Settings(Record):
     """What the user chose. Times are in seconds, sizes in tokens, cost in US dollars; None is "not set".
 
-    `given` names what the command line set, `files` the files that were read.
+    `given` names what the command line set, `files` the files that were read; `vendors` are the user's.
     """
 
     max_turns: int | None = _row(None, count, ONE_SHOT, by=_ALL, metavar="N", about="at most N model requests")
@@ -81,6 +83,8 @@ class Settings(Record):
     )
     api_key: str | None = _row(None, text, by=(VARIABLE,))
     transport: Transport = _row("auto", ("auto", "native", "litellm"), MODEL, about="which way to the model (auto)")
+    # It decides where keys are sent.
+    vendors: tuple[Vendor, ...] = _row((), own_vendors, by=(USER_FILE,))
     connect_timeout: float = _row(15.0, amount)
     first_token_timeout: float = _row(300.0, amount)
     chunk_timeout: float = _row(120.0, amount)
@@ -251,7 +255,8 @@ def _read_file(values: dict[str, Any], path: Path, source: str) -> None:
         setting = _known(name, f"{path}: ")
         if source not in setting.by:
             raise UsageError(f"{path}: {name!r} may not be set in this file")
-        _put(values, setting, value, f"{path}: {name}")
+        # What is wrong in a table says where in it.
+        _put(values, setting, value, str(path) if isinstance(value, dict) else f"{path}: {name}")
 
 
 def _check_variables(environment: Mapping[str, str]) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import inspect as forms
 
+from codelet.errors import ExportError
 from codelet.export.document import FILE_NAMES, VERSION, Document, check_custom, check_free
-from codelet.export.errors import ExportError
 
 _DEEPEST = 7
 """Levels from a field of the document to its deepest free value: archive, entry, message, calls, call, `extra`."""

@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from codelet import events
+from codelet.errors import ExportError
 from codelet.export.decode import from_json
 from codelet.export.encode import Encoder
-from codelet.export.errors import ExportError
-from codelet.export.masking import Mask
 from codelet.export.periodic import Periodic
 from codelet.export.recorder import Recorder
+from codelet.export.redaction import Mask
 from codelet.export.saver import Saver, save_once
 from codelet.export.snapshot import Snapshot
-from codelet.export.stores import Target, is_url, open_target
+from codelet.export.targets import Target, is_url, open_target
 from codelet.policy.secrets.masker import own_masker
 from codelet.policy.secrets.prefilter import SecretPrefilter
 from codelet.record import Record

@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
+from codelet.errors import ExportError, SaveConflict
 from codelet.export.encode import Encoder
-from codelet.export.errors import ExportError, SaveConflict
-from codelet.export.masking import Mask
+from codelet.export.redaction import Mask
 from codelet.export.snapshot import Snapshot
-from codelet.export.stores import Lease, Target
+from codelet.export.stores.store import Lease
+from codelet.export.targets import Target
 
 _SLOW_SECONDS = 5.0
 

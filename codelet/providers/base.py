@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Literal, Protocol
 
 from codelet.messages import Message
+from codelet.providers.catalog import Vendor
 from codelet.record import Record
 from codelet.tokens.usage import Usage
 
@@ -40,7 +41,7 @@ class ExtraChunk(Record):
     extra: dict[str, Any]
 
 
-class ToolCallChunk(Record):
+class ToolCallChunk(Record, kw_only=True):
     """A piece of a tool call: `index` is the server's own number, `arguments` the next piece of JSON text.
 
     `extra` is what the server sent beside it and must get back with the call, field by field.
@@ -71,7 +72,7 @@ class FinishChunk(Record):
     reason: FinishReason
 
 
-class RetryChunk(Record):
+class RetryChunk(Record, kw_only=True):
     """The request failed before it gave anything and will be sent again after `wait` seconds."""
 
     attempt: int
@@ -109,7 +110,7 @@ class Request(Record):
     max_output: int | None = None
 
 
-class Deadlines(Record):
+class Deadlines(Record, kw_only=True):
     """Time limits of one request in seconds."""
 
     connect: float = 15.0
@@ -117,7 +118,7 @@ class Deadlines(Record):
     between_chunks: float = 120.0
 
 
-class Retries(Record):
+class Retries(Record, kw_only=True):
     """How often a failed request is sent again, and how long all waits together may last, in seconds.
 
     `asked_wait` bounds those that the server asks for, `total_wait` the others.
@@ -130,12 +131,13 @@ class Retries(Record):
 
 
 class ProviderOptions(Record):
-    """What a provider is opened with, whichever wire it speaks."""
+    """What a provider is opened with, whichever wire it speaks. `vendors` are those of the user's settings."""
 
     api_base: str | None = None
     api_key: str | None = None
     deadlines: Deadlines = Deadlines()
     retries: Retries = Retries()
+    vendors: Sequence[Vendor] = ()
 
 
 class Provider(Protocol):

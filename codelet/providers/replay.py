@@ -35,7 +35,7 @@ from codelet.providers.base import (
 from codelet.record import Record
 from codelet.tokens.usage import Usage
 
-VERSION = 1
+RECORDING_VERSION = 1
 _PIECE = re.compile(r"\s*\S+\s*|\s+")
 _ARGUMENT_PIECE = 24
 _USAGE_KEYS = ("total_input", "cache_read", "cache_write", "output", "reasoning")
@@ -129,8 +129,8 @@ def read_recording(text: str, source: str) -> Recording:
         raise UsageError(f"{source}: not a recording: nested too deeply") from error
     place = _Place(source)
     record = place.object(document, ("version", "model", "steps"))
-    if record.get("version") != VERSION:
-        raise place.at("version").error(f"must be {VERSION}")
+    if record.get("version") != RECORDING_VERSION:
+        raise place.at("version").error(f"must be {RECORDING_VERSION}")
     model = place.at("model").text(record.get("model", "recorded"))
     place = place.at("steps")
     steps = [_read_step(step, place.item(i)) for i, step in enumerate(place.list(record.get("steps")))]
@@ -143,9 +143,9 @@ def _content(step: RecordedStep) -> Iterator[Chunk]:
     for piece in step.pieces:
         yield TextChunk(piece)
     for index, call in enumerate(step.calls):
-        yield ToolCallChunk(index, call.id, call.name)
+        yield ToolCallChunk(index=index, id=call.id, name=call.name)
         for start in range(0, len(call.arguments), _ARGUMENT_PIECE):
-            yield ToolCallChunk(index, arguments=call.arguments[start : start + _ARGUMENT_PIECE])
+            yield ToolCallChunk(index=index, arguments=call.arguments[start : start + _ARGUMENT_PIECE])
 
 
 class _Place(Record):

@@ -39,7 +39,7 @@ class Format(Record):
     bom: bytes = b""
 
 
-def kind_of(data: bytes) -> str:
+def binary_kind(data: bytes) -> str:
     """What a binary file is, in words, by its first bytes."""
     return next((kind for start, kind in _KINDS if data.startswith(start)), "binary data")
 

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 from codelet.policy.opener import Made, open_folder
-from codelet.tools.files import Fingerprint, current_status, failure, fingerprint
+from codelet.tools.files import current_status, failure, fingerprint
+from codelet.tools.seen import Fingerprint
 
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 

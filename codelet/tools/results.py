@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from codelet.tools import encoding, files
-from codelet.tools.search import Hit, Result
+from codelet.tools.confirm import FoundLine
+from codelet.tools.file_search import Result
 from codelet.tools.tool import ToolContext
 
 _MOST_CHARACTERS = 30_000
@@ -17,7 +18,7 @@ def lines_found(context: ToolContext, result: Result, most: int, around: int) ->
     """At most `most` matching lines as `path:line:text`, lines of context with `-` in place of `:`."""
     lines: list[str] = []
     matches = room = 0
-    last: Hit | None = None
+    last: FoundLine | None = None
     more = False
     for hit in result.hits:
         matches += hit.match
@@ -41,7 +42,7 @@ def lines_found(context: ToolContext, result: Result, most: int, around: int) ->
     return "\n".join([*(lines or ["no matches"]), *notes])
 
 
-def _line(context: ToolContext, hit: Hit) -> str:
+def _line(context: ToolContext, hit: FoundLine) -> str:
     sign = ":" if hit.match else "-"
     text = encoding.readable(encoding.decode_part(hit.text))
     if len(text) > _LINE_CHARACTERS:

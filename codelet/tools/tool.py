@@ -30,7 +30,6 @@ from typing import (
 from codelet.errors import ToolError
 from codelet.policy.verdict import Touch
 from codelet.record import Record
-from codelet.tools.arguments import check_foreign, check_own
 
 if TYPE_CHECKING:
     from codelet.tools.change import Change
@@ -144,6 +143,8 @@ class Tool(Record):
             raise ToolError(f"{self.name}: the arguments must be a JSON object")
         if self.check is not None:
             return self.check(arguments)
+        from codelet.tools.call_arguments import check_foreign
+
         return check_foreign(self.name, self.parameters, arguments)
 
     def touched(self, arguments: Arguments) -> tuple[Touch, ...] | None:
@@ -228,7 +229,7 @@ def tool(
     parameters: dict[str, Any] = {"type": "object", "properties": properties}
     if required := [argument for argument, has_default in taken.items() if not has_default]:
         parameters["required"] = required
-    return Tool(name, text, parameters, run, touches, title, preview, partial(check_own, name, parameters))
+    return Tool(name, text, parameters, run, touches, title, preview, partial(_check_own, name, parameters))
 
 
 def _taken(function: _Function) -> tuple[dict[str, bool], Callable[..., Awaitable[ToolOutput]]]:
@@ -253,6 +254,12 @@ def _taken(function: _Function) -> tuple[dict[str, bool], Callable[..., Awaitabl
         return output
 
     return {each.name: each.default is not inspect.Parameter.empty for each in parameters.values()}, run
+
+
+def _check_own(name: str, parameters: dict[str, Any], arguments: Arguments) -> Arguments:
+    from codelet.tools.call_arguments import check_own  # nothing is checked before the first call
+
+    return check_own(name, parameters, arguments)
 
 
 def _split_docstring(text: str, names: list[str]) -> tuple[str, dict[str, str]]:

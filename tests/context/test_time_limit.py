@@ -44,7 +44,7 @@ async def test_calls_that_a_time_limit_stopped_name_it(open_session: Open):
     assert running.startswith(f"interrupted because {REASON} while it ran: it may have taken effect")
     assert "begun" in running
     assert waiting == f"interrupted because {REASON} before it started: nothing was done"
-    assert session.interruption == events.Interrupted(("call1",), ("call2",), ("call3",))
+    assert session.interruption == events.Interrupted(done=("call1",), half_done=("call2",), not_done=("call3",))
     session.meter.limits = Limits()
     await turn(session, None)
     assert "by the user" not in str(provider.sent[-1].stable)

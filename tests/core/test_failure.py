@@ -12,14 +12,14 @@ import pytest
 from codelet.errors import ProviderError
 from codelet.providers import open_provider
 from codelet.providers.base import ProviderOptions, Retries
-from codelet.providers.failure import error_detail, failure, retry_after
+from codelet.providers.failure import error_detail, http_failure, retry_after
 from tests.providers.chunks import collect
 from tests.support.script import HttpError, Reply, StreamError
 from tests.support.server import ModelServer
 
 
 def made(status: int, body: str = "", headers: dict[str, str] | None = None, key: str | None = "k") -> ProviderError:
-    return failure(status, headers or {}, body, place="Somewhere", key_name="SOME_API_KEY", key=key)
+    return http_failure(status, headers or {}, body, place="Somewhere", key_name="SOME_API_KEY", key=key)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ async def test_an_error_keeps_long_keys_and_masks_no_word_for_a_short_one(model_
         model_server.script = [HttpError(400, told), Reply("so far", fault=StreamError(told, after=2))]
         model_server.requests.clear()
         provider = open_provider(
-            "openai/scripted", ProviderOptions(model_server.openai, key, retries=Retries(1)), transport
+            "openai/scripted", ProviderOptions(model_server.openai, key, retries=Retries(attempts=1)), transport
         )
         for _ in range(2):
             with pytest.raises(ProviderError) as caught:

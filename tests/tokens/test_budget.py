@@ -12,10 +12,7 @@ from codelet.tokens.budget import (
     Shares,
     compaction_threshold,
     effective_tokens,
-<<<<<<< HEAD
     percent_of,
-=======
->>>>>>> compact
     summarization_budget,
     worked,
 )

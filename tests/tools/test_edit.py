@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from codelet.errors import ToolError
 from codelet.tools import encoding
-from codelet.tools.diff import unified
-from codelet.tools.planning import plan_edit
+from codelet.tools.change import unified
+from codelet.tools.planning import make_change, plan_edit
 from codelet.tools.tool import ToolContext
 from tests.tools.conftest import Call
 
@@ -144,7 +144,7 @@ async def test_a_change_between_plan_and_write_is_seen(file: Put, context: ToolC
     change = plan_edit(context, "a.txt", [{"old": "one", "new": "two"}])
     path.write_bytes(b"other\n")
     with pytest.raises(ToolError, match="changed since it was read"):
-        change.make(context)
+        make_change(change, context)
     assert path.read_bytes() == b"other\n"
 
 
@@ -246,7 +246,7 @@ def test_all_outside_of_the_replaced_text_stays(
     path = workspace / "p.txt"
     path.write_text(before + "X" + middle + "Y" + after, newline="")
     context.seen[path.resolve()] = (path.stat().st_size, path.stat().st_mtime_ns)
-    plan_edit(context, "p.txt", [{"old": old, "new": "N" + new + "N"}]).make(context)
+    make_change(plan_edit(context, "p.txt", [{"old": old, "new": "N" + new + "N"}]), context)
     result = path.read_bytes().decode()
     assert result.startswith(before + "N")
     assert result.endswith("N" + after)

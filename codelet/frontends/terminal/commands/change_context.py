@@ -92,7 +92,7 @@ def _show_report(screen: Screen, report: CompactionReport, verb: str, sizes: tup
     rows = []
     for fate in report.turns:
         score = _parts(fate.score) if details else str(fate.score.total)
-        line = styled((f"{fate.turn:>5}  ", QUIET), (f"{fate.fate:<10} ", WARN if fate.fate == "dropped" else ACCENT))
+        line = styled((f"{fate.turn:>5}  ", QUIET), (f"{fate.fate:<10} ", ACCENT))
         line.append(f"{tokens(fate.before):>6} to {tokens(fate.after):<6} ")
         line.append(f"score {score}  {clean(fate.why)}", QUIET)
         rows.append(screen.truncate(line))

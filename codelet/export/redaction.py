@@ -54,7 +54,7 @@ _HEADER_LENGTH = 200
 _KEY_BEGINS, _KEY_ENDS = "-----BEGIN ", "-----END "
 
 
-def masked(value: Any, cover: Cover) -> Any:
+def without_secrets(value: Any, cover: Cover) -> Any:
     """`value` with every text in it covered; the same object where nothing was found.
 
     A text that is itself the JSON of an object (a call's arguments) stays JSON: where masking the whole would
@@ -64,14 +64,14 @@ def masked(value: Any, cover: Cover) -> Any:
     if type(value) is str:
         return _masked_text(value, cover)
     if isinstance(value, dict):
-        items = {key: item if key in _OPAQUE else masked(item, cover) for key, item in value.items()}
+        items = {key: item if key in _OPAQUE else without_secrets(item, cover) for key, item in value.items()}
         changed = [key for key, item in value.items() if items[key] is not item]
         for key in _SIGNED:
             if key in changed:
                 del items[key]
         return items if changed else value
     if isinstance(value, list | tuple):
-        entries = [masked(item, cover) for item in value]
+        entries = [without_secrets(item, cover) for item in value]
         return value if all(new is old for new, old in zip(entries, value, strict=True)) else entries
     return value
 
@@ -81,7 +81,7 @@ def _masked_text(text: str, cover: Cover) -> str:
     if covered == text:
         return text
     if text.startswith("{") and _parsed(covered) is None and (inside := _parsed(text)) is not None:
-        return json.dumps(masked(inside, cover), ensure_ascii=False)
+        return json.dumps(without_secrets(inside, cover), ensure_ascii=False)
     return covered
 
 
