@@ -241,8 +241,10 @@ class _OneShot:
         """End the export, if there is one; what kept the newest state from being saved."""
         if self._export is None:
             return None
+        closing = asyncio.create_task(self._export.close())
         try:
-            await self._export.close()
+            await asyncio.wait({closing})  # a signal ends the wait, whatever the store does
+            closing.result()
         except CodeletError as error:
             return error
         except asyncio.CancelledError:
