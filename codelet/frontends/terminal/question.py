@@ -1,4 +1,4 @@
-"""How a question looks: what is asked, whole, and why; on a screen that is too small for it, its dangerous parts."""
+"""The rows of a question: what is asked, in full, and why; on a screen too small for that, the dangerous parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORD_HEAD, _WORD_TAIL = 24, 16
 _MOST_REASON_ROWS = 4
 _VERBS = (("read", "read"), ("list", "list"), ("write", "change"))
 _CUT_OFF = re.compile(r"\n(\[… \d+ more characters\])\n?\Z")
-"""How a diff ends that is too long to be made whole: no line of a file, as those have a sign in front."""
+"""How a diff ends that was too long to be made in full. It cannot be a line of a file: those begin with a sign."""
 
 Means = Literal["yes", "always", "mode", "no", "stop"]
 
@@ -38,7 +38,7 @@ class AnswerChoice:
 
 
 def head_rows(question: Question, renderer: Renderer, told: str = "") -> list[Text]:
-    """What is asked for, in a line; `told` says how much of it there is."""
+    """One line that says what is asked for; `told` adds how long it is."""
     head = Text.assemble(("? ", f"bold {WARN}"), (clean(question.tool), "bold"), f" asks to {_verb(question)}")
     if told:
         return wrap(Text.assemble(_shortened(head, renderer.width), (f" {told}", WARN)), renderer.width)
@@ -149,7 +149,7 @@ def _verb(question: Question) -> str:
 
 
 def _told_by_head(question: Question) -> bool:
-    """Whether there is nothing to show below the head: only a path, or lines of it, would be read."""
+    """Whether the head says everything: only a path, or some lines of a file, would be read."""
     if question.asks or [touch.kind for touch in question.touches] not in (["read"], ["list"]):
         return False
     place, subject = question.touches[0].what, _subject(question)
@@ -157,7 +157,7 @@ def _told_by_head(question: Question) -> bool:
 
 
 def _subject(question: Question) -> str:
-    """What a call without a diff is about: the lines that would go and come, else the arguments."""
+    """The subject of a call that has no diff: the lines it would remove and add, or its arguments."""
     arguments = question.arguments
     lines: list[str] = []
     edits = arguments.get("edits")
@@ -171,7 +171,7 @@ def _subject(question: Question) -> str:
 
 
 def choices_for(question: Question) -> list[AnswerChoice]:
-    """What may be answered, the first being what Enter takes before the mark is moved."""
+    """The possible answers; Enter takes the first until the mark is moved."""
     verdict = question.verdict
     choices = [AnswerChoice("y", "yes", "yes")]
     if verdict.suggestion is not None:

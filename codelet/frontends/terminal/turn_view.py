@@ -1,4 +1,4 @@
-"""Runs one turn on the terminal: shows its events, reads the keys meanwhile, stops it when told to."""
+"""Runs a turn on the terminal: shows its events, reads keys meanwhile, and stops it when the user asks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TurnStatus = Literal["done", "stopped", "failed"]
 
 
 class TurnView:
-    """One for the whole session; `run` takes a turn, or anything else that may be stopped, to its end."""
+    """One for the whole session. `run` runs a turn, or anything else that the user may stop."""
 
     def __init__(self, renderer: Renderer, keyboard: Keyboard, draft: Draft, session: Session, log: ExportLog) -> None:
         self._renderer = renderer

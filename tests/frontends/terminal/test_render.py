@@ -91,15 +91,6 @@ def test_a_pipe_gets_plain_lines() -> None:
     ]
 
 
-def test_without_text_only_the_steps_are_shown() -> None:
-    file = io.StringIO()
-    renderer = Renderer(Console(file=file, width=80), text=False)
-    for event in (events.Text("the answer"), events.Reasoning("hm"), result("read", "1\ta\n")):
-        renderer.show(event)
-    assert "answer" not in file.getvalue()
-    assert "read" in file.getvalue()
-
-
 def test_a_note_is_shown_whole() -> None:
     out = plain(
         events.TurnStart(1, "m"), events.StepStart(1), events.Note("it is asked not to reason " * 6), columns=40

@@ -42,7 +42,7 @@ _SIGNALS = {signal.SIGINT: EXIT_INTERRUPT, signal.SIGTERM: EXIT_TERMINATE, signa
 
 
 async def run_demo(*, keep: bool) -> int:
-    """Show the demo on stdout; gives the exit status. Its folder is removed, or kept and named."""
+    """Show the demo on stdout; return the exit status. Its folder is removed, or kept and named."""
     stopper = _Stopper()
     try:
         with stopper.listening(), _folder(keep=keep) as folder:
@@ -58,7 +58,7 @@ async def run_demo(*, keep: bool) -> int:
 
 
 def load_recording() -> Recording:
-    """What the recorded model says, its command fitted to this machine."""
+    """The recording, with its command adapted to this machine."""
     command = json.dumps(test_command())[1:-1]
     text = _RECORDING.read_text(encoding="utf-8").replace("$TEST", command)
     return read_recording(text, "of the demo")
@@ -92,7 +92,7 @@ async def _show(folder: Path, *, keep: bool) -> int:
 
 
 async def _turn(session: Session, renderer: Renderer) -> str | None:
-    """Run the one turn on the screen; gives what went wrong, if anything did."""
+    """Run the one turn on the screen; return what went wrong, or None."""
     ticker = asyncio.create_task(_tick(renderer))
     try:
         async with aclosing(session.send(PROMPT)) as events:

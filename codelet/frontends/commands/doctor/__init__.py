@@ -12,7 +12,7 @@ from codelet.settings import Settings
 
 
 async def run_doctor(settings: Settings, *, json: bool) -> int:
-    """Print the results, as lines or as one JSON object; gives the exit status, not 0 if one is a `fail`."""
+    """Print the results as lines or as one JSON object; return the exit status, which is not 0 if a check failed."""
     results = await examine(settings)
     status = EXIT_USAGE if any(result.state == "fail" for result in results) else EXIT_DONE
     if json:
@@ -23,7 +23,7 @@ async def run_doctor(settings: Settings, *, json: bool) -> int:
 
 
 async def examine(settings: Settings) -> list[CheckResult]:
-    """All checks, those that wait for something at once."""
+    """Run all checks; those that wait for something run at the same time."""
     folder = current_folder()
     model, servers, git, ripgrep, sandbox = await asyncio.gather(
         model_checks.model(settings),

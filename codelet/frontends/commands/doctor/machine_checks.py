@@ -1,4 +1,4 @@
-"""What the doctor looks at on the machine: Python, git, ripgrep, a sandbox, the terminal."""
+"""Checks of the machine: Python, git, ripgrep, a sandbox, the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor looks at on the way to a model: model, keys, local servers, settings, proxies, certificates."""
+"""Checks of the way to a model: model, keys, local servers, settings, proxies, certificates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor looks at among the installed packages. Nothing of it is imported: metadata and files tell enough."""
+"""Checks of the installed packages. None is imported: metadata and files are enough."""
 
 from __future__ import annotations
 

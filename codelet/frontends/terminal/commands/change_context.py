@@ -1,4 +1,4 @@
-"""Commands that let the user hold what the model is sent: compaction and what it did, pins, drops."""
+"""Commands that change what the model is sent: compaction and its report, pins, drops."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ async def pin(screen: Screen, session: Session, argument: str) -> None:
 
 
 async def unpin(screen: Screen, session: Session, argument: str) -> None:
-    """Let go of a pin."""
+    """Remove a pin."""
     rows = session.context()
     if argument.isdecimal() and any(row.number == int(argument) and not row.pinned for row in rows):
         screen.fail(f"message {int(argument)} is not pinned; /context marks those that are")
@@ -152,7 +152,7 @@ async def drop(screen: Screen, session: Session, argument: str) -> None:
 
 
 def _held(screen: Screen, argument: str, act: Callable[[int], None]) -> bool:
-    """Apply `act` to the message of that number; False, with a line that says why, where that cannot be."""
+    """Apply `act` to the message of that number; if that is impossible, say why and return False."""
     if not argument.isdecimal():
         screen.fail("name one message by its number in /context")
         return False

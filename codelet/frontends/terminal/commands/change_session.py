@@ -1,4 +1,4 @@
-"""Commands that change the session: another model or mode, back, again, on, gone."""
+"""Commands that change the session: model, mode, continue, rewind, redo, clear, exit."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ async def import_session(repl: ReplControls, argument: str) -> None:
 
 
 async def _snapshot(repl: ReplControls) -> Snapshot:
-    """The session as it is now, with what the events so far said."""
+    """The session as it is now, with what was logged of its events."""
     from codelet.export.context import context_of
     from codelet.export.recorder import Recorder
     from codelet.frontends.exporting import surroundings

@@ -39,20 +39,12 @@ async def context(screen: Screen, session: Session, argument: str) -> None:
     listed = [row for row in rows if row.number >= 0]
     shown = listed if argument == "all" else listed[-_ROWS:]
     left_out = len(listed) - len(shown)
-    note = (
-        [styled((f"  {screen.signs.more} {plural(left_out, 'older message')}: /context all", QUIET))]
-        if left_out
-        else []
-    )
+    older = f"  {screen.signs.more} {plural(left_out, 'older message')}: /context all"
+    note = [styled((older, QUIET))] if left_out else []
     latest = max((row.turn for row in rows), default=0)
     lines = [_entry_row(screen, session, row, latest) for row in (*fixed, *shown)]
-    screen.say(
-        *lines[: len(fixed)],
-        *note,
-        *lines[len(fixed) :],
-        *_budget_map(screen, session, rows),
-        *_limits(screen, session, rows),
-    )
+    screen.say(*lines[: len(fixed)], *note, *lines[len(fixed) :])
+    screen.say(*_budget_map(screen, session, rows), *_limits(screen, session, rows))
     if (exact := await _exact(screen, session)) is not None:
         screen.say(exact)
 

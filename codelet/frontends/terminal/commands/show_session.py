@@ -48,7 +48,7 @@ async def usage(screen: Screen, session: Session, argument: str) -> None:
 
 
 async def tools(screen: Screen, session: Session, argument: str) -> None:
-    """The tools, what their calls do, and the first sentence of what the model reads of them."""
+    """The tools, what their calls do, and the first sentence of each description."""
     entries = []
     columns = max(_NAME_COLUMNS, *(len(tool.name) for tool in session.tools), 0)
     for tool in session.tools:
@@ -63,7 +63,7 @@ async def tools(screen: Screen, session: Session, argument: str) -> None:
 
 
 def _effect(tool: Tool) -> str:
-    """What the calls of a tool do; "asks" where only a call tells, or nobody knows."""
+    """What a tool's calls do; "asks" if that depends on the call or is unknown."""
     touches = tool.touched({})
     if touches is None:
         return "asks"

@@ -1,4 +1,4 @@
-"""What is going on right now, as rows of the live area: waiting, thinking, writing, tools, retries."""
+"""The current activity as rows of the live area: waiting, thinking, writing, tools, retries."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ class Activity:
     stopping: bool = False
 
     def now(self, doing: str) -> None:
-        """Something else is going on from now on; the same thing goes on counting."""
+        """Begin another activity; the same one keeps its clock."""
         self.retry = None
         if doing != self.doing:
             self.doing, self.since, self.detail = doing, self.clock(), ""
 
     def restart(self) -> None:
-        """A question was answered: what is running now starts only now."""
+        """Restart the clocks of the running calls: a question was answered only now."""
         for call in self.running.values():
             call.since = self.clock()
 
     def clear(self) -> None:
-        """Nothing is going on."""
+        """End all activity."""
         self.doing, self.detail, self.retry, self.stopping = "", "", None, False
         self.running.clear()
 

@@ -1,4 +1,4 @@
-"""One line for a tool call, and what its result comes to."""
+"""The rows of a tool call and of its result."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _MARKS: dict[ResultStatus, tuple[str, str]] = {
 
 
 def result_rows(title_text: str, result: ToolResult, width: int, signs: Signs) -> list[Text]:
-    """The call's line with its outcome, and below it what is worth seeing of the result."""
+    """The call's line with its outcome, and below it the part of the result worth seeing."""
     shown = result.display if result.display is not None else result.text
     if result.name == USER_COMMAND:
         return _user_command_rows(result, shown, signs)
@@ -115,7 +115,7 @@ def _facts(result: ToolResult, shown: str) -> list[str]:
 
 
 def _counted(result: ToolResult) -> str:
-    """How much was found; a tool's remarks stand in brackets, and "no …" says that there was nothing."""
+    """How much was found. A tool's remarks stand in brackets; "no …" means that nothing was."""
     lines = [line for line in result.text.rstrip("\n").split("\n") if line and line[:1] != "["]
     if len(lines) == 1 and lines[0].startswith("no "):
         return one_line(lines[0], 40)

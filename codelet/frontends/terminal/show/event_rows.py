@@ -1,4 +1,4 @@
-"""The quiet lines: retries, reminders, compactions, the receipt of an interruption, the end of a turn."""
+"""The rows of events that are neither text nor calls: retries, notes, reminders, compactions, the end of a turn."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def retry_row(event: Retry, left: float, width: int, signs: Signs) -> Text:
 
 
 def note_rows(event: Note, width: int, signs: Signs) -> list[Text]:
-    """What the user should know of the requests to this model."""
+    """A sentence that the user should know."""
     return wrap(Text(f"{signs.note} {one_line(event.text, 1_000)}", QUIET), width)
 
 
 def reminder_rows(events: Sequence[Reminder], width: int, signs: Signs) -> list[Text]:
-    """What codelet told the model besides the user's words: one line for all changes of a step."""
+    """The reminders that changed, in one line for the whole step."""
     told = [f"{_word(event)}{one_line(event.name, 30)} {tokens(event.tokens)}" for event in events]
     if not told:
         return []
@@ -60,12 +60,12 @@ _ANCHORS_NAMED = 3
 
 
 def next_request(before: int, after: int, signs: Signs) -> str:
-    """The one measure of a compaction, in tokens: how large the next request was, and is or would be."""
+    """The effect of a compaction in tokens: how large the next request was, and is or would be."""
     return f"the next request {tokens(before)} {signs.arrow} {tokens(after)} tokens"
 
 
 def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
-    """The warning before a compaction, or its receipt with what is nowhere in the list any more."""
+    """The warning before a compaction, or its receipt with what was lost from the list."""
     sizes = next_request(event.before, event.after, signs)
     match event.phase:
         case "starting":

@@ -1,4 +1,4 @@
-"""Turns streamed Markdown into rows: each row is given out once, as soon as nothing can change it.
+"""Turns streamed Markdown into rows: each row is returned once, as soon as nothing can change it.
 
 Of the open piece, rows that are full and whose marks are closed count as finished; the rest is the `tail`,
 which the live area shows. The work is bounded by a constant per character, whatever the length of the text.
@@ -34,7 +34,7 @@ class MarkdownStream:
         self._last_margin = 0
         self._code: Highlighter | None = None
         self.work = 0
-        """Characters given to the parsers so far: what the cost is made of."""
+        """Characters that the parsers have read so far, which is the cost."""
 
     def feed(self, delta: str) -> list[Text]:
         """Take the next characters; the rows that are finished now."""
@@ -128,7 +128,7 @@ class MarkdownStream:
         return rows + (self._code_rows(code, pieces[-1].margin) if code else [])
 
     def _set(self, piece: MarkdownPiece) -> list[Text]:
-        """The rows of a finished piece that have not been given out yet."""
+        """The rows of a finished piece that were not returned yet."""
         match piece.kind:
             case "fence":
                 self._code = Highlighter(piece.source)
@@ -163,7 +163,7 @@ class MarkdownStream:
         return len(markdown_rows(line, self._piece_width - margin, self._signs, "paragraph")) == 1
 
     def _gap(self, piece: MarkdownPiece) -> list[Text]:
-        """The blank row between the last piece and this one, where there is to be one."""
+        """The blank row between the last piece and this one, or nothing."""
         if piece.kind == "more":
             return []
         last, self._last = self._last, "code" if piece.kind == "fence" else piece.kind

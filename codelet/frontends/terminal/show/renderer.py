@@ -1,6 +1,6 @@
-"""Shows the events of a turn on a console: the one way from the loop to a person's eyes.
+"""Shows the events of a turn on a console.
 
-Used by the REPL, the demo and a one-shot run's progress. What comes from the model, a tool or a file goes
+Used by the REPL and the demo. What comes from the model, a tool or a file goes
 through the cleaner and then into `Text` objects, never into markup.
 """
 
@@ -48,28 +48,19 @@ _EVERY_STEP = frozenset({"tokenStatus", "gitStatus"})
 class Renderer:
     """Call `show(event)` for each event, and `tick()` now and then while nothing comes.
 
-    `text=False` leaves the model's words and thoughts out: they go elsewhere. `footer` holds rows that
-    stand below all others while a turn runs, `cursor` says that the cursor belongs at their end.
+    `footer` holds rows that stand below all others while a turn runs, `cursor` says that the cursor belongs at their
+    end. `hint` says how to stop, `clock` counts seconds.
     """
 
-    def __init__(
-        self,
-        console: Console,
-        *,
-        text: bool = True,
-        live: bool | None = None,
-        hint: str = "",
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, console: Console, *, hint: str = "", clock: Callable[[], float] = time.monotonic) -> None:
         self.console = console
         self.signs = signs_for(console.file)
         self.footer: Sequence[Row] = ()
         self.cursor = False
         self.reasoning = ""
         """The reasoning of the last step that had some."""
-        self._with_text = text
         self._clock = clock
-        self._live = LiveArea(console, live)
+        self._live = LiveArea(console)
         self._activity = Activity(self.signs, clock, hint)
         self._stream: MarkdownStream | None = None
         self._cleaner = Cleaner()
@@ -135,7 +126,7 @@ class Renderer:
         self._say("note", rows)
 
     def seen(self, shown: str) -> None:
-        """What a call would do was printed whole, and stays on the screen: its result does not print it again."""
+        """Remember that what a call would do was printed in full: its result does not print it again."""
         self._seen.add(shown)
 
     def ask(self, rows: Sequence[Row], *, cursor: bool = False) -> None:
@@ -147,7 +138,7 @@ class Renderer:
         self._draw([])
 
     def stopping(self) -> None:
-        """The user has stopped the turn: say so at once, whatever takes how long to end."""
+        """Say at once that the user has stopped the turn, however long it takes to end."""
         self._activity.stopping = True
         self._draw([])
 
@@ -156,7 +147,7 @@ class Renderer:
         self._live.frame((), ())
 
     def stop(self) -> None:
-        """End whatever was going on and leave the screen to others."""
+        """End whatever is being shown, and leave the screen to others."""
         self._end_stretch()
         self._activity.clear()
         self._asking = ()
@@ -164,7 +155,7 @@ class Renderer:
         self.pause()
 
     def _settled(self, event: Event) -> None:
-        """Events that end a stretch of text or reasoning."""
+        """Show an event that ends a stretch of text or reasoning."""
         match event:
             case TurnStart():
                 self._started = self._clock()
@@ -201,8 +192,6 @@ class Renderer:
                 self._say("end", [*self._told(), *rows])
 
     def _text(self, delta: str) -> None:
-        if not self._with_text:
-            return
         if self._stream is None:
             self._end_stretch()
             if not delta.strip():
@@ -217,8 +206,6 @@ class Renderer:
             self._draw([])
 
     def _reason(self, delta: str) -> None:
-        if not self._with_text:
-            return
         if not self._thoughts:
             self._end_stretch()
             self._thinking_since = self._clock()
@@ -230,7 +217,7 @@ class Renderer:
             self._draw([])
 
     def _end_stretch(self) -> None:
-        """The text or the reasoning that was being streamed is complete."""
+        """Finish the text or the reasoning that is being streamed."""
         if self._stream is not None:
             stream, self._stream = self._stream, None
             rows = stream.feed(self._cleaner.flush()) + stream.finish()

@@ -34,7 +34,7 @@ _DECIDED = 12
 
 @dataclass(frozen=True)
 class MarkdownPiece:
-    """One finished piece. `margin` is the column it is set from, `gap` tells of a blank line before it."""
+    """One finished piece. `margin` is the column where it begins; `gap` means that a blank line precedes it."""
 
     kind: PieceKind
     source: str
@@ -43,9 +43,9 @@ class MarkdownPiece:
 
 
 class Splitter:
-    """Takes one line after the other and gives back the pieces that it finished.
+    """Takes one line after the other and returns the pieces that each one finishes.
 
-    `one_row(line, margin)` tells whether a line of running text takes one row only. Only then may the line below
+    `one_row(line, margin)` says whether a line of running text takes one row only. Only then may the line below
     it make it a heading or the head of a table: of a longer one, rows may have been shown as running text.
     """
 
