@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 _HISTORY = 1_000
 
-Outcome = Literal["denied", "yes", "always", "no", "no answer", "nobody to ask"]
+DecisionOutcome = Literal["denied", "yes", "always", "no", "no answer", "nobody to ask"]
 
 
 class Decision(Record):
     """One decision that was not the policy's own yes: what was wanted, what came of it, and why."""
 
     about: str
-    outcome: Outcome
+    outcome: DecisionOutcome
     reason: str
 
 
@@ -196,7 +196,9 @@ class Approvals:
                 rule=verdict.rule,
             )
 
-    def _record_answer(self, call_id: str, tool: Tool, arguments: Arguments, outcome: Outcome, reason: str) -> None:
+    def _record_answer(
+        self, call_id: str, tool: Tool, arguments: Arguments, outcome: DecisionOutcome, reason: str
+    ) -> None:
         self._remember(tool, arguments, outcome, reason)
         if self.audit is not None:
             self.audit.record("approval", call=call_id, tool=tool.name, outcome=outcome, reason=reason)
@@ -204,7 +206,7 @@ class Approvals:
     def _described(self, tool: Tool, arguments: Arguments) -> str:
         return self.masker.mask(tool.describe(arguments))
 
-    def _remember(self, tool: Tool, arguments: Arguments, outcome: Outcome, reason: str) -> None:
+    def _remember(self, tool: Tool, arguments: Arguments, outcome: DecisionOutcome, reason: str) -> None:
         self.history.append(Decision(self._described(tool, arguments), outcome, self.masker.mask(reason)))
 
 

@@ -80,7 +80,7 @@ class Exporting:
         return saver.target.shown if saver is not None else None
 
     def see(self, event: events.Event) -> None:
-        """Take in an event of a turn, and save where a step is complete. Once the turn is over, `save`."""
+        """Take in an event of a turn, and save when a step is complete. After the turn, call `save`."""
         if isinstance(event, events.TurnStart):
             self._look()
         if self._live is not None:
@@ -96,13 +96,13 @@ class Exporting:
         return self._live.snapshot() if self._live is not None else None
 
     def replaced_by(self, snapshot: Snapshot) -> None:
-        """The session holds an imported snapshot by now: what the list does not say is that one's."""
+        """The session now holds an imported snapshot: what the list does not say comes from there."""
         self.carried = snapshot
         if self._live is not None:
             self._live.carry(snapshot)
 
     def notices(self) -> list[str]:
-        """Lines for the user, each given once."""
+        """Remarks for the user, each returned once."""
         return self._live.notices() if self._live is not None else []
 
     async def close(self) -> None:
@@ -139,7 +139,7 @@ async def surroundings(workspace: Path) -> EnvironmentState:
 
 
 def resumed_note(session: Session, shown: str) -> str:
-    """What was taken up, in one line."""
+    """What was resumed, in one line."""
     count, turns = len(session.conversation.sent()), session.turns
     note = f"resumed {shown}: {count} messages, {turns} turn{'s' if turns != 1 else ''}"
     return f"{note}; the last one is unfinished, continue takes it up" if unfinished(session) else note

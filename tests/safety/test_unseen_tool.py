@@ -15,7 +15,7 @@ from codelet import events
 from codelet.calls import Safeguards, Toolbox, equip
 from codelet.frontends.printing.text_output import describe_call
 from codelet.frontends.terminal.question import body_rows, head_rows
-from codelet.frontends.terminal.show.call_rows import title
+from codelet.frontends.terminal.show.call_rows import call_title
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.policy import Policy
 from codelet.policy.audit import AuditLog
@@ -129,7 +129,7 @@ async def test_its_title_is_what_every_front_end_prints(tmp_path: Path) -> None:
     box, person = box_with(unseen(), tmp_path, YES, Answer(False, "no"))
     seen = await calls(box, "translate", source="a.md", language="de")
     made = next(event for event in seen if isinstance(event, events.ToolCall))
-    assert describe_call(made) == title(made.name, made.arguments, made.title) == "translate a.md into de"
+    assert describe_call(made) == call_title(made.name, made.arguments, made.title) == "translate a.md into de"
     await call(box, "translate", source="b.md")
     assert [one.about for one in box.approvals.history] == ["translate a.md into de", "translate b.md into fr"]
     assert [question.shown for question in person.asked] == ["translate a.md into de", "translate b.md into fr"]

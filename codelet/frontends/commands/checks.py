@@ -1,4 +1,4 @@
-"""`codelet policy check`: explain the verdict on a command, or judge a file of cases. `codelet audit verify`."""
+"""`codelet policy check` explains a verdict or judges a file of cases; `codelet audit verify` checks an audit file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from codelet.text import visible
 
 
 def run_check(arguments: argparse.Namespace) -> int:
-    """Run the check that the arguments ask for (see `arguments.py`); gives the exit status. Raises UsageError."""
+    """Run the check that the arguments ask for (see `arguments.py`); return the exit status. Raises UsageError."""
     if (arguments.shell_command is None) == (arguments.cases is None):
         raise UsageError("policy check takes a COMMAND or --cases FILE")
     if arguments.cases is None:
@@ -67,7 +67,7 @@ def score(judged: Sequence[Judged]) -> str:
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
-    """Verify the file; gives 0 where it is whole and 5 where it is not. Raises UsageError."""
+    """Verify the audit file; return 0 if it is whole and 5 if it is not. Raises UsageError."""
     report = verify(Path(arguments.file))
     other_end = arguments.expect is not None and arguments.expect != report.last_hash
     print(_report_as_json(report) if arguments.json else _report_explained(report))

@@ -41,7 +41,7 @@ def add_arguments(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run_sessions(options: argparse.Namespace) -> int:
-    """Run one of the commands; gives the exit status. Raises ExportError."""
+    """Run one of the commands; return the exit status. Raises ExportError."""
     from codelet.export.stores import open_place, open_target
 
     if options.sessions_command == "show" and options.name is None:
@@ -139,7 +139,7 @@ def _size(count: int) -> str:
 
 
 def _first_prompt(snapshot: Snapshot) -> str:
-    """The first words of the user's that are no reminder."""
+    """The first words that are the user's own."""
     from codelet.messages import kind_of
 
     for message in snapshot.messages:
@@ -149,7 +149,7 @@ def _first_prompt(snapshot: Snapshot) -> str:
 
 
 def _known(store: Store, name: str) -> str:
-    """The name as it stands in the store: the ending of a file may be left out."""
+    """The name as the store knows it: a file's ending may be left out."""
     full = f"{name}.json"
     return full if store.revision(name) is None and store.revision(full) is not None else name
 
@@ -176,7 +176,7 @@ def _show(store: Store, name: str, options: argparse.Namespace) -> int:
 
 
 def _heading(number: int, message: Message) -> str:
-    """The number is the one that a search tells."""
+    """The line above a message; a search names messages by the same number."""
     from codelet.text import one_line
 
     return one_line(f"{number} {message['role']} {message.get('tool_call_id', '')}", 80)
@@ -212,7 +212,7 @@ def _prune(store: Store, options: argparse.Namespace) -> int:
 
 
 def _old(entries: list[Entry], options: argparse.Namespace) -> list[Entry]:
-    """The entries that are to go; with both conditions, those that meet both."""
+    """The entries to remove: those that meet both conditions, if two are given."""
     import time
 
     from codelet.export.stores.redis_address import seconds
@@ -248,5 +248,5 @@ def _search(store: Store, words: str, most: int) -> int:
 
 
 def _marked(excerpt: str, begin: str, end: str) -> list[str]:
-    """The excerpt cut at its marks, so that every second piece is a word that was found."""
+    """The excerpt split at its marks, so that every second piece is a match."""
     return excerpt.replace(end, begin).split(begin)

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 
 from codelet.errors import UsageError
 from codelet.events import Event, Text
+from codelet.frontends.terminal.commands.command_list import commands_for
 from codelet.frontends.terminal.commands.slash_command import SlashCommand
-from codelet.frontends.terminal.commands.table import commands_for
 from codelet.frontends.terminal.screen import TextScreen
 from codelet.session import Session
 

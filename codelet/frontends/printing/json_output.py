@@ -37,7 +37,7 @@ class StreamJsonOutput:
     says_exit = True
 
     def show(self, event: events.Event) -> None:
-        """Write the event; the end of the turn waits for what the run came to."""
+        """Write the event. The end of the turn is held back until the outcome is known."""
         if isinstance(event, events.TurnEnd):
             self._end = event
         else:
@@ -52,7 +52,7 @@ class StreamJsonOutput:
 
 
 def write_failure(form: str, outcome: Outcome) -> None:
-    """Write what a run comes to that could not even start."""
+    """Write the outcome of a run that could not even start."""
     output = StreamJsonOutput() if form == "stream-json" else JsonOutput()
     output.finish(outcome)
 
@@ -76,7 +76,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
 
 
 def _fields(value: Record) -> dict[str, Any]:
-    """A record as an object, records inside it as well."""
+    """A record as a JSON object, including the records inside it."""
     fields = {}
     for name in value.fields:
         item = getattr(value, name)
@@ -87,11 +87,11 @@ def _fields(value: Record) -> dict[str, Any]:
 
 
 def _usage(usage: Usage) -> dict[str, Any] | None:
-    """What was reported, or None where nothing was: what nobody knows is not 0."""
+    """The usage as an object, or None if none was reported: unknown is not 0."""
     return _fields(usage) if usage.known else None
 
 
 def _write_line(value: dict[str, Any]) -> None:
-    """ASCII alone is written, so that nothing in it can act on a terminal or a log."""
+    """Write one line in ASCII only, so that nothing in it can act on a terminal or a log."""
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""One shot: a prompt, and what a pipe brings, to one answer and an exit status."""
+"""One shot: answers a prompt, with what a pipe adds to it, and ends with an exit status."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ _UNSAVED = "stopped before the session was saved for the last time"
 
 
 class Output(Protocol):
-    """One output format; `says_exit` where it writes the exit status, which must be known by then."""
+    """One output format. `says_exit` means that it writes the exit status, so the last save has to come before it."""
 
     says_exit: bool
 
     def show(self, event: events.Event) -> None:
-        """Take one event in."""
+        """Take in one event."""
 
     def finish(self, outcome: Outcome) -> None:
-        """Write what the run came to."""
+        """Write the outcome of the run."""
 
 
 def run_one_shot(settings: Settings, text: str | None, *, output_format: str, quiet: bool) -> int:
-    """Answer one prompt; gives the exit status. Without `text` the pipe is the prompt."""
+    """Answer one prompt and return the exit status. Without `text`, what comes through the pipe is the prompt."""
     if sys.stdout is None:
         say("codelet: stdout is closed: there is nowhere to write the answer")
         return EXIT_INCOMPLETE
@@ -78,18 +78,18 @@ def run_one_shot(settings: Settings, text: str | None, *, output_format: str, qu
         notes.append("the prompt is not all UTF-8 text: what is not is replaced")
     for note in notes if not quiet else ():
         say(f"codelet: {note}")
-    run = _Run(settings, text or "", piped, output, begun)
+    run = _OneShot(settings, text or "", piped, output, begun)
     return asyncio.run(run.run())
 
 
 def _kept(settings: Settings) -> int:
-    """Bytes of a pipe that are kept in memory: as many as the largest window takes, and more for recalling."""
+    """Bytes of a pipe to keep in memory: as many as the window can take, and more that `recall` can read."""
     window = settings.window or (model_facts(settings.model).window if settings.model else 0)
     return min(_MOST_KEPT, max(KEPT, 4 * window))
 
 
 def _unanswered(output: Output, reached: LimitReached, model: str | None, duration: float) -> int:
-    """The exit status where a limit was reached before anything was asked."""
+    """Report a limit that was reached before the model was asked, and return the exit status."""
     status = reached.exit_status
     try:
         output.finish(Outcome("", True, status, str(reached), Usage(), None, (), model=model, duration=duration))
@@ -99,7 +99,7 @@ def _unanswered(output: Output, reached: LimitReached, model: str | None, durati
 
 
 class _UnwritableError(Exception):
-    """stdout takes nothing more."""
+    """stdout does not accept any more output."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
@@ -107,7 +107,7 @@ class _UnwritableError(Exception):
 
 
 def _status_unwritten(error: OSError, status: int) -> int:
-    """The exit status where stdout broke: a reader that has what it wanted (`codelet … | head -1`) is no failure."""
+    """The exit status after stdout broke. A reader that has seen enough (`codelet … | head -1`) is no failure."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered still would be flushed
     if isinstance(error, BrokenPipeError):
         return status
@@ -132,7 +132,7 @@ def _output(output_format: str, *, quiet: bool) -> Output:
     return JsonOutput() if output_format == "json" else StreamJsonOutput()
 
 
-class _Run:
+class _OneShot:
     """One run: ask, write the answer, save, close. A signal cancels the phase that is going on; those after it follow.
 
     `_stopped` is the exit status and the word of the newest signal.

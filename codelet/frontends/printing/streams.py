@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from codelet.context import Piped
 
 KEPT = 16_000_000
-"""Bytes of a pipe that are kept in memory: three quarters are its beginning, where it has more, one is its end."""
+"""Bytes of a pipe to keep in memory. Of a longer one, three quarters are its beginning and one quarter is its end."""
 _CHUNK = 64 << 10
 _SLACK = 1 << 20
 _PATIENCE = 2.0
@@ -34,9 +34,9 @@ def say(line: str) -> None:
 
 
 def read_stdin(limit: float | None = None, kept: int = KEPT) -> tuple[Piped, list[str]] | None:
-    """Everything on stdin if it is no terminal, at most `kept` bytes of it; lines for the user on what is not as sent.
+    """Read stdin to its end unless it is a terminal; return at most `kept` bytes, and remarks for the user about them.
 
-    Raises LimitReached where it has not ended after `limit` seconds: some pipes never do (`yes |`, `</dev/zero`).
+    Raises LimitReached if it has not ended after `limit` seconds: some pipes never do (`yes |`, `</dev/zero`).
     """
     try:
         descriptor = sys.stdin.fileno()
@@ -52,7 +52,7 @@ def read_stdin(limit: float | None = None, kept: int = KEPT) -> tuple[Piped, lis
 
 
 class _Pipe:
-    """The beginning of what comes, its end, and the size of all of it."""
+    """Collects the beginning and the end of the input, and counts all of it."""
 
     def __init__(self, kept: int) -> None:
         self._head, self._tail = bytearray(), bytearray()
@@ -72,7 +72,7 @@ class _Pipe:
             del self._tail[: -self._tail_room]
 
     def piped(self) -> tuple[Piped, list[str]]:
-        """What came, as text. Where some of it was not kept, both parts end and begin at a line's end if they can."""
+        """The input as text. If some of it was not kept, both parts are cut at a line's end where possible."""
         from codelet.context import Piped  # the command line, which only says things, has no use for it
 
         missing = self._bytes - len(self._head) - self._tail_room
@@ -94,7 +94,7 @@ class _Pipe:
 
 
 def _cut_at_lines(head: bytearray, tail: bytearray) -> None:
-    """Take a line that was cut off at a part's inner end out, and half a character in any case."""
+    """Remove the incomplete line at the inner end of each part, or at least the incomplete character."""
     last, first = head.rfind(b"\n"), tail.find(b"\n")
     if last > len(head) // 2:
         del head[last + 1 :]
@@ -110,7 +110,7 @@ def _cut_at_lines(head: bytearray, tail: bytearray) -> None:
 
 
 class _Waiting:
-    """Reads piece by piece; says once that it takes long, and stops at the limit."""
+    """Reads piece by piece; says once that it is waiting, and stops at the limit in seconds."""
 
     def __init__(self, limit: float | None) -> None:
         self._limit = limit

@@ -14,12 +14,12 @@ _LINE_WIDTH = 160
 
 
 def in_ci() -> bool:
-    """Whether the output is read by a CI runner, which takes commands from it."""
+    """Whether a CI runner reads the output: some execute commands that they find in it."""
     return any(os.environ.get(name) for name in ("CI", "GITHUB_ACTIONS", "TF_BUILD"))
 
 
 class TextOutput:
-    """Writes the last step's text as the answer; on a terminal, all text as it comes."""
+    """Writes the text of the last step as the answer; on a terminal, all text as it arrives."""
 
     says_exit = False
 
@@ -30,7 +30,7 @@ class TextOutput:
         self._line_open = False
 
     def show(self, event: events.Event) -> None:
-        """Show one event, if this format shows it."""
+        """Show one event, if this format shows events of its type."""
         match event:
             case events.Text() if self._live:
                 self._write(self._cleaner.feed(event.delta))

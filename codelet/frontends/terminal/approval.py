@@ -15,7 +15,7 @@ from rich.text import Text
 
 from codelet.frontends.terminal.draft import Draft
 from codelet.frontends.terminal.keys import Key, Keyboard
-from codelet.frontends.terminal.question import Choice, body_rows, choices_for, head_rows, reason_rows
+from codelet.frontends.terminal.question import AnswerChoice, body_rows, choices_for, head_rows, reason_rows
 from codelet.frontends.terminal.show.console import wrap
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ACCENT, QUIET
@@ -42,20 +42,20 @@ class _Open:
 
     question: Question
     answer: asyncio.Future[Answer]
-    choices: Sequence[Choice]
+    choices: Sequence[AnswerChoice]
     shown_at: float
     reason: str | None = None
     mark: int = 0
     on_menu: bool = False
-    pressed: Choice | None = None
+    pressed: AnswerChoice | None = None
     pressed_at: float = 0.0
     timer: asyncio.TimerHandle | None = None
     printed: bool = False
     bodies: dict[int, list[Text]] = field(default_factory=dict)
 
 
-class Approver:
-    """The session's `ask`. `stop` ends the turn; `typed` tells when the user last typed ahead, into `draft`."""
+class ApprovalDialog:
+    """The session's `ask`. `stop` ends the turn; `typed` returns when the user last typed ahead into `draft`."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Approver:
         self._to_line: Callable[[Key], None] = lambda key: None
 
     async def ask(self, question: Question) -> Answer:
-        """Put one question after the other; cancelled with the turn."""
+        """Ask; questions are put one after the other. Cancelled with the turn."""
         async with self._lock:
             await self._until_typing_ends()
             self._to_line = self._keyboard.handler
@@ -95,7 +95,7 @@ class Approver:
             return answer
 
     def redraw(self) -> None:
-        """The window has another size: set the question anew."""
+        """Lay the question out again: the window has another size."""
         if self._open is not None:
             self._show()
 
@@ -123,7 +123,7 @@ class Approver:
             open_.printed = True
 
     def _too_long(self, open_: _Open, body: list[Text], room: int, below: int) -> list[Text]:
-        """Print the whole above, once; what stays in sight says how much that is, and names what is dangerous in it."""
+        """Print the whole above, once. The rows that stay in sight say how long it is and what is dangerous in it."""
         question, renderer = open_.question, self._renderer
         head = head_rows(question, renderer)
         if not open_.printed:
@@ -204,7 +204,7 @@ class Approver:
         self._show()
 
     def _type(self, open_: _Open, key: Key) -> None:
-        """What was typed is for the line, and so was a letter right before it."""
+        """Send the key to the line for the next prompt, along with a letter pressed right before it."""
         pressed = self._cancel_press(open_)
         for each in ([Key("text", pressed.key)] if pressed is not None else []) + [key]:
             self._to_line(each)
@@ -227,10 +227,10 @@ class Approver:
             self._take(open_, open_.choices[open_.mark])
 
     def _is_calm(self, open_: _Open) -> bool:
-        """Whether a key can be meant for this question: it stands there, and nothing was typed, for a moment."""
+        """Whether a key can be meant for this question: it has been there for a moment, and nothing was typed."""
         return time.monotonic() - max(open_.shown_at, self._typed_here) >= _ALONE_SECONDS
 
-    def _take(self, open_: _Open, choice: Choice) -> None:
+    def _take(self, open_: _Open, choice: AnswerChoice) -> None:
         self._cancel_press(open_)
         match choice.means:
             case "no":
@@ -259,8 +259,8 @@ class Approver:
                 return
         self._show()
 
-    def _cancel_press(self, open_: _Open) -> Choice | None:
-        """A letter waits no longer to be alone; gives its choice."""
+    def _cancel_press(self, open_: _Open) -> AnswerChoice | None:
+        """Stop waiting for a letter to stay alone; return its choice, if there was one."""
         if open_.timer is not None:
             open_.timer.cancel()
         pressed, open_.pressed, open_.timer = open_.pressed, None, None
@@ -271,7 +271,7 @@ class Approver:
             open_.answer.set_result(answer)
 
     def _tell(self, question: Question, answer: Answer) -> None:
-        """Say what the answer allows beside this call."""
+        """Say what the answer allows beyond this call."""
         verdict = question.verdict
         if answer.mode and verdict.lifted_by:
             self._note(f"mode {verdict.lifted_by}: changes in the workspace run unasked from here; /mode ask ends that")

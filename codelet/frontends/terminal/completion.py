@@ -24,7 +24,7 @@ _SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", "venv", ".
 
 
 def wants_completion(text: str) -> bool:
-    """Whether what stands before the cursor is a command or a file being typed."""
+    """Whether a command or a file is being typed before the cursor."""
     return (text.startswith("/") and " " not in text and "\n" not in text) or bool(_MENTION.search(text))
 
 
@@ -105,7 +105,7 @@ class FileList:
         return found if found is not None else await asyncio.to_thread(_walk, self._workspace)
 
     async def _from_git(self) -> list[str] | None:
-        """What git knows and does not ignore; None outside a repository and without git."""
+        """The files that git knows and does not ignore; None outside a repository or without git."""
         arguments = ("-z", "--cached", "--others", "--exclude-standard", "--", ".")
         answer = await run_git(self._workspace, "ls-files", *arguments, timeout=3.0, limit=4 << 20)
         if answer is None or answer.exit_code != 0:

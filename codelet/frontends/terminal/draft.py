@@ -55,7 +55,7 @@ class Draft:
         self._pastes = pastes
 
     def take(self, key: Key) -> None:
-        """Apply one key."""
+        """Apply one key to the line."""
         match key.meaning:
             case "text":
                 self.text += key.text
@@ -79,13 +79,13 @@ class Draft:
                     self.text = self.queued.pop()
 
     def withdraw(self) -> str:
-        """Everything, queued and unfinished, for the editor."""
+        """Take everything out, queued and unfinished, for the editor."""
         everything = "\n".join([*self.queued, *([self.text] if self.text else [])])
         self.text, self.queued, self.leaving = "", [], False
         return everything
 
     def rows(self, width: int, signs: Signs) -> list[Text]:
-        """How it looks below a running turn; nothing where nothing was typed."""
+        """The rows to show below a running turn; none if nothing was typed."""
         from rich.text import Text
 
         newest = self.queued[-_MOST_QUEUED:]

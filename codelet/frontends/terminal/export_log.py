@@ -38,7 +38,7 @@ class ExportLog:
                 self.events.append((time.time(), event.replace(text="", display=None)))
 
     def save(self) -> None:
-        """A turn or a command may have changed the session."""
+        """Save soon: a turn or a command may have changed the session."""
         if self.export is not None:
             self.export.save()
 

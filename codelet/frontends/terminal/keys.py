@@ -50,7 +50,7 @@ _MEANINGS: dict[str, Meaning] = {
 
 
 def read_meanings(presses: Iterable[KeyPress]) -> list[Key]:
-    """What one batch of key presses means. What is not understood means nothing."""
+    """The meanings of one batch of key presses. Unknown keys are left out."""
     found: list[Key] = []
     waiting = list(presses)
     while waiting:
@@ -96,7 +96,7 @@ class Keyboard:
 
     @contextmanager
     def listening(self, handler: Callable[[Key], None]) -> Iterator[None]:
-        """Take the terminal in raw mode, and give it back as it was."""
+        """Listen in raw mode; afterwards the terminal is as it was before."""
         self.handler = handler
         try:
             with self._input.raw_mode(), self._input.attach(self._ready):
@@ -113,7 +113,7 @@ class Keyboard:
 
     @contextmanager
     def released(self) -> Iterator[None]:
-        """Give the terminal back for a while, as for a suspended process."""
+        """Release the terminal for a while, as while the process is suspended."""
         with self._input.detach(), self._input.cooked_mode():
             self._output.disable_bracketed_paste()
             self._output.flush()

@@ -53,12 +53,12 @@ class LastSave:
         self._unsaid += filter(None, [*export.notices(), problem or export.parting])
 
     def say_what_is_left(self) -> None:
-        """Say what is left to say."""
+        """Print the remarks about the save, now that the terminal is restored."""
         for line in self._unsaid:
             say(f"codelet: {one_line(line, 1_000)}")
 
     def exit_status(self, status: int) -> int:
-        """The exit status, which also tells that the newest state is not saved. Ends the process where it must."""
+        """The exit status: not 0 if the newest state is unsaved. Ends the process if a store still holds it up."""
         if not self._saved and status == EXIT_DONE:
             status = EXIT_USAGE
         if self._abandoned:

@@ -66,7 +66,7 @@ _STYLE = Style.from_dict(
 
 
 class PromptLine:
-    """Reads one prompt at a time. `status` gives the fragments of the row below the line."""
+    """Reads one prompt at a time. `status` returns the fragments of the row below the line."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class PromptLine:
         self._add_status_row()
 
     async def read(self, default: str = "") -> str:
-        """The next prompt as typed, markers and all; EOFError to leave, `exit_status` says with what."""
+        """The next prompt as typed, with its paste markers. Raises EOFError to leave, with `exit_status` set."""
         self._leave_at = 0.0
         return await self._session.prompt_async(default=default)
 
@@ -122,7 +122,7 @@ class PromptLine:
             self._session.app.invalidate()
 
     def remember(self, text: str) -> None:
-        """Put a line that was queued elsewhere into the history."""
+        """Add a line that was not typed here to the history."""
         self._session.history.append_string(text)
 
     def _message(self) -> StyleAndTextTuples:
@@ -145,7 +145,7 @@ class PromptLine:
         return wants_completion(self._session.default_buffer.document.text_before_cursor)
 
     def _close_menu(self) -> None:
-        """Give the rows of a menu that is no longer wanted back to the terminal."""
+        """Erase the menu once it is no longer wanted."""
         completing = self._completing()
         if self._menu_open and not completing and get_app().is_running:
             self._session.app.renderer.erase()

@@ -1,4 +1,4 @@
-"""How a question looks: what is asked, whole, and why; on a screen that is too small for it, its dangerous parts."""
+"""The rows of a question: what is asked, in full, and why; on a screen too small for that, the dangerous parts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Literal
 from rich.cells import chop_cells
 from rich.text import Text
 
-from codelet.frontends.terminal.show.console import cut, wrap
-from codelet.frontends.terminal.show.diff_rows import is_diff, set_diff
+from codelet.frontends.terminal.show.console import truncate, wrap
+from codelet.frontends.terminal.show.diff_rows import diff_rows, is_diff
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, WARN
 from codelet.policy.verdict import Question
@@ -23,13 +23,13 @@ _WORD_HEAD, _WORD_TAIL = 24, 16
 _MOST_REASON_ROWS = 4
 _VERBS = (("read", "read"), ("list", "list"), ("write", "change"))
 _CUT_OFF = re.compile(r"\n(\[… \d+ more characters\])\n?\Z")
-"""How a diff ends that is too long to be made whole: no line of a file, as those have a sign in front."""
+"""How a diff ends that was too long to be made in full. It cannot be a line of a file: those begin with a sign."""
 
 Means = Literal["yes", "always", "mode", "no", "stop"]
 
 
 @dataclass(frozen=True)
-class Choice:
+class AnswerChoice:
     """One answer that is offered: the key, what it says, what it does."""
 
     key: str
@@ -38,7 +38,7 @@ class Choice:
 
 
 def head_rows(question: Question, renderer: Renderer, told: str = "") -> list[Text]:
-    """What is asked for, in a line; `told` says how much of it there is."""
+    """One line that says what is asked for; `told` adds how long it is."""
     head = Text.assemble(("? ", f"bold {WARN}"), (clean(question.tool), "bold"), f" asks to {_verb(question)}")
     if told:
         return wrap(Text.assemble(_shortened(head, renderer.width), (f" {told}", WARN)), renderer.width)
@@ -49,7 +49,7 @@ def body_rows(question: Question, renderer: Renderer) -> list[Text]:
     """The whole command or diff: long lines are broken, never cut."""
     width, signs = renderer.width, renderer.signs
     if is_diff(question.shown):
-        rows = set_diff(visible(question.shown), _NO_LIMIT, signs, limit=_NO_LIMIT)
+        rows = diff_rows(visible(question.shown), _NO_LIMIT, signs, limit=_NO_LIMIT)
         if cut_off := _CUT_OFF.search(question.shown):
             rows.append(Text(" " * MARGIN + cut_off[1], WARN))
         return [part for row in rows for part in _hanging(row, width, " " * (MARGIN + 7))]
@@ -108,8 +108,8 @@ def _parts(question: Question) -> list[tuple[str, str]]:
 def _part_row(text: str, reason: str, width: int, more: str) -> Text:
     """One part on one line: its words first, as much as there is room for."""
     if not text:
-        return cut(Text(f"    ({reason})", WARN), width, more)
-    return cut(Text.assemble("    ", (text, WARN), (f"  ({reason})", QUIET)), width, more)
+        return truncate(Text(f"    ({reason})", WARN), width, more)
+    return truncate(Text.assemble("    ", (text, WARN), (f"  ({reason})", QUIET)), width, more)
 
 
 def _elided(word: str) -> str:
@@ -149,7 +149,7 @@ def _verb(question: Question) -> str:
 
 
 def _told_by_head(question: Question) -> bool:
-    """Whether there is nothing to show below the head: only a path, or lines of it, would be read."""
+    """Whether the head says everything: only a path, or some lines of a file, would be read."""
     if question.asks or [touch.kind for touch in question.touches] not in (["read"], ["list"]):
         return False
     place, subject = question.touches[0].what, _subject(question)
@@ -157,7 +157,7 @@ def _told_by_head(question: Question) -> bool:
 
 
 def _subject(question: Question) -> str:
-    """What a call without a diff is about: the lines that would go and come, else the arguments."""
+    """The subject of a call that has no diff: the lines it would remove and add, or its arguments."""
     arguments = question.arguments
     lines: list[str] = []
     edits = arguments.get("edits")
@@ -170,14 +170,14 @@ def _subject(question: Question) -> str:
     return "\n".join(lines) or question.shown.removeprefix(f"{question.tool} ")
 
 
-def choices_for(question: Question) -> list[Choice]:
-    """What may be answered, the first being what Enter takes before the mark is moved."""
+def choices_for(question: Question) -> list[AnswerChoice]:
+    """The possible answers; Enter takes the first until the mark is moved."""
     verdict = question.verdict
-    choices = [Choice("y", "yes", "yes")]
+    choices = [AnswerChoice("y", "yes", "yes")]
     if verdict.suggestion is not None:
-        choices.append(Choice("a", f"always in this session: {verdict.suggestion}", "always"))
+        choices.append(AnswerChoice("a", f"always in this session: {verdict.suggestion}", "always"))
     elif verdict.exactly is not None:
-        choices.append(Choice("a", "always in this session: exactly this command", "always"))
+        choices.append(AnswerChoice("a", "always in this session: exactly this command", "always"))
     if verdict.lifted_by is not None:
-        choices.append(Choice("shift-tab", f"all changes from here: mode {verdict.lifted_by}", "mode"))
-    return [*choices, Choice("n", "no, and say why", "no"), Choice("esc", "no, and stop", "stop")]
+        choices.append(AnswerChoice("shift-tab", f"all changes from here: mode {verdict.lifted_by}", "mode"))
+    return [*choices, AnswerChoice("n", "no, and say why", "no"), AnswerChoice("esc", "no, and stop", "stop")]

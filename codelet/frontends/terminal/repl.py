@@ -1,4 +1,4 @@
-"""The REPL: read a prompt, run the turn, show it, again. Turn-based: the line editor rests while a turn runs."""
+"""The REPL: read a prompt, run the turn, show it, repeat. The line editor rests while a turn runs."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Repl:
 
     @cached_property
     def view(self) -> TurnView:
-        """Runs the turns, and answers for the session's questions."""
+        """Runs the turns; its dialog answers the session's questions."""
         from codelet.frontends.terminal.turn_view import TurnView
 
         keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)
@@ -106,14 +106,14 @@ class Repl:
                 task.cancel()
 
     async def _begin(self, text: str) -> None:
-        """Send the prompt of the command line. It is the model's, whatever it begins with: it may come from a file."""
+        """Send the prompt of the command line to the model, whatever it begins with: it may come from a file."""
         self._echo(text)
         self.prompt_line.remember(text)
         await self.turn(self.session.send(text))
         self._part()
 
     async def evaluate(self, text: str) -> None:
-        """Do what one line says: a command, a shell command, or a prompt for the model."""
+        """Run one line: a command, a shell command, or a prompt for the model."""
         text = text.strip()
         try:
             found = self.commands.find(text)
@@ -219,7 +219,7 @@ class Repl:
         sys.stdout.flush()
 
     def _part(self) -> None:
-        """What the export has to say, and a blank row between what was done and the next prompt."""
+        """Print the export's remarks, and a blank row before the next prompt."""
         from rich.text import Text
 
         for line in self.log.notices():
@@ -238,7 +238,7 @@ class Repl:
         self.screen.say(*rows)
 
     async def _prepare(self) -> None:
-        """What the first turn needs, imported while the user types."""
+        """Import what the first turn needs while the user types."""
         await asyncio.sleep(0.05)
         await asyncio.to_thread(_import_later)
         await self.warm_up()
@@ -259,7 +259,7 @@ class Repl:
         self._looking = asyncio.create_task(self.confinement())
 
     def _hung_up(self) -> None:
-        """The terminal is gone: stop the turn in hand and end."""
+        """The terminal is gone: stop the running turn and end."""
         self.exit_status = EXIT_HANGUP
         if self._main is not None:
             self._main.cancel()

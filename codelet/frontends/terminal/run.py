@@ -1,4 +1,4 @@
-"""Runs the REPL on a terminal: raw from the first moment on, signals turned into an end, the last save, all restored.
+"""Runs the REPL: sets the terminal to raw mode, turns signals into an orderly end, saves, restores the terminal.
 
 prompt-toolkit is imported only once the terminal is raw: keys typed while codelet starts keep their meaning.
 """
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 async def run_repl(settings: Settings, first: str | None = None) -> int:
     """Run the REPL on a terminal until the user leaves; the exit status. `first` is a prompt to begin with.
 
-    SIGTERM and SIGHUP end it with 143 and 129, after the turn in hand was stopped and the terminal
-    restored. Raises UsageError where there is no terminal, or no model can be opened.
+    SIGTERM and SIGHUP end it with 143 and 129, after the running turn was stopped and the terminal
+    restored. Raises UsageError if there is no terminal or no model can be opened.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the REPL needs a terminal for its input and output; -p PROMPT answers without one")
@@ -68,7 +68,7 @@ async def run_repl(settings: Settings, first: str | None = None) -> int:
 
 async def _run(settings: Settings, opened: list[tuple[Session, Exporting | None]], first: str | None) -> int:
     """The REPL on a prepared terminal; the session and its export, which are still to be closed, go to `opened`."""
-    from codelet.frontends.terminal.commands.table import commands_for
+    from codelet.frontends.terminal.commands.command_list import commands_for
     from codelet.frontends.terminal.export_log import ExportLog
     from codelet.frontends.terminal.prompt_line import KEYS_HELP
     from codelet.frontends.terminal.repl import Repl
@@ -90,7 +90,7 @@ async def _run(settings: Settings, opened: list[tuple[Session, Exporting | None]
 
 @contextmanager
 def raw_terminal() -> Iterator[None]:
-    """No echo, no line editing, no signals from keys, Enter as it comes; at the end the terminal as it was."""
+    """The terminal without echo, line editing and signals from keys; as it was before when the block ends."""
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
     raw = list(before)

@@ -48,11 +48,11 @@ class Screen(ABC):
     def fail(self, text: str) -> None:
         """Print what went wrong."""
 
-    def cut(self, row: Text) -> Text:
+    def truncate(self, row: Text) -> Text:
         """The row cut to the width."""
-        from codelet.frontends.terminal.show.console import cut
+        from codelet.frontends.terminal.show.console import truncate
 
-        return cut(row, self.width, self.signs.more)
+        return truncate(row, self.width, self.signs.more)
 
 
 class TerminalScreen(Screen):

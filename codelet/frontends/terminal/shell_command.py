@@ -1,4 +1,4 @@
-"""`!command`: the user runs a shell command directly; what it printed goes to the model with the next prompt."""
+"""`!command`: a shell command that the user runs; the model sees its output with the next prompt."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def status_parts(session: Session, branch: str, attached: int, signs: Signs) -> 
 
 
 def _confinement(session: Session) -> list[str]:
-    """What is around commands in this mode, where something is to be; nothing before it was looked for."""
+    """What confines commands, if this mode demands it; nothing until it was looked for."""
     sandbox = session.safeguards.sandbox
     if sandbox is None or not sandbox.demanded(session.policy.mode) or sandbox.found is None:
         return []

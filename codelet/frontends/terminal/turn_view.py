@@ -1,4 +1,4 @@
-"""Runs one turn on the terminal: shows its events, reads the keys meanwhile, stops it when told to."""
+"""Runs a turn on the terminal: shows its events, reads keys meanwhile, and stops it when the user asks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from codelet.errors import CodeletError, LimitReached, ProviderError
 from codelet.events import Event, Interrupted
-from codelet.frontends.terminal.approval import Approver
+from codelet.frontends.terminal.approval import ApprovalDialog
 from codelet.frontends.terminal.draft import Draft
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.keys import Key, Keyboard
@@ -30,7 +30,7 @@ TurnStatus = Literal["done", "stopped", "failed"]
 
 
 class TurnView:
-    """One for the whole session; `run` takes a turn, or anything else that may be stopped, to its end."""
+    """One for the whole session. `run` runs a turn, or anything else that the user may stop."""
 
     def __init__(self, renderer: Renderer, keyboard: Keyboard, draft: Draft, session: Session, log: ExportLog) -> None:
         self._renderer = renderer
@@ -42,7 +42,7 @@ class TurnView:
         self._stopped = False
         self._typed_at = float("-inf")
         self._redraw: asyncio.Handle | None = None
-        self.approver = Approver(renderer, keyboard, self.stop, lambda: self._typed_at, draft)
+        self.approver = ApprovalDialog(renderer, keyboard, self.stop, lambda: self._typed_at, draft)
 
     async def run(self, turn: AsyncGenerator[Event, None]) -> TurnStatus:
         """Show the turn. Raises CancelledError only when the caller itself was cancelled."""

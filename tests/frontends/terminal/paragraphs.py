@@ -40,7 +40,7 @@ class Answers:
         return " ".join(self._word() for _ in range(self.dice.randint(1, most)))
 
     def _inline(self, count: int, *, lines: bool = True) -> str:
-        """Running text of `count` parts; notes what of it is shown."""
+        """RunningCall text of `count` parts; notes what of it is shown."""
         source = ""
         for number in range(count):
             written, shown = self._part()

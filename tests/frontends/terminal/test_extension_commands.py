@@ -13,7 +13,7 @@ import asyncio, sys
 from pathlib import Path
 from codelet.errors import UsageError
 from codelet.extensions.base import Command, Extension
-from codelet.frontends.terminal.commands.table import commands_for
+from codelet.frontends.terminal.commands.command_list import commands_for
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.prompt_line import KEYS_HELP
 from codelet.frontends.terminal.repl import Repl

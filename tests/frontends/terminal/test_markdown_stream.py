@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from codelet.frontends.terminal.show.markdown import set_markdown
+from codelet.frontends.terminal.show.markdown import markdown_rows
 from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
 from codelet.frontends.terminal.show.style import ASCII, Signs
 
@@ -180,5 +180,5 @@ def test_work_is_linear(name: str, unit: str | None) -> None:
 
 
 def test_ascii_signs_where_the_encoding_has_no_others() -> None:
-    rows = set_markdown("- a\n\n> b\n\n---\n", 20, ASCII)
+    rows = markdown_rows("- a\n\n> b\n\n---\n", 20, ASCII)
     assert all(row.plain.isascii() for row in rows)

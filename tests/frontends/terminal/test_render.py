@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from codelet import events
-from codelet.frontends.terminal.show.call_rows import title
+from codelet.frontends.terminal.show.call_rows import call_title
 from codelet.frontends.terminal.show.diff_rows import count_diff, is_diff
 from codelet.frontends.terminal.show.numbers import duration, tokens
 from codelet.frontends.terminal.show.renderer import Renderer
@@ -89,15 +89,6 @@ def test_a_pipe_gets_plain_lines() -> None:
         "✓ read app.py:3-12 · 2 lines",
         "1 step · 1k in (800 cached) · 50 out · 0.0 s",
     ]
-
-
-def test_without_text_only_the_steps_are_shown() -> None:
-    file = io.StringIO()
-    renderer = Renderer(Console(file=file, width=80), text=False)
-    for event in (events.Text("the answer"), events.Reasoning("hm"), result("read", "1\ta\n")):
-        renderer.show(event)
-    assert "answer" not in file.getvalue()
-    assert "read" in file.getvalue()
 
 
 def test_a_note_is_shown_whole() -> None:
@@ -296,12 +287,12 @@ def test_an_old_encoding_gets_plain_signs() -> None:
 
 
 def test_titles() -> None:
-    assert title("read", {"path": "a.py"}) == "read a.py"
-    assert title("read", {"path": "a.py", "offset": 10}) == "read a.py:10-"
-    assert title("bash", {"command": "a\nb"}) == "bash a b"
-    assert title("grep", {"pattern": "x y", "path": "src"}) == "grep x y in src"
-    assert title("other", {"a": 1, "b": "c"}) == "other a=1 b=c"
-    assert title("read", '{"path": ') == 'read {"path":'
+    assert call_title("read", {"path": "a.py"}) == "read a.py"
+    assert call_title("read", {"path": "a.py", "offset": 10}) == "read a.py:10-"
+    assert call_title("bash", {"command": "a\nb"}) == "bash a b"
+    assert call_title("grep", {"pattern": "x y", "path": "src"}) == "grep x y in src"
+    assert call_title("other", {"a": 1, "b": "c"}) == "other a=1 b=c"
+    assert call_title("read", '{"path": ') == 'read {"path":'
 
 
 def test_diffs_are_counted_as_they_are() -> None:

@@ -42,7 +42,7 @@ _SIGNALS = {signal.SIGINT: EXIT_INTERRUPT, signal.SIGTERM: EXIT_TERMINATE, signa
 
 
 async def run_demo(*, keep: bool) -> int:
-    """Show the demo on stdout; gives the exit status. Its folder is removed, or kept and named."""
+    """Show the demo on stdout; return the exit status. Its folder is removed, or kept and named."""
     stopper = _Stopper()
     try:
         with stopper.listening(), _folder(keep=keep) as folder:
@@ -58,7 +58,7 @@ async def run_demo(*, keep: bool) -> int:
 
 
 def load_recording() -> Recording:
-    """What the recorded model says, its command fitted to this machine."""
+    """The recording, with its command adapted to this machine."""
     command = json.dumps(test_command())[1:-1]
     text = _RECORDING.read_text(encoding="utf-8").replace("$TEST", command)
     return read_recording(text, "of the demo")
@@ -73,7 +73,7 @@ async def _show(folder: Path, *, keep: bool) -> int:
         ReplayProvider(recording, pace=None if sys.stdout.isatty() else 0),
         workspace=folder,
         policy=Policy(folder),
-        ask=_Approver(renderer, recording).ask,
+        ask=_RecordedAnswers(renderer, recording).ask,
         environment=test_environment(),
         bare=True,
     )
@@ -92,7 +92,7 @@ async def _show(folder: Path, *, keep: bool) -> int:
 
 
 async def _turn(session: Session, renderer: Renderer) -> str | None:
-    """Run the one turn on the screen; gives what went wrong, if anything did."""
+    """Run the one turn on the screen; return what went wrong, or None."""
     ticker = asyncio.create_task(_tick(renderer))
     try:
         async with aclosing(session.send(PROMPT)) as events:
@@ -151,7 +151,7 @@ def _say(renderer: Renderer, text: str, style: str) -> None:
     renderer.say([Text(text, style)])
 
 
-class _Approver:
+class _RecordedAnswers:
     """Answers in the user's place: yes to what the recording asks for, no to anything else."""
 
     def __init__(self, renderer: Renderer, recording: Recording) -> None:
@@ -162,14 +162,14 @@ class _Approver:
         """The answer, shown as a row."""
         from rich.text import Text
 
-        from codelet.frontends.terminal.show.call_rows import title
-        from codelet.frontends.terminal.show.console import cut
+        from codelet.frontends.terminal.show.call_rows import call_title
+        from codelet.frontends.terminal.show.console import truncate
 
         if (question.tool, question.arguments) not in self._expected:
             return Answer(False, "the demo approves only what was recorded")
         signs, width = self._renderer.signs, self._renderer.width
-        row = Text(f"{signs.note} approved by the demo: {title(question.tool, question.arguments)}", "dim")
-        self._renderer.say([cut(row, width, signs.more)])
+        row = Text(f"{signs.note} approved by the demo: {call_title(question.tool, question.arguments)}", "dim")
+        self._renderer.say([truncate(row, width, signs.more)])
         return Answer(True)
 
 

@@ -6,24 +6,24 @@ import asyncio
 
 from codelet.errors import EXIT_DONE, EXIT_USAGE
 from codelet.frontends.commands.doctor import machine_checks, model_checks, package_checks
-from codelet.frontends.commands.doctor.finding import Finding, print_json, print_lines
+from codelet.frontends.commands.doctor.check_result import CheckResult, print_json, print_lines
 from codelet.opening import current_folder
 from codelet.settings import Settings
 
 
 async def run_doctor(settings: Settings, *, json: bool) -> int:
-    """Print the findings, as lines or as one JSON object; gives the exit status, not 0 if one is a `fail`."""
-    findings = await examine(settings)
-    status = EXIT_USAGE if any(finding.state == "fail" for finding in findings) else EXIT_DONE
+    """Print the results as lines or as one JSON object; return the exit status, which is not 0 if a check failed."""
+    results = await examine(settings)
+    status = EXIT_USAGE if any(result.state == "fail" for result in results) else EXIT_DONE
     if json:
-        print_json(findings, status)
+        print_json(results, status)
     else:
-        print_lines(findings)
+        print_lines(results)
     return status
 
 
-async def examine(settings: Settings) -> list[Finding]:
-    """All checks, those that wait for something at once."""
+async def examine(settings: Settings) -> list[CheckResult]:
+    """Run all checks; those that wait for something run at the same time."""
     folder = current_folder()
     model, servers, git, ripgrep, sandbox = await asyncio.gather(
         model_checks.model(settings),

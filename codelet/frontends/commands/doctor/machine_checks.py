@@ -1,4 +1,4 @@
-"""What the doctor looks at on the machine: Python, git, ripgrep, a sandbox, the terminal."""
+"""Checks of the machine: Python, git, ripgrep, a sandbox, the terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import codelet
-from codelet.frontends.commands.doctor.finding import Finding
+from codelet.frontends.commands.doctor.check_result import CheckResult
 from codelet.git import open_repository, run_git
 from codelet.process import StartError, capture, find_program
 from codelet.sandbox import find_confinement
@@ -18,18 +18,18 @@ _PROBE_SECONDS = 3.0
 _CHANGES_LIMIT = 1 << 20
 
 
-def python() -> Finding:
+def python() -> CheckResult:
     """The interpreter."""
     version = ".".join(map(str, sys.version_info[:3]))
-    return Finding("Python", "ok", f"{version} ({sys.executable})")
+    return CheckResult("Python", "ok", f"{version} ({sys.executable})")
 
 
-def itself() -> Finding:
+def itself() -> CheckResult:
     """The version of codelet, and where it is."""
-    return Finding("codelet", "ok", f"{codelet.__version__} ({Path(codelet.__file__).parent})")
+    return CheckResult("codelet", "ok", f"{codelet.__version__} ({Path(codelet.__file__).parent})")
 
 
-async def git(folder: Path) -> Finding:
+async def git(folder: Path) -> CheckResult:
     """The version of git, and the repository around `folder`."""
     version = await run_git(folder, "version", timeout=_PROBE_SECONDS)
     if version is None:
@@ -39,22 +39,22 @@ async def git(folder: Path) -> Finding:
     if top is None or top.exit_code != 0:
         if top is not None and "dubious ownership" in top.stderr:
             advice = f"if you trust it: git config --global --add safe.directory {folder}"
-            return Finding("git", "warn", f"{number}; this repository belongs to somebody else", advice)
-        return Finding("git", "ok", f"{number}; this folder is in no repository")
+            return CheckResult("git", "warn", f"{number}; this repository belongs to somebody else", advice)
+        return CheckResult("git", "ok", f"{number}; this folder is in no repository")
     root = top.stdout.decode("utf-8", "replace").strip()
-    return Finding("git", "ok", f"{number}; repository {root}, {await _state(folder)}")
+    return CheckResult("git", "ok", f"{number}; repository {root}, {await _state(folder)}")
 
 
-def _no_git(folder: Path) -> Finding:
+def _no_git(folder: Path) -> CheckResult:
     """Why git could not be run: there is none, only one of the workspace's own, or the repository is not trusted."""
     if find_program("git", folder) is not None:
         detail = "the repository's configuration leads to other files, or cannot be read: git is not asked here"
-        return Finding("git", "warn", detail, "look at .git and .git/config")
+        return CheckResult("git", "warn", detail, "look at .git and .git/config")
     advice = "install git: without it the model is not told what changed"
     found = shutil.which("git")
     if found is not None:
-        return Finding("git", "warn", f"not run: {found} lies in the workspace", advice)
-    return Finding("git", "warn", "not found", advice)
+        return CheckResult("git", "warn", f"not run: {found} lies in the workspace", advice)
+    return CheckResult("git", "warn", "not found", advice)
 
 
 async def _state(folder: Path) -> str:
@@ -82,28 +82,28 @@ def _head(folder: Path) -> str:
         return "no branch"
 
 
-async def ripgrep(folder: Path) -> Finding:
+async def ripgrep(folder: Path) -> CheckResult:
     """The program that makes searches fast."""
     program = find_program("rg", folder)
     if program is None:
-        return Finding("ripgrep", "warn", "not found: searching is slower", "install ripgrep (rg)")
+        return CheckResult("ripgrep", "warn", "not found: searching is slower", "install ripgrep (rg)")
     version = await _first_line([program, "--version"], folder)
     if version is None:
-        return Finding("ripgrep", "warn", f"{program} does not run", "install ripgrep (rg) anew")
-    return Finding("ripgrep", "ok", f"{version.removeprefix('ripgrep ').partition(' (')[0]} ({program})")
+        return CheckResult("ripgrep", "warn", f"{program} does not run", "install ripgrep (rg) anew")
+    return CheckResult("ripgrep", "ok", f"{version.removeprefix('ripgrep ').partition(' (')[0]} ({program})")
 
 
-async def sandbox(folder: Path) -> Finding:
+async def sandbox(folder: Path) -> CheckResult:
     """What confines commands here: many containers and some kernels forbid the best way."""
     found = await find_confinement(folder)
     install = "" if find_program("bwrap", folder) else "install bubblewrap (Linux)"
     allow = install or "allow unprivileged user namespaces"
     if found.way is None:
-        return Finding("sandbox", "warn", f"none: commands that you allow are not confined: {found.detail}", allow)
+        return CheckResult("sandbox", "warn", f"none: commands that you allow are not confined: {found.detail}", allow)
     if found.way == "landlock":
-        return Finding("sandbox", "warn", f"Landlock, the second best: {found.detail}", allow)
+        return CheckResult("sandbox", "warn", f"Landlock, the second best: {found.detail}", allow)
     version = await _first_line([str(found.program), "--version"], folder) or "bubblewrap"
-    return Finding("sandbox", "ok", f"{version} works")
+    return CheckResult("sandbox", "ok", f"{version} works")
 
 
 async def _first_line(argv: list[str], folder: Path) -> str | None:
@@ -116,22 +116,22 @@ async def _first_line(argv: list[str], folder: Path) -> str | None:
     return done.stdout.decode("utf-8", "replace").partition("\n")[0].strip()
 
 
-def terminal() -> Finding:
+def terminal() -> CheckResult:
     """Size and colours, or what is there in a terminal's place."""
     if not sys.stdout.isatty():
-        return Finding("terminal", "ok", "stdout is no terminal: plain text, no colours")
+        return CheckResult("terminal", "ok", "stdout is no terminal: plain text, no colours")
     size = os.get_terminal_size(sys.stdout.fileno())
     name = os.environ.get("TERM", "")
     encoding = (sys.stdout.encoding or "ascii").lower()
     detail = f"{size.columns} x {size.lines}, {_colours(name)}, TERM={name or 'not set'}"
     if name in ("", "dumb"):
         advice = "set TERM to what your terminal is, such as xterm-256color"
-        return Finding("terminal", "warn", f"{detail}: nothing can be drawn in place", advice)
+        return CheckResult("terminal", "warn", f"{detail}: nothing can be drawn in place", advice)
     if encoding.replace("-", "") != "utf8":
-        return Finding("terminal", "warn", f"{detail}, encoding {encoding}", "set LANG to a UTF-8 locale")
+        return CheckResult("terminal", "warn", f"{detail}, encoding {encoding}", "set LANG to a UTF-8 locale")
     if size.columns < 60:
-        return Finding("terminal", "warn", detail, "60 columns or more read better")
-    return Finding("terminal", "ok", detail)
+        return CheckResult("terminal", "warn", detail, "60 columns or more read better")
+    return CheckResult("terminal", "ok", detail)
 
 
 def _colours(name: str) -> str:

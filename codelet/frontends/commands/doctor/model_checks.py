@@ -1,4 +1,4 @@
-"""What the doctor looks at on the way to a model: model, keys, local servers, settings, proxies, certificates."""
+"""Checks of the way to a model: model, keys, local servers, settings, proxies, certificates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from codelet.errors import CodeletError, UsageError
-from codelet.frontends.commands.doctor.finding import Finding
+from codelet.frontends.commands.doctor.check_result import CheckResult
 from codelet.opening import provider_named
 from codelet.providers.catalog import VENDORS, Vendor
 from codelet.providers.choose import choose_model, local_servers
@@ -21,17 +21,17 @@ _PROXIES = ("https_proxy", "http_proxy", "all_proxy", "no_proxy")
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
-async def model(settings: Settings) -> Finding:
+async def model(settings: Settings) -> CheckResult:
     """The model that would answer, why this one, and over which wire."""
     try:
         name = settings.model or await choose_model()
     except UsageError as error:
-        return Finding("model", "warn", "none", str(error).removeprefix("no model: "))
+        return CheckResult("model", "warn", "none", str(error).removeprefix("no model: "))
     try:
         provider = provider_named(name, settings)
     except CodeletError as error:
-        return Finding("model", "fail", name, str(error))
-    return Finding("model", "ok", f"{name} ({_reason(settings, name)}), answered by {provider.name}")
+        return CheckResult("model", "fail", name, str(error))
+    return CheckResult("model", "ok", f"{name} ({_reason(settings, name)}), answered by {provider.name}")
 
 
 def _reason(settings: Settings, name: str) -> str:
@@ -47,25 +47,25 @@ def _reason(settings: Settings, name: str) -> str:
     return "because a local server offers it"
 
 
-def keys() -> Finding:
+def keys() -> CheckResult:
     """The names of the keys that are set; never a value."""
     found = sorted(name for name, value in os.environ.items() if value.strip() and _KEY_NAME.fullmatch(name))
     if not found:
-        return Finding("keys", "ok", "none in the environment")
+        return CheckResult("keys", "ok", "none in the environment")
     broken = [name for name in found if any(character.isspace() for character in os.environ[name])]
     if broken:
         advice = f"set {', '.join(broken)} anew: there is white space in it"
-        return Finding("keys", "warn", ", ".join(found), advice)
-    return Finding("keys", "ok", ", ".join(found))
+        return CheckResult("keys", "warn", ", ".join(found), advice)
+    return CheckResult("keys", "ok", ", ".join(found))
 
 
-async def servers() -> Finding:
+async def servers() -> CheckResult:
     """The servers for models on this machine."""
     found = await local_servers()
     if not found:
         names = ", ".join(vendor.name for vendor in VENDORS if vendor.local)
-        return Finding("local servers", "ok", f"none (looked for {names})")
-    return Finding("local servers", "ok", ", ".join(_server(vendor, models) for vendor, models in found))
+        return CheckResult("local servers", "ok", f"none (looked for {names})")
+    return CheckResult("local servers", "ok", ", ".join(_server(vendor, models) for vendor, models in found))
 
 
 def _server(vendor: Vendor, models: list[str]) -> str:
@@ -73,15 +73,17 @@ def _server(vendor: Vendor, models: list[str]) -> str:
     return f"{vendor.name} ({count})"
 
 
-def settings_files(settings: Settings) -> Finding:
+def settings_files(settings: Settings) -> CheckResult:
     """The settings files that were read, or where one would be."""
     if settings.files:
-        return Finding("settings", "ok", ", ".join(map(str, settings.files)))
+        return CheckResult("settings", "ok", ", ".join(map(str, settings.files)))
     place = user_settings_file()
-    return Finding("settings", "ok", f"no file ({place} would be read)" if place else "no file, and no home for one")
+    return CheckResult(
+        "settings", "ok", f"no file ({place} would be read)" if place else "no file, and no home for one"
+    )
 
 
-def proxies() -> Finding:
+def proxies() -> CheckResult:
     """The proxies in the environment, without the passwords in their addresses."""
     shown: list[str] = []
     bad: list[str] = []
@@ -97,24 +99,24 @@ def proxies() -> Finding:
         if address.scheme not in ("http", "https") or not address.hostname:
             bad.append(name)
     if bad:
-        return Finding("proxies", "fail", ", ".join(shown), f"set {', '.join(bad)} to an http or https address")
-    return Finding("proxies", "ok", ", ".join(shown) or "none")
+        return CheckResult("proxies", "fail", ", ".join(shown), f"set {', '.join(bad)} to an http or https address")
+    return CheckResult("proxies", "ok", ", ".join(shown) or "none")
 
 
-def certificates() -> Finding:
+def certificates() -> CheckResult:
     """Whether the certificates that servers are checked against can be loaded, and where they come from."""
     named = [name for name in _CERTIFICATES if os.environ.get(name)]
     gone = [name for name in named if not Path(os.environ[name]).exists()]
     if gone:
         detail = ", ".join(f"{name}={os.environ[name]}" for name in gone)
-        return Finding("certificates", "fail", f"{detail}: no such file", f"correct or unset {', '.join(gone)}")
+        return CheckResult("certificates", "fail", f"{detail}: no such file", f"correct or unset {', '.join(gone)}")
     try:
         context = tls_context()
     except (UsageError, OSError, ImportError) as error:
-        return Finding("certificates", "fail", f"cannot be loaded: {error}", "set SSL_CERT_FILE to a file of them")
+        return CheckResult("certificates", "fail", f"cannot be loaded: {error}", "set SSL_CERT_FILE to a file of them")
     count = context.cert_store_stats()["x509_ca"]
     if named:
-        return Finding("certificates", "ok", ", ".join(f"{name}={os.environ[name]}" for name in named))
+        return CheckResult("certificates", "ok", ", ".join(f"{name}={os.environ[name]}" for name in named))
     paths = ssl.get_default_verify_paths()
     place = paths.cafile or paths.capath or "the certifi package"
-    return Finding("certificates", "ok", f"{place}{f' ({count})' if count else ''}")
+    return CheckResult("certificates", "ok", f"{place}{f' ({count})' if count else ''}")

@@ -1,4 +1,4 @@
-"""What the doctor looks at among the installed packages. Nothing of it is imported: metadata and files tell enough."""
+"""Checks of the installed packages. None is imported: metadata and files are enough."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from codelet.frontends.commands.doctor.finding import Finding
+from codelet.frontends.commands.doctor.check_result import CheckResult
 from codelet.providers.litellm_bridge import MALICIOUS
 
 _DISTRIBUTION = "codelet-repl"
@@ -29,20 +29,20 @@ _EXPECTED = re.compile(
 _ATTACKS = frozenset({"litellm_init.pth", "cook.pth", "cook.py"})
 
 
-def litellm() -> Finding:
+def litellm() -> CheckResult:
     """The version of litellm by its metadata: some releases steal keys, and one is tested."""
     try:
         installed = version("litellm")
     except PackageNotFoundError:
         advice = "only OpenAI's and Anthropic's protocols can be spoken; install codelet's requirements for the rest"
-        return Finding("litellm", "warn", "not installed", advice)
+        return CheckResult("litellm", "warn", "not installed", advice)
     if installed in MALICIOUS:
         advice = "remove it at once, then replace every key that this account could read"
-        return Finding("litellm", "fail", f"{installed} is a malicious release", advice)
+        return CheckResult("litellm", "fail", f"{installed} is a malicious release", advice)
     tested = _tested_version()
     if tested is not None and installed != tested:
-        return Finding("litellm", "warn", f"{installed}, tested with {tested}", f"install litellm[mcp]=={tested}")
-    return Finding("litellm", "ok", installed)
+        return CheckResult("litellm", "warn", f"{installed}, tested with {tested}", f"install litellm[mcp]=={tested}")
+    return CheckResult("litellm", "ok", installed)
 
 
 def _tested_version() -> str | None:
@@ -54,22 +54,22 @@ def _tested_version() -> str | None:
     return next((match[1] for match in found if match), None)
 
 
-def tiktoken() -> Finding:
+def tiktoken() -> CheckResult:
     """The files for exact token counts; they come with litellm and are never downloaded."""
     try:
         installed = version("tiktoken")
     except PackageNotFoundError:
-        return Finding("tiktoken", "warn", "not installed: all token counts are estimates")
+        return CheckResult("tiktoken", "warn", "not installed: all token counts are estimates")
     spec = find_spec("litellm")
     folders = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
     names = {path.name for folder in folders for path in (folder / "litellm_core_utils" / "tokenizers").glob("*")}
     found = [encoding for name, encoding in _ENCODINGS.items() if name in names]
     if not found:
-        return Finding("tiktoken", "warn", f"{installed}, no files found: all token counts are estimates")
-    return Finding("tiktoken", "ok", f"{installed}, with files for {' and '.join(found)}")
+        return CheckResult("tiktoken", "warn", f"{installed}, no files found: all token counts are estimates")
+    return CheckResult("tiktoken", "ok", f"{installed}, with files for {' and '.join(found)}")
 
 
-def start_files() -> Finding:
+def start_files() -> CheckResult:
     """Files that run code at each start of Python: where stealers install themselves."""
     running = [Path(folder) for folder in site.getsitepackages()]
     resting = [Path(site.getusersitepackages())]
@@ -79,10 +79,12 @@ def start_files() -> Finding:
     strange = [str(path) for path in _files_in(running) if path.name not in _ATTACKS and _is_strange(path)]
     if attacks:
         advice = "they belong to known attacks: take the machine off the network and replace its keys"
-        return Finding("start files", "fail", ", ".join(attacks), advice)
+        return CheckResult("start files", "fail", ", ".join(attacks), advice)
     if strange:
-        return Finding("start files", "warn", ", ".join(strange), "they run at each start of Python: do you know them?")
-    return Finding("start files", "ok", "nothing unexpected runs when Python starts")
+        return CheckResult(
+            "start files", "warn", ", ".join(strange), "they run at each start of Python: do you know them?"
+        )
+    return CheckResult("start files", "ok", "nothing unexpected runs when Python starts")
 
 
 def _files_in(folders: Iterable[Path]) -> list[Path]:

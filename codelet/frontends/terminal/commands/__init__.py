@@ -1,1 +1,5 @@
-"""The /commands. `table` lists and finds them; the other modules hold their handlers, by what they act on."""
+"""The /commands: `slash_command` says what one is and finds it, `command_list` lists them, the others hold handlers.
+
+A handler in `show_…` writes on a `Screen` what a `Session` holds, and works without a terminal, too; the others act on
+the REPL through `ReplControls`.
+"""

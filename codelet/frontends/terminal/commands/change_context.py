@@ -1,4 +1,4 @@
-"""Commands that let the user hold what the model is sent: compaction and what it did, pins, drops."""
+"""Commands that change what the model is sent: compaction and its report, pins, drops."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WIDE = 110
 """Columns from which on the parts of a score are shown, too."""
 
 
-async def compact(repl: ReplControls, argument: str) -> None:
+async def compact_now(repl: ReplControls, argument: str) -> None:
     """Compact now, to a size and with what the argument says in mind; with --preview only say what that would do."""
     first, _, rest = argument.partition(" ")
     previewed = first == "--preview"
@@ -70,7 +70,7 @@ async def uncompact(repl: ReplControls, argument: str) -> None:
         repl.show(event)
 
 
-async def why(screen: Screen, session: Session, argument: str) -> None:
+async def explain(screen: Screen, session: Session, argument: str) -> None:
     """What the last compaction did with each turn, or with one."""
     report = session.compactor.report
     if report is None:
@@ -95,7 +95,7 @@ def _show_report(screen: Screen, report: Report, verb: str, sizes: tuple[int, in
         line = styled((f"{fate.turn:>5}  ", QUIET), (f"{fate.fate:<10} ", WARN if fate.fate == "dropped" else ACCENT))
         line.append(f"{tokens(fate.before):>6} to {tokens(fate.after):<6} ")
         line.append(f"score {score}  {clean(fate.why)}", QUIET)
-        rows.append(screen.cut(line))
+        rows.append(screen.truncate(line))
     screen.say(*rows, *_summary(screen, report, verb, sizes, more))
 
 
@@ -105,7 +105,9 @@ def _summary(screen: Screen, report: Report, verb: str, sizes: tuple[int, int], 
     less = f", {100 - percent_of(sizes[1], sizes[0])}% less" if 0 < sizes[1] < sizes[0] else ""
     told = f"the conversation {verb} compacted: {next_request(*sizes, screen.signs)}{less}{how}{more}"
     rows = indented(screen, styled(told))
-    rows.extend(screen.cut(styled((f"  {screen.signs.failed} ", WARN), clean(warning))) for warning in report.warnings)
+    rows.extend(
+        screen.truncate(styled((f"  {screen.signs.failed} ", WARN), clean(warning))) for warning in report.warnings
+    )
     return rows
 
 
@@ -133,7 +135,7 @@ async def pin(screen: Screen, session: Session, argument: str) -> None:
 
 
 async def unpin(screen: Screen, session: Session, argument: str) -> None:
-    """Let go of a pin."""
+    """Remove a pin."""
     rows = session.context()
     if argument.isdecimal() and any(row.number == int(argument) and not row.pinned for row in rows):
         screen.fail(f"message {int(argument)} is not pinned; /context marks those that are")
@@ -150,7 +152,7 @@ async def drop(screen: Screen, session: Session, argument: str) -> None:
 
 
 def _held(screen: Screen, argument: str, act: Callable[[int], None]) -> bool:
-    """Apply `act` to the message of that number; False, with a line that says why, where that cannot be."""
+    """Apply `act` to the message of that number; if that is impossible, say why and return False."""
     if not argument.isdecimal():
         screen.fail("name one message by its number in /context")
         return False

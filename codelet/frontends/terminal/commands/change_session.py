@@ -1,4 +1,4 @@
-"""Commands that change the session: another model or mode, back, again, on, gone."""
+"""Commands that change the session: model, mode, continue, rewind, redo, clear, exit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from codelet.frontends.terminal.commands.slash_command import ReplControls
 
 
-async def model(repl: ReplControls, argument: str) -> None:
+async def switch_model(repl: ReplControls, argument: str) -> None:
     """Show the model, or open the provider of another one and go on with it."""
     session = repl.session
     if not argument:
@@ -33,7 +33,7 @@ async def model(repl: ReplControls, argument: str) -> None:
     await repl.warm_up()
 
 
-async def mode(repl: ReplControls, argument: str) -> None:
+async def switch_mode(repl: ReplControls, argument: str) -> None:
     """Show the mode, or set it."""
     wanted = mode_named(argument)
     if argument and wanted is None:
@@ -56,7 +56,7 @@ async def mode(repl: ReplControls, argument: str) -> None:
         repl.screen.fail(f"no sandbox works here, commands are asked about: {found.detail}")
 
 
-async def resume(repl: ReplControls, argument: str) -> None:
+async def go_on(repl: ReplControls, argument: str) -> None:
     """Take an interrupted or failed turn up again."""
     if not repl.can_resume:
         repl.screen.note("there is nothing to continue: the last turn came to its end")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _FORCE = "--force"
 
 
-async def export(repl: ReplControls, argument: str) -> None:
+async def export_session(repl: ReplControls, argument: str) -> None:
     """Save the session once, as a page where the name ends in .html; or say where it is being saved."""
     from codelet.export.live import export_once
 
@@ -41,7 +41,7 @@ async def export(repl: ReplControls, argument: str) -> None:
     )
 
 
-async def load(repl: ReplControls, argument: str) -> None:
+async def import_session(repl: ReplControls, argument: str) -> None:
     """Go on with a saved session in place of this one."""
     from codelet.export.live import read_export
     from codelet.export.recorder import restore
@@ -66,7 +66,7 @@ async def load(repl: ReplControls, argument: str) -> None:
 
 
 async def _snapshot(repl: ReplControls) -> Snapshot:
-    """The session as it is now, with what the events so far said."""
+    """The session as it is now, with what was logged of its events."""
     from codelet.export.context import context_of
     from codelet.export.recorder import Recorder
     from codelet.frontends.exporting import surroundings

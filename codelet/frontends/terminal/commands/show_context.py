@@ -39,20 +39,12 @@ async def context(screen: Screen, session: Session, argument: str) -> None:
     listed = [row for row in rows if row.number >= 0]
     shown = listed if argument == "all" else listed[-_ROWS:]
     left_out = len(listed) - len(shown)
-    note = (
-        [styled((f"  {screen.signs.more} {plural(left_out, 'older message')}: /context all", QUIET))]
-        if left_out
-        else []
-    )
+    older = f"  {screen.signs.more} {plural(left_out, 'older message')}: /context all"
+    note = [styled((older, QUIET))] if left_out else []
     latest = max((row.turn for row in rows), default=0)
     lines = [_entry_row(screen, session, row, latest) for row in (*fixed, *shown)]
-    screen.say(
-        *lines[: len(fixed)],
-        *note,
-        *lines[len(fixed) :],
-        *_budget_map(screen, session, rows),
-        *_limits(screen, session, rows),
-    )
+    screen.say(*lines[: len(fixed)], *note, *lines[len(fixed) :])
+    screen.say(*_budget_map(screen, session, rows), *_limits(screen, session, rows))
     if (exact := await _exact(screen, session)) is not None:
         screen.say(exact)
 
@@ -68,7 +60,7 @@ def _entry_row(screen: Screen, session: Session, entry: ContextRow, latest: int)
     age = latest - entry.turn
     line.append(f"{plural(age, 'turn')} ago  " if entry.turn and age else "", QUIET)
     line.append(_gist(session, entry.number), QUIET)
-    return screen.cut(line)
+    return screen.truncate(line)
 
 
 def _gist(session: Session, number: int) -> str:
@@ -97,7 +89,7 @@ def _budget_map(screen: Screen, session: Session, rows: Sequence[ContextRow]) ->
     bar.append(screen.signs.dot * (cells - used), QUIET)
     parts = [f"{mark} {role} {tokens(sums[role])}" for role, mark in _MARKS.items() if sums[role]]
     legend = f" {screen.signs.dot} ".join(parts)
-    return [styled(""), bar, screen.cut(styled((f"  {legend}", QUIET)))]
+    return [styled(""), bar, screen.truncate(styled((f"  {legend}", QUIET)))]
 
 
 def _limits(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> list[Text]:
@@ -150,7 +142,7 @@ async def _exact(screen: Screen, session: Session) -> Text | None:
     except ExactUnavailable:
         return None
     own = "" if has_own_encoding(model) else "; the model's own tokeniser is another"
-    return screen.cut(styled((f"  {tokens(counted)} as {encoding_name(model)} counts them{own}", QUIET)))
+    return screen.truncate(styled((f"  {tokens(counted)} as {encoding_name(model)} counts them{own}", QUIET)))
 
 
 async def reminders(screen: Screen, session: Session, argument: str) -> None:

@@ -48,7 +48,7 @@ async def usage(screen: Screen, session: Session, argument: str) -> None:
 
 
 async def tools(screen: Screen, session: Session, argument: str) -> None:
-    """The tools, what their calls do, and the first sentence of what the model reads of them."""
+    """The tools, what their calls do, and the first sentence of each description."""
     entries = []
     columns = max(_NAME_COLUMNS, *(len(tool.name) for tool in session.tools), 0)
     for tool in session.tools:
@@ -58,12 +58,12 @@ async def tools(screen: Screen, session: Session, argument: str) -> None:
             (f"{_effect(tool):<8} ", QUIET),
             one_line(first, screen.width),
         )
-        entries.append(screen.cut(line))
+        entries.append(screen.truncate(line))
     screen.say(*entries)
 
 
 def _effect(tool: Tool) -> str:
-    """What the calls of a tool do; "asks" where only a call tells, or nobody knows."""
+    """What a tool's calls do; "asks" if that depends on the call or is unknown."""
     touches = tool.touched({})
     if touches is None:
         return "asks"
@@ -83,7 +83,7 @@ async def permissions(screen: Screen, session: Session, argument: str) -> None:
         lines.extend(styled(f"  {action:<6} ", (clean(rule), ACCENT)) for rule in rules)
     if len(lines) == 1:
         lines.append(styled(("  no rules; a question answered with a makes one for this session", QUIET)))
-    screen.say(*lines, *(screen.cut(row) for row in _decisions(screen, session)))
+    screen.say(*lines, *(screen.truncate(row) for row in _decisions(screen, session)))
 
 
 def _decisions(screen: Screen, session: Session) -> list[Text]:
@@ -100,7 +100,7 @@ def _decisions(screen: Screen, session: Session) -> list[Text]:
 
 async def diff(screen: Screen, session: Session, argument: str) -> None:
     """What changed in the work tree since the last commit."""
-    from codelet.frontends.terminal.show.diff_rows import set_diff
+    from codelet.frontends.terminal.show.diff_rows import diff_rows
 
     folder = session.workspace
     answer = await run_git(folder, "diff", "HEAD", limit=4 << 20)
@@ -115,7 +115,7 @@ async def diff(screen: Screen, session: Session, argument: str) -> None:
     if not changes.strip() and not names:
         screen.note("no changes")
         return
-    rows = set_diff(changes, screen.width, screen.signs, limit=_DIFF_ROWS, files=True)
+    rows = diff_rows(changes, screen.width, screen.signs, limit=_DIFF_ROWS, files=True)
     screen.say(*rows, *(styled("  new ", (clean(name), "green")) for name in names[:_ROWS]))
 
 

@@ -1,4 +1,4 @@
-"""Render: events to rows on a console, by rich. `renderer.Renderer` is the face; the rest serves it.
+"""Events to rows on a console, by rich: `renderer.Renderer` shows events, the other modules make its rows.
 
-Nothing is imported here: the styles and numbers are wanted before rich is.
+Nothing is imported here: `style` and `numbers` are needed before rich is.
 """

@@ -1,4 +1,4 @@
-"""What is going on right now, as rows of the live area: waiting, thinking, writing, tools, retries."""
+"""The current activity as rows of the live area: waiting, thinking, writing, tools, retries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rich.text import Text
 
 from codelet.events import Retry
-from codelet.frontends.terminal.show.console import cut
+from codelet.frontends.terminal.show.console import truncate
 from codelet.frontends.terminal.show.event_rows import retry_row
 from codelet.frontends.terminal.show.numbers import duration
 from codelet.frontends.terminal.show.style import ACCENT, MARGIN, QUIET, WARN, Signs
@@ -18,7 +18,7 @@ _PROGRESS_KEPT = 2_000
 
 
 @dataclass
-class Running:
+class RunningCall:
     """A tool call at work: its title, when it started, the end of its output."""
 
     title: str
@@ -31,7 +31,7 @@ class Running:
 
 
 @dataclass
-class Status:
+class Activity:
     """The state behind the status row. `clock` counts seconds; `hint` says how to stop."""
 
     signs: Signs
@@ -40,24 +40,24 @@ class Status:
     doing: str = ""
     since: float = 0.0
     detail: str = ""
-    running: dict[str, Running] = field(default_factory=dict)
+    running: dict[str, RunningCall] = field(default_factory=dict)
     retry: Retry | None = None
     retry_at: float = 0.0
     stopping: bool = False
 
     def now(self, doing: str) -> None:
-        """Something else is going on from now on; the same thing goes on counting."""
+        """Begin another activity; the same one keeps its clock."""
         self.retry = None
         if doing != self.doing:
             self.doing, self.since, self.detail = doing, self.clock(), ""
 
     def restart(self) -> None:
-        """A question was answered: what is running now starts only now."""
+        """Restart the clocks of the running calls: a question was answered only now."""
         for call in self.running.values():
             call.since = self.clock()
 
     def clear(self) -> None:
-        """Nothing is going on."""
+        """End all activity."""
         self.doing, self.detail, self.retry, self.stopping = "", "", None, False
         self.running.clear()
 
@@ -79,11 +79,11 @@ class Status:
         tail = f" {self.signs.dot} ".join(part for part in (duration(seconds), self.hint) if part)
         room = max(width - len(tail) - 6, 10)
         row = Text(f"{frame} ", ACCENT)
-        row.append_text(cut(Text(doing), room, self.signs.more))
+        row.append_text(truncate(Text(doing), room, self.signs.more))
         row.append(f" {self.signs.dot} {tail}", QUIET)
         if detail:
             row.append(f" {self.signs.dot} {detail}", "dim italic")
-        return cut(row, width, self.signs.more)
+        return truncate(row, width, self.signs.more)
 
     def _running_rows(self, width: int) -> list[Text]:
         calls = list(self.running.values())
@@ -91,4 +91,4 @@ class Status:
         rows = [self._row(titles, min(call.since for call in calls), width)]
         output = next((call.output for call in reversed(calls) if call.output.strip()), "")
         lines = [line for line in output.split("\n") if line.strip()][-_PROGRESS_ROWS:]
-        return rows + [cut(Text(" " * MARGIN + line, QUIET), width, self.signs.more) for line in lines]
+        return rows + [truncate(Text(" " * MARGIN + line, QUIET), width, self.signs.more) for line in lines]

@@ -1,4 +1,4 @@
-"""One line for a tool call, and what its result comes to."""
+"""The rows of a tool call and of its result."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from rich.text import Text
 
 from codelet.events import ResultStatus, ToolResult
-from codelet.frontends.terminal.show.console import cut, wrap
-from codelet.frontends.terminal.show.diff_rows import count_diff, is_diff, set_diff
+from codelet.frontends.terminal.show.console import truncate, wrap
+from codelet.frontends.terminal.show.diff_rows import count_diff, diff_rows, is_diff
 from codelet.frontends.terminal.show.numbers import duration, plural
 from codelet.frontends.terminal.show.style import BAD, GOOD, MARGIN, QUIET, WARN, Signs
 from codelet.messages import Message
@@ -25,7 +25,7 @@ _LINES_WHEN_DONE = 3
 _LINES_WHEN_FAILED = 8
 
 
-def title(name: str, arguments: dict[str, Any] | str, about: str = "") -> str:
+def call_title(name: str, arguments: dict[str, Any] | str, about: str = "") -> str:
     """The call as a person would write it: `read src/app.py:1-40`, `bash pytest -q`; `about` is what its tool said."""
     words = about or (arguments if isinstance(arguments, str) else title_of(name, arguments))
     return one_line(f"{name} {words}".rstrip(), _TITLE_CHARACTERS)
@@ -45,9 +45,9 @@ def _title_of(call: Call, tools: Mapping[str, Tool]) -> str:
     except ValueError:
         arguments = None
     if not isinstance(arguments, dict):
-        return title(function["name"], function["arguments"])
+        return call_title(function["name"], function["arguments"])
     tool = tools.get(function["name"])
-    return title(function["name"], arguments, tool.about(arguments) if tool is not None else "")
+    return call_title(function["name"], arguments, tool.about(arguments) if tool is not None else "")
 
 
 USER_COMMAND = "!"
@@ -57,7 +57,7 @@ USER_COMMAND = "!"
 def _user_command_rows(result: ToolResult, shown: str, signs: Signs) -> list[Text]:
     sign, style = _MARKS[result.status]
     rows = [Text(line) for line in clean(shown).rstrip("\n").split("\n")] if shown.strip() else []
-    code = exit_code(result.text)
+    code = reported_exit_code(result.text)
     outcome = f"exit {code}" if code is not None else _MARKS[result.status][0]
     parts = [outcome, duration(result.seconds), "the model sees this with your next prompt"]
     end = Text.assemble((f"{getattr(signs, sign)} ", style), (f" {signs.dot} ".join(parts), QUIET))
@@ -73,7 +73,7 @@ _MARKS: dict[ResultStatus, tuple[str, str]] = {
 
 
 def result_rows(title_text: str, result: ToolResult, width: int, signs: Signs) -> list[Text]:
-    """The call's line with its outcome, and below it what is worth seeing of the result."""
+    """The call's line with its outcome, and below it the part of the result worth seeing."""
     shown = result.display if result.display is not None else result.text
     if result.name == USER_COMMAND:
         return _user_command_rows(result, shown, signs)
@@ -84,10 +84,10 @@ def result_rows(title_text: str, result: ToolResult, width: int, signs: Signs) -
     room = max(width - 2 - (len(tail) + 3 if tail else 0), 20)
     name, _, words = title_text.partition(" ")
     line = Text.assemble((name, "bold"), f" {words}" if words else "")
-    row = Text.assemble(head, cut(line, room, signs.more))
+    row = Text.assemble(head, truncate(line, room, signs.more))
     if tail:
         row.append(f" {signs.dot} {tail}", QUIET)
-    return [cut(row, width, signs.more), *_details(result, shown, width, signs)]
+    return [truncate(row, width, signs.more), *_details(result, shown, width, signs)]
 
 
 def _facts(result: ToolResult, shown: str) -> list[str]:
@@ -97,7 +97,7 @@ def _facts(result: ToolResult, shown: str) -> list[str]:
     if result.status == "refused":
         return []
     if result.name == "bash":
-        code = exit_code(result.text)
+        code = reported_exit_code(result.text)
         if code:
             facts.append(f"exit {code}")
     elif result.status == "failed":
@@ -115,7 +115,7 @@ def _facts(result: ToolResult, shown: str) -> list[str]:
 
 
 def _counted(result: ToolResult) -> str:
-    """How much was found; a tool's remarks stand in brackets, and "no …" says that there was nothing."""
+    """How much was found. A tool's remarks stand in brackets; "no …" means that nothing was."""
     lines = [line for line in result.text.rstrip("\n").split("\n") if line and line[:1] != "["]
     if len(lines) == 1 and lines[0].startswith("no "):
         return one_line(lines[0], 40)
@@ -132,7 +132,7 @@ _COUNTED: dict[str, tuple[str, str]] = {
 _EXIT_LINE = re.compile(r"(?m)^\[exit code (-?\d+)\]$")
 
 
-def exit_code(text: str) -> int | None:
+def reported_exit_code(text: str) -> int | None:
     """The exit code that the bash tool reports at the end of its text, where it reports one."""
     found = _EXIT_LINE.findall(text[-300:])
     return int(found[-1]) if found else None
@@ -144,7 +144,7 @@ def _lines(text: str) -> int:
 
 def _details(result: ToolResult, shown: str, width: int, signs: Signs) -> list[Text]:
     if result.status == "done" and is_diff(shown):
-        return set_diff(shown, width, signs)
+        return diff_rows(shown, width, signs)
     if result.status == "refused":
         reason = first_sentence(result.text)
         return wrap(Text(" " * MARGIN + one_line(reason, 2_000), QUIET), width)
@@ -161,4 +161,4 @@ def last_lines(text: str, width: int, signs: Signs, limit: int) -> list[Text]:
     lines = [line for line in clean(text[-limit * 2000 :]).rstrip("\n").split("\n") if line.strip()]
     hidden = _lines(text) - len(lines[-limit:])
     rows = [Text(f"{' ' * MARGIN}{signs.more} {plural(hidden, 'line')} above", QUIET)] if hidden > 0 else []
-    return rows + [cut(Text(" " * MARGIN + line, QUIET), width, signs.more) for line in lines[-limit:]]
+    return rows + [truncate(Text(" " * MARGIN + line, QUIET), width, signs.more) for line in lines[-limit:]]

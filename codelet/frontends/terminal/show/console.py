@@ -36,7 +36,7 @@ def wrap(text: Text, width: int) -> list[Text]:
     return rows or [Text()]
 
 
-def cut(text: Text, width: int, more: str = "…") -> Text:
+def truncate(text: Text, width: int, more: str = "…") -> Text:
     """One row of at most `width` columns; what is left out is marked with `more`."""
     row = text.copy()
     row.expand_tabs(4)

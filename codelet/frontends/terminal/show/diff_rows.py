@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from codelet.frontends.terminal.show.console import cut
+from codelet.frontends.terminal.show.console import truncate
 from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, Signs
 from codelet.text import clean
 
@@ -43,7 +43,7 @@ def count_diff(text: str) -> DiffCount:
     return DiffCount(added, removed)
 
 
-def set_diff(text: str, width: int, signs: Signs, *, limit: int = 40, files: bool = False) -> list[Text]:
+def diff_rows(text: str, width: int, signs: Signs, *, limit: int = 40, files: bool = False) -> list[Text]:
     """The rows of a diff, `limit` at most; `files` shows each file's name above its hunks."""
     rows: list[Text] = []
     old = new = 0
@@ -77,4 +77,4 @@ def _row(number: int, mark: str, line: str, width: int, signs: Signs) -> Text:
     row.append(f"{mark} {line}", style or QUIET)
     if not line.strip():
         row.rstrip()
-    return cut(row, width, signs.more)
+    return truncate(row, width, signs.more)

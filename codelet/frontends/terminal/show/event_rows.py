@@ -1,4 +1,4 @@
-"""The quiet lines: retries, reminders, compactions, the receipt of an interruption, the end of a turn."""
+"""The rows of events that are neither text nor calls: retries, notes, reminders, compactions, the end of a turn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from codelet.events import Compaction, Interrupted, Note, Reminder, Retry, TurnEnd, UsageReport
-from codelet.frontends.terminal.show.console import cut, wrap
+from codelet.frontends.terminal.show.console import truncate, wrap
 from codelet.frontends.terminal.show.numbers import duration, plural, tokens
 from codelet.frontends.terminal.show.style import BAD, MARGIN, QUIET, WARN, Signs
 from codelet.outcome import unread
@@ -21,21 +21,21 @@ def retry_row(event: Retry, left: float, width: int, signs: Signs) -> Text:
     row = Text(f"{signs.retry} ", WARN)
     row.append(one_line(event.reason, max(width - len(tail) - 2, 10)))
     row.append(tail, QUIET)
-    return cut(row, width, signs.more)
+    return truncate(row, width, signs.more)
 
 
 def note_rows(event: Note, width: int, signs: Signs) -> list[Text]:
-    """What the user should know of the requests to this model."""
+    """A sentence that the user should know."""
     return wrap(Text(f"{signs.note} {one_line(event.text, 1_000)}", QUIET), width)
 
 
 def reminder_rows(events: Sequence[Reminder], width: int, signs: Signs) -> list[Text]:
-    """What codelet told the model besides the user's words: one line for all changes of a step."""
+    """The reminders that changed, in one line for the whole step."""
     told = [f"{_word(event)}{one_line(event.name, 30)} {tokens(event.tokens)}" for event in events]
     if not told:
         return []
     return [
-        cut(
+        truncate(
             Text(f"{signs.note} reminders: " + f" {signs.dot} ".join(told) + " tokens", QUIET),
             width,
             signs.more,
@@ -60,24 +60,26 @@ _ANCHORS_NAMED = 3
 
 
 def next_request(before: int, after: int, signs: Signs) -> str:
-    """The one measure of a compaction, in tokens: how large the next request was, and is or would be."""
+    """The effect of a compaction in tokens: how large the next request was, and is or would be."""
     return f"the next request {tokens(before)} {signs.arrow} {tokens(after)} tokens"
 
 
 def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
-    """The warning before a compaction, or its receipt with what is nowhere in the list any more."""
+    """The warning before a compaction, or its receipt with what was lost from the list."""
     sizes = next_request(event.before, event.after, signs)
     match event.phase:
         case "starting":
             reason = f"{_REASONS[event.reason]}; esc stops it"
-            return [cut(Text(f"{signs.note} compacting {tokens(event.before)} tokens: {reason}", QUIET), width)]
+            return [truncate(Text(f"{signs.note} compacting {tokens(event.before)} tokens: {reason}", QUIET), width)]
         case "stopped":
             text = f"not compacted: {clean(event.note)}"
             return wrap(Text.assemble((f"{signs.failed} ", WARN), text), width)
         case "reduced":
             return wrap(Text(f"{signs.note} {clean(event.note)}", QUIET), width)
         case "undone":
-            return [cut(Text(f"{signs.note} {clean(event.note) or 'compaction'} taken back: {sizes}", QUIET), width)]
+            return [
+                truncate(Text(f"{signs.note} {clean(event.note) or 'compaction'} taken back: {sizes}", QUIET), width)
+            ]
     return _receipt(event, sizes, width, signs)
 
 
@@ -122,9 +124,9 @@ def interruption_rows(event: Interrupted, titles: Mapping[str, str], width: int,
             row.append(f"{word:<11}", "" if word == "done" else WARN)
             row.append(one_line(titles.get(call_id, call_id), room))
             row.append(tail, QUIET)
-            rows.append(cut(row, width, signs.more))
+            rows.append(truncate(row, width, signs.more))
     told = "the model sees this and goes on" if any(ids for _, ids, _ in groups) else "the model goes on from here"
-    rows.append(cut(Text(f"{' ' * MARGIN}continue: {told}; or type something else", QUIET), width, signs.more))
+    rows.append(truncate(Text(f"{' ' * MARGIN}continue: {told}; or type something else", QUIET), width, signs.more))
     return rows
 
 
@@ -145,5 +147,5 @@ def end_rows(event: TurnEnd, report: UsageReport | None, seconds: float, width: 
     if report is not None and report.budget:
         parts.append(f"context {percent_of(report.context, report.budget)}% of {tokens(report.budget)}")
     parts.append(duration(seconds))
-    rows.append(cut(Text(f" {signs.dot} ".join(parts), QUIET), width, signs.more))
+    rows.append(truncate(Text(f" {signs.dot} ".join(parts), QUIET), width, signs.more))
     return rows

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from codelet.frontends.terminal.show.console import cut
+from codelet.frontends.terminal.show.console import truncate
 from codelet.frontends.terminal.show.style import writable
 
 _BEGIN = "\x1b[?2026h"
@@ -22,11 +22,11 @@ _SHOW = "\x1b[?25h"
 
 
 class LiveArea:
-    """Owns the rows below the printed text. `enabled` is False on a pipe, a file and a dumb terminal."""
+    """Draws the rows below the printed text. `enabled` is False on a pipe, a file and a dumb terminal."""
 
-    def __init__(self, console: Console, enabled: bool | None = None) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
-        self.enabled = (console.is_terminal and not console.is_dumb_terminal) if enabled is None else enabled
+        self.enabled = console.is_terminal and not console.is_dumb_terminal
         self._drawn: list[int] = []
         self._cursor = True
 
@@ -39,7 +39,7 @@ class LiveArea:
         if not printed and not rows and not self._drawn:
             return
         width = max(self._console.width, 1)
-        live = [cut(row, width) for row in rows]
+        live = [truncate(row, width) for row in rows]
         parts = [_BEGIN, self._erased(), self._plain(printed)]
         if live:
             parts.append(self._plain(live)[:-1])
@@ -47,10 +47,6 @@ class LiveArea:
         parts.append(_END)
         self._drawn = [row.cell_len for row in live]
         self._write("".join(parts))
-
-    def forget(self) -> None:
-        """The rows are gone from the screen by somebody else's doing, such as a cleared screen."""
-        self._drawn = []
 
     def _cursor_change(self, seen: bool) -> str:
         if seen == self._cursor:

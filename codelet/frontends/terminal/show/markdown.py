@@ -17,14 +17,14 @@ from codelet.frontends.terminal.show.console import wrap
 from codelet.frontends.terminal.show.highlight import untold
 from codelet.frontends.terminal.show.settled import MARKED, is_closed, is_one_paragraph, settled_length
 from codelet.frontends.terminal.show.style import CODE, HEADING, QUIET, TEXT_COLUMNS, Signs
-from codelet.frontends.terminal.show.table import set_table
+from codelet.frontends.terminal.show.table_rows import table_rows
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
     from markdown_it.tree import SyntaxTreeNode
 
-Reading = Literal["paragraph", "blocks", "all"]
+Grammar = Literal["paragraph", "blocks", "all"]
 """How a piece is read. `paragraph`: nothing but running text. `blocks`: no line makes a heading of the one above it,
 and a table begins with a bar. In both, what a paragraph begins with stays as it is when more of it comes."""
 
@@ -35,12 +35,12 @@ _NARROWEST = 10
 
 
 @lru_cache(maxsize=3)
-def _parser(reading: Reading) -> MarkdownIt:
+def _parser(grammar: Grammar) -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     # Reference definitions are left as text: the pieces are read one by one, so a definition would only vanish.
     parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("reference")
-    match reading:
+    match grammar:
         case "paragraph":
             others = [rule for rule in parser.get_active_rules()["block"] if rule != "paragraph"]
             parser.disable(others)
@@ -79,24 +79,24 @@ def _widened(source: str) -> str:
     return "\n".join(lines)
 
 
-def set_markdown(source: str, width: int, signs: Signs, reading: Reading = "all") -> list[Text]:
+def markdown_rows(source: str, width: int, signs: Signs, grammar: Grammar = "all") -> list[Text]:
     """The rows of `source` at `width` columns."""
-    return _Setter(signs).children(_tree(_widened(source) if reading == "all" else source, reading), width)
+    return _RowMaker(signs).children(_tree(_widened(source) if grammar == "all" else source, grammar), width)
 
 
-def settled_rows(source: str, width: int, signs: Signs, reading: Reading) -> list[Text]:
+def settled_rows(source: str, width: int, signs: Signs, grammar: Grammar) -> list[Text]:
     """Those first rows of `source` that are the same whatever follows it, none if that is not known."""
-    tree = _tree(source, reading)
-    return _Setter(signs, settled=True).children(tree, width)[:-1] if is_one_paragraph(tree) else []
+    tree = _tree(source, grammar)
+    return _RowMaker(signs, settled=True).children(tree, width)[:-1] if is_one_paragraph(tree) else []
 
 
-def _tree(source: str, reading: Reading) -> SyntaxTreeNode:
+def _tree(source: str, grammar: Grammar) -> SyntaxTreeNode:
     from markdown_it.tree import SyntaxTreeNode
 
-    return SyntaxTreeNode(_parser(reading).parse(source))
+    return SyntaxTreeNode(_parser(grammar).parse(source))
 
 
-class _Setter:
+class _RowMaker:
     def __init__(self, signs: Signs, *, settled: bool = False) -> None:
         self.signs = signs
         self._settled = settled
@@ -124,7 +124,7 @@ class _Setter:
             case "blockquote":
                 return self.quote(node, width)
             case "table":
-                return set_table(
+                return table_rows(
                     [[self.inline(cell) for cell in row.children] for part in node.children for row in part.children],
                     width,
                     self.signs,

@@ -1,4 +1,4 @@
-"""Turns streamed Markdown into rows: each row is given out once, as soon as nothing can change it.
+"""Turns streamed Markdown into rows: each row is returned once, as soon as nothing can change it.
 
 Of the open piece, rows that are full and whose marks are closed count as finished; the rest is the `tail`,
 which the live area shows. The work is bounded by a constant per character, whatever the length of the text.
@@ -10,8 +10,8 @@ from rich.text import Text
 
 from codelet.frontends.terminal.show.console import wrap
 from codelet.frontends.terminal.show.highlight import Highlighter, untold
-from codelet.frontends.terminal.show.markdown import Reading, set_markdown, settled_rows
-from codelet.frontends.terminal.show.splitter import PIECE_LIMIT, Kind, Piece, Splitter
+from codelet.frontends.terminal.show.markdown import Grammar, markdown_rows, settled_rows
+from codelet.frontends.terminal.show.splitter import PIECE_LIMIT, MarkdownPiece, PieceKind, Splitter
 from codelet.frontends.terminal.show.style import MARGIN, QUIET, Signs
 
 
@@ -29,12 +29,12 @@ class MarkdownStream:
         self._given = 0
         self._piece_width = width
         self._patience = width // 2
-        self._last: Kind | None = None
+        self._last: PieceKind | None = None
         self._last_marker: bool | None = None
         self._last_margin = 0
         self._code: Highlighter | None = None
         self.work = 0
-        """Characters given to the parsers so far: what the cost is made of."""
+        """Characters that the parsers have read so far, which is the cost."""
 
     def feed(self, delta: str) -> list[Text]:
         """Take the next characters; the rows that are finished now."""
@@ -117,7 +117,7 @@ class MarkdownStream:
             rows.extend(done)
         return rows
 
-    def _set_all(self, pieces: list[Piece]) -> list[Text]:
+    def _set_all(self, pieces: list[MarkdownPiece]) -> list[Text]:
         rows: list[Text] = []
         code: list[str] = []
         for piece in pieces:
@@ -127,8 +127,8 @@ class MarkdownStream:
                 rows.extend(self._set(piece))
         return rows + (self._code_rows(code, pieces[-1].margin) if code else [])
 
-    def _set(self, piece: Piece) -> list[Text]:
-        """The rows of a finished piece that have not been given out yet."""
+    def _set(self, piece: MarkdownPiece) -> list[Text]:
+        """The rows of a finished piece that were not returned yet."""
         match piece.kind:
             case "fence":
                 self._code = Highlighter(piece.source)
@@ -152,18 +152,18 @@ class MarkdownStream:
         indent = " " * (margin + MARGIN)
         return [Text.assemble(indent, row) if row.plain.strip() else Text() for row in rows]
 
-    def _rows(self, piece: Piece, *, settled: bool = False) -> list[Text]:
+    def _rows(self, piece: MarkdownPiece, *, settled: bool = False) -> list[Text]:
         """The rows of a piece as it stands, or those of them that are final while it goes on."""
         self.work += len(piece.source)
         width = self._piece_width - piece.margin
-        rows = (settled_rows if settled else set_markdown)(piece.source, width, self._signs, _reading(piece))
+        rows = (settled_rows if settled else markdown_rows)(piece.source, width, self._signs, _grammar(piece))
         return [Text.assemble(" " * piece.margin, row) for row in rows] if piece.margin else rows
 
     def _takes_one_row(self, line: str, margin: int) -> bool:
-        return len(set_markdown(line, self._piece_width - margin, self._signs, "paragraph")) == 1
+        return len(markdown_rows(line, self._piece_width - margin, self._signs, "paragraph")) == 1
 
-    def _gap(self, piece: Piece) -> list[Text]:
-        """The blank row between the last piece and this one, where there is to be one."""
+    def _gap(self, piece: MarkdownPiece) -> list[Text]:
+        """The blank row between the last piece and this one, or nothing."""
         if piece.kind == "more":
             return []
         last, self._last = self._last, "code" if piece.kind == "fence" else piece.kind
@@ -184,7 +184,7 @@ class MarkdownStream:
         return [Text()] if piece.gap else []
 
 
-def _reading(piece: Piece) -> Reading:
+def _grammar(piece: MarkdownPiece) -> Grammar:
     match piece.kind:
         case "text" if not piece.source.expandtabs(4).startswith("    "):
             return "paragraph"

@@ -1,6 +1,6 @@
-"""Shows the events of a turn on a console: the one way from the loop to a person's eyes.
+"""Shows the events of a turn on a console.
 
-Used by the REPL, the demo and a one-shot run's progress. What comes from the model, a tool or a file goes
+Used by the REPL and the demo. What comes from the model, a tool or a file goes
 through the cleaner and then into `Text` objects, never into markup.
 """
 
@@ -30,9 +30,9 @@ from codelet.events import (
     UsageReport,
 )
 from codelet.frontends.terminal.show import event_rows
-from codelet.frontends.terminal.show.activity import Running, Status
-from codelet.frontends.terminal.show.call_rows import result_rows, title
-from codelet.frontends.terminal.show.console import cut, wrap
+from codelet.frontends.terminal.show.activity import Activity, RunningCall
+from codelet.frontends.terminal.show.call_rows import call_title, result_rows
+from codelet.frontends.terminal.show.console import truncate, wrap
 from codelet.frontends.terminal.show.live_area import LiveArea
 from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
 from codelet.frontends.terminal.show.numbers import duration
@@ -48,29 +48,20 @@ _EVERY_STEP = frozenset({"tokenStatus", "gitStatus"})
 class Renderer:
     """Call `show(event)` for each event, and `tick()` now and then while nothing comes.
 
-    `text=False` leaves the model's words and thoughts out: they go elsewhere. `footer` holds rows that
-    stand below all others while a turn runs, `cursor` says that the cursor belongs at their end.
+    `footer` holds rows that stand below all others while a turn runs, `cursor` says that the cursor belongs at their
+    end. `hint` says how to stop, `clock` counts seconds.
     """
 
-    def __init__(
-        self,
-        console: Console,
-        *,
-        text: bool = True,
-        live: bool | None = None,
-        hint: str = "",
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, console: Console, *, hint: str = "", clock: Callable[[], float] = time.monotonic) -> None:
         self.console = console
         self.signs = signs_for(console.file)
         self.footer: Sequence[Row] = ()
         self.cursor = False
         self.reasoning = ""
         """The reasoning of the last step that had some."""
-        self._with_text = text
         self._clock = clock
-        self._live = LiveArea(console, live)
-        self._status = Status(self.signs, clock, hint)
+        self._live = LiveArea(console)
+        self._activity = Activity(self.signs, clock, hint)
         self._stream: MarkdownStream | None = None
         self._cleaner = Cleaner()
         self._thoughts: list[str] = []
@@ -135,20 +126,20 @@ class Renderer:
         self._say("note", rows)
 
     def seen(self, shown: str) -> None:
-        """What a call would do was printed whole, and stays on the screen: its result does not print it again."""
+        """Remember that what a call would do was printed in full: its result does not print it again."""
         self._seen.add(shown)
 
     def ask(self, rows: Sequence[Row], *, cursor: bool = False) -> None:
         """Show a question in the place of the status and the footer; without rows it is over."""
         if self._asking and not rows:
-            self._status.restart()
+            self._activity.restart()
         self._asking = rows
         self._asking_cursor = cursor
         self._draw([])
 
     def stopping(self) -> None:
-        """The user has stopped the turn: say so at once, whatever takes how long to end."""
-        self._status.stopping = True
+        """Say at once that the user has stopped the turn, however long it takes to end."""
+        self._activity.stopping = True
         self._draw([])
 
     def pause(self) -> None:
@@ -156,15 +147,15 @@ class Renderer:
         self._live.frame((), ())
 
     def stop(self) -> None:
-        """End whatever was going on and leave the screen to others."""
+        """End whatever is being shown, and leave the screen to others."""
         self._end_stretch()
-        self._status.clear()
+        self._activity.clear()
         self._asking = ()
         self.footer, self.cursor = (), False
         self.pause()
 
     def _settled(self, event: Event) -> None:
-        """Events that end a stretch of text or reasoning."""
+        """Show an event that ends a stretch of text or reasoning."""
         match event:
             case TurnStart():
                 self._started = self._clock()
@@ -172,43 +163,41 @@ class Renderer:
                 self._report = None
                 self._block = "prompt"
                 self._seen.clear()
-                self._status.clear()
-                self._status.now("waiting for the model")
+                self._activity.clear()
+                self._activity.now("waiting for the model")
             case StepStart():
                 self._say("note", self._told())
-                self._status.now("waiting for the model")
+                self._activity.now("waiting for the model")
                 self._draw([])
             case ToolCall(id=call_id, name=name, arguments=arguments, title=about):
-                self._titles[call_id] = title(name, arguments, about)
-                self._status.running[call_id] = Running(self._titles[call_id], self._clock())
+                self._titles[call_id] = call_title(name, arguments, about)
+                self._activity.running[call_id] = RunningCall(self._titles[call_id], self._clock())
                 self._draw([])
             case ToolResult():
                 self._result(event)
             case Retry():
-                self._status.retry, self._status.retry_at = event, self._clock() + event.wait
+                self._activity.retry, self._activity.retry_at = event, self._clock() + event.wait
                 self._say("note", [event_rows.retry_row(event, event.wait, self.width, self.signs)])
             case Note():
                 self._say("note", event_rows.note_rows(event, self.width, self.signs))
             case Compaction():
-                self._status.now("compacting" if event.phase == "starting" else "waiting for the model")
+                self._activity.now("compacting" if event.phase == "starting" else "waiting for the model")
                 self._say("note", event_rows.compaction_rows(event, self.width, self.signs))
             case Interrupted():
                 self._say("end", event_rows.interruption_rows(event, self._titles, self.width, self.signs))
             case TurnEnd():
                 seconds = self._clock() - self._started
                 rows = event_rows.end_rows(event, self._report, seconds, self.width, self.signs)
-                self._status.clear()
+                self._activity.clear()
                 self._say("end", [*self._told(), *rows])
 
     def _text(self, delta: str) -> None:
-        if not self._with_text:
-            return
         if self._stream is None:
             self._end_stretch()
             if not delta.strip():
                 return
             self._stream = MarkdownStream(self.width, self.signs)
-        self._status.now("writing")
+        self._activity.now("writing")
         rows = self._stream.feed(self._cleaner.feed(delta))
         if rows:
             self._say("text", rows)
@@ -217,20 +206,18 @@ class Renderer:
             self._draw([])
 
     def _reason(self, delta: str) -> None:
-        if not self._with_text:
-            return
         if not self._thoughts:
             self._end_stretch()
             self._thinking_since = self._clock()
         self._thoughts.append(delta)
-        self._status.now("thinking")
+        self._activity.now("thinking")
         if self._clock() - self._drawn_at >= _FRAME_SECONDS:
             recent = "".join(self._thoughts[-40:])[-400:]
-            self._status.detail = one_line(recent.rstrip().rpartition("\n")[2], self.width)
+            self._activity.detail = one_line(recent.rstrip().rpartition("\n")[2], self.width)
             self._draw([])
 
     def _end_stretch(self) -> None:
-        """The text or the reasoning that was being streamed is complete."""
+        """Finish the text or the reasoning that is being streamed."""
         if self._stream is not None:
             stream, self._stream = self._stream, None
             rows = stream.feed(self._cleaner.flush()) + stream.finish()
@@ -241,10 +228,10 @@ class Renderer:
             took = duration(self._clock() - self._thinking_since)
             gist = one_line(self.reasoning.strip().split("\n")[0].strip("*# "), self.width)
             row = Row.assemble((f"{self.signs.note} thought {took}: {gist}", "dim italic"))
-            self._say("note", [cut(row, self.width, self.signs.more)])
+            self._say("note", [truncate(row, self.width, self.signs.more)])
 
     def _tool_progress(self, call_id: str, delta: str) -> None:
-        running = self._status.running.get(call_id)
+        running = self._activity.running.get(call_id)
         if running is None:
             return
         running.add(self._progress.setdefault(call_id, Cleaner()).feed(delta))
@@ -252,7 +239,7 @@ class Renderer:
             self._draw([])
 
     def _result(self, event: ToolResult) -> None:
-        self._status.running.pop(event.id, None)
+        self._activity.running.pop(event.id, None)
         self._progress.pop(event.id, None)
         shown = self._titles.get(event.id) or one_line(event.name, 80)
         told_before = event.display is not None and event.display in self._seen
@@ -285,4 +272,4 @@ class Renderer:
             cursor = self._asking_cursor or self.cursor
             self._live.frame(rows, [*tail, *gap, *self._asking, *below], cursor=cursor)
             return
-        self._live.frame(rows, [*tail, *self._status.rows(self.width), *self.footer], cursor=self.cursor)
+        self._live.frame(rows, [*tail, *self._activity.rows(self.width), *self.footer], cursor=self.cursor)

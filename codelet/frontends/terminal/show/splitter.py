@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["text", "more", "item", "heading", "table", "quote", "rule", "fence", "code", "fence_end"]
+PieceKind = Literal["text", "more", "item", "heading", "table", "quote", "rule", "fence", "code", "fence_end"]
 """`more` is running text that goes on after an overlong piece was cut."""
 
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^`]*)$")
@@ -33,25 +33,25 @@ _DECIDED = 12
 
 
 @dataclass(frozen=True)
-class Piece:
-    """One finished piece. `margin` is the column it is set from, `gap` tells of a blank line before it."""
+class MarkdownPiece:
+    """One finished piece. `margin` is the column where it begins; `gap` means that a blank line precedes it."""
 
-    kind: Kind
+    kind: PieceKind
     source: str
     margin: int = 0
     gap: bool = False
 
 
 class Splitter:
-    """Takes one line after the other and gives back the pieces that it finished.
+    """Takes one line after the other and returns the pieces that each one finishes.
 
-    `one_row(line, margin)` tells whether a line of running text takes one row only. Only then may the line below
+    `one_row(line, margin)` says whether a line of running text takes one row only. Only then may the line below
     it make it a heading or the head of a table: of a longer one, rows may have been shown as running text.
     """
 
     def __init__(self, one_row: Callable[[str, int], bool]) -> None:
         self._one_row = one_row
-        self._kind: Kind | None = None
+        self._kind: PieceKind | None = None
         self._lines: list[str] = []
         self._size = 0
         self._margin = 0
@@ -72,16 +72,16 @@ class Splitter:
         """Whether nothing is open and a blank line came last."""
         return self._kind is None and self._blank
 
-    def open(self, partial: str) -> Piece | None:
+    def open(self, partial: str) -> MarkdownPiece | None:
         """The piece that is still open, with `partial`, the line that has not ended yet, if it surely belongs to it."""
         if self._kind is None:
             return None
         lines = self._lines
         if partial.strip() and self.takes(partial):
             lines = [*lines, self._dedented(partial)]
-        return Piece(self._kind, "\n".join(lines), self._margin, self._gap)
+        return MarkdownPiece(self._kind, "\n".join(lines), self._margin, self._gap)
 
-    def begin(self, partial: str) -> list[Piece]:
+    def begin(self, partial: str) -> list[MarkdownPiece]:
         """Look at a line that has not ended yet: open its piece once its kind cannot change any more."""
         if self._fence is not None or self._begun or not self._decided(partial):
             return []
@@ -92,13 +92,13 @@ class Splitter:
         self._begun = True
         return done
 
-    def cut_line(self) -> list[Piece]:
+    def cut_line(self) -> list[MarkdownPiece]:
         """The last line was cut: the next one goes on with the open piece, whatever it looks like."""
         done = self._cut() if self._kind not in (None, "table") else []
         self._begun = self._kind is not None
         return done
 
-    def feed(self, line: str) -> list[Piece]:
+    def feed(self, line: str) -> list[MarkdownPiece]:
         """Take one line without its line end."""
         if self._fence is not None:
             return self._feed_fence(line)
@@ -115,15 +115,15 @@ class Splitter:
                 return self._open_fence(fence, indent)
         return self._feed_text(line)
 
-    def finish(self) -> list[Piece]:
+    def finish(self) -> list[MarkdownPiece]:
         """End the open piece."""
         if self._kind is None:
             return []
-        pieces = [Piece(self._kind, "\n".join(self._lines), self._margin, self._gap)] if self._lines else []
+        pieces = [MarkdownPiece(self._kind, "\n".join(self._lines), self._margin, self._gap)] if self._lines else []
         self._kind, self._lines, self._size, self._begun = None, [], 0, False
         return pieces
 
-    def _feed_text(self, line: str) -> list[Piece]:
+    def _feed_text(self, line: str) -> list[MarkdownPiece]:
         kind = self._kind_of(line)
         if kind == "item" and (marker := _MARKER.match(line)) and (fence := _FENCE.match(line, marker.end())):
             done = self._start("item", line[: marker.end()].rstrip())
@@ -137,16 +137,16 @@ class Splitter:
             return self.finish() if above == "heading" else []
         return self._append(line) if self._continues(kind, line) else self._start(kind, line)
 
-    def _made_by(self, line: str) -> Kind | None:
+    def _made_by(self, line: str) -> PieceKind | None:
         """What this line makes of the only line above it, if that takes one row."""
         if self._kind != "text" or len(self._lines) != 1:
             return None
-        above: Kind | None = "heading" if _UNDERLINE.match(line) else None
+        above: PieceKind | None = "heading" if _UNDERLINE.match(line) else None
         if "|" in self._lines[0] and _DELIMITERS.match(line):
             above = "table"
         return above if above and self._one_row(self._lines[0], self._margin) else None
 
-    def _append(self, line: str) -> list[Piece]:
+    def _append(self, line: str) -> list[MarkdownPiece]:
         self._lines.append(self._dedented(line))
         self._size += len(line)
         return self._cut() if self._size > PIECE_LIMIT and self._kind != "table" else []
@@ -167,7 +167,7 @@ class Splitter:
         kind = self._kind_of(partial)
         return kind not in ("heading", "rule") and self._continues(kind, partial)
 
-    def _kind_of(self, line: str) -> Kind:
+    def _kind_of(self, line: str) -> PieceKind:
         indent = _indent(line)
         if indent <= 3 or self._in_list:
             if _RULE.match(line):
@@ -180,7 +180,7 @@ class Splitter:
                 return "quote"
         return "table" if line.lstrip().startswith("|") else "text"
 
-    def _continues(self, kind: Kind, line: str) -> bool:
+    def _continues(self, kind: PieceKind, line: str) -> bool:
         """Whether the line goes on with the open piece."""
         if self._kind is None:
             return False
@@ -199,7 +199,7 @@ class Splitter:
         marker = _MARKER.match(self._lines[0]) if self._kind == "item" and self._lines else None
         return marker is not None and self._lines[0].startswith("|", marker.end())
 
-    def _start(self, kind: Kind, line: str, *, keep: bool = True) -> list[Piece]:
+    def _start(self, kind: PieceKind, line: str, *, keep: bool = True) -> list[MarkdownPiece]:
         done = self.finish()
         indent = _indent(line)
         if kind == "item":
@@ -213,30 +213,30 @@ class Splitter:
         self._size = len(line) if keep else 0
         return done
 
-    def _cut(self) -> list[Piece]:
+    def _cut(self) -> list[MarkdownPiece]:
         """End an overlong piece; what follows goes on as text at the same margin."""
         margin, listed = self._margin, self._kind == "item"
         done = self.finish()
         self._kind, self._margin, self._gap = "more", margin + 2 if listed else margin, False
         return done
 
-    def _open_fence(self, fence: re.Match[str], indent: int) -> list[Piece]:
+    def _open_fence(self, fence: re.Match[str], indent: int) -> list[MarkdownPiece]:
         done = self.finish()
         if indent < 2:
             self._in_list = False
         self._fence = fence[1]
         self._fence_margin = indent if self._in_list else 0
-        piece = Piece("fence", fence[2].strip(), self._fence_margin, self._blank)
+        piece = MarkdownPiece("fence", fence[2].strip(), self._fence_margin, self._blank)
         self._blank = False
         return [*done, piece]
 
-    def _feed_fence(self, line: str) -> list[Piece]:
+    def _feed_fence(self, line: str) -> list[MarkdownPiece]:
         assert self._fence is not None
         stripped = line.strip()
         if stripped.startswith(self._fence) and not stripped.strip(self._fence[0]):
             self._fence = None
-            return [Piece("fence_end", "", self._fence_margin)]
-        return [Piece("code", _without_indent(line, self._fence_margin), self._fence_margin)]
+            return [MarkdownPiece("fence_end", "", self._fence_margin)]
+        return [MarkdownPiece("code", _without_indent(line, self._fence_margin), self._fence_margin)]
 
     def _dedented(self, line: str) -> str:
         return _without_indent(line, self._margin)

@@ -23,7 +23,7 @@ MARGIN = 2
 """Columns by which details stand below their line."""
 
 TEXT_COLUMNS = 100
-"""Running text is not set wider than this: longer lines are hard to read."""
+"""RunningCall text is not set wider than this: longer lines are hard to read."""
 
 
 @dataclass(frozen=True)

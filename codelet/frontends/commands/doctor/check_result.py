@@ -1,4 +1,4 @@
-"""A finding, which is what one check of `codelet doctor` came to, and how findings are printed."""
+"""A result, which is what one check of `codelet doctor` came to, and how results are printed."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ if TYPE_CHECKING:
 _NAME_COLUMNS = 15
 _LONGEST = 600
 
-State = Literal["ok", "warn", "fail"]
+CheckState = Literal["ok", "warn", "fail"]
 
 
-class Finding(Record):
+class CheckResult(Record):
     """One line: `name` of what was looked at, how it stands, `detail` of what was found, `advice` on what to do.
 
     `fail` is for what makes codelet unusable or unsafe, `warn` for what it can do without.
     """
 
     name: str
-    state: State
+    state: CheckState
     detail: str
     advice: str = ""
 
 
-def print_json(findings: Sequence[Finding], status: int) -> None:
+def print_json(results: Sequence[CheckResult], status: int) -> None:
     """Print one JSON object; `status` is the exit status."""
     import json
 
-    checks = [{name: getattr(finding, name) for name in Finding.fields} for finding in findings]
+    checks = [{name: getattr(result, name) for name in CheckResult.fields} for result in results]
     print(json.dumps({"version": __version__, "exit": status, "checks": checks}, ensure_ascii=True, indent=2))
 
 
-def print_lines(findings: Sequence[Finding]) -> None:
-    """Print the findings for a person."""
+def print_lines(results: Sequence[CheckResult]) -> None:
+    """Print the results for a person."""
     from codelet.frontends.terminal.show.console import OutputConsole
 
     console = OutputConsole()
-    for finding in findings:
-        for row in _rows(finding, max(console.width, 40)):
+    for result in results:
+        for row in _rows(result, max(console.width, 40)):
             console.print(row, soft_wrap=True)
 
 
-def _rows(finding: Finding, width: int) -> list[Text]:
-    """State, name and detail; the advice below it. Long ones go on below, indented."""
+def _rows(result: CheckResult, width: int) -> list[Text]:
+    """CheckState, name and detail; the advice below it. Long ones go on below, indented."""
     from rich.text import Text
 
     from codelet.frontends.terminal.show.console import wrap
     from codelet.frontends.terminal.show.style import BAD, GOOD, WARN
 
-    style = {"ok": GOOD, "warn": WARN, "fail": BAD}[finding.state]
+    style = {"ok": GOOD, "warn": WARN, "fail": BAD}[result.state]
     margin = 6 + _NAME_COLUMNS
-    first, *rest = wrap(Text(one_line(finding.detail, _LONGEST)), width - margin)
-    head = Text.assemble((f"{finding.state:<6}", style), (f"{finding.name:<{_NAME_COLUMNS}}", "bold"), first)
-    advice = wrap(Text(one_line(finding.advice, _LONGEST), style), width - margin) if finding.advice else []
+    first, *rest = wrap(Text(one_line(result.detail, _LONGEST)), width - margin)
+    head = Text.assemble((f"{result.state:<6}", style), (f"{result.name:<{_NAME_COLUMNS}}", "bold"), first)
+    advice = wrap(Text(one_line(result.advice, _LONGEST), style), width - margin) if result.advice else []
     return [head, *(Text.assemble(" " * margin, row) for row in (*rest, *advice))]

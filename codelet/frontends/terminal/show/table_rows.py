@@ -11,7 +11,7 @@ _GAP = 2
 _NARROWEST = 6
 
 
-def set_table(rows: list[list[Text]], width: int, signs: Signs) -> list[Text]:
+def table_rows(rows: list[list[Text]], width: int, signs: Signs) -> list[Text]:
     """The rows of a table whose first row is its head, in at most `width` columns where that is possible."""
     columns = max((len(row) for row in rows), default=0)
     if not columns:

@@ -1,4 +1,4 @@
-"""The list of commands. To add one is to add one entry; /help and the completion are made from it."""
+"""Codelet's own commands, and an extension's beside them. To add one is to add one entry; /help is made from it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from codelet.frontends.terminal.screen import Screen
 from codelet.session import Session
 
 _OWN = (
-    SlashCommand("model", "show the model, or go on with another", act=change_session.model, arguments="[NAME]"),
-    SlashCommand("mode", "show the mode, or set it", act=change_session.mode, arguments="[MODE]"),
+    SlashCommand("model", "show the model, or go on with another", act=change_session.switch_model, arguments="[NAME]"),
+    SlashCommand("mode", "show the mode, or set it", act=change_session.switch_mode, arguments="[MODE]"),
     SlashCommand(
         "permissions", "the mode, the rules that allow and deny, what was asked", show=show_session.permissions
     ),
@@ -32,7 +32,7 @@ _OWN = (
     SlashCommand(
         "compact",
         "make the conversation smaller now, or see what that would do",
-        act=change_context.compact,
+        act=change_context.compact_now,
         arguments="[--preview] [20k|30%] [WISH]",
     ),
     SlashCommand("uncompact", "take the last compaction back", act=change_context.uncompact),
@@ -45,7 +45,7 @@ _OWN = (
     SlashCommand("unpin", "let go of a pin", show=change_context.unpin, arguments="N"),
     SlashCommand("drop", "take a message out, a call with its results", show=change_context.drop, arguments="N"),
     SlashCommand(
-        "why", "what the last compaction did with each turn, and why", show=change_context.why, arguments="[TURN]"
+        "why", "what the last compaction did with each turn, and why", show=change_context.explain, arguments="[TURN]"
     ),
     SlashCommand(
         "reminders",
@@ -57,17 +57,19 @@ _OWN = (
     SlashCommand("tools", "the tools that the model has", show=show_session.tools),
     SlashCommand("diff", "what changed in the work tree", show=show_session.diff),
     SlashCommand("reasoning", "the model's last reasoning in full", act=show_session.reasoning),
-    SlashCommand("continue", "take an interrupted turn up again", act=change_session.resume, bare=True),
+    SlashCommand("continue", "take an interrupted turn up again", act=change_session.go_on, bare=True),
     SlashCommand("rewind", "back to before the last prompt; files stay as they are", act=change_session.rewind),
     SlashCommand("redo", "rewind, and send the same prompt again", act=change_session.redo),
     SlashCommand("clear", "forget the conversation", act=change_session.clear, aliases=("new", "reset")),
     SlashCommand(
         "export",
         "save the session once, or as a page for people",
-        act=export_import.export,
+        act=export_import.export_session,
         arguments="[FILE|PAGE.html] [--force]",
     ),
-    SlashCommand("import", "go on with a saved session in place of this one", act=export_import.load, arguments="FILE"),
+    SlashCommand(
+        "import", "go on with a saved session in place of this one", act=export_import.import_session, arguments="FILE"
+    ),
     SlashCommand(
         "exit",
         "leave; nothing is kept that was not asked for",
