@@ -14,7 +14,8 @@ from codelet.frontends.render.renderer import Renderer
 from codelet.frontends.render.style import ADDED, MARGIN, QUIET, REMOVED, WARN
 from codelet.frontends.render.wrap import cut, wrap
 from codelet.policy.verdict import Question
-from codelet.text import clean, confusables, visible, visible_command
+from codelet.text import clean, visible, visible_command
+from codelet.text.lookalikes import confusables
 
 _NO_LIMIT = 1_000_000
 _MOST_WARNINGS = 3
