@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from codelet.policy.paths import PathVerdict, judge_path, relative_name
-from codelet.policy.rules import Rule, escaped, parse_rule
 from codelet.policy.verdict import Action, Mode, Parts, Tier, Touch, Verdict
+
+if TYPE_CHECKING:
+    from codelet.policy.paths import PathVerdict
+    from codelet.policy.rules import Rule
 
 _COVERING = {"write": "edit", "run": "bash"}
 """The rules of these names cover every tool that touches so, whatever it is called."""
@@ -43,9 +46,9 @@ class Policy:
         self.mode: Mode = mode
         self.yes = yes
         self.sandboxed = sandboxed
-        self.allow = [parse_rule(rule) for rule in allow]
-        self.deny = [parse_rule(rule) for rule in deny]
-        self.ask = [parse_rule(rule) for rule in ask]
+        self.allow = _parsed(allow)
+        self.deny = _parsed(deny)
+        self.ask = _parsed(ask)
         self.exact: set[tuple[str, Parts]] = set()
 
     @property
@@ -58,7 +61,7 @@ class Policy:
 
     def add_allow(self, rule: str) -> None:
         """Allow what the rule covers for the rest of the session; raises UsageError on a bad rule."""
-        self.allow.append(parse_rule(rule))
+        self.allow += _parsed([rule])
 
     def allow_exactly(self, command: str, parts: Parts) -> None:
         """Allow this very command line for the rest of the session, while its parts are judged as they were."""
@@ -80,6 +83,8 @@ class Policy:
     def _judge_touch(self, tool: str, touch: Touch) -> Verdict:
         if touch.kind == "run":
             return self._judge_command(tool, touch.what)
+        from codelet.policy.paths import judge_path  # not needed before the first call
+
         tier: Tier = "write" if touch.kind == "write" else "read"
         found = judge_path(touch.what or ".", touch.kind, self.workspace)
         if found.action == "deny" or found.place is None:
@@ -87,6 +92,8 @@ class Policy:
         return self._judge_place(tool, tier, found, found.place).replace(place=found.place)
 
     def _judge_place(self, tool: str, tier: Tier, found: PathVerdict, place: Path) -> Verdict:
+        from codelet.policy.paths import relative_name
+
         name = relative_name(place, self.workspace)
         if rule := _first(self.deny, tool, tier, name):
             return Verdict("deny", tier, f"the rule {rule.text} denies it", rule=rule.text)
@@ -137,6 +144,14 @@ class Policy:
         return None
 
 
+def _parsed(rules: Sequence[str]) -> list[Rule]:
+    if not rules:
+        return []
+    from codelet.policy.rules import parse_rule  # most sessions start without any
+
+    return [parse_rule(rule) for rule in rules]
+
+
 def _strictest(verdicts: Sequence[Verdict]) -> Verdict:
     """One verdict on a call that touches several things: all of them must be allowed.
 
@@ -172,6 +187,8 @@ def _first(rules: Sequence[Rule], tool: str, tier: Tier, name: str, *, exact: bo
 
 def _path_rule(tool: str, name: str, found: PathVerdict) -> str | None:
     """The rule that "always for this session" makes: the folder, or the very path where that is delicate."""
+    from codelet.policy.rules import escaped
+
     if not name.isprintable() or name != name.strip():
         return None
     folder = name.rpartition("/")[0]

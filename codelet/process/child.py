@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from codelet.process.environment import child_environment
-from codelet.process.exit_watch import ExitWatch
 from codelet.process.output import Head, HeadAndTail, Stream
-from codelet.process.start import shell_argv, start
+from codelet.process.start import ExitWatch, shell_argv, start
 from codelet.process.tree import MARKER, Tree, become_subreaper, new_marker
 from codelet.record import Record
 

@@ -17,9 +17,8 @@ from types import TracebackType
 from typing import Self
 
 from codelet.process.environment import child_environment
-from codelet.process.exit_watch import ExitWatch
 from codelet.process.output import HeadAndTail
-from codelet.process.start import StartError, find_program, start
+from codelet.process.start import ExitWatch, StartError, find_program, start
 from codelet.process.tree import MARKER, Tree, new_marker
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")

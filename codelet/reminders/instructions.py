@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from codelet import prompt
-from codelet.policy.sensitive_names import secret
 from codelet.text import with_codes
 
 NAMES = ("CLAUDE.md", "AGENTS.md")
@@ -150,6 +149,8 @@ class _Reader:
             return None
         name = target.relative_to(self._tree)
         spelled = os.path.relpath(os.path.normpath(path), self._tree)
+        from codelet.policy.sensitive_names import secret  # where an instruction file imports another
+
         if secret(str(name)) or secret(spelled):
             return None
         return None if any(part.startswith(".") for part in name.parts) else target

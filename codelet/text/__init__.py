@@ -2,16 +2,14 @@
 
 Everything that a model, a file, a tool or a repository wrote passes through here before a sink shows it:
 `Cleaner` for text that arrives in chunks, `clean` for whole text, `visible` for what a person approves.
-Front ends that use rich put the result into `rich.text.Text`, never into a markup string; where a markup
-string cannot be avoided, `escape_markup` makes it literal.
+Front ends that use rich put the result into `rich.text.Text`, never into a markup string. Short because it only names
+what every part uses; `lookalikes`, `globs` and the like are imported where they are needed.
 """
 
 from __future__ import annotations
 
 from codelet.text.cleaner import Cleaner, clean, is_blank, valid_unicode
-from codelet.text.lookalikes import confusables
 from codelet.text.shown import (
-    escape_markup,
     first_sentence,
     has_markup,
     one_line,
@@ -23,8 +21,6 @@ from codelet.text.shown import (
 __all__ = [
     "Cleaner",
     "clean",
-    "confusables",
-    "escape_markup",
     "first_sentence",
     "has_markup",
     "is_blank",

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import TYPE_CHECKING
 
-from codelet.text.workflow import RunnerCommandBreaker
+if TYPE_CHECKING:
+    from codelet.text.workflow import RunnerCommandBreaker
+
 
 STRING_CAP = 4096
 """Characters that a string sequence (OSC, DCS, …) may take before it counts as never closed."""
@@ -91,7 +94,11 @@ class Cleaner:
         self._pending = ""
         self._before = ""
         self._marks = 0
-        self._workflow = RunnerCommandBreaker() if ci else None
+        self._workflow: RunnerCommandBreaker | None = None
+        if ci:
+            from codelet.text.workflow import RunnerCommandBreaker
+
+            self._workflow = RunnerCommandBreaker()
 
     def feed(self, chunk: str) -> str:
         """The part of all text so far that is settled and was not given back before."""

@@ -1,4 +1,4 @@
-"""Forms of untrusted text for special places: one line, an approval, a rich markup string."""
+"""Forms of untrusted text for special places: one line, the question of an approval."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ _MOST_MARKS = 4
 _NO_INK = "\u2800\ufffc\U0001d159\U00013441\U00013442"
 """Characters that count as signs and show nothing, or may (a regex class body)."""
 
-_HIDDEN = re.compile(f"[{INVISIBLE}{_NO_INK}]")
 _WITHOUT_INK = ("Zs", "Zl", "Zp", "Cc", "Cf", "Cn", "Co", "Cs")
 
 
@@ -94,12 +93,13 @@ def _with_ink(run: str) -> str:
     """The characters of a run, those without ink as codes, and no more marks on one letter than a script needs."""
     import unicodedata
 
+    hidden = re.compile(f"[{INVISIBLE}{_NO_INK}]")
     parts: list[str] = []
     codes: list[str] = []
     marks = 0
     for character in f"{run}\n":
         category = unicodedata.category(character)
-        if character != "\n" and (category in _WITHOUT_INK or _HIDDEN.match(character)):
+        if character != "\n" and (category in _WITHOUT_INK or hidden.match(character)):
             codes.append(_code(character))
             continue
         parts.append("".join(codes) if len(codes) < _LONG_BLANK else f" ⟨{len(codes)} characters like {codes[0]}⟩ ")
@@ -119,57 +119,16 @@ def _code(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def escape_markup(text: str) -> str:
-    """`text` as a literal inside a rich markup string: whatever rich would read as a tag is escaped."""
-    escaped = re.sub(r"(\\*)(\[[a-zA-Z#/@][^\[]*?\])", r"\1\1\\\2", text)
-    trailing = len(escaped) - len(escaped.rstrip("\\"))
-    return escaped + "\\" * (trailing % 2)
-
-
 def has_markup(text: str) -> bool:
     """Whether `text` holds a tag that rich would act on: a closing tag, a link, a click action or a style."""
     return any(_is_tag(found.group(1)) for found in re.finditer(r"\[([a-zA-Z#/@][^\[\]]*)\]", text))
 
 
 _ATTRIBUTES = frozenset(
-    [
-        "b",
-        "bold",
-        "d",
-        "dim",
-        "i",
-        "italic",
-        "u",
-        "underline",
-        "uu",
-        "underline2",
-        "blink",
-        "blink2",
-        "r",
-        "reverse",
-        "c",
-        "conceal",
-        "s",
-        "strike",
-        "frame",
-        "encircle",
-        "o",
-        "overline",
-        "on",
-        "not",
-        "none",
-        "link",
-        "default",
-        "black",
-        "red",
-        "green",
-        "yellow",
-        "blue",
-        "magenta",
-        "cyan",
-        "white",
-    ]
-)
+    ["b", "bold", "d", "dim", "i", "italic", "u", "underline", "uu", "underline2", "blink", "blink2", "r", "reverse",
+     "c", "conceal", "s", "strike", "frame", "encircle", "o", "overline", "on", "not", "none", "link", "default", "black",
+     "red", "green", "yellow", "blue", "magenta", "cyan", "white"]
+)  # fmt: skip
 
 
 def _is_tag(body: str) -> bool:

@@ -16,7 +16,8 @@ from codelet.errors import UsageError
 from codelet.policy.judge import Policy
 from codelet.policy.verdict import Action, Mode, Touch
 from codelet.record import Record
-from codelet.text import Cleaner, clean, confusables, has_markup
+from codelet.text import Cleaner, clean, has_markup
+from codelet.text.lookalikes import confusables
 
 _FILES = {
     "a.txt": "one\ntwo\n",
