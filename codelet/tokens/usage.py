@@ -1,4 +1,7 @@
-"""Usage: tokens as the provider reports them, normalised once."""
+"""Usage: tokens as the provider reports them, normalised once.
+
+A module of its own, small as it is: events and every provider need it, and nothing else of this folder.
+"""
 
 from __future__ import annotations
 

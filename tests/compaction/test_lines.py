@@ -64,8 +64,17 @@ def test_the_lines_of_a_turn_that_matters_more_go_first(messages):
 def test_what_the_user_says_of_a_turn_decides_between_turns_that_are_alike():
     assert lines_of_twins(twins(), feedback={31: 5})[0] == LINES
     assert lines_of_twins(twins(), feedback={32: -5})[0] == LINES
-    decided = twins(said=(PLAIN, DECIDED))
+    decided = twins(said=(DECIDED, DECIDED))
     assert lines_of_twins(decided, feedback={32: -5})[1] == LINES, "it takes nothing from a decision"
+
+
+def test_words_of_the_prompt_point_at_the_turn_that_they_mean():
+    decided = {"said": (DECIDED, PLAIN), "ran": ("3 passed", "3 passed\n[exit code 0]")}
+    assert lines_of_twins(twins(**decided))[1] == LINES, "a test that passed counts for more"
+    assert lines_of_twins(twins(**decided, last="Hold on to that decision."))[0] == LINES
+    failed = {"ran": ("ValueError: it is closed\n[exit code 1]", "3 passed")}
+    assert lines_of_twins(twins(**failed), feedback={32: 5})[1] == LINES
+    assert lines_of_twins(twins(**failed, last="What of the earlier error?"), feedback={32: 5})[0] == LINES
 
 
 def test_a_turn_below_the_least_score_gives_no_lines():
@@ -74,14 +83,15 @@ def test_a_turn_below_the_least_score_gives_no_lines():
     assert len(old) > 30 and [turn.turn for turn in old if turn.lines] == [31]
 
 
-def test_lines_that_report_an_error_go_before_others_of_their_kind():
-    """Far more of them than the few that stand as facts: there is room for about half of the log."""
-    log = [f"{'error' if n % 2 else 'state'}: field_{n:03} of record_{n:03} has value_{n:03}" for n in range(800)]
+@pytest.mark.parametrize("words", [("error:", "state:"), ("never", "often")])
+def test_lines_that_report_an_error_or_state_a_rule_go_before_others_of_their_kind(words: tuple[str, str]):
+    """There are far more of them than the few that stand as facts, and room for about half of the log."""
+    log = [f"{words[n % 2]} field_{n:03} of record_{n:03} has value_{n:03}" for n in range(800)]
     messages = [user("Run it."), calling(("c", "bash", {"command": "./import"})), result("c", "\n".join(log))]
     made = compact([*messages, says("I see."), *coding_session(4)[1:]], 8_000)
     text = str([message["content"] for message in made.messages])
-    errors, others = (sum(line in text for line in log[first::2]) for first in (1, 0))
-    assert errors + others > 300 and errors > 2 * others
+    telling, others = (sum(line in text for line in log[first::2]) for first in (0, 1))
+    assert telling + others > 300 and telling > 2 * others
 
 
 def test_rules_that_were_cut_are_told_as_lost_and_those_that_stand_are_not():

@@ -34,6 +34,7 @@ CALLS = calling(("a", "read", {}), ("b", "read", {}))
         ([], 0),
         ([user("go"), CALLS, result("a", "1"), result("b", "2"), says("done")], 0),
         ([CALLS, result("b", "2"), result("a", "1")], 2),
+        ([CALLS, result("b", "2"), result("b", "2")], 1),
         ([CALLS, result("a", "1"), says("done")], 1),
         ([CALLS, result("a", "1")], 1),
         ([CALLS, result("a", "1"), result("b", "2"), result("b", "2")], 1),
