@@ -13,7 +13,7 @@ from codelet.compaction.segments import Segment, SegmentEntry, render
 from codelet.errors import ExportError
 from codelet.export.document import VERSION, VERSIONS
 from codelet.export.snapshot import no_usage
-from codelet.prompt import escape
+from codelet.prompt import IMPORTED_RESULT, escape
 
 _NARRATIVE_LINES = 12
 """As many lines as a compaction carries on whole; it chooses among the rest."""
@@ -102,7 +102,10 @@ def _items(old: RawDocument, name: str) -> list[Any]:
 def _message(entry: RawDocument) -> RawDocument:
     role, content = entry.get("role"), entry.get("content")
     if role == "tool":
-        return {"role": "user", "content": f"[tool result]\n{content}" if isinstance(content, str) else content}
+        return {
+            "role": "user",
+            "content": IMPORTED_RESULT.format(text=content) if isinstance(content, str) else content,
+        }
     return {"role": role, "content": content}
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from codelet import prompt
 from codelet.errors import ProviderError
 from codelet.messages import Message
 from codelet.providers.answer import DONE, NO_MARKER, as_count, as_text, decoded, until_silent
@@ -93,7 +94,7 @@ class AnthropicProvider(NativeProvider):
         text = message["content"] or ""
         if message["role"] == "tool":
             call_id = _call_id(message.get("tool_call_id", ""))
-            result = {"type": "tool_result", "tool_use_id": call_id, "content": text or "(no output)"}
+            result = {"type": "tool_result", "tool_use_id": call_id, "content": text or prompt.NO_OUTPUT}
             return [{**result, "is_error": True} if message.get("failed") else result]
         blocks: list[dict[str, Any]] = []
         calls = message.get("tool_calls", ())

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from codelet import prompt
 from codelet.errors import ToolError
 from codelet.tools import encoding, files
 from codelet.tools.seen import LineSpan, ShownLines
@@ -37,7 +38,7 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
             head = file.read(encoding.SAMPLE)
             if encoding.is_binary(head):
                 kind = encoding.binary_kind(head)
-                return ToolOutput(f"{name} is {kind}, {status.st_size} bytes; it is not shown as text")
+                return ToolOutput(prompt.NOT_TEXT.format(name=name, kind=kind, size=status.st_size))
             text = _text_file(file, head, name, status.st_size)
             page = await read_page(text, status.st_size, first, count, _LINE_BYTES, _MOST_BYTES)
         except OSError as error:
@@ -65,7 +66,7 @@ def _numbered(page: Page, name: str, first: int) -> tuple[str, tuple[LineSpan, .
     if not page.lines:
         if page.total:
             raise ToolError(f"{name} has only {page.total} lines")
-        return f"({name} is empty)", ()
+        return prompt.EMPTY_FILE.format(name=name), ()
     parts: list[str] = []
     spans: list[LineSpan] = []
     for number, (data, cut) in enumerate(page.lines, first):
@@ -75,8 +76,8 @@ def _numbered(page: Page, name: str, first: int) -> tuple[str, tuple[LineSpan, .
             spans.append((spans.pop()[0] if spans and spans[-1][1] == number - 1 else number, number))
     last = first + len(page.lines) - 1
     if page.more:
-        of = f" of {page.total}" if page.total else ""
-        parts.append(f"[lines {first}-{last}{of}; go on with offset={last + 1}]")
+        of = prompt.LINES_OF.format(total=page.total) if page.total else ""
+        parts.append(prompt.LINES_SHOWN.format(first=first, last=last, of=of, next=last + 1))
     return "\n".join(parts), tuple(spans)
 
 
@@ -86,7 +87,7 @@ def _line(data: bytes, cut: int) -> str:
     # The cut may have gone through a character of up to four bytes.
     shorter = (data[: len(data) - n] for n in range(4))
     whole = next((part for part in shorter if _is_utf8(part)), data)
-    return f"{encoding.decode_part(whole)} [… {cut + len(data) - len(whole)} more bytes]"
+    return prompt.LINE_CUT.format(line=encoding.decode_part(whole), more=cut + len(data) - len(whole))
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -120,11 +121,11 @@ def _listing(folder: Path, name: str, first: int, count: int) -> str:
     if not page:
         if entries:
             raise ToolError(f"{name} has only {len(entries)} entries")
-        return f"({name} is an empty folder)"
+        return prompt.EMPTY_FOLDER.format(name=name)
     parts = [files.printable(entry) for entry in page]
     last = first + len(page) - 1
     if last < len(entries):
-        parts.append(f"[entries {first}-{last} of {len(entries)}; go on with offset={last + 1}]")
+        parts.append(prompt.ENTRIES_SHOWN.format(first=first, last=last, total=len(entries), next=last + 1))
     return "\n".join(parts)
 
 

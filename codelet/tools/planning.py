@@ -48,7 +48,7 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
     try:
         status = status_of(resolved)
     except FileNotFoundError:
-        summary = f"created {name}: {lines} lines"
+        summary = prompt.CREATED.format(name=name, lines=lines)
         return Change(resolved, name, None, content, encoding.Format(), None, summary, whole=True)
     except OSError as error:
         raise files.failure(error, name) from error
@@ -56,7 +56,7 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
         expected = files.fingerprint(status)  # there is nothing to lose
     files.must_be_current(resolved, name, expected)
     assert expected is not None
-    summary = f"replaced {name}: {lines} lines"
+    summary = prompt.REPLACED.format(name=name, lines=lines)
     known = context.lines.get(resolved)
     known = known if known is not None and known.fingerprint == expected else ShownLines(resolved, expected, ())
     old = None
@@ -73,7 +73,7 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
     after = _with_line_ends_of(content, before)
     kept = [form.codec] if form.bom or form.codec != "utf-8" else []
     kept += ["CRLF line ends"] if after != content else []
-    note = f" ({' and '.join(kept)} kept)" if kept else ""
+    note = prompt.FORM_KEPT.format(form=" and ".join(kept)) if kept else ""
     unseen = _unseen(known, before) if after != before else ""
     summary += note + _not_shown(unseen)
     return Change(resolved, name, before, after, form, expected, summary, unseen, whole=True)
@@ -96,7 +96,7 @@ def _unseen(known: ShownLines, text: str) -> str:
 
 
 def _not_shown(unseen: str) -> str:
-    return f" ({unseen} had been shown)" if unseen else ""
+    return prompt.NOT_SHOWN.format(unseen=unseen) if unseen else ""
 
 
 def plan_edit(context: ToolContext, path: str, edits: Sequence[Mapping[str, Any]]) -> Change:
@@ -127,7 +127,7 @@ def plan_edit(context: ToolContext, path: str, edits: Sequence[Mapping[str, Any]
             which = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
             raise ToolError(f"{which}{error}; {name} was not changed") from error
         places += count
-    summary = f"edited {name}: {places} replacement{'s' if places > 1 else ''}"
+    summary = prompt.EDITED.format(name=name, count=places, s="s" if places > 1 else "")
     return Change(resolved, name, before, after, form, current, summary)
 
 

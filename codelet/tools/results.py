@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from codelet import prompt
 from codelet.tools import encoding, files
 from codelet.tools.confirm import FoundLine
 from codelet.tools.file_search import Result
@@ -32,14 +33,14 @@ def lines_found(context: ToolContext, result: Result, most: int, around: int) ->
         last = hit
     notes = []
     if result.literal:
-        notes.append("[the pattern is no valid regular expression; it was searched as plain text]")
+        notes.append(prompt.PLAIN_PATTERN)
     if more:
-        notes.append("[more matches follow; narrow the pattern, the path or the glob]")
+        notes.append(prompt.MORE_MATCHES)
     elif result.stopped:
-        notes.append(f"[the search was stopped because {result.stopped}; there may be more matches]")
+        notes.append(prompt.SEARCH_STOPPED.format(why=result.stopped, what="matches"))
     if result.left_out:
-        notes.append(f"[matches in {result.left_out} files with the names of secrets are not shown]")
-    return "\n".join([*(lines or ["no matches"]), *notes])
+        notes.append(prompt.SECRETS_LEFT_OUT.format(count=result.left_out))
+    return "\n".join([*(lines or [prompt.NO_MATCHES]), *notes])
 
 
 def _line(context: ToolContext, hit: FoundLine) -> str:
@@ -56,7 +57,7 @@ def files_found(context: ToolContext, result: Result) -> str:
     left = len(result.hits) - len(lines)
     notes = []
     if left:
-        notes.append(f"[{left} more files; narrow the pattern or the path]")
+        notes.append(prompt.MORE_FILES.format(count=left))
     if result.stopped:
-        notes.append(f"[the search was stopped because {result.stopped}; there may be more files]")
-    return "\n".join([*(lines or ["no files"]), *notes])
+        notes.append(prompt.SEARCH_STOPPED.format(why=result.stopped, what="files"))
+    return "\n".join([*(lines or [prompt.NO_FILES]), *notes])

@@ -76,5 +76,7 @@ async def test_what_the_user_stops_still_names_the_user(open_session: Open, time
     with pytest.raises(asyncio.CancelledError):
         await task
     running, waiting = results(session)
-    assert running.startswith(prompt.INTERRUPTED_RUNNING) and waiting == prompt.INTERRUPTED_WAITING
+    assert running.startswith(
+        prompt.STOPPED_RUNNING.format(why=prompt.BY_USER)
+    ) and waiting == prompt.STOPPED_WAITING.format(why=prompt.BY_USER)
     assert "by the user" in running and "by the user" in waiting

@@ -212,9 +212,9 @@ async def test_resume_after_a_cancel_in_a_tool_tells_what_was_done(
     sent = messages_of(model_server.requests[1])
     results = {message["tool_call_id"]: message["content"] for message in sent if message["role"] == "tool"}
     assert "hello" in results["r"]
-    assert results["b"].startswith(prompt.INTERRUPTED_RUNNING)
+    assert results["b"].startswith(prompt.STOPPED_RUNNING.format(why=prompt.BY_USER))
     assert "begun" in results["b"]
-    assert results["w"] == prompt.INTERRUPTED_WAITING
+    assert results["w"] == prompt.STOPPED_WAITING.format(why=prompt.BY_USER)
     assert "Let me." in json.dumps(sent), "what was whole stays"
 
 
