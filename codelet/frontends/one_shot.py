@@ -197,7 +197,7 @@ class _Run:
             error = caught
         finally:
             if self._session is not None:
-                self._session.safeguards.close()
+                await self._session.close()
         outcome = self._outcome(error, await self._save() if self._output.says_exit else None)
         try:
             self._output.finish(outcome)

@@ -74,5 +74,4 @@ async def _run(settings: Settings, exports: list[Exporting], first: str | None) 
         kept = Kept(export, raw=settings.raw)
         return await Repl(session, partial(provider_named, settings=settings), kept, first).run()
     finally:
-        session.safeguards.close()
-        await session.provider.close()
+        await session.close()

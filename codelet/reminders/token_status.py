@@ -1,9 +1,0 @@
-"""tokenStatus: how much of the budget is used, in whole per cent so that it changes seldom."""
-
-from __future__ import annotations
-
-
-def token_status(used: int, budget: int) -> str:
-    """How much of the budget the list takes; both in tokens."""
-    percent = min(100, max(0, -(-used * 100 // budget)))
-    return f"Context: about {percent} % of the budget of {budget:,} tokens used."
