@@ -35,8 +35,8 @@ Sleep = Callable[[float], Awaitable[None]]
 class Breaker:
     """A circuit breaker: opens after three failures in a row; five turns later one try is allowed."""
 
-    def __init__(self) -> None:
-        self.failures = 0
+    def __init__(self, failures: int = 0) -> None:
+        self.failures = failures
         self._opened_at: int | None = None
 
     def allows(self, turn: int) -> bool:

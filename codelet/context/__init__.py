@@ -5,7 +5,6 @@ from codelet.context.entry import Entry
 from codelet.context.inputs import Piped
 from codelet.context.ledger import ReminderLedger
 from codelet.context.options import CompactionOptions, ContextLimits
-from codelet.context.recall import recall_tool
 from codelet.context.renewal import Renewal
 from codelet.context.window import CacheWatch, ContextWindow
 
@@ -19,5 +18,4 @@ __all__ = [
     "Piped",
     "ReminderLedger",
     "Renewal",
-    "recall_tool",
 ]

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from operator import is_
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from codelet import events
 from codelet.context.allotment import Share, category_sizes, shares_of
@@ -23,13 +23,24 @@ if TYPE_CHECKING:
     from codelet.compaction import Compacted, CompactionReport
     from codelet.compaction.archive import Archive, Archived
     from codelet.context.asked import Size
-    from codelet.context.narrator import Narrator
     from codelet.context.tiers import Tiers
 
 
 _UNDO_STEPS = 5
 _FRUITLESS = 2
 _LEAST_ENTRIES = 10
+
+
+class Narrator(Protocol):
+    """Who tells what a conversation decided, in lines that were checked, or in none."""
+
+    def new_turn(self) -> None:
+        """A user's prompt came in."""
+        ...
+
+    async def lines(self, messages: Sequence[Message], instruction: str) -> tuple[str, ...]:
+        """Lines on these messages, with what the user wants kept."""
+        ...
 
 
 class _Undo(Record):

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from codelet import events
 from codelet.errors import CodeletError, UsageError
 from codelet.messages import reminder_type, unpaired
-from codelet.reminders import zones
+from codelet.reminders.zones import Zones
 from tests.context.scripted import Answer, ScriptedProvider, session_of, text
 
 CALLS = st.lists(
@@ -39,6 +39,8 @@ MODELS = {
 }
 """Models by name, and what litellm's map says of their windows."""
 KINDS = st.sampled_from([*zones.HEAD, *zones.TAIL])
+WINDOWS = st.sampled_from([6_000, 12_000, 40_000, 60_000])
+KINDS = st.sampled_from([*Zones().head, *Zones().tail])
 REWRITES = ("done", "undone", "reduced")
 
 
@@ -87,7 +89,7 @@ class Machine(RuleBasedStateMachine):
             self.reported |= event.phase in REWRITES
             self.stopped |= event.phase == "stopped"
         if isinstance(event, events.Reminder):
-            self.reported |= event.name in zones.HEAD
+            self.reported |= event.name in Zones().head
 
     def look_at_requests(self) -> None:
         """Each request goes on from the one before, unless a rewrite was reported; and it fits, or that was said."""
@@ -152,9 +154,10 @@ class Machine(RuleBasedStateMachine):
     def rewind(self) -> None:
         self.reported |= self.session.rewind() is not None
 
-    @rule(model=st.sampled_from(list(MODELS)))
-    def switch(self, model: str) -> None:
-        other = ScriptedProvider(model=model, answers=self.provider.answers, sent=self.provider.sent)
+    @rule(window=WINDOWS)
+    def switch(self, window: int) -> None:
+        other = ScriptedProvider(answers=self.provider.answers, sent=self.provider.sent)
+        self.session.context_limits = self.session.context_limits.replace(window=window)
         self.session.switch(other)
         self.provider = other
         assert self.session.window == MODELS[model]
@@ -181,10 +184,10 @@ class Machine(RuleBasedStateMachine):
     def each_reminder_stands_once_and_in_its_zone(self) -> None:
         kinds = [reminder_type(message) for message in self.session.conversation.sent()]
         named = [kind for kind in kinds if kind is not None]
-        head = [kind for kind in named if kind in zones.HEAD]
-        tail = [kind for kind in named if kind in zones.TAIL]
-        assert head == [kind for kind in zones.HEAD if kind in head]
-        assert tail == [kind for kind in zones.TAIL if kind in tail]
+        head = [kind for kind in named if kind in Zones().head]
+        tail = [kind for kind in named if kind in Zones().tail]
+        assert head == [kind for kind in Zones().head if kind in head]
+        assert tail == [kind for kind in Zones().tail if kind in tail]
         assert kinds[: len(head)] == head
         assert kinds[len(kinds) - len(tail) :] == tail
 
