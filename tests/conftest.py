@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -22,6 +23,10 @@ from tests.support.server import ModelServer
 def pytest_configure(config: pytest.Config) -> None:
     # Some tests bound the size of files: Python would keep byte code that was cut off, and fail on it ever after.
     sys.dont_write_bytecode = True
+    # What is ignored here, as under nohup, would be ignored by every program that a test starts; a handler is not.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
     config.addinivalue_line("markers", "needs(*programs): skip where one of these programs is not installed")
 
 
