@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import sys
@@ -18,6 +19,10 @@ from tests.support.program import ROOT
 from tests.support.proxy import Proxy
 from tests.support.script import Script
 from tests.support.server import ModelServer
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--random-order", type=int, metavar="SEED", help="run the tests in an order drawn by this seed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,7 +48,10 @@ def no_zombies() -> None:
                     os.waitpid(int(pid), os.WNOHANG)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seed = config.getoption("--random-order")
+    if seed is not None:
+        random.Random(seed).shuffle(items)
     for item in items:
         for mark in item.iter_markers("needs"):
             missing = [name for name in mark.args if shutil.which(name) is None]
