@@ -4,7 +4,8 @@ Use: python -m scripts.near [--most N] FILE…
 
 Near is what bears its name or stands in its folder (tests/ mirrors codelet/), and what imports it, itself, by its
 fixtures or by another module of the product: the shorter the way, the nearer; then the more of its names a test
-mentions, and the closer to it is what else the test imports. All is read from the sources, nothing is loaded. A test file is near itself.
+mentions, and the closer to it is what else the test imports. All is read from the sources, nothing is loaded.
+A test file is near itself.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Graph:
         return len({name for name in made if not name.startswith("_")} & words)
 
     def tests(self) -> list[str]:
+        """All test files."""
         return [name for name in self.paths if name.rpartition(".")[2].startswith("test_")]
 
     def ways(self, target: str) -> dict[str, int]:

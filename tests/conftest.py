@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import repo as repositories
+from tests.support.amount import FULL
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.program import ROOT
 from tests.support.proxy import Proxy
@@ -46,6 +47,10 @@ def no_zombies() -> None:
             with suppress(OSError):
                 if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
                     os.waitpid(int(pid), os.WNOHANG)
+
+
+def pytest_report_header() -> str:
+    return f"size: {'full' if FULL else 'as in the gate'}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -16,6 +16,7 @@ from codelet.errors import CodeletError, UsageError
 from codelet.messages import reminder_type, unpaired
 from codelet.reminders import zones
 from tests.context.scripted import Answer, ScriptedProvider, session_of, text
+from tests.support.amount import amount
 
 CALLS = st.lists(
     st.one_of(
@@ -200,6 +201,6 @@ class Machine(RuleBasedStateMachine):
 
 
 Machine.TestCase.settings = settings(
-    max_examples=35, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=amount(20, 500), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestMachine = Machine.TestCase

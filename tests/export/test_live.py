@@ -31,6 +31,7 @@ from codelet.providers.base import Provider, ProviderOptions
 from codelet.session import Session
 from scripts.bench.save import lateness
 from tests.export import material
+from tests.support.amount import amount
 from tests.support.program import ROOT
 from tests.support.script import Call, Reply, Stop, Tokens
 from tests.support.server import ModelServer, Recorded
@@ -270,7 +271,7 @@ async def test_a_thousand_sessions_side_by_side_are_isolated_and_none_is_lost(
     model_server: ModelServer, repo: Path, tmp_path: Path
 ) -> None:
     """Each runs a turn against the server, is saved after every step, and resumed; all in one process."""
-    count = int(os.environ.get("CODELET_SESSIONS", "150"))
+    count = amount(150, 1_000)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 3 * count + 500), hard))
     folder = tmp_path / "sessions"
@@ -326,8 +327,8 @@ async def test_a_thousand_stored_sessions_side_by_side(tmp_path: Path) -> None:
 async def test_a_session_of_many_entries_is_saved_on_its_way_resumed_and_gone_on_with(
     model_server: ModelServer, repo: Path, tmp_path: Path
 ) -> None:
-    """A real session that grows to CODELET_ENTRIES entries by its turns and tool calls, saved after every step."""
-    most, at_once = int(os.environ.get("CODELET_ENTRIES", "2000")), 100
+    """A real session that grows to thousands of entries by its turns and tool calls, saved after every step."""
+    most, at_once = amount(2_000, 10_000), 100
 
     def many_calls(request: Recorded) -> Reply:
         messages = request.json["messages"]
