@@ -16,10 +16,10 @@ import pytest
 from tests.support import repo as repositories
 from tests.support.amount import FULL
 from tests.support.certificates import Certificates, make_certificates
-from tests.support.program import ROOT
 from tests.support.proxy import Proxy
 from tests.support.script import Script
 from tests.support.server import ModelServer
+from tests.support.shared import ABSENT, SHARED
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -101,7 +101,6 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of cases and transcripts beside the repository; the test skips where it is absent."""
-    folder = Path(os.environ.get("CODELET_SHARED", ROOT.parent / "shared"))
-    if not folder.is_dir():
-        pytest.skip(f"needs the shared folder {folder} (set CODELET_SHARED)")
-    return folder
+    if not SHARED.is_dir():
+        pytest.skip(ABSENT)
+    return SHARED

@@ -1,4 +1,4 @@
-"""Faults that once went unnoticed, found by hand in reviews: each is looked for by what its code says, wherever it is."""
+"""Faults that once went unnoticed, found by hand in reviews: each is looked for by what its code says."""
 
 from __future__ import annotations
 

@@ -516,6 +516,6 @@ def test_a_failed_turn_says_why_and_keeps_what_was_queued(start: Start) -> None:
     terminal.line("more")
     terminal.line("kept")
     terminal.wait_for("the recording")
-    terminal.wait_for("has ended")
+    terminal.wait_for("it holds 1 step")
     terminal.wait_for(STATUS)
-    assert "› kept" in terminal.settle().rpartition("has ended")[2]
+    assert "› kept" in terminal.settle().rpartition("it holds 1 step")[2]
