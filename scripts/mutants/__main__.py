@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--named", action="store_true", help="also those that were once found by hand")
     parser.add_argument("--list", action="store_true", help="only print what would be tried")
-    parser.add_argument("--budget", type=float, default=25.0, help="processor time of the tests of one mutant, in s")
+    parser.add_argument("--budget", type=float, default=40.0, help="processor time of the tests of one mutant, in s")
     parser.add_argument("--hours", type=float, default=2.0, help="how long it goes on at most")
     options = parser.parse_args()
     if not options.places and not options.named:
@@ -71,7 +71,7 @@ def _tried(chosen: list[Mutant], budget: float, hours: float) -> tuple[Counter[s
             killed[folder] += not survived
             print(f"{number:>4} {'SURVIVED' if survived else 'killed'} {_place(mutant)}: {mutant.what}", flush=True)
             if survived:
-                print(_difference(mutant), "     tests:", *copy.suite(mutant.path)[0], flush=True)
+                print(_difference(mutant), f"     tests: {' '.join(copy.suite(mutant.path)[0])}", sep="\n", flush=True)
     return tried, killed
 
 

@@ -18,6 +18,7 @@ from scripts.mutants.operators import Mutant
 from scripts.near import Graph, nearest
 
 _LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "*.egg-info", ".hypothesis")
+_MOST_NEAR = 16
 _STALL = 900
 """Seconds of wall time after which a run counts as hung; what uses the processor is ended earlier."""
 
@@ -28,7 +29,7 @@ class Copy:
     def __init__(self, root: Path, budget: float) -> None:
         self.root, self.budget = root, budget
         self._graph = Graph(root)
-        self._suites: dict[Path, tuple[list[str], float]] = {}
+        self._costs: dict[str, float | None] = {}
         self._stamps = count(1)
 
     def __enter__(self) -> Self:
@@ -54,20 +55,18 @@ class Copy:
     def suite(self, path: Path) -> tuple[list[str], float]:
         """The near tests of a file that pass without a fault, and the processor time they use, in seconds.
 
-        As many as the budget allows, two at least.
+        As many as the budget allows, the quickest first; the nearest is always among them.
         """
-        if path not in self._suites:
-            tests, used = [], 0.0
-            for test in nearest(self._graph, path):
-                if used > self.budget and len(tests) > 1:
-                    break
-                name = str(test.relative_to(self.root))
-                passed, seconds = self._run([name], 600)
-                if passed and used + seconds < 2 * self.budget:
-                    tests.append(name)
-                    used += seconds
-            self._suites[path] = tests, used
-        return self._suites[path]
+        tests: dict[str, float] = {}
+        for test in nearest(self._graph, path, _MOST_NEAR):
+            name = str(test.relative_to(self.root))
+            if name not in self._costs:
+                passed, seconds = self._run([name], 10 * self.budget)
+                self._costs[name] = seconds if passed else None
+            cost = self._costs[name]
+            if cost is not None and (not tests or sum(tests.values()) + cost <= self.budget):
+                tests[name] = cost
+        return sorted(tests, key=lambda name: tests[name]), sum(tests.values())
 
     def _write(self, name: Path, text: str) -> None:
         path = self.place / name
