@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -13,18 +15,27 @@ from typing import Any
 import pytest
 
 from tests.support import repo as repositories
+from tests.support.amount import FULL
 from tests.support.certificates import Certificates, make_certificates
-from tests.support.program import ROOT
 from tests.support.proxy import Proxy
 from tests.support.recorded import Start, recording
 from tests.support.script import Script
 from tests.support.server import ModelServer
+from tests.support.shared import ABSENT, SHARED
 from tests.support.terminal import Terminal
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--random-order", type=int, metavar="SEED", help="run the tests in an order drawn by this seed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     # Some tests bound the size of files: Python would keep byte code that was cut off, and fail on it ever after.
     sys.dont_write_bytecode = True
+    # What is ignored here, as under nohup, would be ignored by every program that a test starts; a handler is not.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
     config.addinivalue_line("markers", "needs(*programs): skip where one of these programs is not installed")
 
 
@@ -41,7 +52,14 @@ def no_zombies() -> None:
                     os.waitpid(int(pid), os.WNOHANG)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_report_header() -> str:
+    return f"size: {'full' if FULL else 'as in the gate'}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    seed = config.getoption("--random-order")
+    if seed is not None:
+        random.Random(seed).shuffle(items)
     for item in items:
         for mark in item.iter_markers("needs"):
             missing = [name for name in mark.args if shutil.which(name) is None]
@@ -107,7 +125,6 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of cases and transcripts beside the repository; the test skips where it is absent."""
-    folder = Path(os.environ.get("CODELET_SHARED", ROOT.parent / "shared"))
-    if not folder.is_dir():
-        pytest.skip(f"needs the shared folder {folder} (set CODELET_SHARED)")
-    return folder
+    if not SHARED.is_dir():
+        pytest.skip(ABSENT)
+    return SHARED

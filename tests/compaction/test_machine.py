@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from codelet.compaction import IrreducibleContext, compact
 from codelet.compaction.parsing import NO_RESULT, faults, normalise
 from tests.compaction.lists import TEXT, calling, reminder, reminders, result, size, user
+from tests.support.amount import amount
 
 
 class Conversation(RuleBasedStateMachine):
@@ -78,5 +79,5 @@ class Conversation(RuleBasedStateMachine):
 
 TestConversation = Conversation.TestCase
 TestConversation.settings = settings(
-    max_examples=20, stateful_step_count=18, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=amount(20, 400), stateful_step_count=18, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from codelet.compaction import Compacted, IrreducibleContext, compact
 from tests.compaction.lists import BROKEN, coding_session, pairing_faults, reminders, sessions, size
+from tests.support.amount import amount
 
 TARGETS = st.one_of(st.integers(60, 600), st.integers(600, 8_000))
-quick = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=amount(25, 600), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def tried(messages: list[dict], target: int) -> Compacted | None:

@@ -16,6 +16,7 @@ from codelet.errors import CodeletError, UsageError
 from codelet.messages import reminder_type, unpaired
 from codelet.reminders.zones import Zones
 from tests.context.scripted import Answer, ScriptedProvider, session_of, text
+from tests.support.amount import amount
 
 CALLS = st.lists(
     st.one_of(
@@ -38,8 +39,6 @@ MODELS = {
     "cloudflare/@cf/meta/llama-3.2-1b-instruct": 60_000,
 }
 """Models by name, and what litellm's map says of their windows."""
-KINDS = st.sampled_from([*zones.HEAD, *zones.TAIL])
-WINDOWS = st.sampled_from([6_000, 12_000, 40_000, 60_000])
 KINDS = st.sampled_from([*Zones().head, *Zones().tail])
 REWRITES = ("done", "undone", "reduced")
 
@@ -154,10 +153,9 @@ class Machine(RuleBasedStateMachine):
     def rewind(self) -> None:
         self.reported |= self.session.rewind() is not None
 
-    @rule(window=WINDOWS)
-    def switch(self, window: int) -> None:
-        other = ScriptedProvider(answers=self.provider.answers, sent=self.provider.sent)
-        self.session.context_limits = self.session.context_limits.replace(window=window)
+    @rule(model=st.sampled_from(list(MODELS)))
+    def switch(self, model: str) -> None:
+        other = ScriptedProvider(model=model, answers=self.provider.answers, sent=self.provider.sent)
         self.session.switch(other)
         self.provider = other
         assert self.session.window == MODELS[model]
@@ -210,6 +208,6 @@ class Machine(RuleBasedStateMachine):
 
 
 Machine.TestCase.settings = settings(
-    max_examples=35, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=amount(20, 500), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestMachine = Machine.TestCase

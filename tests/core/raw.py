@@ -63,7 +63,7 @@ def saying(*pieces: bytes, pause: float = 0.0) -> Handler:
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
-            await asyncio.sleep(pause)
+            await asyncio.sleep(pause)  # clock: the server's pace
 
     return handle
 

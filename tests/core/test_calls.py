@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ LOG: list[str] = []
 async def look(context: ToolContext, progress: Progress, *, name: str, seconds: float = 0.0) -> ToolOutput:
     """Look at something for a while."""
     LOG.append(f"begin {name}")
-    await asyncio.sleep(seconds)
+    await asyncio.sleep(seconds)  # clock: how long the tool takes
     LOG.append(f"end {name}")
     return ToolOutput(f"saw {name}")
 
@@ -64,9 +63,7 @@ def looks(*names: str, seconds: float = 0.2) -> list[Call]:
 
 async def test_reading_calls_run_at_once(make_session: MakeSession, model_server: ModelServer):
     model_server.script = [Reply(calls=looks("a", "b", "c")), Reply("done")]
-    began = time.monotonic()
     seen = await turn(make_session(tools=TOOLS))
-    assert time.monotonic() - began < 0.55, "three times 0.2 s side by side"
     assert LOG[:3] == ["begin a", "begin b", "begin c"]
     assert [event.id for event in of_type(seen, events.ToolResult)] == ["look-a", "look-b", "look-c"]
 
@@ -235,7 +232,7 @@ async def test_questions_come_one_at_a_time(make_session: MakeSession, model_ser
         nonlocal open_now, most
         open_now += 1
         most = max(most, open_now)
-        await asyncio.sleep(0.03)
+        await asyncio.sleep(0.03)  # clock: a person thinks; a second question would come meanwhile
         open_now -= 1
         return Answer(allow=True)
 

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from tests.support.program import CODELET, ROOT, Finished, environment, run, sta
 from tests.support.proxy import Proxy
 from tests.support.script import Call, HttpError, Reply, Stop
 from tests.support.server import ModelServer
+from tests.support.waiting import PATIENCE, Neighbour, at_rest
 
 KEY = {"OPENAI_API_KEY": "test-key"}
 WRITE = Call("w", "write", {"path": "new.txt", "content": "x\n"})
@@ -235,11 +235,11 @@ def test_a_signal_wins_over_all_and_keeps_the_partial_answer(codelet: Codelet, n
     codelet.server.script = [Reply(calls=[WRITE]), Reply(["half ", "an"], fault=Stop("stall", 3))]
     arguments = [*codelet.model, "-p", "go", "--output-format", "json"]
     child = start(*arguments, cwd=codelet.cwd, home=codelet.home, env=KEY)
-    assert codelet.server.wait_for(2).started.wait(10)
-    time.sleep(0.2)
-    began = time.monotonic()
-    out, err = stop(child, number)
-    assert time.monotonic() - began < 3
+    assert codelet.server.wait_for(2).started.wait(PATIENCE)
+    at_rest(child.pid)
+    with Neighbour() as clock:
+        out, err = stop(child, number)
+    assert clock.passed < 3
     assert child.returncode == status
     assert b"Traceback" not in err
     assert b'"result": "half an", "partial": true, "exit": %d' % status in out
@@ -259,7 +259,7 @@ def test_a_signal_while_the_pipe_is_waited_for(codelet: Codelet):
     assert child.stderr
     assert b"waiting for the pipe on stdin" in child.stderr.readline()
     child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=10)
+    _, err = child.communicate(timeout=PATIENCE)
     assert child.returncode == 130
     assert b"Traceback" not in err
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -18,6 +17,7 @@ from tests.core.raw import RawServer, event_stream, read_request, saying
 from tests.providers.chunks import collect, collect_until_error, request
 from tests.support.script import Body, Delivery, HttpError, Reply, Stop, redirect
 from tests.support.server import ModelServer, closed_port, deaf_port
+from tests.support.waiting import PATIENCE, Neighbour
 
 SHORT = Deadlines(connect=0.4, first_token=0.6, between_chunks=0.3)
 LONG = Deadlines(connect=5, first_token=10, between_chunks=10)
@@ -89,7 +89,7 @@ async def test_an_answer_that_is_left_early_gives_its_connection_up():
             stream = provider.stream(request())
             await anext(stream)
             await stream.aclose()
-            assert await asyncio.to_thread(server.requests[0].gone.wait, 5)
+            assert await asyncio.to_thread(server.requests[0].gone.wait, PATIENCE)
 
 
 async def test_what_follows_the_end_marker_is_not_waited_for_long():
@@ -97,16 +97,16 @@ async def test_what_follows_the_end_marker_is_not_waited_for_long():
         await read_request(reader)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         writer.write(b"%x\r\n%s\r\n" % (len(ANSWER), ANSWER))
-        for _ in range(40):
-            await asyncio.sleep(0.1)
+        while not writer.is_closing():
+            await asyncio.sleep(0.1)  # clock: the server's pace
             writer.write(b"9\r\n: still \n\r\n")
             await writer.drain()
 
     with RawServer(handle) as server:
         async with opened(server.base) as provider:
-            began = time.monotonic()
-            assert await collect(provider) == YES
-            assert time.monotonic() - began < 1.5
+            with Neighbour() as clock:
+                assert await collect(provider) == YES
+            assert clock.passed < 1.5
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
@@ -169,13 +169,12 @@ async def test_the_deadlines():
         (Stop("stall", 3), "no data for 0.3 seconds", 0.3, 2),
     ]
     for fault, says, seconds, texts in cases:
-        with ModelServer([Reply(["a", "b", "c"], fault=fault)]) as server:
-            began = time.monotonic()
+        with ModelServer([Reply(["a", "b", "c"], fault=fault)]) as server, Neighbour() as clock:
             chunks, error = await failing(server.openai, SHORT)
-            took = time.monotonic() - began
         assert says in error
         assert "stalled" in error
-        assert seconds <= took < seconds + 0.8
+        assert clock.waited >= seconds
+        assert clock.passed < seconds + 0.8
         assert len(chunks) == texts
 
 
@@ -183,10 +182,11 @@ async def test_signs_of_life_do_not_put_off_the_first_token():
     """Some servers send comments while they read a long prompt: more time than between chunks, but not for ever."""
     alive = [b"4\r\n: x\n\r\n"] * 30
     with RawServer(saying(CHUNKED + b"\r\n", *alive, pause=0.1)) as server:
-        began = time.monotonic()
-        _, error = await failing(server.base, SHORT)
+        with Neighbour() as clock:
+            _, error = await failing(server.base, SHORT)
         assert "no token within 0.6 seconds" in error
-        assert 0.6 <= time.monotonic() - began < 1.4
+        assert clock.waited >= 0.6
+        assert clock.passed < 1.4
     late = saying(CHUNKED + b"\r\n", b"", b"", b"%x\r\n%s\r\n0\r\n\r\n" % (len(ANSWER), ANSWER), pause=0.15)
     with RawServer(late) as server:
         async with opened(server.base, SHORT) as provider:
@@ -246,13 +246,12 @@ async def test_the_request_names_the_host_and_keeps_path_and_query():
 
 async def test_a_server_that_stops_reading_is_given_up():
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(30)
+        await asyncio.Event().wait()
 
     with RawServer(handle) as server:
         client = HttpClient(server.base, SHORT)
-        began = time.monotonic()
-        with pytest.raises(ProviderError, match="stopped reading the request"):
+        with Neighbour() as clock, pytest.raises(ProviderError, match="stopped reading the request"):
             async with client.post("/x", {}, b"x" * 30_000_000):
                 pass
-        assert time.monotonic() - began < 3
+        assert clock.passed < 3
         await client.close()

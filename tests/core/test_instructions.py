@@ -196,12 +196,12 @@ def test_a_device_a_folder_or_a_loop_is_not_read(tree: Path):
 def test_the_size_is_bounded_whatever_is_imported(tree: Path):
     repositories.write(tree, {f"big{n}.md": "x" * 100_000 for n in range(60)})
     repositories.write(tree, {"CLAUDE.md": " ".join(f"@big{n}.md" for n in range(60))})
-    began = time.monotonic()
+    began = time.process_time()
     text = text_in(tree)
     assert 30_000 < len(text) < 90_000
     assert len(read_with_imports(tree / "CLAUDE.md", tree)) < 130_000, "no more is read than is let in"
     assert "left out: too long" in text
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
     repositories.write(tree, {f"d{n}/CLAUDE.md": "y" * 39_000 for n in range(9)})
     text = text_in(tree, *(f"d{n}/f" for n in range(9)))
     assert len(text) < 90_000

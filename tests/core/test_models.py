@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from codelet.tokens.usage import Usage
 from codelet.tokens.windows import DEFAULT_WINDOW, ModelFacts, is_listed, model_facts
 from tests.core.raw import RawServer, read_request
 from tests.support.server import ModelServer, closed_port
+from tests.support.waiting import Neighbour
 
 KEYS = {name: f"key of {name}" for vendor in VENDORS for name in vendor.key_names}
 BY_PREFIX = {vendor.prefix: vendor for vendor in VENDORS}
@@ -153,13 +153,13 @@ async def test_a_listing_that_comes_in_pieces_on_a_connection_that_stays_open():
         for piece in (b"HTTP/1.1 200 OK\r\n", b"Content-Type: application/json\r\n\r\n", listing[:9], listing[9:]):
             writer.write(piece)
             await writer.drain()
-            await asyncio.sleep(0.02)
-        await asyncio.sleep(5)
+            await asyncio.sleep(0.02)  # clock: so that each piece comes by itself
+        await asyncio.Event().wait()
 
     with RawServer(handle) as server:
-        began = time.monotonic()
-        assert await choose_model(environment={**NOWHERE, "OLLAMA_API_BASE": server.base}) == "ollama/big"
-        assert time.monotonic() - began < 2
+        with Neighbour() as clock:
+            assert await choose_model(environment={**NOWHERE, "OLLAMA_API_BASE": server.base}) == "ollama/big"
+        assert clock.passed < 2
 
 
 @pytest.mark.parametrize(
@@ -185,12 +185,11 @@ async def test_something_else_on_the_port_is_no_model_server(answer: bytes):
 
 async def test_a_port_that_is_silent_is_not_waited_for_long():
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(30)
+        await asyncio.Event().wait()
 
-    with RawServer(handle) as server:
-        began = time.monotonic()
+    with RawServer(handle) as server, Neighbour() as clock:
         assert await local_servers({**NOWHERE, "OLLAMA_API_BASE": server.base}) == []
-        assert time.monotonic() - began < 1.5
+    assert clock.passed < 1.5
 
 
 async def test_with_an_address_the_model_that_it_lists():
@@ -222,8 +221,8 @@ def refusing(status: bytes, *, length: bool = True) -> RawServer:
         for piece in (b"HTTP/1.1 " + status + b"\r\n" + size + b"\r\n", KEYLESS):
             writer.write(piece)
             await writer.drain()
-            await asyncio.sleep(0.02)
-        await asyncio.sleep(5)
+            await asyncio.sleep(0.02)  # clock: so that each piece comes by itself
+        await asyncio.Event().wait()
 
     return RawServer(handle)
 

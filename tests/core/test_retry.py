@@ -13,6 +13,7 @@ from codelet.errors import ProviderError
 from codelet.providers.base import Chunk, FinishChunk, Retries, RetryChunk, TextChunk, UsageChunk
 from codelet.providers.retry import with_retries
 from codelet.tokens.usage import Usage
+from tests.support.waiting import happens
 
 BUSY = ProviderError("busy", status=503, retryable=True)
 
@@ -26,7 +27,7 @@ class Attempts:
         self.closed = 0
 
     async def __call__(self) -> AsyncGenerator[Chunk, None]:
-        self.times.append(time.monotonic())
+        self.times.append(time.monotonic())  # clock: for bounds from below
         try:
             for item in self.plays[min(len(self.times), len(self.plays)) - 1]:
                 if isinstance(item, ProviderError):
@@ -95,7 +96,7 @@ async def test_the_last_wait_is_shortened_to_what_is_left_of_all():
 async def test_patience_counts_from_the_first_failure_with_the_time_that_attempts_take():
     class Slow(Attempts):
         async def __call__(self) -> AsyncGenerator[Chunk, None]:
-            await asyncio.sleep(0.2 if self.times else 0.0)
+            await asyncio.sleep(0.2 if self.times else 0.0)  # clock: how long an attempt takes
             async for chunk in super().__call__():
                 yield chunk
 
@@ -113,17 +114,15 @@ async def test_the_time_that_the_server_asks_for_is_waited():
     assert attempts.times[1] - attempts.times[0] >= 0.4
 
 
-@pytest.mark.parametrize("asked", [6.0, float("inf")])
+@pytest.mark.parametrize("asked", [5.1, 3600.0, float("inf")])
 async def test_all_waits_together_are_bounded(asked: float):
     attempts = Attempts([ProviderError("busy", status=429, retryable=True, retry_after=asked)])
-    began = time.monotonic()
     chunks, error = await collect(attempts, QUICK)
     assert (chunks, len(attempts.times)) == ([], 1)
     assert "busy; waiting" in str(error)
     assert "limit of 5 s" in str(error)
     assert error is not None
     assert error.status == 429
-    assert time.monotonic() - began < 1
 
 
 async def test_waits_that_the_server_asks_for_do_not_use_up_the_others():
@@ -156,12 +155,10 @@ async def test_usage_alone_has_shown_nothing_yet():
 
 
 async def test_a_cancel_ends_the_wait_at_once():
-    attempts = Attempts([ProviderError("busy", status=503, retryable=True, retry_after=4)])
-    task = asyncio.create_task(collect(attempts, QUICK))
-    await asyncio.sleep(0.05)
-    began = time.monotonic()
+    attempts = Attempts([ProviderError("busy", status=503, retryable=True, retry_after=3600)])
+    task = asyncio.create_task(collect(attempts, QUICK.replace(asked_wait=7200.0)))
+    await happens(lambda: attempts.closed)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - began < 0.5
     assert len(attempts.times) == 1

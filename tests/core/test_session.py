@@ -23,6 +23,7 @@ from tests.support.bodies import messages_of
 from tests.support.proxy import Proxy
 from tests.support.script import Call, HttpError, Reply, Stop, Tokens
 from tests.support.server import ModelServer
+from tests.support.waiting import PATIENCE
 
 READ = Call("r", "read", {"path": "app.py"})
 TYPES = ("environment", "claudeMd", "gitStatus", "tokenStatus")
@@ -48,8 +49,8 @@ async def until(session: Session, kind: type[events.Event]) -> None:
 
     reached = asyncio.Event()
     task = asyncio.create_task(run())
-    await asyncio.wait_for(reached.wait(), 10)
-    await asyncio.sleep(0.02)
+    await asyncio.wait_for(reached.wait(), PATIENCE)
+    await asyncio.sleep(0.02)  # clock: any moment will do
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from tests.e2e.conftest import Codelet
 from tests.support.program import descendants, processes_with
 from tests.support.script import Call, Delivery, HttpError, Reply, Step, Stop
 from tests.support.server import ModelServer, Recorded
+from tests.support.waiting import PATIENCE, Neighbour, happens
 
 SLEEP = f"sleep 4711.{os.getpid()}"
 READ = Call("read-1", "read", {"path": "app.py"}, (4, 9))
@@ -128,21 +128,17 @@ async def stop_at(session: Session, server: ModelServer, state: State, delay: fl
                     there.set()
 
     task = asyncio.create_task(turn())
-    end = time.monotonic() + 15
     if state.kind is None:
-        while len(server.requests) < len(state.script):
-            assert time.monotonic() < end, f"the turn did not come to the state: {seen}"
-            await asyncio.sleep(0.002)
-        await asyncio.sleep(0.03)  # the bytes before the stall arrive
+        await happens(lambda: len(server.requests) >= len(state.script), f"the state, with the events {seen},")
+        await asyncio.sleep(0.03)  # clock: the bytes before the stall arrive; nothing tells of them
     else:
-        await asyncio.wait_for(there.wait(), 15)
-    await asyncio.sleep(delay)
+        await asyncio.wait_for(there.wait(), PATIENCE)
+    await asyncio.sleep(delay)  # clock: any moment will do
     assert not task.done(), f"the turn ended before: {seen}"
-    task.cancel()
-    started = time.monotonic()
-    with contextlib.suppress(asyncio.CancelledError):
+    with Neighbour() as clock, contextlib.suppress(asyncio.CancelledError):
+        task.cancel()
         await task
-    assert time.monotonic() - started < 3, "the turn took too long to stop"
+    assert clock.passed < 3, "the turn took too long to stop"
     return seen
 
 
@@ -209,7 +205,8 @@ async def test_cancel_in_a_state(session: tuple[Session, ModelServer], name: str
         assert any(isinstance(event, events.Interrupted) and event.half_done for event in seen), "no tool ran"
     for request in server.requests:
         # The server may note the end of an answer just after it is asked for: what counts is that one of the two comes.
-        assert request.done.is_set() or request.gone.wait(3) or request.done.is_set(), "the connection was left open"
+        ended = await happens(lambda request=request: request.done.is_set() or request.gone.is_set())
+        assert ended, "the connection was left open"
     await assert_goes_on(subject, server, seen)
 
 
@@ -272,7 +269,7 @@ async def test_cancel_while_a_question_is_open(session: tuple[Session, ModelServ
                 seen.append(event)
 
     task = asyncio.create_task(turn())
-    await asyncio.wait_for(asked.wait(), 15)
+    await asyncio.wait_for(asked.wait(), PATIENCE)
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
@@ -337,17 +334,16 @@ def test_cancels_at_every_state_in_a_terminal(codelet_on_each_wire: Codelet, key
             )
             terminal.line(f"prompt {number}")
             server.wait_for(base + len(script))
-            end = time.monotonic() + 10
-            while "runs" in name and not any(SLEEP in _command(pid) for pid in descendants(terminal.pid)):
-                assert time.monotonic() < end, f"{name}: the tool did not start:\n{terminal.scrollback}"
-                terminal.pump()
+            if "runs" in name:
+                terminal.until(
+                    lambda: any(SLEEP in _command(pid) for pid in descendants(terminal.pid)), f"{name}: the tool"
+                )
             terminal.pump(0.15)
             before = terminal.scrollback.count("stopped")
             terminal.key(key)
-            end = time.monotonic() + 10
-            while terminal.scrollback.count("stopped") <= before:
-                assert time.monotonic() < end, f"{name}: no word of the stop:\n{terminal.scrollback}"
-                assert terminal.pump(), f"{name}: the program ended:\n{terminal.scrollback}"
+            terminal.until(
+                lambda before=before: terminal.scrollback.count("stopped") > before, f"{name}: a word of the stop"
+            )
             terminal.settle(0.15)
             assert descendants(terminal.pid) == [], name
             assert processes_with(SLEEP.split()[1]) == [], name

@@ -8,7 +8,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from tests.support.bodies import messages_of
 from tests.support.program import CODELET, start, stop
 from tests.support.script import Call, HttpError, Reply, Stop, Tokens
 from tests.support.server import Recorded
+from tests.support.waiting import PATIENCE, at_rest
 
 LOOK = Call("look", "read", {"path": "app.py"})
 SMALL_FILES = ("bash", "-c", 'ulimit -f 8; export PYTHONDONTWRITEBYTECODE=1; exec "$@"', "bash", *CODELET)
@@ -181,10 +181,10 @@ def test_whatever_ends_it_leaves_the_session_saved(codelet: Codelet, end: str):
     else:
         child = start(*arguments, cwd=codelet.cwd, home=codelet.home, env=KEYS)
         try:
-            codelet.server.wait_for(2).started.wait(10)
-            time.sleep(0.3)
+            codelet.server.wait_for(2).started.wait(PATIENCE)
+            at_rest(child.pid)
             child.send_signal(signal.SIGTERM if end == "terminated" else signal.SIGINT)
-            out, err = child.communicate(timeout=15)
+            out, err = child.communicate(timeout=PATIENCE)
         finally:
             stop(child)
         assert child.returncode == (143 if end == "terminated" else 130), err
@@ -210,7 +210,7 @@ def test_a_kill_in_mid_turn_loses_at_most_the_step_in_hand(codelet: Codelet):
     child = start(*arguments, cwd=codelet.cwd, home=codelet.home, env=KEYS)
     try:
         codelet.server.wait_for(3)
-        time.sleep(0.5)
+        at_rest(child.pid)
     finally:
         stop(child, signal.SIGKILL)
     asked = said(codelet.server.requests[2])

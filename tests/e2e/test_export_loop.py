@@ -34,7 +34,7 @@ def run(codelet: Codelet, prompt: str, **options: Any) -> Finished:
 
 def older_context(path: Path, entries: int, size: int) -> None:
     """A context as a persistent agent without versions left it: history, facts twice, tasks of all ages."""
-    now = time.time()
+    now = time.time()  # clock: as its entries are dated
     history = [
         {
             "timestamp": now - 1000 + number,

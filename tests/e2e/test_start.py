@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from tests.e2e.conftest import KEYS, Codelet
 from tests.support.program import ROOT, Finished, run
 from tests.support.script import Call, Reply
 from tests.support.server import Recorded
+from tests.support.waiting import Neighbour, until
 
 # No module of codelet is touched: the interpreter itself is asked, at its start, to write down what it has
 # loaded when the server says that the request is there.
@@ -48,9 +49,7 @@ def test_no_heavy_module_is_loaded_when_the_first_request_has_left(
 
     def look(request: Recorded) -> None:
         os.kill(int(note.with_suffix(".pid").read_text()), signal.SIGUSR1)
-        end = time.monotonic() + 10
-        while not finished.exists() and time.monotonic() < end:
-            time.sleep(0.005)
+        until(finished.exists)
 
     codelet.server.on_request = look
     codelet.server.script = [Reply("ok")]
@@ -96,13 +95,13 @@ def test_system_prompt_and_tools_are_under_1300_tokens(codelet: Codelet, tmp_pat
 
 def test_the_answer_is_followed_by_the_exit_at_once(codelet: Codelet):
     """The promise is 20 ms on a quiet machine; here, beside other tests, only an idle wait would be seen."""
-    waits = []
-    for _ in range(5):
-        codelet.server.requests.clear()
-        codelet.server.script = [Reply("ok")]
-        done = codelet("-p", "go", env=KEYS)
-        assert done.exit == 0
-        sent = codelet.server.requests[0].sent
-        assert sent is not None
-        waits.append(time.monotonic() - sent)
-    assert min(waits) < 0.2
+
+    def from_answer_to_exit() -> float:
+        clock = Neighbour()
+        with ExitStack() as answered:
+            codelet.server.requests.clear()
+            codelet.server.script = lambda request: (answered.enter_context(clock), Reply("ok"))[1]
+            assert codelet("-p", "go", env=KEYS).exit == 0
+        return clock.passed
+
+    assert min(from_answer_to_exit() for _ in range(5)) < 0.2

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
-import time
 from pathlib import Path
+
+from tests.support.waiting import until
 
 PROGRAM = shutil.which("redis-server")
 
@@ -35,10 +36,7 @@ class RedisServer:
         words += ["--appendonly", "yes", "--appendfsync", "always"] if self._durable else []
         words += ["--requirepass", self._password] if self._password else []
         self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 20
-        while not self._answers():
-            assert time.monotonic() < deadline, "redis-server did not start"
-            time.sleep(0.02)
+        until(self._answers, "the start of redis-server")
 
     def _answers(self) -> bool:
         try:

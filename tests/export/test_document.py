@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 from typing import Any
@@ -21,6 +20,7 @@ from codelet.export.snapshot import Snapshot
 from codelet.messages import Message, assistant, system, tool_call, tool_result, unpaired, user
 from scripts.schema import PLACE, text
 from tests.export import material
+from tests.support.amount import amount
 
 WHOLE = json.loads(to_json(material.whole(), mask=None))
 
@@ -295,8 +295,7 @@ def fuzz(count: int, seed: int) -> tuple[int, int]:
 
 
 def test_fuzzed_documents_raise_nothing_but_the_one_error() -> None:
-    """CODELET_FUZZ says how many, where it is set."""
-    count = int(os.environ.get("CODELET_FUZZ", "1500"))
+    count = amount(1_500, 200_000)
     taken, gone = fuzz(count, 7)
     assert taken > count / 30
     assert gone > count / 3

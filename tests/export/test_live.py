@@ -10,8 +10,7 @@ import resource
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -32,9 +31,11 @@ from codelet.providers.base import Provider, ProviderOptions
 from codelet.session import Session
 from scripts.bench.save import lateness
 from tests.export import material
+from tests.support.amount import amount
 from tests.support.program import ROOT
 from tests.support.script import Call, Reply, Stop, Tokens
 from tests.support.server import ModelServer, Recorded
+from tests.support.waiting import until
 
 
 def work(request: Recorded) -> Reply:
@@ -180,7 +181,7 @@ def test_a_crash_loses_at_most_the_step_in_hand_and_a_resume_goes_on(
     )
     try:
         model_server.wait_for(4)
-        _until(lambda: path.exists() and b'"c2"' in path.read_bytes())
+        until(lambda: path.exists() and b'"c2"' in path.read_bytes())
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait()
@@ -203,13 +204,6 @@ def test_a_crash_loses_at_most_the_step_in_hand_and_a_resume_goes_on(
     session = asyncio.run(go_on())
     assert [m["tool_call_id"] for m in session.messages if m["role"] == "tool"] == ["c0", "c1", "c2", "c4"]
     assert session.messages[-1]["content"] == "end"
-
-
-def _until(there: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not there():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 async def test_every_nth_step_and_each_turns_end_are_saved(provider: Provider, repo: Path, tmp_path: Path) -> None:
@@ -243,7 +237,7 @@ async def test_snapshots_from_time_to_time_are_pruned(tmp_path: Path) -> None:
     other = tmp_path / "snaps" / "other-20200101T000000-000.json"
     for number in range(10):
         periodic.save(material.numbered(number))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # clock: two saves within one period, the first of them written
         periodic.save(material.numbered(number))
         now += 61
         if number == 0:
@@ -277,7 +271,7 @@ async def test_a_thousand_sessions_side_by_side_are_isolated_and_none_is_lost(
     model_server: ModelServer, repo: Path, tmp_path: Path
 ) -> None:
     """Each runs a turn against the server, is saved after every step, and resumed; all in one process."""
-    count = int(os.environ.get("CODELET_SESSIONS", "150"))
+    count = amount(150, 1_000)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 3 * count + 500), hard))
     folder = tmp_path / "sessions"
@@ -333,8 +327,8 @@ async def test_a_thousand_stored_sessions_side_by_side(tmp_path: Path) -> None:
 async def test_a_session_of_many_entries_is_saved_on_its_way_resumed_and_gone_on_with(
     model_server: ModelServer, repo: Path, tmp_path: Path
 ) -> None:
-    """A real session that grows to CODELET_ENTRIES entries by its turns and tool calls, saved after every step."""
-    most, at_once = int(os.environ.get("CODELET_ENTRIES", "2000")), 100
+    """A real session that grows to thousands of entries by its turns and tool calls, saved after every step."""
+    most, at_once = amount(2_000, 10_000), 100
 
     def many_calls(request: Recorded) -> Reply:
         messages = request.json["messages"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
-import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from codelet.export.targets import open_place, open_target
 from tests.export import material
 from tests.export.redis_server import RedisServer
 from tests.support.program import ROOT
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.needs("redis-server")
 
@@ -37,12 +39,20 @@ def hold(store: Store, name: str) -> RedisLease:
     return lease
 
 
+def hold_once_free(store: Store, name: str) -> RedisLease:
+    def held() -> RedisLease | None:
+        with suppress(SessionHeld):
+            return hold(store, name)
+        return None
+
+    return until(held, "the end of the lease")
+
+
 def test_a_lease_expires_when_its_holder_is_gone_and_the_old_holder_is_fenced_off(redis_server: RedisServer) -> None:
     store = open_place(f"{redis_server.url}?lease=1")
     old = hold(store, "lease")
     first = store.save("lease", parts(1), lease=old, expected=None)
-    time.sleep(1.3)
-    new = hold(store, "lease")
+    new = hold_once_free(store, "lease")
     assert new.fence > old.fence
     assert not old.renew()
     with pytest.raises(SaveConflict, match="in use by"):
@@ -59,8 +69,7 @@ def test_a_lease_expires_when_its_holder_is_gone_and_the_old_holder_is_fenced_of
 def test_releasing_an_expired_lease_does_not_release_the_next_holders(redis_server: RedisServer) -> None:
     store = open_place(f"{redis_server.url}?lease=1")
     old = hold(store, "release")
-    time.sleep(1.3)
-    new = hold(store, "release")
+    new = hold_once_free(store, "release")
     old.release()
     with pytest.raises(SessionHeld):
         store.lock("release")
@@ -69,9 +78,7 @@ def test_releasing_an_expired_lease_does_not_release_the_next_holders(redis_serv
 
 async def test_a_quiet_session_keeps_its_lease(redis_server: RedisServer) -> None:
     saver = await Saver.open(open_target(f"{redis_server.url}/quiet?lease=1"), mask=None)
-    import asyncio
-
-    await asyncio.sleep(2.2)
+    await asyncio.sleep(2.2)  # clock: twice as long as its lease
     with pytest.raises(SessionHeld):
         open_place(redis_server.url).lock("quiet")
     saver.save(material.numbered(1))
@@ -147,9 +154,7 @@ def test_two_machines_hand_a_session_over_in_mid_work(redis_server: RedisServer)
             assert f"in use by process {first.pid} on" in early.stderr
         finally:
             first.kill()
-    time.sleep(1.2)
-    late = second_machine()
-    assert late.returncode == 0, late.stderr
+    until(lambda: (done := second_machine()).returncode == 0 and done, "the end of the lease")
     stored = open_place(redis_server.url).load("handover")
     assert stored is not None
     assert [m["content"] for m in from_json(stored.data).messages] == [f"{m}{n}" for m in "AB" for n in range(5)]

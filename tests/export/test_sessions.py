@@ -166,7 +166,7 @@ def test_prune_by_age_and_number(tmp_path: Path, capsys: pytest.CaptureFixture[s
     store = FileStore(tmp_path)
     for number in range(5):
         save_once(Target(store, f"{number}.json"), [to_json(material.numbered(number), mask=None)])
-        os.utime(tmp_path / f"{number}.json", (time.time() - number * 86_400,) * 2)
+        os.utime(tmp_path / f"{number}.json", (time.time() - number * 86_400,) * 2)  # clock: ages are told
     (tmp_path / "old-notes.json").write_text("{}")
     os.utime(tmp_path / "old-notes.json", (1, 1))
     held = store.lock("4.json")

@@ -35,6 +35,7 @@ from codelet.messages import (
 from codelet.reminders import zones
 from codelet.session import Session
 from tests.context.scripted import ScriptedProvider, compactions, fill, session_of, turn
+from tests.support.amount import amount
 
 TEXTS = st.sampled_from(["", "one", "two", "one\nmore"])
 HEAD = st.dictionaries(st.sampled_from(zones.Zones().head), st.one_of(st.none(), TEXTS))
@@ -198,7 +199,7 @@ def is_prompt(message: Message) -> bool:
     return kind_of(message) == "prompt"
 
 
-Machine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Machine.TestCase.settings = settings(max_examples=amount(60, 2_000), stateful_step_count=30, deadline=None)
 TestMachine = Machine.TestCase
 
 

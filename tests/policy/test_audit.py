@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from codelet.errors import UsageError
 from codelet.policy.audit.log import AuditLog, canonical, record_hash
 from codelet.policy.audit.verify import AuditReport, verify
+from tests.support.waiting import PATIENCE, until
 
 RECORDS = 10_000
 TAMPERINGS = 200
@@ -126,7 +126,7 @@ def start_writer(path: Path, count: int, name: str) -> subprocess.Popen[bytes]:
 def test_two_writers_do_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     writers = [start_writer(path, 300, name) for name in ("a", "b")]
-    assert [writer.wait(30) for writer in writers] == [0, 0]
+    assert [writer.wait(PATIENCE) for writer in writers] == [0, 0]
     report = verify(path)
     assert (report.records, report.problems, report.unclosed) == (604, (), ())
 
@@ -135,13 +135,11 @@ def test_a_killed_writer_does_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     for _ in range(3):
         writer = start_writer(path, 1_000_000, "killed")
-        limit = time.monotonic() + 10
         size = path.stat().st_size if path.exists() else 0
-        while (not path.exists() or path.stat().st_size < size + 2_000) and time.monotonic() < limit:
-            time.sleep(0.005)
+        until(lambda size=size: path.exists() and path.stat().st_size >= size + 2_000)
         os.kill(writer.pid, signal.SIGKILL)
         writer.wait()
-    assert start_writer(path, 5, "after").wait(10) == 0
+    assert start_writer(path, 5, "after").wait(PATIENCE) == 0
     report = verify(path)
     assert report.problems == ()
     assert len(report.unclosed) == 3

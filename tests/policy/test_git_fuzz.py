@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from scripts.fuzz.git import run
+from tests.support.amount import amount
 
 pytestmark = [pytest.mark.needs("git", "bash"), pytest.mark.timeout(600)]
 
 
 def test_generated_repositories_have_no_effect(capsys: pytest.CaptureFixture[str]) -> None:
-    count = int(os.environ.get("CODELET_GIT_FUZZ", "150"))
+    count = amount(150, 5_000)
     assert run(count, 5) == 0, capsys.readouterr().out
     said = capsys.readouterr().out
     allowed = int(said.partition(" allowed and run")[0].rpartition(" ")[2])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -133,11 +132,8 @@ def test_the_exact_command_where_a_rule_would_be_too_much(workspace: Path, comma
         assert ask(policy, other).action == "ask", other
 
 
-def test_shared_cases(workspace: Path) -> None:
-    shared = os.environ.get("CODELET_SHARED")
-    path = Path(shared or "/nowhere", "cases", "safety3-rules.jsonl")
-    if not path.exists():
-        pytest.skip("needs the shared cases (CODELET_SHARED)")
+def test_shared_cases(shared: Path, workspace: Path) -> None:
+    path = shared / "cases" / "safety3-rules.jsonl"
     cases = [case for case in map(json.loads, path.read_text().splitlines()) if case["kind"] == "suggest"]
     assert cases
     wrong = [case["id"] for case in cases if ask(Policy(workspace), case["input"]).suggestion != case["expected"]]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import ExitStack, aclosing
 from typing import Any
 
 import pytest
 
 from codelet.providers import open_provider
-from codelet.providers.base import Deadlines, ProviderOptions, Retries
+from codelet.providers.base import Chunk, Deadlines, ProviderOptions, Retries, RetryChunk
 from codelet.providers.failure import unreachable
-from tests.providers.chunks import QUICK, collect_until_error, joined, options
+from tests.providers.chunks import QUICK, collect_until_error, joined, options, request
 from tests.support.script import HttpError, Insert, Reply, Step, Stop, StreamError
 from tests.support.server import ModelServer, closed_port
 
@@ -134,16 +134,15 @@ async def test_a_server_that_comes_up_meanwhile_is_found(transport: Any):
     provider = open_provider("openai/scripted", wanted, transport)
     if transport == "litellm":  # its import is no part of what is tried
         await provider.warm()
-    running = asyncio.create_task(collect_until_error(provider))
-    server = ModelServer([WHOLE], port=port)
-    try:
-        await asyncio.sleep(0.2)
-        with server:
-            chunks, error = await running
-    finally:
-        running.cancel()
+    chunks: list[Chunk] = []
+    with ExitStack() as started:
+        async with aclosing(provider.stream(request())) as stream:
+            async for chunk in stream:
+                if isinstance(chunk, RetryChunk) and not chunks:
+                    started.enter_context(ModelServer([WHOLE], port=port))
+                chunks.append(chunk)
         await provider.close()
-    assert error is None
+    assert isinstance(chunks[0], RetryChunk)
     assert joined(chunks)["text"] == "all of it"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
@@ -18,6 +17,7 @@ from tests.providers.chunks import TOOLS, collect, collect_until_error, joined, 
 from tests.support.script import Body, Call, HttpError, Reply, Stop, Tokens
 from tests.support.server import ModelServer
 from tests.support.templates import mistral, strict
+from tests.support.waiting import PATIENCE, Neighbour
 
 OPENAI = "openai/scripted"
 ANTHROPIC = "anthropic/claude-sonnet-4-5"
@@ -35,7 +35,7 @@ def provider(server: ModelServer, model: str = OPENAI, **settings: Any) -> LiteL
     return LiteLLMProvider(model, options(server.openai, **settings))
 
 
-async def reached(flag: Any, limit: float = 20.0) -> bool:
+async def reached(flag: Any, limit: float = PATIENCE) -> bool:
     """Wait for one of the server's flags without holding up the loop."""
     return bool(await asyncio.to_thread(flag.wait, limit))
 
@@ -106,7 +106,7 @@ async def test_litellm_does_nothing_more_once_the_answer_is_there(
     litellm.success_callback = [witness]
     try:
         await collect(provider(model_server, model))
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.5)  # clock: nothing comes, however long one waits
     finally:
         litellm.logging_callback_manager._reset_all_callbacks()
     assert finished == []
@@ -285,14 +285,13 @@ async def test_the_time_limits_are_ours(model: str, after: int | None, model_ser
     await collect_until_error(
         provider(model_server, model, deadlines=Deadlines(connect=5.0, first_token=0.4, between_chunks=0.4))
     )  # the slow first call
-    start = time.monotonic()
-    _, error = await collect_until_error(
-        provider(model_server, model, deadlines=Deadlines(connect=5.0, first_token=0.5, between_chunks=0.3))
-    )
-    assert 0.25 < time.monotonic() - start < 2.5
+    with Neighbour() as clock:
+        _, error = await collect_until_error(provider(model_server, model, deadlines=late))
+    assert clock.waited > 0.25
+    assert clock.passed < 2.5
     assert error is not None
     assert "stalled" in str(error)
-    assert await reached(model_server.requests[-1].gone, 0.5)
+    assert await reached(model_server.requests[-1].gone)
 
 
 @BOTH
@@ -321,13 +320,13 @@ async def test_a_cancel_closes_the_connection_at_once(model: str, after: int | N
     await asyncio.to_thread(model_server.wait_for, 2)
     if after is not None:
         assert await reached(model_server.requests[1].started)
-        await asyncio.sleep(0.05)
-    start = time.monotonic()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert await reached(model_server.requests[1].gone, 0.5)
-    assert time.monotonic() - start < 0.5
+        await asyncio.sleep(0.05)  # clock: any moment will do
+    with Neighbour() as clock:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await reached(model_server.requests[1].gone)
+    assert clock.passed < 0.5
     assert joined(await collect(bridge))["text"] == "next"
 
 
@@ -338,7 +337,7 @@ async def test_a_stream_that_is_left_early_is_closed_too(model: str, model_serve
         async for chunk in stream:
             if isinstance(chunk, TextChunk):
                 break
-    assert await reached(model_server.requests[0].gone, 0.5)
+    assert await reached(model_server.requests[0].gone)
 
 
 async def test_closing_leaves_no_connection_and_a_later_request_works(model_server: ModelServer):

@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from contextlib import aclosing
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from codelet.providers.base import (
 )
 from codelet.providers.replay import ReplayProvider, open_replay, read_recording
 from codelet.tokens.usage import Usage
+from tests.support.waiting import Neighbour
 
 REQUEST = Request("be brief", [user("hello")])
 
@@ -110,12 +110,11 @@ async def test_an_interrupted_step_is_played_again():
 
 async def test_the_recorded_pace_is_kept_unless_it_is_overridden():
     step = {"chunks": ["a", "b", "c", "d"], "pace": 50}
-    start = time.perf_counter()
-    await played(provider_of(step, pace=None))
-    assert time.perf_counter() - start >= 0.2
-    start = time.perf_counter()
-    await played(provider_of(step, pace=0))
-    assert time.perf_counter() - start < 0.15
+    with Neighbour() as clock:
+        await played(provider_of(step, pace=None))
+    assert clock.waited >= 0.2 / 1.1  # its timers are not exact
+    long = {"chunks": ["a"] * 1_000, "pace": 1}
+    await played(provider_of(long, pace=0))  # at its own pace it would take a quarter of an hour
 
 
 @pytest.mark.parametrize(

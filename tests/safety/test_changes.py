@@ -175,7 +175,7 @@ async def test_what_was_approved_is_what_is_made(long: Path, tmp_path: Path) -> 
     later = LINES.replace("line 1\n", "line one\n")
 
     async def meanwhile(question: Question) -> Answer:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # clock: a person thinks
         long.write_text(later)
         return YES
 

@@ -43,7 +43,7 @@ class Swapper(threading.Thread):
             done = library.renameat2(_HERE, bytes(self.path), _HERE, bytes(self.link), _EXCHANGE)
             assert done == 0, os.strerror(ctypes.get_errno())
             self.swaps += 1
-            self.stopped.wait(0.0001)
+            self.stopped.wait(0.0001)  # clock: lets the other thread go on
 
 
 def enough(good: dict[str, int]) -> bool:

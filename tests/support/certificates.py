@@ -35,10 +35,13 @@ def make_certificates(folder: Path) -> Certificates:
         subprocess.run([program, *arguments], cwd=folder, check=True, capture_output=True)
 
     curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    openssl("req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=test CA")
+    # Newer Pythons take a certificate only if it says what its key is for, and which key signed it.
+    authority = ("-days", "2", "-subj", "/CN=test CA", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
+    openssl("req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.pem", *authority)
     openssl("req", *curve, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
     extensions = folder / "extensions"
-    extensions.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n")
+    names = "subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n"
+    extensions.write_text(f"{names}keyUsage=digitalSignature\nauthorityKeyIdentifier=keyid\n")
     openssl(
         *("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial"),
         *("-out", "server.pem", "-days", "2", "-extfile", "extensions"),

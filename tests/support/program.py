@@ -32,13 +32,12 @@ os.write(int(sys.argv[1]), json.dumps([os.waitstatus_to_exitcode(status), used.r
 class Finished:
     """How a run ended. `exit` is negative for a signal, None if the time was up and it was killed.
 
-    `peak_kib` is its greatest resident size where it was asked for, `seconds` its wall time.
+    `peak_kib` is its greatest resident size where it was asked for.
     """
 
     exit: int | None
     stdout: bytes
     stderr: bytes
-    seconds: float
     peak_kib: int = 0
 
     @property
@@ -87,7 +86,7 @@ def run(
     home: Path | None = None,
     env: Mapping[str, str | None] | None = None,
     stdin: bytes | IO[bytes] | int | None = None,
-    timeout: float = 30.0,
+    timeout: float = 60.0,
     command: Sequence[str] = CODELET,
     measure: bool = False,
     stdout: int = subprocess.PIPE,
@@ -100,7 +99,6 @@ def run(
     full = [*command, *arguments]
     if measure:
         full = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(write_end), *full]
-    started = time.monotonic()
     child = subprocess.Popen(
         full,
         cwd=cwd,
@@ -120,13 +118,12 @@ def run(
         os.killpg(child.pid, signal.SIGKILL)
         out, err = child.communicate()
         status = None
-    seconds = time.monotonic() - started
     with os.fdopen(read_end, "rb") as pipe:
         note = pipe.read() if measure and status is not None else b""
     peak = 0
     if note:
         status, peak = json.loads(note)
-    return Finished(status, out or b"", err or b"", seconds, peak)
+    return Finished(status, out or b"", err or b"", peak)
 
 
 def start(

@@ -38,7 +38,7 @@ class Proxy:
         self._consent = consent
         self._tls = tls
         self._to = to
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: list[asyncio.StreamWriter] = []
 
     @property
     def address(self) -> str:
@@ -51,13 +51,23 @@ class Proxy:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._thread.loop.call_soon_threadsafe(self._server.close)
+        self._thread.run(self._drop())
         self._thread.stop()
+
+    async def _drop(self) -> None:
+        """Listen no more and close every connection, whatever still waits to be sent."""
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+        for writer in self._writers:
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
     async def _listen(self) -> asyncio.Server:
         return await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
         try:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
                 await self._handle(reader, writer)
@@ -80,10 +90,11 @@ class Proxy:
             return
         host, _, port = (self._to or where).rpartition(":")
         up_reader, up_writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        self._writers.append(up_writer)
         if method == "CONNECT":
             writer.write(self._consent + (b"" if self._apart else self._forged))
             if self._apart:
-                await asyncio.sleep(0.02)  # so that it leaves in a packet of its own
+                await asyncio.sleep(0.02)  # clock: so that it leaves in a packet of its own
                 writer.write(self._forged)
         else:
             path = address.path + (f"?{address.query}" if address.query else "")

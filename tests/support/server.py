@@ -84,7 +84,7 @@ class LoopThread:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.sleep(0.01)  # closed transports tell their protocols in the loop's next rounds
+            await asyncio.sleep(0.01)  # clock: closed transports tell their protocols in the loop's next rounds
 
         self.run(cancel_all())
         self.loop.call_soon_threadsafe(self.loop.stop)
@@ -161,7 +161,7 @@ class ModelServer:
 
         self._thread.run(drop())
 
-    def wait_for(self, count: int, timeout: float = 20.0) -> Recorded:
+    def wait_for(self, count: int, timeout: float = 60.0) -> Recorded:
         """Wait until so many requests to the model have arrived; the last of them."""
         with self._more:
             if not self._more.wait_for(lambda: len(self.requests) >= count, timeout):
@@ -215,7 +215,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._buffer += data
         if len(self._buffer) >= self._whole:
-            self._next(time.monotonic())
+            self._next(time.monotonic())  # clock: noted, not bounded
 
     def eof_received(self) -> bool:
         self._client_left()
@@ -268,7 +268,7 @@ class Connection(asyncio.Protocol):
             print("model server:", repr(task.exception()), file=sys.stderr)
             self.abort()
         if not self._left.is_set():
-            self._next(time.monotonic())
+            self._next(time.monotonic())  # clock: noted, not bounded
 
     async def _models(self) -> None:
         models = [{"id": name, "object": "model"} for name in self._server.models]
@@ -290,7 +290,7 @@ class Connection(asyncio.Protocol):
                 return
             case Reply():
                 await self._stream(recorded, step)
-        recorded.sent = time.monotonic()
+        recorded.sent = time.monotonic()  # clock: noted, not bounded
         recorded.done.set()
 
     async def _plain(self, status: int, content_type: str, body: bytes, headers: dict[str, str]) -> None:
@@ -326,14 +326,14 @@ class Connection(asyncio.Protocol):
                     await self._write(_framed(part[start : start + delivery.piece], reply))
         if delivery.framing == "chunked":
             await self._write(b"0\r\nX-Trailer: yes\r\n\r\n" if delivery.odd_chunks else b"0\r\n\r\n")
-        recorded.sent = time.monotonic()
+        recorded.sent = time.monotonic()  # clock: noted, not bounded
         recorded.done.set()
         if delivery.close != "keep" or delivery.framing == "close":
             self.transport.close()
 
     async def _pause(self, seconds: float) -> None:
         if seconds:
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(seconds)  # clock: the server's pace
 
     async def _write(self, data: bytes) -> None:
         self.transport.write(data)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ import pexpect
 import pyte
 
 from tests.support.program import CODELET, environment
+from tests.support.waiting import PATIENCE, thread_states, until
 
 KEYS = {
     "enter": "\r",
@@ -97,28 +99,42 @@ class Terminal:
         self._stream.feed(data)
         return True
 
-    def wait_for(self, text: str, timeout: float = 20.0, *, gone: bool = False) -> str:
+    def wait_for(self, text: str, timeout: float = PATIENCE, *, gone: bool = False) -> str:
         """Wait until the text is on the screen or above it, or with `gone` no longer on the screen."""
-        end = time.monotonic() + timeout
+        end = time.monotonic() + timeout  # clock: for what hangs
         while True:
             there = text in (self.text if gone else self.scrollback)
             if there != gone:
                 return self.text
-            if time.monotonic() > end or not self.pump():
+            if time.monotonic() > end or not self.pump():  # clock: for what hangs
                 there = text in (self.text if gone else self.scrollback)
                 if there != gone:
                     return self.text
                 verb = "stayed on" if gone else "did not come to"
                 raise AssertionError(f"{text!r} {verb} the screen within {timeout} s:\n{self.scrollback}")
 
+    def until(self, happened: Callable[[], object], what: str = "it") -> None:
+        """Wait until a condition holds, and take in meanwhile what the program writes."""
+
+        def read_on() -> None:
+            assert self.pump(), f"the program ended before {what}:\n{self.scrollback}"
+
+        until(happened, f"{what}, with this on the screen:\n{self.scrollback}\n:", read_on)
+
     def settle(self, quiet: float = 0.3, timeout: float = 10.0) -> str:
-        """Wait until the program has written nothing for so many seconds; the screen's text."""
-        end = time.monotonic() + timeout
-        size, since = len(self.raw), time.monotonic()
-        while time.monotonic() - since < quiet and time.monotonic() < end and self.pump():
-            if len(self.raw) != size:
-                size, since = len(self.raw), time.monotonic()
+        """Wait until the program has written nothing for so many seconds and waits itself; the screen's text."""
+        now = time.monotonic  # clock: a pause in the output is what is waited for
+        end, size, since = now() + timeout, len(self.raw), now()
+        while now() - since < quiet and now() < end and self.pump():
+            if len(self.raw) != size or not self._waits():
+                size, since = len(self.raw), now()
         return self.text
+
+    def _waits(self) -> bool:
+        """Whether the program sleeps; one that the busy machine keeps waiting is ready to run and does not."""
+        with suppress(OSError):  # it may have ended
+            return all(state == "S" for state in thread_states(self.pid))
+        return True
 
     def type(self, text: str) -> None:
         """Send characters as a person types them."""
@@ -137,16 +153,16 @@ class Terminal:
         self._screen.resize(rows, columns)
         self.child.setwinsize(rows, columns)
 
-    def wait_exit(self, timeout: float = 20.0) -> int:
+    def wait_exit(self) -> int:
         """Wait until the program ends; its exit status, negative for a signal."""
-        end = time.monotonic() + timeout
-        while self.pump():
-            if time.monotonic() > end:
-                raise AssertionError(f"the program did not end within {timeout} s:\n{self.text}")
-        while self.child.isalive():
-            if time.monotonic() > end:
-                raise AssertionError(f"the program closed its terminal but lives after {timeout} s")
-            time.sleep(0.01)
+        closed = False
+
+        def read_on() -> None:
+            nonlocal closed
+            closed = closed or not self.pump()
+
+        until(lambda: closed, f"the end of the program, with this on the screen:\n{self.text}\n:", read_on)
+        until(lambda: not self.child.isalive(), "the end of the program after it closed its terminal")
         if self.child.signalstatus is not None:
             return -int(self.child.signalstatus)
         return int(self.child.exitstatus)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from tests.support import repo as repositories
 from tests.support.program import descendants, processor_seconds, run, start, stop
 from tests.support.terminal import Terminal
+from tests.support.waiting import until
 
 PYTHON = (sys.executable, "-c")
 
@@ -38,9 +38,8 @@ def test_the_runner_reports_exit_output_and_peak_memory(tmp_path: Path):
 
 
 def test_the_runner_kills_what_does_not_end(tmp_path: Path):
-    done = run("import time; time.sleep(60)", cwd=tmp_path, command=PYTHON, timeout=0.5)
+    done = run("import time; time.sleep(3600)", cwd=tmp_path, command=PYTHON, timeout=0.5)
     assert done.exit is None
-    assert done.seconds < 10
 
 
 def test_the_environment_is_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -56,10 +55,7 @@ def test_descendants_and_processor_time_of_a_live_process(tmp_path: Path):
     script = "import subprocess, time; sum(range(3_000_000)); subprocess.run(['sleep', '30'])"
     child = start(script, cwd=tmp_path, command=PYTHON)
     try:
-        end = time.monotonic() + 10
-        while not (below := descendants(child.pid)) and time.monotonic() < end:
-            time.sleep(0.02)
-        assert len(below) == 1
+        assert len(until(lambda: descendants(child.pid))) == 1
         assert 0.01 < processor_seconds(child.pid) < 10
     finally:
         stop(child)

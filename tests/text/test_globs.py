@@ -53,10 +53,10 @@ def test_names_are_no_narrower_than_the_glob() -> None:
 
 def test_matching_is_quick() -> None:
     pattern = re.compile(globs.to_regex("*a*a*a*a*a*a*a*a*a*a*a*a*b"))
-    begin = time.monotonic()
+    begin = time.process_time()
     assert not pattern.match("a" * 250)
     assert not re.compile(globs.to_regex("**/x/**/y/**/z")).match("x/y/" * 1000)
-    assert time.monotonic() - begin < 1
+    assert time.process_time() - begin < 1
 
 
 @pytest.mark.parametrize("glob", ["{a,b}" * 10, "a\nb", "a\0"])

@@ -78,9 +78,9 @@ def test_near_a_limit_the_exact_count_decides_and_far_from_it_nothing_is_loaded(
     near = listed(*(user(DENSE) for _ in range(2_800)))
     estimated = sum(map(gauge.estimate, near.body))
     assert gauge.budget.cost_trigger * 9 // 10 <= estimated < gauge.budget.cost_trigger
-    begun = time.perf_counter()
+    begun = time.thread_time()  # of this thread: the count goes on in one of its own
     assert gauge.size(near) == estimated, "the estimate has to do until the count is there"
-    assert time.perf_counter() - begun < 0.5
+    assert time.thread_time() - begun < 0.5
     gauge.exact.wait(20)
     want = 2_800 * (exact.count(DENSE, "o200k_base") + 4)
     assert gauge.size(near) == want > estimated

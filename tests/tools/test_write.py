@@ -21,6 +21,7 @@ from codelet.errors import ToolError
 from codelet.tools.files import open_regular
 from codelet.tools.planning import make_change, plan_edit, plan_write
 from codelet.tools.tool import ToolContext
+from tests.support.waiting import until
 from tests.tools.conftest import Call
 
 Refused = Callable[..., Awaitable[str]]
@@ -107,7 +108,6 @@ async def test_what_is_no_file(workspace: Path, refused: Refused) -> None:
     os.mkfifo(workspace / "pipe")
     (workspace / "loop").symlink_to("loop")
     (workspace / "file").touch()
-    begin = time.monotonic()
     assert "a named pipe" in await refused("write", path="pipe", content="x")
     assert "is a folder" in await refused("write", path=".", content="x")
     assert "in a circle" in await refused("write", path="loop", content="x")
@@ -115,7 +115,6 @@ async def test_what_is_no_file(workspace: Path, refused: Refused) -> None:
     assert "too long" in await refused("write", path="x" * 300, content="x")
     assert "too long" in await refused("write", path="new/" + "x" * 300, content="x")
     assert "nothing under" in await refused("write", path="/proc/self/comm", content="x")
-    assert time.monotonic() - begin < 2
     assert sorted(os.listdir(workspace)) == ["file", "loop", "pipe"], "folders made for nothing are gone"
 
 
@@ -123,9 +122,9 @@ async def test_a_large_diff_is_quick_and_bounded(workspace: Path, call: Call) ->
     (workspace / "a.txt").write_text("".join(f"{n % 7}\n" for n in range(100_000)))
     for offset in range(1, 100_000, 2_000):
         await call("read", path="a.txt", offset=offset)
-    begin = time.monotonic()
+    begin = time.process_time()
     output = await call("write", path="a.txt", content="".join(f"{n % 11}\n" for n in range(100_000)))
-    assert time.monotonic() - begin < 3
+    assert time.process_time() - begin < 3
     assert output.display is not None
     assert len(output.display) < 65_000
 
@@ -219,7 +218,7 @@ while True:
         with child:
             assert child.stdout is not None
             child.stdout.readline()
-            time.sleep(0.01 + turn * 0.007)
+            time.sleep(0.01 + turn * 0.007)  # clock: a random moment is meant
             child.send_signal(signal.SIGKILL)
         assert path.read_bytes() in (b"a" * 300_000, b"b" * 300_000)
 
@@ -249,8 +248,7 @@ def test_a_writer_that_comes_while_we_write_wins(workspace: Path, context: ToolC
     context.seen[path.resolve()] = (status.st_size, status.st_mtime_ns)
 
     def other() -> None:
-        while not any(name.endswith(".tmp") for name in os.listdir(workspace)):
-            time.sleep(0.0005)
+        until(lambda: any(name.endswith(".tmp") for name in os.listdir(workspace)), meanwhile=lambda: os.sched_yield())
         path.write_text("theirs!\n")
 
     change = plan_write(context, "a.txt", "x" * (64 << 20))
@@ -269,9 +267,12 @@ def test_a_path_that_turns_into_a_link_is_not_followed(workspace: Path) -> None:
     secret.write_bytes(b"secret")
     path.write_bytes(b"public")
     stop = threading.Event()
+    swaps = 0
 
     def swap() -> None:
+        nonlocal swaps
         while not stop.is_set():
+            swaps += 1
             (workspace / "x").symlink_to("secret")
             os.replace(workspace / "x", path)
             (workspace / "y").write_bytes(b"public")
@@ -279,9 +280,10 @@ def test_a_path_that_turns_into_a_link_is_not_followed(workspace: Path) -> None:
 
     thread = threading.Thread(target=swap)
     thread.start()
-    seen, end = set(), time.monotonic() + 1
+    seen, looks = set(), 0
     try:
-        while time.monotonic() < end:
+        while looks < 2_000 or swaps < 2_000:
+            looks += 1
             with contextlib.suppress(ToolError), open_regular(path, "a.txt") as file:
                 seen.add(file.read())
     finally:

@@ -127,9 +127,12 @@ def test_parallel_questions_come_one_after_the_other(start: Start, repo: Path) -
     terminal.wait_for(STATUS)
     terminal.line("go")
     terminal.wait_for("outside0.txt")
+    terminal.wait_for("why:")
     assert terminal.settle().count("? read asks") == 1
     terminal.type("n\r")
     terminal.wait_for("../outside1.txt")
+    terminal.wait_for("why:")
+    terminal.settle()
     terminal.type("n\r")
     terminal.wait_for("Done.")
     assert terminal.text.count("refused by the user") == 2
@@ -141,12 +144,13 @@ def test_a_key_that_was_meant_for_the_line_answers_nothing(start: Start, repo: P
     terminal.line("go")
     terminal.wait_for("come")
     typed = 0
-    end = time.monotonic() + 3  # well past the end of the text, when the question is due
-    while time.monotonic() < end:
+    now = time.monotonic  # clock: well past the end of the text, when the question is due
+    end = now() + 3
+    while now() < end:
         terminal.type("y")
         typed += 1
         terminal.pump(0.05)
-        time.sleep(0.05)  # as a person types; a screen full of letters could not be counted
+        time.sleep(0.05)  # clock: as a person types; a screen full of letters could not be counted
     assert "asks to run" not in terminal.text, "it comes when the typing has paused"
     terminal.wait_for("why:")
     assert not (repo / "made.txt").exists()

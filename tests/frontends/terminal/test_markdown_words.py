@@ -1,6 +1,6 @@
 """No word of a streamed answer is lost, shown twice or moved, however it is cut and however wide the screen is.
 
-`CODELET_PARAGRAPHS=20000 pytest -s --timeout 0 tests/repl/test_markdown_words.py` is the full size;
+`scripts/test --full -s tests/repl/test_markdown_words.py` is the full size;
 `CODELET_SEED` repeats a run.
 """
 
@@ -20,8 +20,9 @@ from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
 from codelet.frontends.terminal.show.splitter import PIECE_LIMIT
 from codelet.frontends.terminal.show.style import Signs
 from tests.frontends.terminal.paragraphs import Answers
+from tests.support.amount import amount
 
-PARAGRAPHS = int(os.environ.get("CODELET_PARAGRAPHS", "100"))
+PARAGRAPHS = amount(100, 20_000)
 ADDED = re.compile(r"[\s•─│☐☑]")
 """Spaces, and the signs that rows are set with."""
 

@@ -1,0 +1,97 @@
+"""Faults that once went unnoticed, found by hand in reviews: each is looked for by what its code says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scripts.mutants.operators import Mutant
+
+NAMED: tuple[tuple[str, str, str], ...] = (
+    (
+        "a rule with a body allows its tool for everything",
+        "rule.tool == tool and rule.body is None",
+        "rule.tool == tool",
+    ),
+    ("a wide rule lifts the ask for a secret", "exact=found.sensitive", "exact=False"),
+    (
+        "a bare rule covers no words",
+        "        if self.body is None:\n            return True\n        wanted",
+        "        wanted",
+    ),
+    (
+        "git's commands run unprepared",
+        "context.prepare_command(command) if context.prepare_command else command",
+        "command",
+    ),
+    ("a command that timed out has not failed", "done.timed_out or done.exit_code != 0", "done.exit_code != 0"),
+    ("no lower bound for a command's time", "min(max(timeout, 0.1), _LONGEST)", "min(timeout, _LONGEST)"),
+    (
+        "what could not be saved is not told at the end",
+        "        if self._problem is not None:\n            raise ExportError(self._problem)",
+        "        pass",
+    ),
+    ("a cured problem is told for ever", "                self._problem = None\n", "                pass\n"),
+    (
+        "a first save replaces what another made",
+        "                temporary.link()\n            else:",
+        "                temporary.rename()\n            else:",
+    ),
+    (
+        "our own last save counts as another's",
+        "not in (expected, self._placed.get(name, expected))",
+        "not in (expected,)",
+    ),
+    ("pinned messages are not kept", "for index in sorted(set(pinned)):", "for index in ():"),
+    (
+        "short talk is never recognised",
+        "return plan.available < TIGHT or size * 10 > plan.available * 6",
+        "return False",
+    ),
+    ("waits are not added up", "self._own += wait", "pass"),
+    ("waits that were asked for are not added up", "self._asked += asked", "pass"),
+    ("a password goes out in the Host header", 'self._url.netloc.rpartition("@")[2]', "self._url.netloc"),
+    ("one CRLF turns a whole file", 'if not ends or 2 * ends <= example.count("\\n"):', "if not ends:"),
+    (
+        "CRLF becomes CR CR LF",
+        'text.replace("\\r\\n", "\\n").replace("\\n", "\\r\\n")',
+        'text.replace("\\n", "\\r\\n")',
+    ),
+    (
+        "a pipe in a file's place is waited for",
+        "os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)",
+        "os.O_RDONLY | os.O_NOCTTY)",
+    ),
+    (
+        "an overflow is tried again for ever",
+        'if not error.overflow or turn.overflow != "no":',
+        "if not error.overflow:",
+    ),
+    ("a forced compaction is forced again", 'turn.overflow = "handled"', "pass"),
+    ("reading calls run one by one", "if reads and reading:", "if False:"),
+    ("calls that write run at once", "if reads and reading:", "if reading:"),
+    ("the ids of a list taken over are not known", 'self.call_ids.update(call["id"]', 'set().update(call["id"]'),
+    ("the score has no effect on the lines", "1000 + 3 * total", "1000"),
+    ("anchors weigh nothing", "return WEIGHTS[self.kind]", "return 0"),
+    ("lines that report an error are not preferred", "factors[index] = factors[index] * 16 // 10", "pass"),
+    ("lines that state a rule are not preferred", "factors[index] = factors[index] * 13 // 10", "pass"),
+    ("the loss check finds no rules", "tuple(rules[:most])", "()"),
+    ("what the prompt asks about has no weight", "relevance=min(RELEVANCE_CAP,", "relevance=min(0,"),
+    ("no second attempt fills the room", "if 100 * (target - summary.size) < _UNUSED_PERCENT * target:", "if True:"),
+    ("the cache's loss is never told", "if not worked or expected < _LEAST_PREFIX or", "if True or"),
+    ("an error that no repetition cures is repeated", "if begun or not error.retryable or", "if begun or"),
+    ("what was shown is repeated", "if begun or not error.retryable or", "if not error.retryable or"),
+)
+
+
+def named(root: Path) -> tuple[list[Mutant], list[str]]:
+    """The named faults that fit the code of a checkout, and the names of those that do not fit it any more."""
+    found, lost = [], []
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted((root / "codelet").rglob("*.py"))}
+    for what, before, after in NAMED:
+        places = [(path, text.index(before)) for path, text in texts.items() if before in text]
+        if not places:
+            lost.append(what)
+        for path, start in places[:1]:
+            line = texts[path].count("\n", 0, start) + 1
+            found.append(Mutant(path, line, what, start, start + len(before), after))
+    return found, lost

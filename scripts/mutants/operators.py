@@ -1,0 +1,126 @@
+"""The faults that are put in: each turns one expression or statement into a likely slip of a programmer."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
+_ARITHMETIC: dict[type[ast.operator], ast.operator] = {
+    ast.Add: ast.Sub(), ast.Sub: ast.Add(), ast.Mult: ast.FloorDiv(), ast.FloorDiv: ast.Mult(),
+}  # fmt: skip
+_EXCHANGED = {"min": "max", "max": "min", "any": "all", "all": "any"}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault: the text of a file from `start` to `end` (characters) becomes `after`."""
+
+    path: Path
+    line: int
+    what: str
+    start: int
+    end: int
+    after: str
+
+    def text(self, before: str) -> str:
+        """The whole file with the fault in it."""
+        return before[: self.start] + self.after + before[self.end :]
+
+
+def mutants(path: Path) -> list[Mutant]:
+    """All faults that can be put into a file, in the order of its lines."""
+    text = path.read_text(encoding="utf-8")
+    starts = [0]
+    for line in text.split("\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    lines = text.split("\n")
+
+    def place(line: int, column: int) -> int:
+        """The character of a position whose column counts bytes."""
+        return starts[line - 1] + len(lines[line - 1].encode()[:column].decode(errors="ignore"))
+
+    found = []
+    for node, what, after in _visit(ast.parse(text)):
+        start, end = place(node.lineno, node.col_offset), place(node.end_lineno or 0, node.end_col_offset or 0)
+        new = after if isinstance(after, str) else ast.unparse(ast.fix_missing_locations(after))
+        if isinstance(node, ast.expr):
+            new = f"({new})"
+        if new != text[start:end]:
+            found.append(Mutant(path, node.lineno, what, start, end, new))
+    return sorted(found, key=lambda mutant: (mutant.start, mutant.end, mutant.what))
+
+
+_Change = tuple[ast.expr | ast.stmt, str, ast.AST | str]
+
+
+def _visit(node: ast.AST) -> Iterator[_Change]:
+    """The changes of a node and of what is in it; text, annotations and decorators are left alone."""
+    if isinstance(node, ast.JoinedStr):
+        return  # what is in it has no place of its own before Python 3.12
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        return
+    if isinstance(node, ast.expr):
+        yield from _of_expression(node)
+    elif isinstance(node, ast.stmt):
+        yield from _of_statement(node)
+    skipped = {"annotation", "returns", "decorator_list", "bases"}
+    for name, value in ast.iter_fields(node):
+        if name not in skipped:
+            for inner in value if isinstance(value, list) else [value]:
+                if isinstance(inner, ast.AST):
+                    yield from _visit(inner)
+
+
+def _of_expression(node: ast.expr) -> Iterator[_Change]:
+    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield node, "dropped a not", operand
+        case ast.Compare(left=left, ops=[operator], comparators=[right]):
+            yield node, "swapped a comparison", ast.Compare(left, [_SWAPPED[type(operator)]()], [right])
+        case ast.BoolOp(op=operator, values=values):
+            other = ast.Or() if isinstance(operator, ast.And) else ast.And()
+            yield node, "exchanged and with or", ast.BoolOp(other, values)
+            for number in range(len(values)):
+                rest = values[:number] + values[number + 1 :]
+                yield node, "dropped a condition", ast.BoolOp(operator, rest) if len(rest) > 1 else rest[0]
+        case ast.IfExp(test=test, body=body, orelse=other):
+            yield node, "negated a condition", ast.IfExp(ast.UnaryOp(ast.Not(), test), body, other)
+        case ast.Constant(value=bool(value)):
+            yield node, "turned a truth value", repr(not value)
+        case ast.Constant(value=int(value)):
+            yield node, "off by one", repr(value + 1)
+        case ast.Constant(value=float(value)):
+            yield node, "changed a number", repr(value * 3 + 1)
+        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _ARITHMETIC:
+            if not any(isinstance(side, ast.JoinedStr | ast.List | ast.Tuple) for side in (left, right)):
+                yield node, "exchanged an operator", ast.BinOp(left, _ARITHMETIC[type(operator)], right)
+        case ast.Call(func=ast.Name(id=name)) if name in _EXCHANGED:
+            changed = copy.deepcopy(node)
+            changed.func = ast.Name(_EXCHANGED[name], ast.Load())
+            yield node, f"exchanged {name}", changed
+        case _:
+            pass
+
+
+def _of_statement(node: ast.stmt) -> Iterator[_Change]:
+    match node:
+        case ast.If(test=test) | ast.While(test=test):
+            if not isinstance(test, ast.Constant | ast.UnaryOp):
+                yield test, "negated a condition", ast.UnaryOp(ast.Not(), test)
+        case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
+            yield node, "returned None", "return None"
+        case ast.Expr(value=ast.Call() | ast.Await()) | ast.AugAssign() | ast.Raise() | ast.Delete():
+            yield node, "dropped a statement", "pass"
+        case ast.Continue() | ast.Break():
+            yield node, "dropped a jump", "pass"
+        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
+            yield node, "dropped an assignment", "pass"
+        case _:
+            pass
