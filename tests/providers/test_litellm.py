@@ -282,9 +282,9 @@ async def test_a_web_page_is_an_error(model: str, model_server: ModelServer):
 @pytest.mark.parametrize("after", [None, 0, 4])
 async def test_the_time_limits_are_ours(model: str, after: int | None, model_server: ModelServer):
     model_server.script = [Reply(["one ", "two"], fault=Stop("stall", after=after))] * 2
-    await collect_until_error(
-        provider(model_server, model, deadlines=Deadlines(connect=5.0, first_token=0.4, between_chunks=0.4))
-    )  # the slow first call
+    first = Deadlines(connect=5.0, first_token=0.4, between_chunks=0.4)
+    await collect_until_error(provider(model_server, model, deadlines=first))  # the slow first call
+    late = Deadlines(connect=5.0, first_token=0.5, between_chunks=0.3)
     with Neighbour() as clock:
         _, error = await collect_until_error(provider(model_server, model, deadlines=late))
     assert clock.waited > 0.25
