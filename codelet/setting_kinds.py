@@ -104,7 +104,9 @@ def names(value: Any) -> tuple[str, ...]:
 
 
 def own_vendors(value: Any) -> tuple[Vendor, ...]:
-    """Tables that each describe a vendor, by its name."""
+    """Tables that each describe a vendor, by its name; or what came of them."""
+    if isinstance(value, tuple):
+        return value
     from codelet.providers.custom_vendors import vendors_from  # only where a user has one
 
     return vendors_from(value)
@@ -167,6 +169,11 @@ class Setting:
     def is_switch(self) -> bool:
         """Whether its flag takes no value."""
         return self.parse is switch
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table, whose errors say themselves where in it something is wrong."""
+        return self.parse is own_vendors
 
     @property
     def adds_up(self) -> bool:

@@ -255,8 +255,7 @@ def _read_file(values: dict[str, Any], path: Path, source: str) -> None:
         setting = _known(name, f"{path}: ")
         if source not in setting.by:
             raise UsageError(f"{path}: {name!r} may not be set in this file")
-        # What is wrong in a table says where in it.
-        _put(values, setting, value, str(path) if isinstance(value, dict) else f"{path}: {name}")
+        _put(values, setting, value, str(path) if setting.is_table else f"{path}: {name}")
 
 
 def _check_variables(environment: Mapping[str, str]) -> None:
