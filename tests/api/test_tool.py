@@ -48,7 +48,7 @@ def test_a_plain_function_becomes_a_tool():
     }
     assert plain.touched({"text": "x"}) == ()
     assert sized.touched({"path": "a"}) == (Touch("read", "a"),)
-    assert sized.describe({"path": "a"}) == "sized a"
+    assert sized.about({"path": "a"}) == "a"
 
 
 async def test_a_plain_function_is_run_with_what_the_model_gives(tmp_path: Path):
