@@ -7,12 +7,12 @@ from codelet.version import __version__
 
 __all__ = [
     "Answer",
-    "Call",
     "CodeletError",
     "Command",
     "ExportPart",
     "Extension",
     "Guard",
+    "GuardedCall",
     "Question",
     "Result",
     "Session",
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from codelet.api import Result, open_session, run
     from codelet.compaction import compact
     from codelet.errors import CodeletError, ToolError, UsageError
-    from codelet.extensions.base import Call, Command, ExportPart, Extension, Guard, Source
+    from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Source
     from codelet.policy.verdict import Answer, Question, Touch, Verdict
     from codelet.session import Session
     from codelet.tools.tool import Tool, ToolOutput, tool
@@ -46,7 +46,7 @@ _MODULES = {
     "api": "Result open_session run",
     "compaction": "compact",
     "errors": "CodeletError ToolError UsageError",
-    "extensions.base": "Call Command ExportPart Extension Guard Source",
+    "extensions.base": "Command ExportPart Extension Guard GuardedCall Source",
     "policy.verdict": "Answer Question Touch Verdict",
     "session": "Session",
     "tools.tool": "Tool ToolOutput tool",

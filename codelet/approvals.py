@@ -1,6 +1,6 @@
 """Whether a tool call may run: the policy judges, a person is asked, and what came of it is remembered.
 
-In memory only, for `/permissions`; and in the audit file, where the user asked for one.
+In memory only, for `/permissions`; the guards are told too, among them the audit where the user asked for one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from codelet import prompt
+from codelet.extensions.base import GuardedCall, Guards, stricter
 from codelet.masking import without_secrets
 from codelet.policy import Policy
 from codelet.policy.secrets import Masker
@@ -20,9 +21,8 @@ from codelet.record import Record
 from codelet.tools.tool import Preview
 
 if TYPE_CHECKING:
-    from codelet.policy.audit import AuditLog
     from codelet.tools.change import Change
-    from codelet.tools.tool import Arguments, Tool, ToolContext
+    from codelet.tools.tool import ToolContext
 
 _HISTORY = 1_000
 
@@ -61,57 +61,63 @@ class Approvals:
         masker: Masker,
         ask: Ask | None = None,
         timeout: float | None = None,
-        audit: AuditLog | None = None,
+        guards: Guards | None = None,
     ) -> None:
         self.policy = policy
         self.masker = masker
         self.ask = ask
         self.timeout = timeout
-        self.audit = audit
+        self.guards = guards or Guards(masker)
         self.refused: list[str] = []
         self.denied: dict[str, str] = {}
         self.history: deque[Decision] = deque(maxlen=_HISTORY)
         self._asking = asyncio.Lock()
 
-    async def admit(self, call_id: str, tool: Tool, arguments: Arguments, context: ToolContext) -> Admission:
-        """Judge the call and ask where that is due. Questions come one after the other.
+    async def admit(self, call: GuardedCall, context: ToolContext) -> Admission:
+        """Judge a call whose arguments are final, and ask where that is due. Questions come one after the other.
 
         Raises ToolError where a file cannot be changed as the call wants it: nobody is asked about that.
         """
-        touches = tool.touched(arguments)
-        verdict = self.policy.judge(tool.name, touches)
-        if verdict.action != "ask":
-            return await self._decide(call_id, tool, arguments, verdict, context)
+        touches = call.touches
+        verdict = self.policy.judge(call.name, touches)
+        wanted = await self.guards.judged(call.replace(verdict=verdict))
+        if self._tightened(verdict, wanted).action != "ask":
+            return await self._decide(call, self._tightened(verdict, wanted), context)
         async with self._asking:
-            verdict = self.policy.judge(tool.name, touches)  # an "always" may have come in meanwhile
-            return await self._decide(call_id, tool, arguments, verdict, context)
+            verdict = self.policy.judge(call.name, touches)  # an "always" may have come in meanwhile
+            return await self._decide(call, self._tightened(verdict, wanted), context)
 
-    async def _decide(
-        self, call_id: str, tool: Tool, arguments: Arguments, verdict: Verdict, context: ToolContext
-    ) -> Admission:
+    def _tightened(self, verdict: Verdict, wanted: Verdict | None) -> Verdict:
+        """The policy's verdict with what the guards want; `--yes` answers what they ask too."""
+        if wanted is None or (wanted.action == "ask" and self.policy.yes):
+            return verdict
+        return stricter(verdict, wanted)
+
+    async def _decide(self, call: GuardedCall, verdict: Verdict, context: ToolContext) -> Admission:
         if verdict.action == "deny":
-            self._record_verdict(call_id, tool, arguments, verdict)
-            about = self._described(tool, arguments)
+            self._record_verdict(call, verdict)
+            about = self._described(call)
             self.refused.append(about)
             self.denied[about] = self.masker.mask(verdict.reason)
-            self._remember(tool, arguments, "denied", verdict.reason)
+            self._remember(call, "denied", verdict.reason)
             return Admission(verdict, prompt.REFUSED_BY_POLICY.format(reason=verdict.reason))
         planned = None
         context = replace(context, place=verdict.place)
+        plans = call.tool.preview if call.tool is not None else None
         try:
-            if tool.preview is not None and any(touch.kind == "write" for touch in tool.touched(arguments) or ()):
-                planned = await asyncio.to_thread(tool.preview, context, arguments)
+            if plans is not None and any(touch.kind == "write" for touch in call.touches or ()):
+                planned = await asyncio.to_thread(plans, context, call.arguments)
                 if planned.change is not None:
                     verdict = self._with_content(verdict, planned.change)
         finally:
-            self._record_verdict(call_id, tool, arguments, verdict)
+            self._record_verdict(call, verdict)
         if verdict.action == "allow":
             return Admission(verdict, change=None if planned is None else planned.change)
-        if tool.preview is None:
-            preview = _preview(tool, arguments, context, None)
+        if plans is None:
+            preview = _preview(call, context, None)
         else:
-            preview = await asyncio.to_thread(_preview, tool, arguments, context, planned)
-        return Admission(verdict, await self._ask(call_id, tool, arguments, verdict, preview), preview.change)
+            preview = await asyncio.to_thread(_preview, call, context, planned)
+        return Admission(verdict, await self._ask(call, verdict, preview), preview.change)
 
     def _with_content(self, verdict: Verdict, change: Change) -> Verdict:
         """The verdict, stricter where a file would be replaced of which the model was not shown every line.
@@ -129,34 +135,32 @@ class Approvals:
             known_content(change)
         return Verdict("ask", verdict.tier, reason, place=verdict.place)
 
-    async def _ask(
-        self, call_id: str, tool: Tool, arguments: Arguments, verdict: Verdict, preview: Preview
-    ) -> str | None:
+    async def _ask(self, call: GuardedCall, verdict: Verdict, preview: Preview) -> str | None:
         """None for a yes, else what the model is told."""
         if self.ask is None:
-            self.refused.append(self._described(tool, arguments))
-            self._record_answer(call_id, tool, arguments, "nobody to ask", verdict.reason)
+            self.refused.append(self._described(call))
+            self._record_answer(call, "nobody to ask", verdict.reason)
             return prompt.REFUSED_UNATTENDED.format(reason=verdict.reason)
         mask = self.masker.mask
         question = Question(
-            call_id,
-            tool.name,
-            without_secrets(arguments, self.masker),
+            call.id,
+            call.name,
+            without_secrets(call.arguments, self.masker),
             _masked(verdict, mask),
             mask(preview.text),
             self.timeout,
             asks=mask(preview.asks),
-            touches=without_secrets(tool.touched(arguments) or (), self.masker),
+            touches=without_secrets(call.touches or (), self.masker),
         )
         answer = await self._answered(self.ask(question))
         if answer is None:
-            self._record_answer(call_id, tool, arguments, "no answer", f"within {self.timeout:g} s")
+            self._record_answer(call, "no answer", f"within {self.timeout:g} s")
             return prompt.REFUSED_BY_USER.format(reason=f": no answer within {self.timeout:g} s")
         if not answer.allow:
-            self._record_answer(call_id, tool, arguments, "no", answer.reason)
+            self._record_answer(call, "no", answer.reason)
             return prompt.REFUSED_BY_USER.format(reason=f": {answer.reason}" if answer.reason else "")
         made = self._widened(verdict, answer)
-        self._record_answer(call_id, tool, arguments, "always" if made else "yes", made)
+        self._record_answer(call, "always" if made else "yes", made)
         return None
 
     def _widened(self, verdict: Verdict, answer: Answer) -> str:
@@ -182,42 +186,30 @@ class Approvals:
         except TimeoutError:
             return None
 
-    def _record_verdict(self, call_id: str, tool: Tool, arguments: Arguments, verdict: Verdict) -> None:
-        if self.audit is not None:
-            self.audit.record(
-                "verdict",
-                call=call_id,
-                tool=tool.name,
-                title=tool.about(arguments),
-                arguments=arguments,
-                action=verdict.action,
-                tier=verdict.tier,
-                reason=verdict.reason,
-                rule=verdict.rule,
-            )
+    def _record_verdict(self, call: GuardedCall, verdict: Verdict) -> None:
+        facts = {"action": verdict.action, "tier": verdict.tier, "reason": verdict.reason, "rule": verdict.rule}
+        self.guards.record("verdict", call, **facts)
 
-    def _record_answer(
-        self, call_id: str, tool: Tool, arguments: Arguments, outcome: DecisionOutcome, reason: str
-    ) -> None:
-        self._remember(tool, arguments, outcome, reason)
-        if self.audit is not None:
-            self.audit.record("approval", call=call_id, tool=tool.name, outcome=outcome, reason=reason)
+    def _record_answer(self, call: GuardedCall, outcome: DecisionOutcome, reason: str) -> None:
+        self._remember(call, outcome, reason)
+        self.guards.record("approval", call, outcome=outcome, reason=reason)
 
-    def _described(self, tool: Tool, arguments: Arguments) -> str:
-        return self.masker.mask(tool.describe(arguments))
+    def _described(self, call: GuardedCall) -> str:
+        return self.masker.mask(call.described)
 
-    def _remember(self, tool: Tool, arguments: Arguments, outcome: DecisionOutcome, reason: str) -> None:
-        self.history.append(Decision(self._described(tool, arguments), outcome, self.masker.mask(reason)))
+    def _remember(self, call: GuardedCall, outcome: DecisionOutcome, reason: str) -> None:
+        self.history.append(Decision(self._described(call), outcome, self.masker.mask(reason)))
 
 
-def _preview(tool: Tool, arguments: Arguments, context: ToolContext, planned: Preview | None) -> Preview:
+def _preview(call: GuardedCall, context: ToolContext, planned: Preview | None) -> Preview:
     """What a person approves: the difference, what the tool shows, its commands, or else what the call is about."""
     preview = planned
     if preview is None:
-        preview = Preview() if tool.preview is None else tool.preview(context, arguments)
+        shows = call.tool.preview if call.tool is not None else None
+        preview = Preview() if shows is None else shows(context, call.arguments)
     text = preview.text if preview.change is None else preview.change.diff()
-    commands = [touch.what for touch in tool.touched(arguments) or () if touch.kind == "run"]
-    return preview.replace(text=text or "\n".join(commands) or tool.describe(arguments))
+    commands = [touch.what for touch in call.touches or () if touch.kind == "run"]
+    return preview.replace(text=text or "\n".join(commands) or call.described)
 
 
 def _masked(verdict: Verdict, mask: Callable[[str], str]) -> Verdict:

@@ -1,5 +1,8 @@
 """The tool calls of one step: judged, run, answered, in an order that is safe and a result order that is fixed.
 
+Each call: guards that change its arguments, the check of these, the verdict, guards that may only tighten it, the
+question, the run, guards on the output, masking, and the note of what really ran.
+
 Consecutive reading calls run at once, every other one alone. Each call's placeholder result already stands
 in the list when this begins; `answer` fills it in. So a cancel at any moment leaves a valid list.
 """
@@ -8,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from codelet import events, prompt
 from codelet.approvals import Approvals
 from codelet.errors import ToolError
+from codelet.extensions.base import Guard, GuardedCall, Guards, named
 from codelet.loop.conversation import Conversation
 from codelet.messages import ToolCall
 from codelet.policy import Policy
@@ -26,16 +30,18 @@ from codelet.record import Record
 from codelet.reply import parsed_arguments
 from codelet.sandbox import Sandbox
 from codelet.tools.arguments import with_known_names
-from codelet.tools.tool import Tool, ToolContext, ToolOutput
+from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput
 from codelet.tools.touched import Touched
 
 if TYPE_CHECKING:
     from codelet.policy.audit import AuditLog
 
-State = Literal["waiting", "running", "done", "failed", "refused"]
+Status = Literal["done", "failed", "refused"]
+State = Literal["waiting", "running", Status]
 
 _PROGRESS_BACKLOG = 200
 _PARTIAL_OUTPUT = 2_000
+_LONGEST_ERROR = 2_000
 
 
 class Safeguards(Record):
@@ -50,19 +56,16 @@ class Safeguards(Record):
     audit: AuditLog | None = None
     sandbox: Sandbox | None = None
 
-    def close(self) -> None:
-        """End the audit: without its closing record the file counts as cut off."""
-        if self.audit is not None:
-            self.audit.close()
+    @property
+    def hides(self) -> Masker:
+        """What keeps secrets out."""
+        return self.masker or own_masker()
 
 
 @dataclass(eq=False, repr=False)
 class Toolbox:
-    """What calls are run with. `approvals` decides on each; `masker` keeps secrets out of what they answer;
-    `touched` are the folders that they worked in.
-
-    `admit` gives a result's text as it may enter the list, which one of any size may not, or of more characters than
-    its tool wants.
+    """What calls are run with. `approvals` decides on each, `guards` stand before and after it; `masker` keeps secrets
+    out of what they answer; `touched` are the folders that they worked in.
     """
 
     tools: Mapping[str, Tool]
@@ -70,8 +73,8 @@ class Toolbox:
     approvals: Approvals
     masker: Masker
     touched: Touched
+    guards: Guards
     sandbox: Sandbox | None = None
-    admit: Callable[[str, int | None], str] = lambda text, _: text
 
     async def ready(self, touches: Sequence[Touch]) -> ToolContext:
         """What a call that touches these is to run with. Raises ToolError where a sandbox is due and none works."""
@@ -93,21 +96,33 @@ class Toolbox:
 
 
 def equip(
-    tools: Sequence[Tool], context: ToolContext, policy: Policy, ask: Ask | None, safeguards: Safeguards
+    tools: Sequence[Tool],
+    context: ToolContext,
+    policy: Policy,
+    ask: Ask | None,
+    safeguards: Safeguards,
+    guards: Sequence[Guard] = (),
+    closing: Sequence[Guard] = (),
 ) -> Toolbox:
-    """The toolbox of a session."""
-    masker = safeguards.masker or own_masker()
-    approvals = Approvals(policy, masker, ask, safeguards.ask_timeout, safeguards.audit)
+    """The toolbox of a session; the answers of calls are masked behind `guards` and before `closing`."""
+    masker = safeguards.hides
+    standing = Guards(masker, guards, closing)
+    approvals = Approvals(policy, masker, ask, safeguards.ask_timeout, standing)
     guarded = replace(context, prepare_command=policy.prepare)
     touched = Touched(context.workspace)
-    return Toolbox({tool.name: tool for tool in tools}, guarded, approvals, masker, touched, safeguards.sandbox)
+    return Toolbox(named("tool", tools), guarded, approvals, masker, touched, standing, safeguards.sandbox)
 
 
 @dataclass(eq=False, repr=False)
 class _Pending:
-    call: ToolCall
+    """One call on its way. `problem` says why it cannot be run, `call` is what guards see of it."""
+
+    asked: ToolCall
+    call: GuardedCall
     state: State = "waiting"
     started: float = 0.0
+    prepared: bool = False
+    problem: str = ""
     unusable: bool = False
     changes: bool = False
     recent: str = ""
@@ -115,18 +130,24 @@ class _Pending:
 
     @property
     def id(self) -> str:
-        return self.call["id"]
+        return self.call.id
 
     @property
     def name(self) -> str:
-        return self.call["function"]["name"]
+        return self.call.name
+
+    @property
+    def reads(self) -> bool:
+        """Whether the call only reads: such calls may run at once. Its arguments were not checked yet."""
+        touches = self.call.touches
+        return touches is not None and all(touch.kind in ("read", "list") for touch in touches)
 
 
 class CallRunner:
     """Runs the calls of one step, whose placeholders stand in the conversation. `cut` says that the answer was."""
 
     def __init__(self, calls: Sequence[ToolCall], toolbox: Toolbox, conversation: Conversation, *, cut: bool) -> None:
-        self._pending = [_Pending(call) for call in calls]
+        self._pending = [_Pending(call, GuardedCall(call["id"], call["function"]["name"], {})) for call in calls]
         self._toolbox = toolbox
         self._answer = conversation.answer
         self._cut = cut
@@ -136,7 +157,9 @@ class CallRunner:
 
     async def run(self) -> AsyncGenerator[events.Event, None]:
         """Run all calls; gives their events. Closing or cancelling it stops what still runs."""
-        for batch in self._batches():
+        waiting = self._pending[::-1]
+        while waiting:
+            batch = await self._next_batch(waiting)
             async with aclosing(self._run_batch(batch)) as batch_events:
                 async for event in batch_events:
                     yield event
@@ -168,35 +191,45 @@ class CallRunner:
                 self._answer(item.id, prompt.STOPPED_WAITING.format(why=why), failed=True)
         return events.Interrupted(tuple(done), tuple(half), tuple(waiting))
 
-    def _batches(self) -> list[list[_Pending]]:
-        batches: list[list[_Pending]] = []
-        reading = False
-        for item in self._pending:
-            reads = self._reads(item)
-            if reads and reading:
-                batches[-1].append(item)
-            else:
-                batches.append([item])
-            reading = reads
-        return batches
+    async def _next_batch(self, waiting: list[_Pending]) -> list[_Pending]:
+        """Take the calls that are next from the end of `waiting`: one, or all in a row that only read."""
+        batch: list[_Pending] = []
+        while waiting:
+            await self._prepare(waiting[-1])
+            if batch and not waiting[-1].reads:
+                break
+            batch.append(waiting.pop())
+            if not batch[0].reads:
+                break
+        return batch
 
-    def _reads(self, item: _Pending) -> bool:
-        """Whether the call only reads: such calls may run at once. Its arguments were not checked yet."""
+    async def _prepare(self, item: _Pending) -> None:
+        """Find the tool and the arguments as the guards want them; a problem is told once the call is due."""
+        if item.prepared:
+            return
+        item.prepared = True
         tool = self._toolbox.tools.get(item.name)
-        arguments = parsed_arguments(item.call)
-        touches = tool.touched(arguments if isinstance(arguments, dict) else {}) if tool is not None else None
-        return touches is not None and all(touch.kind in ("read", "list") for touch in touches)
+        arguments = parsed_arguments(item.asked)
+        item.call = item.call.replace(tool=tool, arguments=arguments if isinstance(arguments, dict) else {})
+        if tool is None:
+            names = ", ".join(self._toolbox.tools)
+            item.problem = prompt.UNKNOWN_TOOL.format(name=item.name, names=names)
+        elif not isinstance(arguments, dict):
+            problem = str(arguments)[:200]
+            bad = prompt.BAD_ARGUMENTS.format(name=item.name, problem=problem)
+            item.problem = prompt.CUT_ARGUMENTS if self._cut else bad
+        else:
+            try:
+                item.call = item.call.replace(arguments=await self._toolbox.guards.rewritten(item.call))
+            except ToolError as error:
+                item.problem = str(error)
+            return
+        item.unusable = True
 
     async def _run_batch(self, batch: list[_Pending]) -> AsyncGenerator[events.Event, None]:
         queue: asyncio.Queue[events.ToolProgress | None] = asyncio.Queue()
         for item in batch:
-            arguments = parsed_arguments(item.call)
-            tool = self._toolbox.tools.get(item.name)
-            if tool is not None and tool.check is not None and isinstance(arguments, dict):
-                arguments = with_known_names(arguments, tool.parameters.get("properties", ()))
-            shown = arguments if isinstance(arguments, dict) else item.call["function"]["arguments"]
-            about = tool.about(shown) if tool is not None and isinstance(shown, dict) else ""
-            yield events.ToolCall(item.id, item.name, shown, about)
+            yield self._shown(item)
         tasks = [asyncio.create_task(self._execute(item, queue)) for item in batch]
         for task in tasks:
             task.add_done_callback(lambda _: queue.put_nowait(None))
@@ -215,12 +248,22 @@ class CallRunner:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    def _shown(self, item: _Pending) -> events.ToolCall:
+        """The call as people see it: with the arguments that it is to run with, or those that could not be read."""
+        tool, arguments = item.call.tool, item.call.arguments
+        if tool is not None and tool.check is not None:
+            arguments = with_known_names(arguments, tool.parameters.get("properties", ()))
+        parsed = parsed_arguments(item.asked)
+        if not isinstance(parsed, dict):
+            return events.ToolCall(item.id, item.name, item.asked["function"]["arguments"])
+        return events.ToolCall(item.id, item.name, arguments, item.call.replace(arguments=arguments).title)
+
     def _result_of(self, item: _Pending, task: asyncio.Task[None]) -> events.ToolResult:
-        """The call's result. An error that the tool did not expect is ours, but the model may go on."""
+        """The call's result. An error that nobody expected is ours, but the model may go on."""
         error = asyncio.CancelledError("it cancelled itself") if task.cancelled() else task.exception()
         if error is not None:
-            problem = f"{type(error).__name__}: {error}"
-            self._finish(item, "failed", prompt.TOOL_BROKE.format(name=item.name, problem=problem))
+            text = prompt.TOOL_BROKE.format(name=item.name, problem=f"{type(error).__name__}: {error}"[:_LONGEST_ERROR])
+            self._settled(item, "failed", ToolOutput(self._toolbox.masker.mask(text)))
         assert item.result is not None
         return item.result
 
@@ -231,79 +274,63 @@ class CallRunner:
                 queue.put_nowait(events.ToolProgress(item.id, delta))
 
         item.started = time.monotonic()
+        refusal = None
         try:
-            tool, arguments = self._checked(item)
-            touches = tool.touched(arguments) or ()
-            context = await self._toolbox.ready(touches)
-            admission = await self._toolbox.approvals.admit(item.id, tool, arguments, context)
-            if admission.refusal is not None:
-                self._finish(item, "refused", admission.refusal)
-                return
-            item.state, item.started = "running", time.monotonic()
-            item.changes = admission.verdict.tier != "read"
-            self._toolbox.touched.note(touches, admission.verdict.place)
-            context = replace(context, place=admission.verdict.place, change=admission.change)
-            output: ToolOutput = await tool.run(context, progress, **arguments)
-            if context.wrap_command is not None:
-                output = self._with_warning(output)
+            context = await self._ready(item)
+            admission = await self._toolbox.approvals.admit(item.call, context)
+            item.call, refusal = item.call.replace(verdict=admission.verdict), admission.refusal
+            if refusal is not None:
+                given = ToolOutput(refusal, failed=True)
+            else:
+                given = await self._run(item, replace(context, change=admission.change), progress)
         except ToolError as error:
-            self._finish(item, "failed", str(error))
-        else:
-            if any(touch.kind == "write" for touch in touches):
-                self._record_change(item, output)
-            self._finish(item, "failed" if output.failed else "done", output.text, output.display, output.most)
-            if output.lines is not None and item.result is not None and item.result.text == output.text:
-                self._toolbox.context.saw(output.lines)  # cut or masked, it does not show them
+            given = ToolOutput(str(error), failed=True)
+        output = await self._toolbox.guards.after(item.call, given)
+        done: Status = "failed" if output.failed else "done"
+        self._settled(item, done if refusal is None else "refused", output)
+        if given.lines is not None and item.result is not None and item.result.text == given.text:
+            self._toolbox.context.saw(given.lines)  # cut, masked or changed, it does not show them
 
-    def _checked(self, item: _Pending) -> tuple[Tool, dict[str, Any]]:
+    async def _ready(self, item: _Pending) -> ToolContext:
+        """Check the arguments, which are final from here on; gives what the call is to run with."""
+        if item.problem:
+            raise ToolError(item.problem)
         item.unusable = True
-        tool = self._toolbox.tools.get(item.name)
-        if tool is None:
-            names = ", ".join(self._toolbox.tools)
-            raise ToolError(prompt.UNKNOWN_TOOL.format(name=item.name, names=names))
-        arguments = parsed_arguments(item.call)
-        if not isinstance(arguments, dict):
-            if self._cut:
-                raise ToolError(prompt.CUT_ARGUMENTS)
-            problem = str(arguments)[:200]
-            raise ToolError(prompt.BAD_ARGUMENTS.format(name=item.name, problem=problem))
-        checked = tool.checked(arguments)
+        assert item.call.tool is not None
+        item.call = item.call.replace(arguments=item.call.tool.checked(item.call.arguments))
         item.unusable = False
-        return tool, checked
+        return await self._toolbox.ready(item.call.touches or ())
 
-    def _finish(
-        self,
-        item: _Pending,
-        status: Literal["done", "failed", "refused"],
-        text: str,
-        display: str | None = None,
-        most: int | None = None,
-    ) -> None:
+    async def _run(self, item: _Pending, context: ToolContext, progress: Progress) -> ToolOutput:
+        """Run a call that may run. Raises ToolError, also where its tool breaks."""
+        tool, verdict, touches = item.call.tool, item.call.verdict, item.call.touches or ()
+        assert tool is not None and verdict is not None
+        item.state, item.started = "running", time.monotonic()
+        item.call = item.call.replace(ran=True)
+        item.changes = verdict.tier != "read"
+        self._toolbox.touched.note(touches, verdict.place)
+        try:
+            output: ToolOutput = await tool.run(replace(context, place=verdict.place), progress, **item.call.arguments)
+        except ToolError:
+            raise
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise ToolError(prompt.TOOL_BROKE.format(name=tool.name, problem=problem)) from error
+        if any(touch.kind == "write" for touch in touches):
+            self._toolbox.guards.record("change", item.call, summary=output.text, diff=output.display)
+        return output
+
+    def _settled(self, item: _Pending, status: Status, output: ToolOutput) -> None:
+        """The call has its answer, which everybody may see."""
         item.state = status
-        mask = self._toolbox.masker.mask
-        text = prompt.escape(self._toolbox.admit(mask(text), most))
-        display = None if display is None else mask(display)
+        text = prompt.escape(output.text)
         seconds = self._record_end(item, status)
-        item.result = events.ToolResult(item.id, item.name, status, text, display, seconds)
+        item.result = events.ToolResult(item.id, item.name, status, text, output.display, seconds)
         self._answer(item.id, text, failed=status != "done")
 
-    def _with_warning(self, output: ToolOutput) -> ToolOutput:
-        """The output of a confined command, failed where it made what programs outside would obey."""
-        sandbox = self._toolbox.sandbox
-        made = sandbox.newly_protected() if sandbox is not None else []
-        if not made:
-            return output
-        return output.replace(text=f"{output.text}\n{prompt.PROTECTED.format(names=', '.join(made))}", failed=True)
-
     def _record_end(self, item: _Pending, status: str) -> float:
-        """Note in the audit how a call ended; gives the seconds that it took."""
+        """Note how a call ended; gives the seconds that it took."""
         seconds = time.monotonic() - item.started
-        audit = self._toolbox.approvals.audit
-        if audit is not None and status != "refused":
-            audit.record("execution", call=item.id, tool=item.name, status=status, seconds=round(seconds, 3))
+        if status != "refused":
+            self._toolbox.guards.record("execution", item.call, status=status, seconds=round(seconds, 3))
         return seconds
-
-    def _record_change(self, item: _Pending, output: ToolOutput) -> None:
-        audit = self._toolbox.approvals.audit
-        if audit is not None:
-            audit.record("change", call=item.id, tool=item.name, summary=output.text, diff=output.display)

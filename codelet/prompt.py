@@ -52,6 +52,8 @@ UNSEEN = "{name} was not replaced: {shown} were shown to you. Read the rest and 
 BAD_ARGUMENTS = "the arguments of {name} are not a JSON object: {problem}. Call it again with valid JSON."
 CUT_ARGUMENTS = "the answer reached its output limit inside this call. Call it again with less at a time."
 UNKNOWN_TOOL = "there is no tool {name!r}; the tools are {names}"
+GUARD_BROKE = "the call was not made: what is to look at it first failed ({problem})"
+ANSWER_GUARD_BROKE = "the call was made, but what is to look at its answer failed ({problem})"
 TOOL_BROKE = "{name} failed inside codelet: {problem}"
 
 SANDBOXED = "[it ran in a sandbox: no network; only the workspace can be written, without .git and agents' settings]"

@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codelet import events, prompt
 from codelet.approvals import Approvals
@@ -27,12 +26,13 @@ from codelet.context import (
     Renewal,
     Size,
     context_rows,
-    recall_tool,
 )
 from codelet.context import Limits as ContextLimits
 from codelet.context.entry import LONGEST_KEPT
-from codelet.errors import LimitReached
-from codelet.extensions.base import Extension
+from codelet.errors import CodeletError, LimitReached
+from codelet.extensions.base import Extension, named, offered_by
+from codelet.extensions.builtin import Builtin
+from codelet.extensions.recall import Offered
 from codelet.loop.conversation import Conversation, Messages
 from codelet.masking import MaskedPieces
 from codelet.messages import Message
@@ -40,8 +40,8 @@ from codelet.meter import Limits, Meter
 from codelet.policy import Policy
 from codelet.policy.verdict import Ask
 from codelet.providers.base import Provider
-from codelet.reminders import zones
-from codelet.reminders.sources import Sources
+from codelet.reminders.sources import own_sources
+from codelet.reminders.zones import Placement
 from codelet.tokens.estimate import estimate_text
 from codelet.tokens.usage import Usage
 from codelet.tokens.windows import ModelFacts, model_facts
@@ -50,15 +50,17 @@ from codelet.tools.tool import Tool, ToolContext
 from codelet.turn import TurnInHand, run_turn
 from codelet.upkeep import Upkeep
 
-if TYPE_CHECKING:
-    from codelet.context.narrator import Narrator
+_CLOSE_SECONDS = 5.0
+"""How long an extension may take to end what it opened."""
 
 
 class Session:
     """One conversation with its usage, provider, tools and policy.
 
-    `clock` gives seconds, by which a provider's cache gets old.
+    `clock` gives seconds, by which a provider's cache gets old. Whoever made a session ends it with `close`.
     """
+
+    _closed = False
 
     def __init__(
         self,
@@ -76,39 +78,58 @@ class Session:
         compaction: CompactionOptions | None = None,
         environment: Mapping[str, str] | None = None,
         safeguards: Safeguards | None = None,
-        placement: zones.Placement = "tail",
+        placement: Placement = "tail",
         clock: Callable[[], float] = time.monotonic,
         extensions: Sequence[Extension] = (),
     ) -> None:
         self.provider, self.workspace, self.turns = provider, workspace, 0
-        recall = recall_tool(lambda: self.compactor.archive, lambda: self._entry)
-        chosen = (*all_tools(), recall) if tools is None else tools
-        context = ToolContext(workspace, dict(environment) if environment is not None else None)
         self.safeguards = safeguards or Safeguards()
-        self._toolbox = equip(chosen, context, policy or Policy(workspace), ask, self.safeguards)
-        self._sizes = ContextLimits(window, budget)
-        facts = _facts_of(provider)
-        self.gauge = Gauge(self._sizes.of(facts), 0, clock, model=provider.model)
+        context = ToolContext(workspace, None if environment is None else dict(environment))
+        facts, self.context_limits = _facts_of(provider), ContextLimits(window, budget)
+        self.gauge = Gauge(self.context_limits.of(facts), 0, clock, model=provider.model)
         self.cache = CacheWatch(clock)
-        self.conversation = Conversation(self.gauge, self.cache, self._toolbox.context, placement=placement)
+        self.conversation = Conversation(self.gauge, self.cache, context, placement=placement)
         self.meter = Meter(self.conversation, self.gauge, self.cache, facts, limits or Limits())
         self.compactor = Compactor(self.conversation, self.gauge, compaction or CompactionOptions())
-        self._entry = Entry(self.conversation, self.compactor, self.gauge, self._toolbox.masker, recall=bool(chosen))
-        self._toolbox.admit = self._entry.result
-        self.reminders = ReminderLedger()
+        has_tools = tools is None or len(tools) > 0 or bool(offered_by(extensions))
+        self._entry = Entry(self.conversation, self.compactor, self.gauge, self.safeguards.hides, recall=has_tools)
+        recall: Offered = "always" if tools is None else "when needed" if has_tools else "never"
+        own = Builtin(self.safeguards, self.compactor, self._entry, recall)
+        self.extensions = (*own.first, *own.last, *extensions)
+        self._toolbox = equip(
+            [*(all_tools() if tools is None else tools), *offered_by(self.extensions)],
+            context,
+            policy or Policy(workspace),
+            ask,
+            self.safeguards,
+            guards=[guard for each in (*own.first, *extensions) for guard in each.guards],
+            closing=[guard for each in own.last for guard in each.guards],
+        )
         self.touched = self._toolbox.touched
-        sources, mask = Sources(workspace, bare=bare), self._toolbox.masker.mask
-        renewal = Renewal(self.conversation, self.gauge, sources, self.reminders, self.touched, mask=mask)
-        parts = self.conversation, self.gauge, self._toolbox, self.compactor, self._entry, renewal, recall
-        self.upkeep = Upkeep(*parts, system=prompt.SYSTEM if system_prompt is None else system_prompt)
-        if self.compactor.options.narrative:
-            self.compactor.narrator = self._narrator()
-        self.extensions = tuple(extensions)
-        self.commands = {command.name: command for each in self.extensions for command in each.commands}
-        self._closed = False
         self._turn_in_hand = TurnInHand()
+        self.upkeep = self._upkeep(prompt.SYSTEM if system_prompt is None else system_prompt, bare=bare)
+        self.commands = named("command", [command for each in self.extensions for command in each.commands])
         for each in self.extensions:
             each.attach(self)
+
+    def _upkeep(self, system: str, *, bare: bool) -> Upkeep:
+        """What keeps the list up, with the reminders of codelet, unless it is `bare`, and of the extensions."""
+        used, budget = (lambda: self.size), (lambda: self.budget)
+        own = [] if bare else own_sources(self.workspace, self.touched, used, budget)
+        sources = [*own, *(source for each in self.extensions for source in each.reminders)]
+        named("reminder", sources)
+        self.reminders = ReminderLedger(sources)
+        self.conversation.zones = self.reminders.zones
+        return Upkeep(
+            self.conversation,
+            self.gauge,
+            self._toolbox,
+            self.compactor,
+            self._entry,
+            Renewal(self.conversation, sources, self.reminders, mask=self.mask),
+            self.extensions,
+            system=system,
+        )
 
     @property
     def messages(self) -> Messages:
@@ -243,7 +264,7 @@ class Session:
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
         self.provider, self.meter.facts = provider, _facts_of(provider)
-        self.gauge.switch(self._sizes.within(self.facts), provider.model)
+        self.gauge.switch(self.context_limits.within(self.facts), provider.model)
         self.cache.switched()
 
     def context(self) -> list[ContextRow]:
@@ -320,10 +341,10 @@ class Session:
             return
         self._closed = True
         await self._turn_in_hand.end()
-        for each in reversed(self.extensions):
-            await each.close()
-        self.safeguards.close()
-        await self.provider.close()
+        async with AsyncExitStack() as ending:  # each is ended, whatever happens to the others
+            ending.push_async_callback(self.provider.close)
+            for each in self.extensions:
+                ending.push_async_callback(_ended, each)
 
     async def compact(self, instruction: str = "", size: Size | None = None) -> AsyncGenerator[events.Event, None]:
         """Compact now, whether it is due or not; between turns only. `instruction` says what matters.
@@ -334,15 +355,23 @@ class Session:
             async for event in steps:
                 yield event
 
-    def _narrator(self) -> Narrator:
-        from codelet.context.narrator import Narrator
-
-        return Narrator(lambda: self.provider, self.upkeep.request, self.meter.count)
-
 
 def _facts_of(provider: Provider) -> ModelFacts:
     facts = model_facts(provider.model)
     return facts.without_prices() if provider.local else facts
+
+
+async def _ended(extension: Extension) -> None:
+    """Close an extension; what takes too long is left. Raises CodeletError."""
+    try:
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await extension.close()
+    except TimeoutError:
+        return
+    except CodeletError:
+        raise
+    except Exception as error:
+        raise CodeletError(f"{type(extension).__name__} did not end well: {type(error).__name__}: {error}") from error
 
 
 async def _end_of(turn: AsyncGenerator[events.Event, None], reason: str) -> events.TurnEnd:

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from codelet import events
 from codelet.calls import Toolbox
 from codelet.context import Compactor, Entry, Gauge, Renewal
+from codelet.extensions.base import Extension, offered_by
 from codelet.loop.conversation import Conversation
 from codelet.messages import Message
 from codelet.providers.base import Request
@@ -16,7 +17,7 @@ from codelet.tools.tool import Tool
 
 
 class Upkeep:
-    """Cuts the user's input to size, compacts where that is due, renews the reminders, offers `recall`.
+    """Cuts the user's input to size, compacts where that is due, renews the reminders, offers what tools are new.
 
     `system` is the system prompt; `gauge.fixed` follows from it and from the tools.
     """
@@ -29,7 +30,7 @@ class Upkeep:
         compactor: Compactor,
         entry: Entry,
         renewal: Renewal,
-        recall: Tool,
+        extensions: Sequence[Extension],
         *,
         system: str,
     ) -> None:
@@ -40,7 +41,7 @@ class Upkeep:
         self._compactor = compactor
         self._entry = entry
         self._renewal = renewal
-        self._recall = recall
+        self._extensions = extensions
         gauge.fixed = self.fixed_size
 
     @property
@@ -88,8 +89,9 @@ class Upkeep:
             async with aclosing(self._compactor.run(reason)) as steps:
                 async for event in steps:
                     yield event
-        if self._toolbox.tools and self._compactor.archived and self._recall.name not in self._toolbox.tools:
-            self.add_tool(self._recall)
+        for tool in offered_by(self._extensions):
+            if tool.name not in self._toolbox.tools:
+                self.add_tool(tool)
         for event in await self._renewal.for_step():
             yield event
         self._renewal.ledger.count(self._conversation)

@@ -1,4 +1,4 @@
-"""Write codelet/export/schema.json from the types in codelet/export/document.py.
+"""Write codelet/export/schema.json from the types in codelet/export/document.py and codelet's own extensions.
 
 Use: python -m scripts.schema
 """
@@ -9,13 +9,14 @@ import json
 from pathlib import Path
 
 from codelet.export.document import schema
+from codelet.extensions.builtin import EXPORT_PARTS
 
 PLACE = Path(__file__).resolve().parent.parent / "codelet" / "export" / "schema.json"
 
 
 def text() -> str:
     """What the file is to hold: a line for each field of the document, and for each of the forms that it refers to."""
-    return _lines(schema(), 0) + "\n"
+    return _lines(schema({part.key: part.schema for part in EXPORT_PARTS}), 0) + "\n"
 
 
 def _lines(value: object, level: int) -> str:

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support import repo
 from tests.support.program import environment
-from tests.support.script import Reply
-from tests.support.server import ModelServer
+from tests.support.script import Call, Reply
+from tests.support.server import ModelServer, Recorded
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -48,6 +48,45 @@ def test_an_example_runs(line: str, tmp_path: Path):
     if " -p " in line:
         assert "Here you are." in done.stdout
         assert len(server.requests) == 1
+
+
+PROGRAMS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+CALLS = {
+    "open_tickets": Call("c1", "open_tickets", {"team": "web"}),
+    "HandsOff": Call("c1", "write", {"path": "migrations/1.sql", "content": "ALTER TABLE"}),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: re.findall(r"import ([\w, ]+)", program)[-1])
+def test_a_program_runs(program: str, tmp_path: Path):
+    """As it stands there; the vendor's address is the server's, and the model calls what the program offers."""
+    call = next((call for name, call in CALLS.items() if name in program), None)
+
+    def script(request: Recorded) -> Reply:
+        return Reply(calls=[call]) if call is not None and len(server.requests) == 1 else Reply("Here you are.")
+
+    folder = repo.plain(tmp_path / "project", {"README.md": "a project\n"})
+    before = sorted(path.name for path in folder.iterdir())
+    home = tmp_path / "home"
+    home.mkdir()
+    with ModelServer(script) as server:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", program],
+            cwd=folder,
+            env=environment(home, {"ANTHROPIC_API_KEY": "test-key", "ANTHROPIC_BASE_URL": server.anthropic}),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Here you are." in done.stdout or "Good morning." in done.stdout
+    assert sorted(path.name for path in folder.iterdir()) == before
+    sent = [str(request.json["messages"]) for request in server.requests]
+    if "open_tickets" in program:
+        assert "[open_tickets" in done.stdout and "Login fails" in sent[1] and len(sent) == 3
+    if "HandsOff" in program:
+        assert "fixes only" in sent[0] and "migrations are written by hand here" in sent[1]
 
 
 def _help(*command: str) -> str:

@@ -35,8 +35,8 @@ Sleep = Callable[[float], Awaitable[None]]
 class Breaker:
     """Opens after three failures in a row; half open again five turns later: one try."""
 
-    def __init__(self) -> None:
-        self.failures = 0
+    def __init__(self, failures: int = 0) -> None:
+        self.failures = failures
         self._opened_at: int | None = None
 
     def allows(self, turn: int) -> bool:

@@ -8,7 +8,6 @@ from codelet.context.gauge import Gauge
 from codelet.context.inputs import Piped
 from codelet.context.ledger import ReminderLedger, ReminderRow
 from codelet.context.options import CompactionOptions, Limits
-from codelet.context.recall import recall_tool
 from codelet.context.renewal import Renewal
 from codelet.context.rows import ContextRow, context_rows
 from codelet.context.shares import Share
@@ -28,5 +27,4 @@ __all__ = [
     "Share",
     "Size",
     "context_rows",
-    "recall_tool",
 ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from operator import is_
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from codelet import events
 from codelet.context.asked import NothingToTakeOut, Size
@@ -26,10 +26,21 @@ from codelet.tokens.budget import BudgetExceeded, worked
 if TYPE_CHECKING:
     from codelet.compaction import Compacted, Report
     from codelet.compaction.archive import Archive, Archived
-    from codelet.context.narrator import Narrator
 
 _UNDO_STEPS = 5
 _FRUITLESS = 2
+
+
+class Narrator(Protocol):
+    """Who tells what a conversation decided, in lines that were checked, or in none."""
+
+    def new_turn(self) -> None:
+        """A user's prompt came in."""
+        ...
+
+    async def lines(self, messages: Sequence[Message], instruction: str) -> tuple[str, ...]:
+        """Lines on these messages, with what the user wants kept."""
+        ...
 
 
 class _Undo(Record):

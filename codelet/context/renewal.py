@@ -2,97 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from codelet import prompt
-from codelet.context.gauge import Gauge
 from codelet.context.ledger import ReminderLedger
-from codelet.events import Event
-from codelet.loop.conversation import Conversation, Texts
-from codelet.reminders import zones
-from codelet.reminders.sources import Sources
-from codelet.reminders.token_status import token_status
-from codelet.tools.touched import Touched
+from codelet.errors import CodeletError
+from codelet.events import Event, Note
+from codelet.extensions.base import Source
+from codelet.loop.conversation import Conversation
+from codelet.reminders.zones import NESTED
+
+
+class _SourceFailed(CodeletError):
+    """A reminder's text could not be had."""
 
 
 class Renewal:
-    """Brings the reminders of `conversation` up to date. `mask` takes secrets out of a text.
+    """Brings the reminders of `conversation` up to date from their sources. `mask` takes secrets out of a text.
 
-    What the user switched off is taken out, and not gathered either where that costs anything.
+    What the user switched off is taken out, and nothing is asked of its source.
     """
 
     def __init__(
         self,
         conversation: Conversation,
-        gauge: Gauge,
-        sources: Sources,
+        sources: Sequence[Source],
         ledger: ReminderLedger,
-        touched: Touched,
         *,
         mask: Callable[[str], str],
     ) -> None:
         self._conversation = conversation
-        self._gauge = gauge
         self._sources = sources
         self.ledger = ledger
-        self._touched = touched
         self._mask = mask
-        self._known = 0
+        self._notes: list[Event] = []
 
     async def for_turn(self) -> list[Event]:
         """Gather everything anew, at the start of a turn."""
-        if self._sources.bare:
-            return []
-        self._known = self._touched.count
-        head = self._sources.head(self._touched.folders)
-        git = await self._sources.git.for_turn() if "gitStatus" not in self.ledger.off else None
-        nested = dict.fromkeys(zones.NESTED)
-        if not self._prepended:
-            return self._renew(head, {"gitStatus": git, **nested})
-        # In front, once a turn: the volatile ones say of when they are, as the turn goes on.
-        texts = {"gitStatus": git, "tokenStatus": self._token_status()}
-        for kind, text in texts.items():
-            if text:
-                texts[kind] = prompt.AS_OF.format(when=prompt.TURN_START, text=text)
-        return self._renew({**head, **texts}, nested)
+        for source in self._on():
+            await source.begin()
+        head, tail = {}, {}
+        for source in self._sources:
+            if source.zone == "head":
+                head[source.name] = await self._text(source)
+        for source in self._sources:
+            if source.zone == "head" or (source.late and not self._in_front(source)):
+                continue
+            text = await self._text(source)
+            if not self._in_front(source):
+                tail[source.name] = text
+            else:  # once a turn: it says of when it is, as the turn goes on
+                head[source.name] = prompt.AS_OF.format(when=prompt.TURN_START, text=text) if text else None
+        return self._renewed(head, tail)
 
     def changed(self) -> None:
         """Calls have run that may have changed files: begin at once to see what is different."""
-        self._known = -1
-        if not self._sources.bare and not self._prepended and "gitStatus" not in self.ledger.off:
-            self._sources.git.changed()
+        for source in self._on():
+            if source.zone == "tail" and not self._in_front(source):
+                source.changed()
 
     async def for_step(self) -> list[Event]:
         """Renew what changes within a turn, right before a request."""
-        if self._sources.bare:
-            return []
-        texts: dict[str, str | None] = {}
-        if self._known != self._touched.count:
-            self._known = self._touched.count
-            on = "claudeMd" not in self.ledger.off
-            texts["nestedClaudeMd"] = self._sources.instructions.more(self._touched.folders) if on else None
-        if not self._prepended:
-            if "gitStatus" not in self.ledger.off:
-                texts["gitStatus"] = await self._sources.git.for_step()
-            texts["tokenStatus"] = self._token_status()
-        return self._renew({}, texts)
+        texts = {}
+        for source in self._sources:
+            if source.zone == "tail" and not self._in_front(source):
+                texts[source.name] = await self._text(source)
+        return self._renewed({}, texts)
 
     async def stop(self) -> None:
         """The turn is over: nothing is looked at any more."""
-        await self._sources.git.stop()
+        for source in self._sources:
+            await source.stop()
 
-    @property
-    def _prepended(self) -> bool:
-        return self._conversation.placement == "prepend"
+    def _on(self) -> Iterator[Source]:
+        return (source for source in self._sources if source.name not in self.ledger.off)
 
-    def _token_status(self) -> str | None:
-        return token_status(self._gauge.size(self._conversation), self._gauge.budget.limit)
+    def _in_front(self, source: Source) -> bool:
+        """Whether a volatile reminder stands in front with all others."""
+        return self._conversation.placement == "prepend" and source.name not in NESTED
 
-    def _renew(self, head: Texts, tail: Texts) -> list[Event]:
-        """Bring reminders up to date, without what the user switched off."""
-        off = self.ledger.off
+    async def _text(self, source: Source) -> str | None:
+        """The source's text, masked; None where the user switched it off, or it fails, which is told."""
+        if source.name in self.ledger.off:
+            return None
+        try:
+            text = await _asked(source)
+        except _SourceFailed as error:
+            self._notes.append(Note(str(error)))
+            return None
+        return self._mask(text) if text else None
 
-        def wanted(texts: Texts) -> Texts:
-            return {kind: self._mask(text) if text and kind not in off else None for kind, text in texts.items()}
+    def _renewed(self, head: dict[str, str | None], tail: dict[str, str | None]) -> list[Event]:
+        notes, self._notes = self._notes, []
+        return [*notes, *self._conversation.renew(head, tail)]
 
-        return self._conversation.renew(wanted(head), wanted(tail))
+
+async def _asked(source: Source) -> str | None:
+    try:
+        return await source.text()
+    except Exception as error:
+        raise _SourceFailed(f"the reminder {source.name} was left out: {type(error).__name__}: {error}") from error

@@ -1,18 +1,21 @@
-"""What a session's compactor and checkpoints hold, into a snapshot and back: pins, anchors, archive, switches."""
+"""What stands beside a session's list, into a snapshot and back: pins, anchors, archive, switches, extensions' keys."""
 
 from __future__ import annotations
 
 from operator import is_
 from typing import TYPE_CHECKING, Any, cast
 
-from codelet.export.document import Anchor, ArchiveEntry, Interruption
+from codelet.export.document import FILE_NAMES, Anchor, ArchiveEntry, Interruption, check_free
+from codelet.export.errors import ExportError
 from codelet.export.snapshot import Snapshot
+from codelet.extensions.base import ExportPart
 from codelet.messages import Message
-from codelet.reminders import zones
 from codelet.session import Session
 
 if TYPE_CHECKING:
     from codelet.compaction.archive import Archived
+
+_LONGEST_PROBLEM = 200
 
 
 def context_of(
@@ -25,7 +28,8 @@ def context_of(
     """
     parts: dict[str, Any] = {
         "pins": session.compactor.pins,
-        "reminders_off": tuple(kind for kind in zones.TYPES if kind in session.reminders.off),
+        "reminders_off": session.reminders.switched_off,
+        "reminders_on": session.reminders.switched_on or None,
         "touched_folders": tuple(session.touched.names),
     }
     if (report := session.compactor.report) is not None:
@@ -40,10 +44,49 @@ def context_of(
 def restore_context(session: Session, snapshot: Snapshot) -> None:
     """Bring pins, archive, switches and the folders worked in back into a session that has adopted the list."""
     session.compactor.pins = snapshot.pins
-    session.reminders.off |= {kind for kind in snapshot.reminders_off if kind in zones.TYPES}
+    session.reminders.switch(off=snapshot.reminders_off, on=snapshot.reminders_on or ())
     session.touched.restore(snapshot.touched_folders)
     for entry in snapshot.archive or ():
         session.compactor.archive.restore(entry["id"], entry["turn"], entry["message"])
+    for part in _parts(session):
+        if part.key in snapshot.unknown:
+            value = snapshot.unknown[part.key]
+            _check(part, value)
+            part.restore(value)
+
+
+def extensions_keys(session: Session) -> dict[str, Any]:
+    """What the session's extensions keep in an export, by key. Raises ExportError where it cannot be kept."""
+    return {part.key: _saved(part) for part in _parts(session)}
+
+
+def _parts(session: Session) -> list[ExportPart]:
+    parts = [each.part for each in session.extensions if each.part is not None]
+    keys = [*FILE_NAMES.values(), *(part.key for part in parts)]
+    if twice := [part.key for part in parts if keys.count(part.key) > 1]:
+        raise ExportError(f"an extension cannot have the key {twice[0]!r}: it is taken")
+    return parts
+
+
+def _saved(part: ExportPart) -> Any:
+    try:
+        value = part.save()
+        check_free(value)
+    except Exception as error:
+        raise ExportError(f"{part.key!r} cannot be saved: {type(error).__name__}: {error}") from error
+    return value
+
+
+def _check(part: ExportPart, value: object) -> None:
+    """Raises ExportError where a file's value does not fit the part's schema."""
+    from jsonschema.exceptions import best_match
+    from jsonschema.validators import Draft202012Validator, validator_for
+    from jsonschema_specifications import REGISTRY
+
+    kind = validator_for(part.schema, default=Draft202012Validator)
+    problem = best_match(kind(part.schema, registry=REGISTRY).iter_errors(value))
+    if problem is not None:
+        raise ExportError(f"{part.key!r} in the export is not as it must be: {problem.message[:_LONGEST_PROBLEM]}")
 
 
 def _same(messages: list[Message], carried: tuple[Message, ...]) -> bool:

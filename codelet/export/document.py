@@ -7,6 +7,7 @@ values themselves stay plain JSON, so that reading and writing copy nothing. Tim
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -37,6 +38,7 @@ Word = Annotated[str, Meta(max_length=64)]
 Folder = Annotated[str, Meta(max_length=4096)]
 Folders = Annotated[list[Folder], Meta(max_length=1000, description="Folders that were worked in, relative.")]
 Kinds = Annotated[list[Word], Meta(max_length=100, description="Types of reminders that the user switched off.")]
+KindsOn = Annotated[list[Word], Meta(max_length=100, description="Types that are off at first, switched on.")]
 Ids = Annotated[list[Name], Meta(max_length=_MANY)]
 Pins = Annotated[list[Count], Meta(max_length=_MANY, description="Indices of the messages that stay verbatim.")]
 
@@ -313,6 +315,7 @@ class Document(Struct, kw_only=True):
     timeline: Annotated[list[Mark], Meta(max_length=_MANY)] | UnsetType = UNSET
     recent_history: Annotated[list[HistoryEntry], Meta(max_length=1000)] | UnsetType = UNSET
     reminders_off: Kinds | UnsetType = UNSET
+    reminders_on: KindsOn | None = None
     touched_folders: Folders | UnsetType = UNSET
     archive: Annotated[list[ArchiveEntry], Meta(max_length=_MANY)] | None = None
     messages: Messages
@@ -348,10 +351,11 @@ def check_custom(kind: type, value: object) -> object:
     return _CHECKED
 
 
-def schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of the document, as `schema.json` publishes it."""
+def schema(more: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of the document, as `schema.json` publishes it; `more` are extensions' keys."""
     _, parts = msgspec.json.schema_components((Document,), schema_hook=_published, ref_template="#/$defs/{name}")
     root = parts.pop("Document") | {"title": f"codelet export {VERSION}"}
+    root["properties"] |= more or {}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **root, "$defs": parts}
 
 

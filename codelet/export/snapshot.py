@@ -78,6 +78,7 @@ class Snapshot(Record):
     recent_history: tuple[HistoryEntry, ...] = ()
     archive: tuple[ArchiveEntry, ...] | None = None
     reminders_off: tuple[str, ...] = ()
+    reminders_on: tuple[str, ...] | None = None
     touched_folders: tuple[str, ...] = ()
     version: str = VERSION
     unknown: Mapping[str, Any] = MappingProxyType({})

@@ -1,1 +1,1 @@
-"""Extensions: a feature is a module here. Nothing outside imports one but the list in `builtin`; all may import `base`."""
+"""Extensions: a feature is a module here. Only the list in `builtin` imports one; `base` is for everybody."""

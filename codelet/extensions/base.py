@@ -7,14 +7,20 @@ It is given to `Session(extensions=…)`; nothing is looked for elsewhere. Where
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
-from codelet.policy.verdict import Touch, Verdict
+from codelet import prompt
+from codelet.errors import ToolError, UsageError
+from codelet.policy.secrets import Masker
+from codelet.policy.verdict import Action, Touch, Verdict
 from codelet.record import Record
 from codelet.tools.tool import Arguments, Tool, ToolOutput
 
 Zone = Literal["head", "tail"]
+Noted = Literal["verdict", "approval", "change", "execution"]
+
+_STRICTNESS: tuple[Action, ...] = ("allow", "ask", "deny")
 
 
 class Source:
@@ -22,12 +28,14 @@ class Source:
 
     `name` is the reminder's type, one per session. What stands in the `head` is gathered once a turn and should be the
     same bytes while nothing has changed: it is part of the prefix that the provider caches. What stands in the `tail`
-    is gathered at the turn's start and before each request. With `off` it is left out until the user switches it on;
-    with `quiet` no front end says that its text was replaced.
+    is gathered at the turn's start and before each request; with `late` before each request only, once compaction is
+    through. With `off` it is left out until the user switches it on; with `quiet` no front end says that its text was
+    replaced. While it is off nothing is asked of it.
     """
 
     name: str
     zone: Zone = "tail"
+    late: bool = False
     off: bool = False
     quiet: bool = False
 
@@ -45,23 +53,34 @@ class Source:
         """The turn is over: nothing is looked at any more."""
 
 
-class Call(Record):
-    """A call as guards see it. They are given a copy of its arguments: to change it in place changes nothing.
+class GuardedCall(Record):
+    """A call as guards see it. Each is given a copy of the arguments: to change that in place changes nothing.
 
-    `verdict` is None until it was judged. `ran` says that its tool was run, to its end or to an error: an answer to a
-    call that did not says why.
+    `tool` is None where the model named one that does not exist. `verdict` is None until the call was judged. `ran`
+    says that its tool was run, to its end or to an error: the answer to a call that was not run says why.
     """
 
     id: str
-    tool: Tool
+    name: str
     arguments: Arguments
+    tool: Tool | None = None
     verdict: Verdict | None = None
     ran: bool = False
 
     @property
     def touches(self) -> tuple[Touch, ...] | None:
         """What it touches; None where nobody knows."""
-        return self.tool.touched(self.arguments)
+        return None if self.tool is None else self.tool.touched(self.arguments)
+
+    @property
+    def title(self) -> str:
+        """What the call is about, for people."""
+        return "" if self.tool is None else self.tool.about(self.arguments)
+
+    @property
+    def described(self) -> str:
+        """The tool's name and what the call is about."""
+        return f"{self.name} {self.title}".strip()
 
 
 class Guard:
@@ -74,16 +93,101 @@ class Guard:
     which it is. A guard that raises refuses the call: a ToolError says why.
     """
 
-    async def before(self, call: Call) -> Verdict | Arguments | None:
+    async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
         """Other arguments, a verdict, or None to let the call be."""
         return None
 
-    async def after(self, call: Call, output: ToolOutput) -> ToolOutput:
+    async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
         """The answer to a call, or another one in its place; also asked where it is an error or a refusal."""
         return output
 
-    def record(self, kind: Literal["verdict", "approval", "change", "execution"], call: Call, **facts: object) -> None:
+    def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
         """Take note of what was decided on a call, what a person said, what it changed, and how it ended."""
+
+
+class Guards:
+    """All guards of a session. Secrets go out of every answer behind `guards`; `closing` only leave text out of it."""
+
+    def __init__(self, masker: Masker, guards: Sequence[Guard] = (), closing: Sequence[Guard] = ()) -> None:
+        self._masker = masker
+        self._guards = guards
+        self._closing = closing
+
+    async def rewritten(self, call: GuardedCall) -> Arguments:
+        """The arguments as the guards want them. Raises ToolError where one refuses the call."""
+        arguments = call.arguments
+        for guard in self._guards:
+            if type(guard).before is not Guard.before:
+                wanted = await _asked(guard, call.replace(arguments=_copied(arguments)))
+                arguments = _copied(wanted) if isinstance(wanted, dict) else arguments
+        return arguments
+
+    async def judged(self, call: GuardedCall) -> Verdict | None:
+        """The strictest verdict of the guards on a call whose arguments are final, if one has one."""
+        found: Verdict | None = None
+        for guard in self._guards:
+            if type(guard).before is Guard.before:
+                continue
+            try:
+                wanted = await _asked(guard, call.replace(arguments=_copied(call.arguments)))
+            except ToolError as error:
+                wanted = Verdict("deny", "execute", str(error))
+            if isinstance(wanted, Verdict):
+                found = wanted if found is None else stricter(found, wanted)
+        return found
+
+    async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
+        """The answer to a call as the list and everybody may see it."""
+        output = await _through(self._guards, call, output)
+        mask = self._masker.mask
+        display = None if output.display is None else mask(output.display)
+        return await _through(self._closing, call, output.replace(text=mask(output.text), display=display))
+
+    def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
+        """Have every guard take note; what one of them raises is raised."""
+        for guard in (*self._guards, *self._closing):
+            guard.record(kind, call, **facts)
+
+
+def stricter(verdict: Verdict, wanted: Verdict) -> Verdict:
+    """The verdict, tightened where `wanted` is stricter: no rule and no mode answers what a guard asks or denies."""
+    if _STRICTNESS.index(wanted.action) <= _STRICTNESS.index(verdict.action):
+        return verdict
+    return Verdict(wanted.action, verdict.tier, wanted.reason, place=verdict.place)
+
+
+async def _asked(guard: Guard, call: GuardedCall) -> Verdict | Arguments | None:
+    try:
+        return await guard.before(call)
+    except ToolError:
+        raise
+    except Exception as error:
+        raise ToolError(prompt.GUARD_BROKE.format(problem=f"{type(error).__name__}: {error}")) from error
+
+
+async def _through(guards: Sequence[Guard], call: GuardedCall, output: ToolOutput) -> ToolOutput:
+    for guard in guards:
+        if type(guard).after is not Guard.after:
+            try:
+                output = await _answered(guard, call, output)
+            except ToolError as error:
+                output = ToolOutput(str(error), failed=True)
+    return output
+
+
+async def _answered(guard: Guard, call: GuardedCall, output: ToolOutput) -> ToolOutput:
+    try:
+        return await guard.after(call.replace(arguments=_copied(call.arguments)), output)
+    except ToolError:
+        raise
+    except Exception as error:
+        raise ToolError(prompt.ANSWER_GUARD_BROKE.format(problem=f"{type(error).__name__}: {error}")) from error
+
+
+def _copied(arguments: Arguments) -> Arguments:
+    from copy import deepcopy
+
+    return deepcopy(arguments)
 
 
 class Command(Record):
@@ -98,6 +202,19 @@ class Command(Record):
     help: str
     run: Callable[[Any, str], Awaitable[str]]
     arguments: str = ""
+
+
+Named = TypeVar("Named", Tool, Source, Command)
+
+
+def named(what: str, parts: Iterable[Named]) -> dict[str, Named]:
+    """The parts by their names. Raises UsageError where two have the same; `what` says what they are."""
+    found: dict[str, Named] = {}
+    for part in parts:
+        if part.name in found:
+            raise UsageError(f"there are two {what}s called {part.name!r}")
+        found[part.name] = part
+    return found
 
 
 class ExportPart:
@@ -116,11 +233,7 @@ class ExportPart:
 
 
 class Extension:
-    """A part that adds to a session. Everything is optional; whoever derives from it says what it brings.
-
-    `tools` is asked again before each request: what is new joins the list, behind all others, and stays. A tool that
-    comes later than the first request costs the provider's cache of the whole list.
-    """
+    """A part that adds to a session. Everything is optional; whoever derives from it says what it brings."""
 
     tools: Sequence[Tool] = ()
     reminders: Sequence[Source] = ()
@@ -128,8 +241,20 @@ class Extension:
     commands: Sequence[Command] = ()
     part: ExportPart | None = None
 
+    def offered(self) -> Sequence[Tool]:
+        """The tools for the next request: what is new joins the others, behind them, and stays.
+
+        One that comes later than the first request costs the provider's cache of the whole list.
+        """
+        return self.tools
+
     def attach(self, session: Any) -> None:
         """The session that it serves, a `Session`, once, before its first turn."""
 
     async def close(self) -> None:
         """The session ends: end whatever was opened for it. Called once."""
+
+
+def offered_by(extensions: Iterable[Extension]) -> list[Tool]:
+    """The tools that these extensions have for the next request."""
+    return [tool for each in extensions for tool in each.offered()]

@@ -54,10 +54,10 @@ class Parts:
         self.messages = Messages(self)
 
     @classmethod
-    def of(cls, messages: Sequence[Message]) -> Parts:
+    def of(cls, messages: Sequence[Message], order: zones.Zones | None = None) -> Parts:
         """The parts of a list from outside, which may hold reminders; their kinds are worked out where need be."""
         known = with_kinds(messages)
-        first, last = zones.parts_of(known)
+        first, last = (order or zones.Zones()).parts_of(known)
         return Parts(tuple(known[:first]), tuple(known[first:last]), tuple(known[last:]))
 
     def sent(self) -> list[Message]:
@@ -117,19 +117,21 @@ class Checkpoint(Record):
 
 
 class Conversation(Parts):
-    """The list of one session. `watches` are told of every rewrite; `placement` says where volatile reminders go.
+    """The list of one session. `watches` are told of every rewrite; `placement` says where volatile reminders go,
+    `zones` in which order.
 
     `rewrites` counts how often the body was replaced, `call_ids` are all ids that calls ever had; `interruption` is
     what the early end of the last turn left, if it had one.
     """
 
-    __slots__ = ("_checkpoints", "_watches", "call_ids", "interruption", "placement", "rewrites")
+    __slots__ = ("_checkpoints", "_watches", "call_ids", "interruption", "placement", "rewrites", "zones")
 
     body: list[Message]
 
     def __init__(self, *watches: Watch, placement: zones.Placement = "tail") -> None:
         super().__init__((), [], ())
         self.placement: zones.Placement = placement
+        self.zones = zones.Zones()
         self.rewrites = 0
         self.call_ids: set[str] = set()
         self.interruption: Interrupted | None = None
@@ -179,11 +181,11 @@ class Conversation(Parts):
         prepended = self.placement == "prepend"
         changes: list[Event] = []
         if head:
-            front = zones.PREPENDED if prepended else zones.HEAD
+            front = self.zones.prepended if prepended else self.zones.head
             self.head, self.tail, told = zones.renewed(front, head, self.head, self.tail)
             changes += told
         if tail:
-            back = zones.NESTED if prepended else zones.TAIL
+            back = zones.NESTED if prepended else self.zones.tail
             self.tail, self.head, told = zones.renewed(back, tail, self.tail, self.head)
             changes += told
         if len(before) != len(self.head) or not all(map(is_, before, self.head)):
@@ -216,7 +218,7 @@ class Conversation(Parts):
     def adopt(self, messages: Sequence[Message], before: Sequence[Message] | None = None) -> None:
         """Go on with a list from elsewhere; `before` is the list before its last prompt, if known."""
         self._checkpoints.clear()
-        taken = Parts.of(messages)
+        taken = Parts.of(messages, self.zones)
         self.call_ids.update(call["id"] for message in messages for call in message.get("tool_calls", ()))
         self._become(taken, "the conversation was cleared")
         places = [place for place, message in enumerate(taken.body) if kind_of(message) == "prompt"]
@@ -224,7 +226,7 @@ class Conversation(Parts):
             told = taken.body[place]["content"] or ""
             self._checkpoints.append(Checkpoint(Parts(taken.head, taken.body[:place]), told))
         if before is not None and self._checkpoints:
-            self._checkpoints.append(Checkpoint(Parts.of(before), self._checkpoints.pop().prompt))
+            self._checkpoints.append(Checkpoint(Parts.of(before, self.zones), self._checkpoints.pop().prompt))
 
     def drop_partial(self) -> bool:
         """Take the text of an answer that was cut off out of the list's end; False where there is none."""

@@ -1,10 +1,13 @@
-"""gitStatus: branch, distance to the upstream, and what has changed, bounded."""
+"""gitStatus: branch, distance to the upstream, and what has changed, bounded; kept true within a turn."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from codelet import prompt
+from codelet.extensions.base import Source
 from codelet.git import run_git
 
 _SHOWN = 20
@@ -12,6 +15,65 @@ _OUTPUT_LIMIT = 256_000
 _TIMEOUT = 2.0
 STEP_SECONDS = 0.5
 """How long a request in the middle of a turn waits for git; at the turn's start it is given its whole time."""
+
+
+class GitStatus(Source):
+    """The status of one workspace. What it says always holds: now, or as of the moment that it names.
+
+    git is asked at the turn's start and again after each step that may have changed files. A question that it does not
+    answer within STEP_SECONDS goes on beside the request, and serves a later one.
+    """
+
+    name = "gitStatus"
+    quiet = True
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._text: str | None = None
+        self._when = prompt.TURN_START
+        self._changes = 0
+        self._answered = 0
+        self._asking: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Ask anew, and wait for it: the turn before was stopped."""
+        self._changes = self._answered = 0
+        self._when = prompt.TURN_START
+        self._text = await git_status(self._workspace)
+
+    def changed(self) -> None:
+        """Begin to ask git, unless it is still busy with the question before."""
+        self._changes += 1
+        self._ask()
+
+    async def text(self) -> str | None:
+        """The status; waits at most STEP_SECONDS for git. None outside a repository or without git."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + STEP_SECONDS
+        while self._answered < self._changes and (left := deadline - clock()) > 0:
+            asking = self._ask()
+            done, _ = await asyncio.wait({asking}, timeout=left)
+            for task in done:
+                task.result()
+        if self._text is None or self._answered == self._changes:
+            return self._text
+        return prompt.AS_OF_CHANGED.format(when=self._when, text=self._text)
+
+    async def stop(self) -> None:
+        """End a question that is still open."""
+        asking, self._asking = self._asking, None
+        if asking is not None:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+
+    def _ask(self) -> asyncio.Task[None]:
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._answer(self._changes))
+        return self._asking
+
+    async def _answer(self, changes: int) -> None:
+        self._text = await git_status(self._workspace)
+        self._answered, self._when = changes, prompt.EARLIER_STEP
 
 
 @dataclass(eq=False, repr=False)

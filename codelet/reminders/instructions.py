@@ -33,7 +33,7 @@ class Instructions:
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace.resolve()
         self._root = repository_root(self._workspace) or self._workspace
-        self._told: set[Path] = set()
+        self._told: set[Path] | None = None
 
     def text(self, folders: Iterable[Path] = ()) -> str | None:
         """The reminder's text, or None where there are no instructions."""
@@ -42,9 +42,16 @@ class Instructions:
         body = _joined(files)
         return prompt.INSTRUCTIONS.format(body=body) if body else None
 
+    def forget(self) -> None:
+        """A turn begins: until `text` is asked for there is no more."""
+        self._told = None
+
     def more(self, folders: Iterable[Path]) -> str | None:
         """What has come up since `text` was made: the files that it did not name; None where there are none."""
-        body = _joined([file for file in self._files(folders) if file[0] not in self._told])
+        if self._told is None:
+            return None
+        told = self._told
+        body = _joined([file for file in self._files(folders) if file[0] not in told])
         return prompt.MORE_INSTRUCTIONS.format(body=body) if body else None
 
     def _files(self, worked_in: Iterable[Path]) -> list[tuple[Path, Path]]:

@@ -8,38 +8,76 @@ Instructions of folders that come up in the middle of a turn stand in the tail, 
 would move everything behind it, and the provider's cache with it, at that very step. With the next turn they are part
 of `claudeMd`, which costs the cache once, however many folders have come up.
 
+Reminders of extensions stand behind `claudeMd` or before `nestedClaudeMd`, in the extensions' order.
+
 With `--reminders prepend` all of them stand in front, in the order of PREPENDED; only what comes up in the middle of
 a turn stands in the tail.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from codelet import events, prompt
+from codelet.extensions.base import Source
 from codelet.messages import Message, reminder, reminder_type
+from codelet.record import Record
 from codelet.tokens.estimate import estimate_text
 
 Placement = Literal["tail", "prepend"]
 """Where the volatile reminders stand: last, or with all others in front."""
 
 HEAD = ("environment", "claudeMd")
+RESERVED = ("plan", "facts", "tasks")
 NESTED = ("nestedClaudeMd",)
-TAIL = ("plan", "facts", "tasks", *NESTED, "gitStatus", "tokenStatus")
-PREPENDED = ("claudeMd", "environment", "plan", "facts", "tasks", "gitStatus", "tokenStatus")
-TYPES = (*HEAD, *TAIL)
+VOLATILE = ("gitStatus", "tokenStatus")
+PREPENDED = ("claudeMd", "environment")
 
 
-def parts_of(messages: Sequence[Message]) -> tuple[int, int]:
-    """Where the conversation begins and ends in a list that holds reminders: those before and behind it are not its."""
-    last = len(messages)
-    while last > 0 and reminder_type(messages[last - 1]) in TAIL:
-        last -= 1
-    first = 0
-    while first < last and reminder_type(messages[first]) in TYPES:
-        first += 1
-    return first, last
+class Zones(Record):
+    """The types of reminders in the order in which they stand. `more_head` and `more_tail` are those of extensions."""
+
+    more_head: tuple[str, ...] = ()
+    more_tail: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, sources: Iterable[Source]) -> Zones:
+        """The zones with what these sources have beside codelet's own types."""
+        own = Zones()
+        more = [source for source in sources if source.name not in own.types]
+        head, tail = ([source.name for source in more if source.zone == zone] for zone in ("head", "tail"))
+        return cls(tuple(head), tuple(tail))
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """Those in front of the conversation."""
+        return (*HEAD, *self.more_head)
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """Those behind it."""
+        return (*RESERVED, *self.more_tail, *NESTED, *VOLATILE)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.head, *self.tail)
+
+    @property
+    def prepended(self) -> tuple[str, ...]:
+        """Those in front where the volatile ones stand there too."""
+        return (*PREPENDED, *self.more_head, *RESERVED, *self.more_tail, *VOLATILE)
+
+    def parts_of(self, messages: Sequence[Message]) -> tuple[int, int]:
+        """Where the conversation begins and ends in a list that holds reminders: those around it are not its."""
+        types, tail, last = self.types, self.tail, len(messages)
+        while last > 0 and reminder_type(messages[last - 1]) in tail:
+            last -= 1
+        first = 0
+        while first < last and reminder_type(messages[first]) in types:
+            first += 1
+        return first, last
 
 
 def renewed(

@@ -73,7 +73,7 @@ class Sandbox:
         self.network = network
         self.found: Confinement | None = None
         self._workspace = workspace
-        self._before: set[str] = set()
+        self._before: set[str] | None = None
 
     def demanded(self, mode: str) -> bool:
         """Whether commands are to be confined in this mode."""
@@ -103,8 +103,14 @@ class Sandbox:
         return _confined(self.found, shell, self._workspace, network=self.network)
 
     def newly_protected(self) -> list[str]:
-        """Names that the last command made and that nothing may write at: what is absent cannot be made read-only."""
+        """Names that the last confined command made and that nothing may write at, each told once.
+
+        What is absent cannot be made read-only.
+        """
+        before, self._before = self._before, None
+        if before is None:
+            return []
         from codelet.sandbox.protected import protected_places
 
         root = self._workspace.resolve()
-        return [str(Path(place).relative_to(root)) for place in protected_places(root) if place not in self._before]
+        return [str(Path(place).relative_to(root)) for place in protected_places(root) if place not in before]

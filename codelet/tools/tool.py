@@ -160,10 +160,6 @@ class Tool(Record):
         except (LookupError, TypeError, ValueError, AttributeError):
             return all_arguments(arguments)
 
-    def describe(self, arguments: Arguments) -> str:
-        """A call for people: the tool and what the call is about."""
-        return f"{self.name} {self.about(arguments)}".strip()
-
     def schema(self) -> dict[str, Any]:
         """The tool as Chat Completions describes it."""
         return {

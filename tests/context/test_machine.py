@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from codelet import events
 from codelet.errors import CodeletError, UsageError
 from codelet.messages import reminder_type, unpaired
-from codelet.reminders import zones
+from codelet.reminders.zones import Zones
 from tests.context.scripted import Answer, ScriptedProvider, session_of, text
 
 CALLS = st.lists(
@@ -31,7 +31,7 @@ CALLS = st.lists(
 STEPS = st.lists(CALLS, max_size=3)
 CANCEL = st.one_of(st.none(), st.integers(1, 14))
 WINDOWS = st.sampled_from([6_000, 12_000, 40_000, 60_000])
-KINDS = st.sampled_from([*zones.HEAD, *zones.TAIL])
+KINDS = st.sampled_from([*Zones().head, *Zones().tail])
 REWRITES = ("done", "undone", "reduced")
 
 
@@ -80,7 +80,7 @@ class Machine(RuleBasedStateMachine):
             self.reported |= event.phase in REWRITES
             self.stopped |= event.phase == "stopped"
         if isinstance(event, events.Reminder):
-            self.reported |= event.name in zones.HEAD
+            self.reported |= event.name in Zones().head
 
     def look_at_requests(self) -> None:
         """Each request goes on from the one before, unless a rewrite was reported; and it fits, or that was said."""
@@ -148,7 +148,7 @@ class Machine(RuleBasedStateMachine):
     @rule(window=WINDOWS)
     def switch(self, window: int) -> None:
         other = ScriptedProvider(answers=self.provider.answers, sent=self.provider.sent)
-        self.session._sizes = self.session._sizes.replace(window=window)
+        self.session.context_limits = self.session.context_limits.replace(window=window)
         self.session.switch(other)
         self.provider = other
 
@@ -174,10 +174,10 @@ class Machine(RuleBasedStateMachine):
     def each_reminder_stands_once_and_in_its_zone(self) -> None:
         kinds = [reminder_type(message) for message in self.session.conversation.sent()]
         named = [kind for kind in kinds if kind is not None]
-        head = [kind for kind in named if kind in zones.HEAD]
-        tail = [kind for kind in named if kind in zones.TAIL]
-        assert head == [kind for kind in zones.HEAD if kind in head]
-        assert tail == [kind for kind in zones.TAIL if kind in tail]
+        head = [kind for kind in named if kind in Zones().head]
+        tail = [kind for kind in named if kind in Zones().tail]
+        assert head == [kind for kind in Zones().head if kind in head]
+        assert tail == [kind for kind in Zones().tail if kind in tail]
         assert kinds[: len(head)] == head
         assert kinds[len(kinds) - len(tail) :] == tail
 

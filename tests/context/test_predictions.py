@@ -14,8 +14,8 @@ import pytest
 
 from codelet import events
 from codelet.context import CompactionOptions
-from codelet.context.narrator import Narrator
 from codelet.errors import ProviderError, UsageError
+from codelet.extensions.narrator import Narrator
 from codelet.messages import unpaired, user
 from codelet.settings import load_settings
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
@@ -137,10 +137,7 @@ async def test_p5_a_bad_narrator_changes_nothing(open_session: Open, how: str):
         session, provider = open_session(window=24_000, compaction=CompactionOptions(narrative=narrative))
         await fill(session, provider, 8)
         if narrative:
-            session.compactor.narrator = Narrator(
-                lambda p=provider: p, session.upkeep.request, session.meter.count, limit=0.05
-            )
-            session.compactor.narrator._breaker.failures = 2  # one more opens it: no waiting between tries
+            Narrator(limit=0.05, failures=2).attach(session)  # one more opens it: no waiting between tries
             provider.script = lambda request: answers[how]
         async with aclosing(session.compact()) as stream:
             assert compactions([event async for event in stream], "done")

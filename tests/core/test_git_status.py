@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-
 from codelet.reminders.environment import environment
+
 from codelet.reminders.git_status import describe, git_status, parse_status
 from tests.support import repo as repositories
 from tests.support.repo import git

@@ -250,7 +250,7 @@ async def test_prepended_all_four_stand_in_front_once_renewed_each_turn_and_hold
         await turn(session, f"prompt {number}")
     for number, request in enumerate(model_server.requests):
         assert kinds(request)[:5] == [*IN_FRONT, "user"]
-        assert not set(kinds(request)[5:]) & set(zones.TYPES)
+        assert not set(kinds(request)[5:]) & set(zones.Zones().types)
         git = reminder(request, "gitStatus")
         assert git.startswith("As of the start of this turn:\nBranch: main")
         assert f"?? turn{number // 3}.txt" in git

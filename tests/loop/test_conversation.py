@@ -37,8 +37,8 @@ from codelet.session import Session
 from tests.context.scripted import ScriptedProvider, compactions, fill, session_of, turn
 
 TEXTS = st.sampled_from(["", "one", "two", "one\nmore"])
-HEAD = st.dictionaries(st.sampled_from(zones.HEAD), st.one_of(st.none(), TEXTS))
-TAIL = st.dictionaries(st.sampled_from(zones.TAIL), st.one_of(st.none(), TEXTS))
+HEAD = st.dictionaries(st.sampled_from(zones.Zones().head), st.one_of(st.none(), TEXTS))
+TAIL = st.dictionaries(st.sampled_from(zones.Zones().tail), st.one_of(st.none(), TEXTS))
 LOOKALIKE = '<compacted turns="1-40">\nplease explain this tag'
 AS_REMINDER = "<system-reminder>\n<!-- type:gitStatus -->\nclean\n</system-reminder>"
 
@@ -179,9 +179,9 @@ class Machine(RuleBasedStateMachine):
     def each_reminder_stands_once_in_its_zone(self) -> None:
         front = [reminder_type(message) for message in self.conversation.head]
         back = [reminder_type(message) for message in self.conversation.tail]
-        zone = zones.HEAD if self.conversation.placement == "tail" else zones.PREPENDED
+        zone = zones.Zones().head if self.conversation.placement == "tail" else zones.Zones().prepended
         assert front == [kind for kind in zone if kind in front]
-        assert back == [kind for kind in zones.TAIL if kind in back]
+        assert back == [kind for kind in zones.Zones().tail if kind in back]
         assert not set(front) & set(back)
 
     @invariant()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from codelet import events, prompt
 from codelet.calls import CallRunner, Safeguards, Toolbox, equip
+from codelet.extensions.base import Guard
 from codelet.loop.conversation import Conversation
 from codelet.messages import tool_result
 from codelet.policy import Policy
@@ -26,9 +28,11 @@ def codelet(model_server: ModelServer, repo: Path, home: Path) -> Codelet:
     return Codelet(model_server, repo, home)
 
 
-def toolbox(workspace: Path, policy: Policy, ask: Ask | None = None, **more: Any) -> Toolbox:
+def toolbox(
+    workspace: Path, policy: Policy, ask: Ask | None = None, *, guards: Sequence[Guard] = (), **more: Any
+) -> Toolbox:
     """All tools, guarded as a session guards them."""
-    return equip(all_tools(), ToolContext(workspace), policy, ask, Safeguards(**more))
+    return equip(all_tools(), ToolContext(workspace), policy, ask, Safeguards(**more), guards)
 
 
 async def calls(box: Toolbox, name: str, **arguments: Any) -> list[events.Event]:

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from codelet import events
+from codelet.extensions.base import Guard, GuardedCall
 from codelet.policy import Policy
 from codelet.policy.secrets import Masker
 from codelet.policy.verdict import Answer, Mode, Question
 from codelet.session import Session
 from codelet.tools import all_tools
+from codelet.tools.tool import ToolOutput
 from tests.context.scripted import Answer as Said
 from tests.context.scripted import ScriptedProvider, turn
 from tests.e2e.conftest import Codelet
@@ -82,8 +84,13 @@ async def test_yes_is_a_yes_to_that_too_and_says_so(long: Path, tmp_path: Path) 
 
 async def test_what_was_cut_on_its_way_to_the_model_was_not_shown(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("".join(f"line {number}\n" for number in range(200)))
-    box = toolbox(tmp_path, Policy(tmp_path, "auto-edit"))
-    box.admit = lambda text, _: text if len(text) < 500 else f"{text[:100]}[…]{text[-100:]}"
+
+    class Short(Guard):
+        async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
+            text = output.text
+            return output if len(text) < 500 else output.replace(text=f"{text[:100]}[…]{text[-100:]}")
+
+    box = toolbox(tmp_path, Policy(tmp_path, "auto-edit"), guards=[Short()])
     await call(box, "read", path="a.txt")
     assert "none of its 200 lines were shown" in (await call(box, "write", path="a.txt", content="x"))[1]
     await call(box, "read", path="a.txt", limit=20)

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from codelet import events
 from codelet.calls import Safeguards, Toolbox, equip
+from codelet.extensions.audit import Audit
 from codelet.frontends.printing.text_output import describe_call
 from codelet.frontends.terminal.question import body_rows, head_rows
 from codelet.frontends.terminal.show.call_rows import call_title
@@ -121,8 +122,8 @@ def test_of_several_things_that_it_touches_each_must_be_allowed(workspace: Path)
 
 def box_with(each: Tool, workspace: Path, *answers: Answer, audit: AuditLog | None = None) -> tuple[Toolbox, Person]:
     person = Person(*answers)
-    safeguards = Safeguards(audit=audit)
-    return equip((each,), ToolContext(workspace), Policy(workspace), person.ask, safeguards), person
+    guards = [] if audit is None else [Audit(audit)]
+    return equip((each,), ToolContext(workspace), Policy(workspace), person.ask, Safeguards(), guards), person
 
 
 async def test_its_title_is_what_every_front_end_prints(tmp_path: Path) -> None:

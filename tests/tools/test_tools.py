@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from codelet.compaction.archive import Archive
-from codelet.context.recall import recall_tool
 from codelet.errors import ToolError, UsageError
 from codelet.policy.verdict import Touch
+from codelet.session import Session
 from codelet.tools import all_tools, select_tools
 from codelet.tools.tool import ToolContext, ToolOutput, tool
+from tests.context.scripted import ScriptedProvider
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -50,15 +50,14 @@ def test_schemas_are_the_same_bytes_under_any_hash_seed() -> None:
     assert len(seen) == 1
 
 
-def test_schemas_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schemas_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = next(Path(sys.prefix).glob("lib/python*/site-packages/litellm/litellm_core_utils/tokenizers"), None)
     if folder is None:
         pytest.skip("needs the token tables that litellm brings")
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(folder))
     import tiktoken
 
-    recall = recall_tool(Archive, lambda: pytest.fail("nothing is recalled"))
-    schemas = json.dumps([each.schema() for each in (*all_tools(), recall)])
+    schemas = json.dumps([each.schema() for each in Session(ScriptedProvider(), workspace=tmp_path).tools])
     assert len(tiktoken.get_encoding("o200k_base").encode(schemas)) <= 750
     assert '"required": []' not in schemas
 

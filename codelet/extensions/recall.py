@@ -1,6 +1,6 @@
-"""The recall tool: the model reads on in what was cut on its way in, or taken out by compaction.
+"""Recall: what is too large is cut on its way into the list, and the model reads on in it, or in what was compacted.
 
-It is among codelet's own tools from the first request on, whether there is anything to recall or not: tools stand
+The tool is among codelet's own from the first request on, whether there is anything to recall or not: tools stand
 before everything else in a request, so one that came later would cost the provider's cache of the whole conversation.
 Where the user chose the tools it joins them once there is something to recall; where they are none, never.
 """
@@ -9,21 +9,56 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from codelet.context.compactor import Compactor
+from codelet.context.entry import Entry
 from codelet.errors import ToolError
+from codelet.extensions.base import Extension, Guard, GuardedCall
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
     from codelet.compaction.archive import Archive, Archived, Hit
-    from codelet.context.entry import Entry
 
 _RANGE = re.compile(r"\s*L?([0-9]{1,12})\s*(?:(-|:|\.\.)\s*L?([0-9]{1,12})?)?\s*", re.IGNORECASE)
 _LARGEST = 10**12
 
+Offered = Literal["always", "when needed", "never"]
+"""When the model has the tool: from the first request on, once there is something to recall, or not at all."""
 
-def recall_tool(archive: Callable[[], Archive], entry_of: Callable[[], Entry]) -> Tool:
-    """The tool over one session's archive. Its entry bounds each answer, and keeps account of what it shows."""
+
+class Recall(Extension):
+    """The tool over one session's archive. The session's entry bounds each answer, and keeps account of what it shows.
+
+    Every result of a call is cut to what may enter the list.
+    """
+
+    def __init__(self, compactor: Compactor, entry: Entry, offered: Offered) -> None:
+        self.guards = (_Admission(entry),)
+        self._compactor = compactor
+        self._offered = offered
+        self.tools = (recall_tool(lambda: compactor.archive, entry),)
+
+    def offered(self) -> Sequence[Tool]:
+        """The tool, where it is wanted by now."""
+        wanted = self._offered == "always" or (self._offered == "when needed" and self._compactor.archived)
+        return self.tools if wanted else ()
+
+
+class _Admission(Guard):
+    """Cuts results to what may enter the list; the whole text is kept in memory where it fits."""
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+
+    async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
+        """The output with its text cut to size."""
+        text = self._entry.result(output.text, output.most)
+        return output if text is output.text else output.replace(text=text)
+
+
+def recall_tool(archive: Callable[[], Archive], own: Entry) -> Tool:
+    """The tool over an archive; `own` is the entry of the same session."""
 
     async def recall(
         context: ToolContext,
@@ -39,8 +74,8 @@ def recall_tool(archive: Callable[[], Archive], entry_of: Callable[[], Entry]) -
         lines that match a regex, or a `turn`.
         """
         if entry or pattern:
-            text, ranges = _answered(archive(), entry, lines, byte_range, pattern, entry_of().piece_room())
-            entry_of().told(ranges, text)
+            text, ranges = _answered(archive(), entry, lines, byte_range, pattern, own.piece_room())
+            own.told(ranges, text)
             return ToolOutput(text)
         if turn:
             return ToolOutput(archive().by_turn(turn))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from typing import Any
 
 from codelet.compaction.narrative import INSTRUCTION, LARGEST, Breaker, narrate
+from codelet.extensions.base import Extension
 from codelet.messages import Message, user
 from codelet.providers.base import Provider, Request, TextChunk, UsageChunk
 from codelet.tokens.usage import Usage
@@ -14,26 +16,29 @@ from codelet.tokens.usage import Usage
 TRY_LIMIT = 30.0
 
 
-class Narrator:
+class Narrator(Extension):
     """Sends the conversation as it is, with an instruction behind it, so that the provider's cache serves it.
 
-    `request` makes the request for a list of messages; `spend` takes what it used. A failure, a refusal or a lie gives
-    no lines, and after three failures in a row no model is asked for five turns. A try may take `limit` seconds.
+    A failure, a refusal or a lie gives no lines, and after three failures in a row, `failures` of which are counted
+    from the start, no model is asked for five turns. A try may take `limit` seconds.
     """
 
-    def __init__(
-        self,
-        provider: Callable[[], Provider],
-        request: Callable[[list[Message]], Request],
-        spend: Callable[[Usage], object],
-        limit: float = TRY_LIMIT,
-    ) -> None:
-        self._provider = provider
-        self._request = request
-        self._spend = spend
+    def __init__(self, limit: float = TRY_LIMIT, failures: int = 0) -> None:
         self._limit = limit
-        self._breaker = Breaker()
+        self._breaker = Breaker(failures)
         self._turn = 0
+        self._provider: Callable[[], Provider]
+        self._request: Callable[[list[Message]], Request]
+        self._spend: Callable[[Usage], object]
+
+    def attach(self, session: Any) -> None:
+        """Speak for the session's compactor, at the session's cost."""
+        session.compactor.narrator = self
+        self._provider, self._request, self._spend = (
+            lambda: session.provider,
+            session.upkeep.request,
+            session.meter.count,
+        )
 
     def new_turn(self) -> None:
         """A user's prompt came in: the circuit breaker counts turns."""

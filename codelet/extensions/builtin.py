@@ -1,0 +1,34 @@
+"""Codelet's own extensions, written out: what every session has, and what an option turns on."""
+
+from __future__ import annotations
+
+from codelet.calls import Safeguards
+from codelet.context import Compactor, Entry
+from codelet.extensions.base import ExportPart, Extension
+from codelet.extensions.recall import Offered, Recall
+
+EXPORT_PARTS: tuple[type[ExportPart], ...] = ()
+"""The keys that these keep in an export, which the published schema names."""
+
+
+class Builtin:
+    """The extensions by where their guards stand: `first` before those that a caller brings, `last` behind the masking.
+
+    Those in `last` see every answer without its secrets, and only leave text out of it.
+    """
+
+    def __init__(self, safeguards: Safeguards, compactor: Compactor, entry: Entry, offered: Offered) -> None:
+        self.first: list[Extension] = []
+        self.last: list[Extension] = [Recall(compactor, entry, offered)]
+        if safeguards.sandbox is not None:
+            from codelet.extensions.protected_files import ProtectedFiles
+
+            self.first.append(ProtectedFiles(safeguards.sandbox))
+        if safeguards.audit is not None:
+            from codelet.extensions.audit import Audit
+
+            self.last.append(Audit(safeguards.audit))
+        if compactor.options.narrative:
+            from codelet.extensions.narrator import Narrator
+
+            self.last.append(Narrator())
