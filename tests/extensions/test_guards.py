@@ -15,7 +15,7 @@ from codelet.extensions.base import Extension, Guard, GuardedCall
 from codelet.policy import Policy
 from codelet.policy.verdict import Action, Answer, Question, Touch, Verdict
 from codelet.tools import all_tools
-from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput, tool
+from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput, tool
 from tests.context.scripted import Answer as Said
 from tests.context.scripted import turn
 from tests.extensions.conftest import Open
@@ -125,7 +125,8 @@ async def test_no_copy_that_a_guard_keeps_reaches_the_call(open_session: Open) -
             self.act(call)
             return output
 
-    _, result = await sent_by(open_session, Late(tamper))
+    foreign = Tool("send", "Send.", {"type": "object"}, send)
+    _, result = await sent_by(open_session, Late(tamper), tools=[foreign])
     assert json.loads(result.text) == {"to": "b", "words": ["x"]}
 
 
