@@ -19,7 +19,7 @@ from codelet.export.encode import to_json
 from codelet.export.page import page
 from codelet.export.recorder import Recorder
 from codelet.extensions.base import Extension
-from codelet.frontends.text import describe_call
+from codelet.frontends.printing.text_output import describe_call
 from codelet.policy import Policy
 from codelet.policy.audit import AuditLog
 from codelet.policy.verdict import Answer, Question, Touch
