@@ -71,9 +71,8 @@ async def open_session(
         raise UsageError(f"{unknown}: a session in Python is not saved by itself")
     named = {"model": model, "api_base": api_base, "mode": mode, "tools": tools, **settings}
     chosen = settings_from({**named, "resume": None if resume is None else str(resume)})
-    session, _ = await session_from(
-        chosen, _folder(workspace), ask=ask, extra_tools=_checked(extra_tools), extensions=extensions
-    )
+    brought = (_Extra(extra_tools), *extensions)
+    session, _ = await session_from(chosen, _folder(workspace), ask=ask, extensions=brought)
     try:
         yield session
     finally:
@@ -119,8 +118,10 @@ def _folder(workspace: str | PathLike[str]) -> Path:
     return folder
 
 
-def _checked(tools: Sequence[Tool]) -> Sequence[Tool]:
-    for each in tools:
-        if not isinstance(each, Tool):
-            raise UsageError(f"extra_tools: {getattr(each, '__name__', each)} is no Tool; put @tool in front of it")
-    return tools
+class _Extra(Extension):
+    """The tools that a caller gives by themselves."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        if wrong := next((each for each in tools if not isinstance(each, Tool)), None):
+            raise UsageError(f"extra_tools: {getattr(wrong, '__name__', wrong)} is no Tool; put @tool in front of it")
+        self.tools = tools

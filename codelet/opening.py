@@ -26,7 +26,6 @@ from codelet.session import Session
 from codelet.settings import Settings
 from codelet.text import valid_unicode
 from codelet.tools import select_tools
-from codelet.tools.tool import Tool
 
 if TYPE_CHECKING:
     from codelet.export.live import Resumed
@@ -61,7 +60,6 @@ async def session_from(
     workspace: Path | None = None,
     *,
     ask: Ask | None = None,
-    extra_tools: Sequence[Tool] = (),
     extensions: Sequence[Extension] = (),
 ) -> tuple[Session, Resumed | None]:
     """The session that the settings ask for, and what it goes on with where they say so.
@@ -73,10 +71,6 @@ async def session_from(
     resumed = None if settings.resume is None else await _read(settings.resume, settings.export)
     session = _new_session(settings, await _provider(settings, resumed), folder, ask, extensions)
     try:
-        for each in extra_tools:
-            if each.name in {known.name for known in session.tools}:
-                raise UsageError(f"two tools are called {each.name!r}")
-            session.add_tool(each)
         if resumed is not None:
             from codelet.export.recorder import restore
 

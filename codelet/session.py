@@ -83,9 +83,7 @@ class Session:
         clock: Callable[[], float] = time.monotonic,
         extensions: Sequence[Extension] = (),
     ) -> None:
-        self.provider = provider
-        self.workspace = workspace
-        self.turns = 0
+        self.provider, self.workspace, self.turns = provider, workspace, 0
         self.safeguards = safeguards or Safeguards()
         context = ToolContext(workspace, None if environment is None else dict(environment))
         facts, self.context_limits = _facts_of(provider), ContextLimits(window, budget)
@@ -335,8 +333,14 @@ class Session:
         return self._toolbox.masker.mask(text)
 
     async def run_command(self, name: str, argument: str = "") -> str:
-        """What a command of an extension says, without secrets; raises KeyError for one that is not there."""
-        return self.mask(await self.commands[name].run(self, argument.strip()))
+        """What a command of an extension says, without secrets. Raises CodeletError, and KeyError if there is none."""
+        command = self.commands[name]
+        try:
+            return self.mask(await command.run(self, argument.strip()))
+        except CodeletError:
+            raise
+        except Exception as error:
+            raise CodeletError(f"/{name} failed: {type(error).__name__}: {error}") from error
 
     async def close(self) -> None:
         """End everything that the session opened: a turn that was left in the middle, its extensions, the audit, its
@@ -345,11 +349,11 @@ class Session:
         if self._closed:
             return
         self._closed = True
+        await self._turn_in_hand.end()
         async with AsyncExitStack() as ending:  # each is ended, whatever happens to the others
             ending.push_async_callback(self.provider.close)
             for each in self.extensions:
                 ending.push_async_callback(_ended, each)
-            ending.push_async_callback(self._turn_in_hand.end)
 
     async def compact(self, instruction: str = "", size: Size | None = None) -> AsyncGenerator[events.Event, None]:
         """Compact now, whether it is due or not; between turns only. `instruction` says what matters.

@@ -208,11 +208,11 @@ Named = TypeVar("Named", Tool, Source, Command)
 
 
 def named(what: str, parts: Iterable[Named]) -> dict[str, Named]:
-    """The parts by their names. Raises UsageError where two have the same: `what` says what they are."""
+    """The parts by their names. Raises UsageError where two have the same; `what` says what they are."""
     found: dict[str, Named] = {}
     for part in parts:
         if part.name in found:
-            raise UsageError(f"two extensions bring a {what} called {part.name}")
+            raise UsageError(f"there are two {what}s called {part.name!r}")
         found[part.name] = part
     return found
 

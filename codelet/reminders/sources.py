@@ -11,6 +11,7 @@ from pathlib import Path
 from codelet.extensions.base import Source
 from codelet.reminders.git_status import GitStatus
 from codelet.reminders.instructions import Instructions
+from codelet.tokens.budget import percent_of
 from codelet.tools.touched import Touched
 
 
@@ -106,5 +107,5 @@ class TokenStatus(Source):
     async def text(self) -> str:
         """How full the list is as it stands."""
         budget = self._budget()
-        percent = min(100, max(0, -(-self._used() * 100 // budget)))
+        percent = min(100, percent_of(self._used(), budget))
         return f"Context: about {percent} % of the budget of {budget:,} tokens used."

@@ -201,7 +201,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a mode that is none": ({"mode": "wild"}, "mode: must be one of read-only, ask, auto-edit, auto"),
     "a workspace that is none": ({"workspace": "nowhere"}, "nowhere is no folder"),
     "a tool that is none": ({"tools": ["teleport"]}, "unknown tool 'teleport'"),
-    "a tool twice": ({"extra_tools": [count_words, count_words]}, "two tools are called 'count_words'"),
+    "a tool twice": ({"extra_tools": [count_words, count_words]}, "there are two tools called 'count_words'"),
     "a function without @tool": ({"extra_tools": [len]}, "extra_tools: len is no Tool; put @tool in front of it"),
     "an export that is not there": ({"resume": "nowhere.json"}, "nowhere.json"),
     "saving": ({"export": "work.json"}, "export: a session in Python is not saved by itself"),

@@ -16,9 +16,10 @@ from codelet.export.decode import from_json
 from codelet.export.targets import open_place
 from tests.e2e.conftest import KEYS, Codelet
 from tests.e2e.test_export import LOOK, keep, said
-from tests.e2e.test_export_repl import WIDE, ask, leave
+from tests.e2e.test_export_repl import WIDE, leave
 from tests.export.redis_server import RedisServer
 from tests.support.program import start, stop
+from tests.support.recorded import ask
 from tests.support.script import Reply, Stop
 from tests.support.waiting import PATIENCE, Neighbour, at_rest, until
 

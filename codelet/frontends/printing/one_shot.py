@@ -257,10 +257,12 @@ class _OneShot:
         return None
 
     async def _close(self, task: asyncio.Task[int]) -> None:
-        """End what the session opened; a signal cuts that short."""
+        """End what the session opened; a signal cuts that short. The answer is out: what goes wrong is only said."""
         try:
             if self._session is not None:
                 await self._session.close()
+        except CodeletError as error:
+            say(f"codelet: {one_line(str(error), 1_000)}")
         except asyncio.CancelledError:
             if self._stopped is None:
                 raise

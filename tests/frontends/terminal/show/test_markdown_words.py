@@ -1,6 +1,6 @@
 """No word of a streamed answer is lost, shown twice or moved, however it is cut and however wide the screen is.
 
-`scripts/test --full -s tests/repl/test_markdown_words.py` is the full size;
+`scripts/test --full -s tests/frontends/terminal/show/test_markdown_words.py` is the full size;
 `CODELET_SEED` repeats a run.
 """
 
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
 from codelet.frontends.terminal.show.splitter import PIECE_LIMIT
 from codelet.frontends.terminal.show.style import Signs
-from tests.frontends.terminal.paragraphs import Answers
+from tests.frontends.terminal.show.paragraphs import Answers
 from tests.support.amount import amount
 
 PARAGRAPHS = amount(100, 20_000)
