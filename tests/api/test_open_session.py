@@ -209,7 +209,7 @@ async def test_a_key_that_is_given_is_seen_nowhere(
             await events_of(session, "again")
         seen += session.mask(str(caught.value))
         seen += str([message for message in session.messages if message["role"] == "tool"])
-    model_server.script = lambda request: HttpError(400, f"no use for {keys['api_key']}")
+    model_server.script = lambda request: HttpError(400, f"no use for {keys}")
     seen += str(await run("hello", **(options | {"api_key": keys["api_key"]})))
     assert [name for name, key in keys.items() if key in seen] == []
 
@@ -266,7 +266,7 @@ async def main(base, workspace):
         async for event in session.send("and again"):
             break
 
-asyncio.run(main(*sys.argv[1:]), debug=True)
+asyncio.run(main(*sys.argv[1:]), debug=False)  # debugging tells of slow steps too
 """
 
 
