@@ -29,17 +29,17 @@ def main() -> NoReturn:
     arguments = sys.argv[1:]
     _prepare_streams()
     gc.disable()  # nothing made while starting is garbage; the front end turns it on again
-    outcome = _Outcome(debug="--debug" in arguments)
-    with outcome:
+    ending = _Ending(debug="--debug" in arguments)
+    with ending:
         if arguments in (["--version"], ["-V"], ["-v"]):  # nothing else is imported for it
             print(f"codelet {__version__}")
-            outcome.status = 0
+            ending.status = 0
         else:
-            outcome.status = _run(arguments, outcome)
-    _leave(outcome.status)
+            ending.status = _run(arguments, ending)
+    _leave(ending.status)
 
 
-class _Outcome:
+class _Ending:
     """How the run ended, however it ended: `status` is the exit status. No exception gets past it.
 
     `model` is the one that the user named, once that is known.
@@ -84,7 +84,7 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _run(arguments: list[str], outcome: _Outcome) -> int:
+def _run(arguments: list[str], ending: _Ending) -> int:
     from codelet.frontends.arguments import parse, print_help
 
     options = parse(arguments)
@@ -111,7 +111,7 @@ def _run(arguments: list[str], outcome: _Outcome) -> int:
     if options.command == "demo":
         return _demo(keep=options.keep)
     settings = _settings(options)
-    outcome.model = settings.model
+    ending.model = settings.model
     if options.command == "doctor":
         return _doctor(settings, as_json=options.json)
     if _interactive(options):
@@ -170,7 +170,7 @@ def _repl(settings: Settings, trusting: Callable[[], Settings], first: str | Non
     return asyncio.run(run_repl(trusted(settings, trusting), first))
 
 
-def _report(error: BaseException, outcome: _Outcome, *, debug: bool) -> int:
+def _report(error: BaseException, ending: _Ending, *, debug: bool) -> int:
     """One line on stderr for what went wrong; the exit status that it leads to."""
     from codelet.errors import CodeletError
     from codelet.frontends.printing.streams import say
@@ -178,7 +178,7 @@ def _report(error: BaseException, outcome: _Outcome, *, debug: bool) -> int:
 
     if isinstance(error, CodeletError):
         line, status = str(error), error.exit_status
-        status = _as_json(line, status, outcome)
+        status = _as_json(line, status, ending)
     else:
         hint = "" if debug else "; run it again with --debug"
         line, status = f"a bug in codelet: {type(error).__name__}: {error}{hint}", _EXIT_BUG
@@ -190,7 +190,7 @@ def _report(error: BaseException, outcome: _Outcome, *, debug: bool) -> int:
     return status
 
 
-def _as_json(message: str, status: int, outcome: _Outcome) -> int:
+def _as_json(message: str, status: int, ending: _Ending) -> int:
     """Tell those who asked for JSON, too, why there is no answer; the exit status."""
     arguments = sys.argv[1:]
     if not any(word.startswith("--output-format") for word in arguments):
@@ -205,8 +205,8 @@ def _as_json(message: str, status: int, outcome: _Outcome) -> int:
     from codelet.policy.secrets import mask
     from codelet.tokens.usage import Usage
 
-    took = time.monotonic() - outcome.begun
-    failed = Outcome("", True, status, mask(message), Usage(), None, (), model=outcome.model, duration=took)
+    took = time.monotonic() - ending.begun
+    failed = Outcome("", True, status, mask(message), Usage(), None, (), model=ending.model, duration=took)
     try:
         write_failure(form, failed)
     except BrokenPipeError:

@@ -330,8 +330,14 @@ class Session:
         return self._toolbox.masker.mask(text)
 
     async def run_command(self, name: str, argument: str = "") -> str:
-        """What a command of an extension says, without secrets; raises KeyError for one that is not there."""
-        return self.mask(await self.commands[name].run(self, argument.strip()))
+        """What a command of an extension says, without secrets. Raises CodeletError, and KeyError if there is none."""
+        command = self.commands[name]
+        try:
+            return self.mask(await command.run(self, argument.strip()))
+        except CodeletError:
+            raise
+        except Exception as error:
+            raise CodeletError(f"/{name} failed: {type(error).__name__}: {error}") from error
 
     async def close(self) -> None:
         """End everything that the session opened: a turn that was left in the middle, its extensions, the audit, its

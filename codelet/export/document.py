@@ -315,7 +315,7 @@ class Document(Struct, kw_only=True):
     timeline: Annotated[list[Mark], Meta(max_length=_MANY)] | UnsetType = UNSET
     recent_history: Annotated[list[HistoryEntry], Meta(max_length=1000)] | UnsetType = UNSET
     reminders_off: Kinds | UnsetType = UNSET
-    reminders_on: KindsOn | None = None
+    reminders_on: KindsOn | UnsetType = UNSET
     touched_folders: Folders | UnsetType = UNSET
     archive: Annotated[list[ArchiveEntry], Meta(max_length=_MANY)] | None = None
     messages: Messages

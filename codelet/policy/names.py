@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
+from codelet.record import Record
+
 # Files that hold keys, tokens or passwords; one fnmatch-like pattern for the last component, lower case.
 SECRET_FILES = (
     ".env", ".env.*", "*.env", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx",
@@ -118,17 +120,36 @@ DELICATE_FOLDERS = (
 )  # fmt: skip
 
 
+class _Patterns(Record):
+    """The names among some patterns, what stands around each `*` of the others, and what of it begins or ends these.
+
+    No regular expression: to compile one would cost each start 2 ms.
+    """
+
+    names: frozenset[str]
+    others: tuple[list[str], ...]
+    begins: tuple[str, ...]
+    ends: tuple[str, ...]
+
+
 @cache
-def _split(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[list[str], ...]]:
-    """The names among the patterns, and what stands around each `*` of the others."""
-    plain = frozenset(one for one in patterns if "*" not in one)
-    return plain, tuple(one.split("*") for one in patterns if one not in plain)
+def _parsed(patterns: tuple[str, ...]) -> _Patterns:
+    others = tuple(one.split("*") for one in patterns if "*" in one)
+    begins = tuple(pieces[0] for pieces in others if not pieces[-1])
+    return _Patterns(frozenset(patterns), others, begins, tuple(pieces[-1] for pieces in others if pieces[-1]))
 
 
 def _any(patterns: tuple[str, ...], spelled: Iterable[str]) -> bool:
-    """Whether a name is of one of the patterns. No regular expression: it would cost each start 2 ms to compile one."""
-    plain, others = _split(patterns)
-    return any(name in plain or any(_fits(name, pieces) for pieces in others) for name in spelled)
+    """Whether a name is of one of the patterns."""
+    known = _parsed(patterns)
+    return any(
+        name in known.names
+        or (
+            (name.endswith(known.ends) or name.startswith(known.begins))
+            and any(_fits(name, one) for one in known.others)
+        )
+        for name in spelled
+    )
 
 
 def _fits(name: str, pieces: list[str]) -> bool:

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
-from codelet.reminders.environment import environment
 
 from codelet.reminders.git_status import describe, git_status, parse_status
+from codelet.reminders.sources import Environment
 from tests.support import repo as repositories
 from tests.support.repo import git
 
@@ -112,11 +112,11 @@ def test_a_listing_that_was_cut_says_that_there_is_more():
     assert parse_status(b"1 .M N...\x002 R. x\0u\0").changes == [], "entries that are cut short are passed over"
 
 
-def test_the_environment_has_a_date_and_no_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_the_environment_has_a_date_and_no_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SHELL", "/bin/zsh")
-    text = environment(tmp_path)
+    text = await Environment(tmp_path).text()
     assert f"Working directory: {tmp_path}" in text
     assert "Shell: /bin/zsh" in text
     assert f"Date: {time.strftime('%Y-%m-%d')}" in text
     assert time.strftime("%H:%M") not in text.replace(str(tmp_path), "")
-    assert environment(tmp_path) == text
+    assert await Environment(tmp_path).text() == text

@@ -15,9 +15,10 @@ from codelet.export.decode import from_json
 from codelet.export.stores import open_place
 from tests.e2e.conftest import KEYS, Codelet
 from tests.e2e.test_export import LOOK, keep, said
-from tests.e2e.test_export_repl import WIDE, ask, leave
+from tests.e2e.test_export_repl import WIDE, leave
 from tests.export.redis_server import RedisServer
 from tests.support.program import start, stop
+from tests.support.recorded import ask
 from tests.support.script import Reply, Stop
 
 pytestmark = pytest.mark.needs("redis-server")
@@ -159,3 +160,32 @@ def test_a_redis_that_dies_costs_no_answer(codelet: Codelet, redis: RedisServer)
     codelet.server.script = lambda request: Reply("Again.")
     again = codelet("-p", "go", *keep(url))
     assert (again.exit, again.out) == (0, "Again.\n"), again.err
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_redis_that_hangs_at_the_end_of_a_one_shot(
+    codelet: Codelet, redis: RedisServer, form: str, number: signal.Signals
+):
+    codelet.server.script = lambda request: (redis.signal(signal.SIGSTOP), Reply("The answer."))[1]
+    arguments = [*codelet.arguments, "-p", "go", "--output-format", form, *keep(address(redis))]
+    child = start(*arguments, cwd=codelet.cwd, home=codelet.home, env=KEYS)
+    try:
+        codelet.server.wait_for(1)
+        time.sleep(1.5)
+        assert child.poll() is None, "it waits for the store"
+        child.send_signal(number)
+        out, err = child.communicate(timeout=5)
+    finally:
+        redis.signal(signal.SIGCONT)
+        child.kill()
+    status = {signal.SIGINT: 130, signal.SIGTERM: 143}[number]
+    unsaved = "stopped before the session was saved for the last time"
+    assert child.returncode == status
+    if form == "text":
+        assert out == b"The answer.\n"
+        assert err.decode().splitlines()[-1] == f"codelet: {unsaved}"
+    else:
+        whole = json.loads(out)
+        assert (whole["result"], whole["partial"], whole["exit"]) == ("The answer.", False, status)
+        assert whole["error"].endswith(f"; {unsaved}")

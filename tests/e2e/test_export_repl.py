@@ -10,6 +10,7 @@ from typing import Any
 from tests.e2e.conftest import KEYS, Codelet
 from tests.e2e.test_export import keep, left_over, said, saved
 from tests.support.program import CODELET
+from tests.support.recorded import ask
 from tests.support.script import Call, Reply, Stop
 from tests.support.terminal import Terminal
 
@@ -22,12 +23,6 @@ def but_time(path: Path) -> dict[str, Any]:
     document = saved(path)
     del document["timestamp"]
     return document
-
-
-def ask(terminal: Terminal, line: str, expected: str) -> None:
-    terminal.settle(0.15)
-    terminal.line(line)
-    terminal.wait_for(expected)
 
 
 def leave(terminal: Terminal) -> None:

@@ -65,6 +65,7 @@ def whole() -> Snapshot:
         recent_history=({"timestamp": 1767225100, "role": "user", "content": "Run the tests", "token_count": 12},),
         archive=({"id": "r1", "turn": 0, "message": user("an old request")},),
         reminders_off=("environment",),
+        reminders_on=("plan",),
         touched_folders=("src", "src/parser"),
     )  # fmt: skip
 

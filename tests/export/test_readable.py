@@ -210,5 +210,7 @@ async def test_switches_and_folders_come_back_and_an_import_switches_nothing_on(
     again = idle_session(repo)
     again.reminders.off.add("environment")
     restore(again, snapshot)
-    assert again.reminders.off == {"environment", "gitStatus"}
+    assert again.reminders.off == {"environment", "gitStatus", "unheard of"}
+    saved = document_of(again, Recorder(snapshot))["reminders_off"]
+    assert saved == ["environment", "gitStatus", "unheard of"], "an extension that is not here keeps its switch"
     assert again.touched.folders == (repo / "sub/deep",)

@@ -241,8 +241,10 @@ class _OneShot:
         """End the export, if there is one; what kept the newest state from being saved."""
         if self._export is None:
             return None
+        closing = asyncio.create_task(self._export.close())
         try:
-            await self._export.close()
+            await asyncio.wait({closing})  # a signal ends the wait, whatever the store does
+            closing.result()
         except CodeletError as error:
             return error
         except asyncio.CancelledError:
@@ -255,10 +257,12 @@ class _OneShot:
         return None
 
     async def _close(self, task: asyncio.Task[int]) -> None:
-        """End what the session opened; a signal cuts that short."""
+        """End what the session opened; a signal cuts that short. The answer is out: what goes wrong is only said."""
         try:
             if self._session is not None:
                 await self._session.close()
+        except CodeletError as error:
+            say(f"codelet: {one_line(str(error), 1_000)}")
         except asyncio.CancelledError:
             if self._stopped is None:
                 raise

@@ -122,7 +122,7 @@ class Repl:
             return
         if found is not None:
             command, argument = found
-            await command.run(self, argument)
+            await command.run(self, self.pastes.expand(argument))
             self.log.save()
         elif text == "!":
             self.screen.fail("write the shell command right after the !")

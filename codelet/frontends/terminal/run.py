@@ -14,8 +14,10 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE, UsageError
+from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE, CodeletError, UsageError
+from codelet.frontends.printing.streams import say
 from codelet.frontends.terminal.last_save import LastSave
+from codelet.text import one_line
 
 if TYPE_CHECKING:
     from codelet.frontends.exporting import Exporting
@@ -58,7 +60,10 @@ async def run_repl(settings: Settings, first: str | None = None) -> int:
             for session, export in opened:
                 if export is not None:
                     await last_save.save(export)
-                await session.close()
+                try:
+                    await session.close()
+                except CodeletError as error:
+                    say(f"codelet: {one_line(str(error), 1_000)}")
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
         loop.remove_signal_handler(signal.SIGHUP)

@@ -26,6 +26,8 @@ async def greet(session, name):
         raise UsageError("greet whom?")
     if name == "nobody":
         await asyncio.sleep(60)
+    if name == "fault":
+        return [][0]
     return f"Hello {name}, for the {session.turns + 1}. turn"
 
 class Greeting(Extension):
@@ -48,6 +50,7 @@ def test_it_is_a_command_like_any_other(tmp_path: Path, repo: Path, home: Path) 
         terminal.wait_for(STATUS)
         assert "Hello world, for the 1. turn" in ask(terminal, "/greet  world ", "Hello world")
         ask(terminal, "/greet", "✗ greet whom?")
+        ask(terminal, "/greet fault", "✗ /greet failed: IndexError: list index out of range")
         ask(terminal, "/help greet", "/greet NAME  say hello to somebody")
         ask(terminal, "/gret you", "there is no command /gret; did you mean /greet?")
         terminal.type("/gre")

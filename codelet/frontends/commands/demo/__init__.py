@@ -77,7 +77,10 @@ async def _show(folder: Path, *, keep: bool) -> int:
         environment=test_environment(),
         bare=True,
     )
-    failure = await _turn(session, renderer)
+    try:
+        failure = await _turn(session, renderer)
+    finally:
+        await session.close()
     passes = await test_passes(folder)
     _say(renderer, "", "")
     if keep:

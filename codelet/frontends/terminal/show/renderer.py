@@ -10,25 +10,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Console
-from rich.text import Text as Row
+from rich.text import Text
 
-from codelet.events import (
-    Compaction,
-    Event,
-    Interrupted,
-    Note,
-    Reasoning,
-    Reminder,
-    Retry,
-    StepStart,
-    Text,
-    ToolCall,
-    ToolProgress,
-    ToolResult,
-    TurnEnd,
-    TurnStart,
-    UsageReport,
-)
+from codelet import events
 from codelet.frontends.terminal.show import event_rows
 from codelet.frontends.terminal.show.activity import Activity, RunningCall
 from codelet.frontends.terminal.show.call_rows import call_title, result_rows
@@ -55,7 +39,7 @@ class Renderer:
     def __init__(self, console: Console, *, hint: str = "", clock: Callable[[], float] = time.monotonic) -> None:
         self.console = console
         self.signs = signs_for(console.file)
-        self.footer: Sequence[Row] = ()
+        self.footer: Sequence[Text] = ()
         self.cursor = False
         self.reasoning = ""
         """The reasoning of the last step that had some."""
@@ -68,12 +52,12 @@ class Renderer:
         self._thinking_since = 0.0
         self._titles: dict[str, str] = {}
         self._progress: dict[str, Cleaner] = {}
-        self._reminders: list[Reminder] = []
-        self._report: UsageReport | None = None
+        self._reminders: list[events.Reminder] = []
+        self._report: events.UsageReport | None = None
         self._started = 0.0
         self._drawn_at = 0.0
         self._block = ""
-        self._asking: Sequence[Row] = ()
+        self._asking: Sequence[Text] = ()
         self._asking_cursor = False
         self._seen: set[str] = set()
 
@@ -92,23 +76,23 @@ class Renderer:
         """Columns of the console."""
         return max(self.console.width, 20)
 
-    def show(self, event: Event) -> None:
+    def show(self, event: events.Event) -> None:
         """Show one event."""
         match event:
-            case Text(delta=delta):
+            case events.Text(delta=delta):
                 self._text(delta)
-            case Reasoning(delta=delta):
+            case events.Reasoning(delta=delta):
                 self._reason(delta)
-            case ToolProgress(id=call_id, delta=delta):
+            case events.ToolProgress(id=call_id, delta=delta):
                 self._tool_progress(call_id, delta)
-            case Reminder():
+            case events.Reminder():
                 if not (event.change == "replaced" and event.name in _EVERY_STEP):
                     self._reminders.append(event)
-            case UsageReport():
+            case events.UsageReport():
                 self._report = event
                 if event.cache_note is not None:
                     self._end_stretch()
-                    self._say("note", wrap(Row(f"{self.signs.note} {clean(event.cache_note)}", QUIET), self.width))
+                    self._say("note", wrap(Text(f"{self.signs.note} {clean(event.cache_note)}", QUIET), self.width))
             case _:
                 self._end_stretch()
                 self._settled(event)
@@ -121,7 +105,7 @@ class Renderer:
         """Redraw the live area: the spinner, the clock, the text that came since."""
         self._draw([])
 
-    def say(self, rows: Sequence[Row]) -> None:
+    def say(self, rows: Sequence[Text]) -> None:
         """Print rows above the live area."""
         self._say("note", rows)
 
@@ -129,7 +113,7 @@ class Renderer:
         """Remember that what a call would do was printed in full: its result does not print it again."""
         self._seen.add(shown)
 
-    def ask(self, rows: Sequence[Row], *, cursor: bool = False) -> None:
+    def ask(self, rows: Sequence[Text], *, cursor: bool = False) -> None:
         """Show a question in the place of the status and the footer; without rows it is over."""
         if self._asking and not rows:
             self._activity.restart()
@@ -154,10 +138,10 @@ class Renderer:
         self.footer, self.cursor = (), False
         self.pause()
 
-    def _settled(self, event: Event) -> None:
+    def _settled(self, event: events.Event) -> None:
         """Show an event that ends a stretch of text or reasoning."""
         match event:
-            case TurnStart():
+            case events.TurnStart():
                 self._started = self._clock()
                 self._titles.clear()
                 self._report = None
@@ -165,27 +149,27 @@ class Renderer:
                 self._seen.clear()
                 self._activity.clear()
                 self._activity.now("waiting for the model")
-            case StepStart():
+            case events.StepStart():
                 self._say("note", self._told())
                 self._activity.now("waiting for the model")
                 self._draw([])
-            case ToolCall(id=call_id, name=name, arguments=arguments, title=about):
+            case events.ToolCall(id=call_id, name=name, arguments=arguments, title=about):
                 self._titles[call_id] = call_title(name, arguments, about)
                 self._activity.running[call_id] = RunningCall(self._titles[call_id], self._clock())
                 self._draw([])
-            case ToolResult():
+            case events.ToolResult():
                 self._result(event)
-            case Retry():
+            case events.Retry():
                 self._activity.retry, self._activity.retry_at = event, self._clock() + event.wait
                 self._say("note", [event_rows.retry_row(event, event.wait, self.width, self.signs)])
-            case Note():
+            case events.Note():
                 self._say("note", event_rows.note_rows(event, self.width, self.signs))
-            case Compaction():
+            case events.Compaction():
                 self._activity.now("compacting" if event.phase == "starting" else "waiting for the model")
                 self._say("note", event_rows.compaction_rows(event, self.width, self.signs))
-            case Interrupted():
+            case events.Interrupted():
                 self._say("end", event_rows.interruption_rows(event, self._titles, self.width, self.signs))
-            case TurnEnd():
+            case events.TurnEnd():
                 seconds = self._clock() - self._started
                 rows = event_rows.end_rows(event, self._report, seconds, self.width, self.signs)
                 self._activity.clear()
@@ -227,7 +211,7 @@ class Renderer:
             self.reasoning, self._thoughts = "".join(self._thoughts), []
             took = duration(self._clock() - self._thinking_since)
             gist = one_line(self.reasoning.strip().split("\n")[0].strip("*# "), self.width)
-            row = Row.assemble((f"{self.signs.note} thought {took}: {gist}", "dim italic"))
+            row = Text.assemble((f"{self.signs.note} thought {took}: {gist}", "dim italic"))
             self._say("note", [truncate(row, self.width, self.signs.more)])
 
     def _tool_progress(self, call_id: str, delta: str) -> None:
@@ -238,7 +222,7 @@ class Renderer:
         if self._clock() - self._drawn_at >= _FRAME_SECONDS:
             self._draw([])
 
-    def _result(self, event: ToolResult) -> None:
+    def _result(self, event: events.ToolResult) -> None:
         self._activity.running.pop(event.id, None)
         self._progress.pop(event.id, None)
         shown = self._titles.get(event.id) or one_line(event.name, 80)
@@ -246,28 +230,28 @@ class Renderer:
         rows = result_rows(shown, event, self.width, self.signs)
         self._say("call", rows[:1] if told_before else rows)
 
-    def _told(self) -> list[Row]:
+    def _told(self) -> list[Text]:
         told, self._reminders = self._reminders, []
         return event_rows.reminder_rows(told, self.width, self.signs)
 
-    def _say(self, block: str, rows: Sequence[Row]) -> None:
+    def _say(self, block: str, rows: Sequence[Text]) -> None:
         """Print rows; a blank row separates running text from everything else."""
         if not rows:
             return
         apart = bool(self._block) and self._block != block and "text" in (self._block, block)
         self._block = block
-        self._draw([Row(), *rows] if apart else rows)
+        self._draw([Text(), *rows] if apart else rows)
 
-    def _draw(self, rows: Sequence[Row]) -> None:
+    def _draw(self, rows: Sequence[Text]) -> None:
         self._drawn_at = self._clock()
         if not self._live.enabled:
             self._live.frame(rows, ())
             return
         tail = self._stream.tail(_TAIL_ROWS) if self._stream is not None else []
         if tail and self._block not in ("", "text"):
-            tail = [Row(), *tail]
+            tail = [Text(), *tail]
         if self._asking:
-            gap = [Row()] if self._block == "text" else []
+            gap = [Text()] if self._block == "text" else []
             below = () if self._asking_cursor else self.footer  # the cursor belongs at the end of the last row
             cursor = self._asking_cursor or self.cursor
             self._live.frame(rows, [*tail, *gap, *self._asking, *below], cursor=cursor)

@@ -1,6 +1,6 @@
 """No word of a streamed answer is lost, shown twice or moved, however it is cut and however wide the screen is.
 
-`CODELET_PARAGRAPHS=20000 pytest -s --timeout 0 tests/repl/test_markdown_words.py` is the full size;
+`CODELET_PARAGRAPHS=20000 pytest -s --timeout 0 tests/frontends/terminal/show/test_markdown_words.py` is the full size;
 `CODELET_SEED` repeats a run.
 """
 
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
 from codelet.frontends.terminal.show.splitter import PIECE_LIMIT
 from codelet.frontends.terminal.show.style import Signs
-from tests.frontends.terminal.paragraphs import Answers
+from tests.frontends.terminal.show.paragraphs import Answers
 
 PARAGRAPHS = int(os.environ.get("CODELET_PARAGRAPHS", "100"))
 ADDED = re.compile(r"[\s•─│☐☑]")

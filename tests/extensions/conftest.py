@@ -1,0 +1,31 @@
+"""A session with extensions that stand outside the package, on a scripted provider."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codelet.extensions.base import Extension
+from codelet.policy import Policy
+from codelet.session import Session
+from codelet.tools import all_tools
+from tests.context.scripted import ScriptedProvider
+
+Open = Callable[..., tuple[Session, ScriptedProvider]]
+
+
+@pytest.fixture
+def open_session(tmp_path: Path) -> Open:
+    """Opens a session in an empty folder; every call is allowed unless a policy is given."""
+
+    def begin(
+        *extensions: Extension, provider: ScriptedProvider | None = None, **options: Any
+    ) -> tuple[Session, ScriptedProvider]:
+        chosen = provider or ScriptedProvider()
+        defaults = {"policy": Policy(tmp_path, yes=True), "tools": all_tools(), "bare": True}
+        return Session(chosen, workspace=tmp_path, extensions=extensions, **(defaults | options)), chosen
+
+    return begin

@@ -1,0 +1,229 @@
+"""What is approved is what runs, whatever guards try at each of their positions; they tighten and never loosen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codelet import events
+from codelet.extensions.base import Extension, Guard, GuardedCall
+from codelet.policy import Policy
+from codelet.policy.verdict import Action, Answer, Question, Touch, Verdict
+from codelet.tools import all_tools
+from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput, tool
+from tests.context.scripted import Answer as Said
+from tests.context.scripted import turn
+from tests.extensions.conftest import Open
+
+Before = Callable[[GuardedCall], Verdict | Arguments | None]
+
+
+async def send(context: ToolContext, progress: Progress, *, to: str, words: list[str] | None = None) -> ToolOutput:
+    """Send words to somebody."""
+    return ToolOutput(json.dumps({"to": to, "words": words}))
+
+
+SEND = tool(send, touches=None)
+
+
+class Asked(Extension, Guard):
+    """A guard that does what it is made with, and notes what it saw."""
+
+    def __init__(self, before: Before) -> None:
+        self.guards = (self,)
+        self.act = before
+        self.saw: list[tuple[str, str | None]] = []
+
+    async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
+        self.saw.append((json.dumps(call.arguments), call.verdict.action if call.verdict else None))
+        return self.act(call)
+
+
+class Person:
+    """Says yes to everything, and notes what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+
+    async def ask(self, question: Question) -> Answer:
+        self.asked.append(question.arguments)
+        question.arguments["to"] = "somebody else"
+        return Answer(True)
+
+
+async def sent_by(
+    open_session: Open, *guards: Extension, arguments: Any = None, **options: Any
+) -> tuple[events.ToolCall, events.ToolResult]:
+    session, provider = open_session(*guards, **({"tools": [*all_tools(), SEND]} | options))
+    provider.answers.append(Said("ok", [("send", {"to": "a", "words": ["x"]} if arguments is None else arguments)]))
+    seen = await turn(session)
+    (call,) = (event for event in seen if isinstance(event, events.ToolCall))
+    (result,) = (event for event in seen if isinstance(event, events.ToolResult))
+    return call, result
+
+
+async def test_arguments_are_changed_once_before_the_verdict_and_everybody_sees_those_that_run(
+    open_session: Open, tmp_path: Path
+) -> None:
+    person = Person()
+    more = Asked(lambda call: {**call.arguments, "words": [*call.arguments["words"], "!"]})
+    last = Asked(lambda call: None)
+    call, result = await sent_by(open_session, more, last, policy=Policy(tmp_path), ask=person.ask)
+    final = {"to": "a", "words": ["x", "!"]}
+    assert json.loads(result.text) == final, "its second word on the arguments did not count"
+    assert call.arguments == final
+    assert [one["words"] for one in person.asked] == [["x", "!"]]
+    assert last.saw == [(json.dumps(final), None), (json.dumps(final), "ask")]
+
+
+async def test_a_verdict_is_about_the_arguments_that_run(open_session: Open) -> None:
+    """The one that denies stands before the one that makes the call worth denying."""
+    strict = Asked(lambda call: Verdict("deny", "read", "not to b") if call.arguments["to"] == "b" else None)
+    _, result = await sent_by(open_session, strict, Asked(lambda call: {"to": "b"}))
+    assert (result.status, result.text) == ("refused", "refused: not to b")
+    lax = Asked(lambda call: Verdict("deny", "read", "not to a") if call.arguments["to"] == "a" else None)
+    _, result = await sent_by(open_session, lax, Asked(lambda call: {"to": "b"}))
+    assert (result.status, json.loads(result.text)["to"]) == ("done", "b")
+
+
+async def test_what_is_changed_is_checked(open_session: Open) -> None:
+    _, result = await sent_by(open_session, Asked(lambda call: {"to": 7}))
+    assert (result.status, result.text) == ("failed", "send: to must be of type string, not int")
+    _, result = await sent_by(open_session, Asked(lambda call: {"to": "b"}), arguments={"words": "no"})
+    assert result.status == "done", "what the model got wrong a guard may put right"
+
+
+async def test_what_is_changed_is_judged(open_session: Open, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("KEY=1\n")
+    session, provider = open_session(Asked(lambda call: {"path": ".env"}), policy=Policy(tmp_path))
+    (tmp_path / "a.txt").write_text("a\n")
+    provider.answers.append(Said("ok", [("read", {"path": "a.txt"})]))
+    seen = await turn(session)
+    assert next(event.status for event in seen if isinstance(event, events.ToolResult)) == "refused"
+
+
+async def test_no_copy_that_a_guard_keeps_reaches_the_call(open_session: Open) -> None:
+    """It holds on to all that it was given and gave, and changes that in place whenever it is asked again."""
+    held: list[Arguments] = []
+
+    def tamper(call: GuardedCall) -> Arguments | None:
+        for arguments in (*held, call.arguments):
+            arguments["to"] = "mallory"
+            arguments.setdefault("words", []).append("mallory")
+        if call.verdict is not None:
+            return None
+        held.append({"to": "b", "words": ["x"]})
+        return held[0]
+
+    class Late(Asked):
+        async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
+            self.act(call)
+            return output
+
+    foreign = Tool("send", "Send.", {"type": "object"}, send)
+    _, result = await sent_by(open_session, Late(tamper), tools=[foreign])
+    assert json.loads(result.text) == {"to": "b", "words": ["x"]}
+
+
+@pytest.mark.parametrize("policy", ["allow", "ask", "deny"])
+@pytest.mark.parametrize("wanted", ["allow", "ask", "deny"])
+async def test_a_guard_tightens_and_never_loosens(
+    open_session: Open, tmp_path: Path, policy: Action, wanted: Action
+) -> None:
+    rules = {policy: ["send"]} if policy != "ask" else {}
+    guard = Asked(lambda call: Verdict(wanted, "read", "the guard says so"))
+    person = Person()
+    _, result = await sent_by(open_session, guard, policy=Policy(tmp_path, **rules), ask=person.ask)
+    strictest = max(policy, wanted, key=["allow", "ask", "deny"].index)
+    assert result.status == ("refused" if strictest == "deny" else "done")
+    assert len(person.asked) == (strictest == "ask")
+    assert [verdict for _, verdict in guard.saw] == [None, policy]
+
+
+async def test_no_rule_and_no_mode_answers_what_a_guard_asks_but_yes_does(open_session: Open, tmp_path: Path) -> None:
+    asked: list[Verdict] = []
+
+    async def ask(question: Question) -> Answer:
+        asked.append(question.verdict)
+        return Answer(True, always=True, mode=True)
+
+    guard = Asked(lambda call: Verdict("ask", "read", "sure?", suggestion="send", lifted_by="auto"))
+    for _ in range(2):
+        await sent_by(open_session, guard, policy=Policy(tmp_path, "auto", allow=["send"]), ask=ask)
+    assert [(one.reason, one.suggestion, one.lifted_by) for one in asked] == [("sure?", None, None)] * 2
+    _, result = await sent_by(open_session, guard, policy=Policy(tmp_path, yes=True))
+    assert (result.status, len(asked)) == ("done", 2)
+
+
+async def test_a_guard_that_breaks_refuses_the_call(open_session: Open) -> None:
+    def broken(call: GuardedCall) -> None:
+        if call.verdict is not None:
+            raise RuntimeError("no")
+
+    _, result = await sent_by(open_session, Asked(broken))
+    assert (result.status, "RuntimeError: no" in result.text) == ("refused", True)
+
+    def broken_at_once(call: GuardedCall) -> None:
+        raise RuntimeError("no")
+
+    _, result = await sent_by(open_session, Asked(broken_at_once))
+    assert (result.status, "RuntimeError: no" in result.text) == ("failed", True)
+
+
+async def test_one_that_breaks_behind_a_call_says_that_it_ran(open_session: Open) -> None:
+    class Broken(Asked):
+        async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
+            raise RuntimeError("no")
+
+    _, result = await sent_by(open_session, Broken(lambda call: None))
+    assert result.status == "failed"
+    assert result.text == "the call was made, but what is to look at its answer failed (RuntimeError: no)"
+
+
+async def test_guards_on_the_output_see_refusals_and_errors_too_in_their_order(open_session: Open) -> None:
+    class Telling(Asked):
+        async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
+            name = call.tool.name if call.tool is not None else "none"
+            return output.replace(text=f"{output.text} [{name}, ran {call.ran}]")
+
+    class Marking(Asked):
+        async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
+            return output.replace(text=f"{output.text} second", failed=False)
+
+    guards = Telling(lambda call: None), Marking(lambda call: None)
+    _, result = await sent_by(open_session, *guards, policy=Policy(open_session()[0].workspace, deny=["send"]))
+    assert (result.status, result.text) == ("refused", "refused: the rule send decides [send, ran False] second")
+    _, result = await sent_by(open_session, *guards, tools=())
+    assert result.text == "there is no tool 'send'; the tools are  [none, ran False] second"
+    _, result = await sent_by(open_session, *guards)
+    assert result.text.endswith("[send, ran True] second")
+
+
+async def test_a_call_that_becomes_a_writing_one_runs_alone(open_session: Open, tmp_path: Path) -> None:
+    """Calls are put together by what they are to do, not by what the model asked for."""
+    running: list[str] = []
+    together: list[int] = []
+
+    async def work(context: ToolContext, progress: Progress, *, path: str) -> ToolOutput:
+        """Work on a path."""
+        running.append(path)
+        together.append(len(running))
+        await asyncio.sleep(0.01)
+        running.remove(path)
+        return ToolOutput("done")
+
+    def touches(arguments: Arguments) -> list[Touch]:
+        return [Touch("write" if arguments["path"].startswith("w") else "read", arguments["path"])]
+
+    worker = tool(work, touches=touches)
+    for before, expected in ((lambda call: None, [1, 2]), (lambda call: {"path": "w"}, [1, 1])):
+        session, provider = open_session(Asked(before), tools=[worker])
+        provider.answers.append(Said("ok", [("work", {"path": "a"}), ("work", {"path": "b"})]))
+        await turn(session)
+        assert together == expected
+        together.clear()

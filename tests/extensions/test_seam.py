@@ -1,0 +1,283 @@
+"""What an extension brings takes part like what codelet has itself, without a line changed anywhere else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+import pytest
+
+from codelet import events
+from codelet.errors import CodeletError, UsageError
+from codelet.export.context import context_of
+from codelet.export.decode import from_json
+from codelet.export.document import schema
+from codelet.export.encode import to_json
+from codelet.export.errors import ExportError
+from codelet.export.recorder import Recorder, restore
+from codelet.export.snapshot import Snapshot
+from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Source
+from codelet.messages import reminder_type
+from codelet.session import Session
+from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
+from tests.context.scripted import Answer, ScriptedProvider, Sent, turn
+from tests.extensions.conftest import Open
+
+
+class Notes(Extension, Source, Guard, ExportPart):
+    """Notes of the model's: all that an extension can bring, in one class."""
+
+    name = "notes"
+    key = "notes"
+    schema: ClassVar = {"type": "array", "items": {"type": "string"}}
+
+    def __init__(self, *, off: bool = False, zone: Any = "tail") -> None:
+        self.notes: list[str] = []
+        self.off, self.zone = off, zone
+        self.tools = (tool(self.note),)
+        self.reminders = (self,)
+        self.guards = (self,)
+        self.commands = (Command("notes", "Show the notes", self.shown, "[WORD]"),)
+        self.part = self
+        self.seen: list[str] = []
+        self.asked = self.closed = 0
+
+    async def note(self, context: ToolContext, progress: Progress, *, text: str) -> ToolOutput:
+        """Keep a note."""
+        self.notes = [*self.notes, text]
+        return ToolOutput("noted")
+
+    async def text(self) -> str | None:
+        self.asked += 1
+        return "\n".join(self.notes)
+
+    async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
+        self.seen.append(call.name)
+        return output.replace(text=f"{output.text} (seen)")
+
+    async def shown(self, session: Session, argument: str) -> str:
+        return "\n".join(note for note in self.notes if argument in note) + f"\nof {len(session.messages)} messages"
+
+    def save(self) -> list[str]:
+        return self.notes
+
+    def restore(self, value: list[str]) -> None:
+        self.notes = value
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+def take(*notes: str) -> list[Answer]:
+    return [Answer("ok", [("note", {"text": note}) for note in notes]), Answer()]
+
+
+def snapshot_of(session: Session, recorder: Recorder | None = None) -> Snapshot:
+    return (recorder or Recorder()).snapshot(session, **context_of(session, None))
+
+
+def read_back(snapshot: Snapshot) -> Snapshot:
+    return from_json(to_json(snapshot, mask=None))
+
+
+def kinds(sent: Sent) -> list[str]:
+    return [reminder_type(message) or message["role"] for message in (*sent.stable, *sent.tail)]
+
+
+async def test_its_tool_reminder_guard_and_command_take_part(open_session: Open) -> None:
+    notes = Notes()
+    session, provider = open_session(notes)
+    provider.answers.extend(take("buy milk", "call home"))
+    seen = await turn(session)
+    assert [json.loads(provider.sent[0].tools)[-1]["function"]["name"]] == ["note"]
+    assert [kinds(sent) for sent in provider.sent] == [
+        ["user"],
+        ["user", "assistant", "tool", "tool", "notes"],
+    ]
+    assert "buy milk\ncall home" in provider.sent[1].tail[0]["content"]
+    assert [event.text for event in seen if isinstance(event, events.ToolResult)] == ["noted (seen)"] * 2
+    assert notes.seen == ["note", "note"]
+    assert [(one.name, one.help, one.arguments) for one in session.commands.values()] == [
+        ("notes", "Show the notes", "[WORD]")
+    ]
+    assert await session.run_command("notes", " milk ") == "buy milk\nof 5 messages"
+
+
+async def test_its_key_is_kept_by_the_export(open_session: Open) -> None:
+    notes = Notes()
+    session, provider = open_session(notes)
+    provider.answers.extend(take("buy milk"))
+    await turn(session)
+    snapshot = read_back(snapshot_of(session))
+    assert snapshot.unknown == {"notes": ["buy milk"]}
+    other = Notes()
+    again, _ = open_session(other)
+    restore(again, snapshot)
+    assert other.notes == ["buy milk"]
+    assert snapshot_of(again, Recorder(snapshot)).unknown == {"notes": ["buy milk"]}
+    without, _ = open_session()
+    restore(without, snapshot)
+    assert snapshot_of(without, Recorder(snapshot)).unknown == {"notes": ["buy milk"]}, "kept by who does not know it"
+
+
+def test_the_published_schema_has_the_keys_of_codelets_own_extensions() -> None:
+    published = schema({Notes.key: Notes.schema})
+    assert published["properties"].pop("notes") == Notes.schema
+    assert published == schema()
+
+
+async def test_a_value_that_does_not_fit_is_refused_in_a_line(open_session: Open) -> None:
+    session, _ = open_session(Notes())
+    snapshot = snapshot_of(session)
+    with pytest.raises(ExportError, match=r"^'notes' in the export is not as it must be: 1 is not of type 'string'$"):
+        restore(session, snapshot.replace(unknown={"notes": ["a", 1]}))
+
+    class Broken(Notes):
+        def save(self) -> Any:
+            raise RuntimeError("no")
+
+    with pytest.raises(ExportError, match=r"^'notes' cannot be saved: RuntimeError: no$"):
+        snapshot_of(open_session(Broken())[0])
+
+
+@pytest.mark.parametrize("key", ["messages", "tokenCount", "notes"])
+async def test_a_key_that_is_taken_is_refused(open_session: Open, key: str) -> None:
+    class Taken(Extension, ExportPart):
+        def __init__(self) -> None:
+            self.part, self.key = self, key
+
+    session, _ = open_session(Notes(), Taken())
+    with pytest.raises(ExportError, match=f"an extension cannot have the key '{key}': it is taken"):
+        snapshot_of(session)
+
+
+async def test_two_of_a_name_are_refused(open_session: Open) -> None:
+    with pytest.raises(UsageError, match="two extensions bring a tool called note"):
+        open_session(Notes(), Notes())
+
+    class Again(Extension):
+        def __init__(self, **brings: Any) -> None:
+            self.__dict__.update(brings)
+
+    mine = Notes()
+    for what, brings in (("reminder", {"reminders": [mine]}), ("command", {"commands": mine.commands})):
+        with pytest.raises(UsageError, match=f"two extensions bring a {what} called notes"):
+            open_session(mine, Again(**brings))
+
+    class Git(Source):
+        name = "gitStatus"
+
+    with pytest.raises(UsageError, match="two extensions bring a reminder called gitStatus"):
+        open_session(Again(reminders=[Git()]), bare=False)
+
+
+async def test_its_reminder_has_its_place_and_its_switch(open_session: Open) -> None:
+    notes = Notes()
+    session, provider = open_session(notes, bare=False)
+    notes.notes = ["buy milk"]
+    await turn(session)
+    assert kinds(provider.sent[-1]) == ["environment", "user", "notes", "tokenStatus"]
+    row = next(row for row in session.reminders.rows(session.conversation) if row.kind == "notes")
+    assert (row.on, row.tokens > 0, row.sent) == (True, True, row.tokens)
+    session.reminders.off.add("notes")
+    asked = notes.asked
+    await turn(session)
+    assert "notes" not in kinds(provider.sent[-1])
+    assert notes.asked == asked, "what is off is not asked"
+    other = Notes()
+    again, provider = open_session(other, bare=False)
+    restore(again, read_back(snapshot_of(session)))
+    await turn(again)
+    assert "notes" not in kinds(provider.sent[-1]), "its switch is kept"
+
+
+async def test_a_reminder_that_is_off_at_first_and_switched_on_stays_on(open_session: Open) -> None:
+    session, provider = open_session(Notes(off=True))
+    assert session.reminders.off == {"notes"}
+    first = read_back(snapshot_of(session))
+    assert (first.reminders_off, first.reminders_on) == ((), None)
+    session.reminders.off.discard("notes")
+    snapshot = read_back(snapshot_of(session))
+    assert snapshot.reminders_on == ("notes",)
+    again, provider = open_session(Notes(off=True))
+    restore(again, snapshot.replace(unknown={"notes": ["buy milk"]}))
+    await turn(again)
+    assert kinds(provider.sent[-1]) == ["user", "notes"]
+    left, _ = open_session(Notes(off=True))
+    restore(left, first)
+    assert left.reminders.off == {"notes"}
+
+
+@pytest.mark.parametrize("placement, zone, places", [
+    ("tail", "head", ["environment", "notes", "user", "tokenStatus"]),
+    ("prepend", "tail", ["environment", "notes", "tokenStatus", "user"]),
+    ("prepend", "head", ["environment", "notes", "tokenStatus", "user"]),
+])  # fmt: skip
+async def test_its_reminder_stands_where_its_zone_is(
+    open_session: Open, placement: str, zone: str, places: list[str]
+) -> None:
+    notes = Notes(zone=zone)
+    notes.notes = ["buy milk"]
+    session, provider = open_session(notes, bare=False, placement=placement)
+    await turn(session)
+    assert kinds(provider.sent[-1]) == places
+    said = next(message for message in session.conversation.sent() if reminder_type(message) == "notes")["content"]
+    assert ("As of the start of this turn:\nbuy milk" in said) == ((placement, zone) == ("prepend", "tail"))
+    resumed, provider = open_session(Notes(zone=zone), bare=False, placement=placement)
+    resumed.adopt(session.conversation.sent())
+    assert [message["role"] for message in resumed.conversation.body] == ["user", "assistant"]
+
+
+async def test_a_reminder_that_fails_is_left_out_and_told(open_session: Open) -> None:
+    class Failing(Notes):
+        async def text(self) -> str | None:
+            raise OSError("no disk")
+
+    session, provider = open_session(Failing())
+    seen = await turn(session)
+    assert kinds(provider.sent[-1]) == ["user"]
+    told = [event.text for event in seen if isinstance(event, events.Note)]
+    assert set(told) == {"the reminder notes was left out: OSError: no disk"}
+
+
+async def test_a_tool_that_comes_later_joins_the_others(open_session: Open) -> None:
+    class Later(Notes):
+        def offered(self) -> Any:
+            return self.tools if self.seen else ()
+
+    session, provider = open_session(Later(), tools=[tool(echo)])
+    provider.answers.append(Answer("ok", [("echo", {"text": "a"})]))
+    await turn(session)
+    names = [[one["function"]["name"] for one in json.loads(sent.tools)] for sent in provider.sent]
+    assert names == [["echo"], ["echo", "note"]]
+
+
+async def echo(context: ToolContext, progress: Progress, *, text: str) -> ToolOutput:
+    """Say it again."""
+    return ToolOutput(text)
+
+
+async def test_close_ends_everything_once_whatever_fails(open_session: Open) -> None:
+    ended: list[str] = []
+
+    class Ending(Extension):
+        def __init__(self, name: str, error: Exception | None = None) -> None:
+            self.name, self.error = name, error
+
+        def attach(self, session: Session) -> None:
+            ended.append(f"begin {self.name} with {len(session.tools)} tools")
+
+        async def close(self) -> None:
+            ended.append(f"end {self.name}")
+            if self.error is not None:
+                raise self.error
+
+    class Closing(ScriptedProvider):
+        async def close(self) -> None:
+            ended.append("end provider")
+
+    session, _ = open_session(Ending("a"), Ending("b", RuntimeError("no")), Ending("c"), tools=(), provider=Closing())
+    with pytest.raises(CodeletError, match=r"^Ending did not end well: RuntimeError: no$"):
+        await session.close()
+    await session.close()
+    assert ended == [*(f"begin {name} with 0 tools" for name in "abc"), "end c", "end b", "end a", "end provider"]
