@@ -6,10 +6,10 @@ that hold keys, addresses of vendors and the like, as for the command line.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from codelet.extensions.base import Extension
 from codelet.messages import Message
 from codelet.opening import session_from, turn_of
 from codelet.outcome import TurnSoFar
+from codelet.policy.secrets import Masker
 from codelet.policy.verdict import Ask, Mode
 from codelet.record import Record
 from codelet.session import Session
@@ -49,14 +50,14 @@ class Result(Record):
 async def open_session(
     *,
     model: str,
-    workspace: str | PathLike[str] = ".",
+    workspace: str | os.PathLike[str] = ".",
     api_base: str | None = None,
     mode: Mode = "ask",
     ask: Ask | None = None,
     tools: Sequence[str] | None = None,
     extra_tools: Sequence[Tool] = (),
     extensions: Sequence[Extension] = (),
-    resume: str | PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
     **settings: Any,
 ) -> AsyncGenerator[Session, None]:
     """Open a session for an `async with` block, at whose end it is closed.
@@ -72,7 +73,8 @@ async def open_session(
     named = {"model": model, "api_base": api_base, "mode": mode, "tools": tools, **settings}
     chosen = settings_from({**named, "resume": None if resume is None else str(resume)})
     brought = (_Extra(extra_tools), *extensions)
-    session, _ = await session_from(chosen, _folder(workspace), ask=ask, extensions=brought)
+    masker = Masker(os.environ, [("api_key", chosen.api_key or "")])
+    session, _ = await session_from(chosen, _folder(workspace), ask=ask, extensions=brought, masker=masker)
     try:
         yield session
     finally:
@@ -111,7 +113,7 @@ async def run(prompt: str, *, model: str, **options: Any) -> Result:
     )
 
 
-def _folder(workspace: str | PathLike[str]) -> Path:
+def _folder(workspace: str | os.PathLike[str]) -> Path:
     folder = Path(workspace).resolve()
     if not folder.is_dir():
         raise UsageError(f"workspace: {folder} is no folder")

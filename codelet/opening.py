@@ -61,22 +61,27 @@ async def session_from(
     *,
     ask: Ask | None = None,
     extensions: Sequence[Extension] = (),
+    masker: Masker | None = None,
 ) -> tuple[Session, Resumed | None]:
     """The session that the settings ask for, and what it goes on with where they say so.
 
-    Without a `workspace` it works in the current folder, without `ask` nobody can be asked. Whoever opens it closes it.
+    Without a `workspace` it works in the current folder, without `ask` nobody can be asked, without a `masker` the
+    secrets are those that the process began with. Whoever opens it closes it.
     Raises UsageError for what is wrong in the settings, and ProviderError where a server had to be asked and fails.
     """
     folder = workspace or current_folder()
     resumed = None if settings.resume is None else await _read(settings.resume, settings.export)
-    session = _new_session(settings, await _provider(settings, resumed), folder, ask, extensions)
+    provider = await _provider(settings, resumed)
+    safeguards = _safeguards(settings, folder, masker)
     try:
+        session = _new_session(settings, provider, folder, safeguards, ask, extensions)
         if resumed is not None:
             from codelet.export.recorder import restore
 
             restore(session, resumed.snapshot)
     except BaseException:
-        await session.close()
+        if safeguards.audit is not None:
+            safeguards.audit.close()
         raise
     return session, resumed
 
@@ -128,14 +133,19 @@ async def _provider(settings: Settings, resumed: Resumed | None) -> Provider:
 
 
 def _new_session(
-    settings: Settings, provider: Provider, workspace: Path, ask: Ask | None, extensions: Sequence[Extension]
+    settings: Settings,
+    provider: Provider,
+    workspace: Path,
+    safeguards: Safeguards,
+    ask: Ask | None,
+    extensions: Sequence[Extension],
 ) -> Session:
     return Session(
         provider,
         workspace=workspace,
         tools=None if settings.tools is None else select_tools(settings.tools),
         policy=Policy(workspace, settings.mode, settings.allow, settings.deny, settings.yes, ask=settings.ask),
-        safeguards=_safeguards(settings, workspace),
+        safeguards=safeguards,
         ask=ask,
         system_prompt=_system_prompt(settings),
         limits=Limits(
@@ -160,7 +170,7 @@ def _new_session(
     )
 
 
-def _safeguards(settings: Settings, workspace: Path) -> Safeguards:
+def _safeguards(settings: Settings, workspace: Path, masker: Masker | None) -> Safeguards:
     """What guards the session beside the policy; opens the audit file where one is named."""
     audit = None
     if settings.audit is not None:
@@ -168,7 +178,7 @@ def _safeguards(settings: Settings, workspace: Path) -> Safeguards:
 
         audit = AuditLog(workspace / settings.audit)
     return Safeguards(
-        masker=Masker({}) if settings.raw else None,
+        masker=Masker({}) if settings.raw else masker,
         ask_timeout=settings.ask_timeout,
         audit=audit,
         sandbox=Sandbox(workspace, settings.sandbox, network=settings.sandbox_network),

@@ -85,11 +85,12 @@ class TurnSoFar:
         `session` is None where none could be opened, with `model` as the user named it. With `allow_cut` input that was
         not read is no failure. `unsaved` is why the session could not be saved, where it should have been.
         """
+        without_secrets = session.mask if session else mask
         refused = tuple(session.refused) if session else ()
         if stopped is not None:
             status, message = stopped
         elif error is not None:
-            status, message = error.exit_status, mask(str(error))
+            status, message = error.exit_status, without_secrets(str(error))
         else:
             status, message = (EXIT_REFUSED if refused else EXIT_DONE), None
         cut = session.cut if session else ()
@@ -98,7 +99,7 @@ class TurnSoFar:
             partial, status, message = True, EXIT_INCOMPLETE, f"{missed}; --allow-cut takes that for success"
         if unsaved is not None:
             status = status if stopped is not None else unsaved.exit_status
-            message = mask(f"{message}; {unsaved}" if message else str(unsaved))
+            message = without_secrets(f"{message}; {unsaved}" if message else str(unsaved))
         return Outcome(
             result=self._result(error, partial=partial),
             partial=partial,

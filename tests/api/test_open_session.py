@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from codelet import Answer, Question, Result, Session, Tool, UsageError, events, open_session, run, tool
+from codelet import Answer, CodeletError, Question, Result, Session, Tool, UsageError, events, open_session, run, tool
 from codelet.messages import unpaired
 from tests.support.program import descendants, processes_with
 from tests.support.program import run as run_program
-from tests.support.script import Call, Reply, Stop
+from tests.support.script import Call, HttpError, Reply, Stop
 from tests.support.server import ModelServer, Recorded
 
 SLEEP = f"sleep 4712.{os.getpid()}"
@@ -194,6 +194,26 @@ def open_sockets(server: ModelServer) -> list[str]:
     return [row[2] for row in rows if row[2].endswith(f":{server.port:04X}") and row[3] == "01"]
 
 
+async def test_a_key_that_is_given_is_seen_nowhere(
+    options: dict[str, Any], model_server: ModelServer, repo: Path, monkeypatch: pytest.MonkeyPatch
+):
+    keys = {"api_key": "one-k3y-of-the-caller", "later": "another-k3y-set-later"}
+    monkeypatch.setenv("LATER_API_KEY", keys["later"])
+    (repo / "notes").write_text("\n".join(keys.values()))
+    script = [Reply(calls=[Call("c1", "read", {"path": "notes"})]), Reply([*keys["api_key"], " "])]
+    model_server.script = [*script, HttpError(400, f"no use for {keys['api_key']}")]
+    async with open_session(**(options | {"api_key": keys["api_key"]})) as session:
+        seen = str(await events_of(session, "read it"))
+        assert "api_key" in seen and "ToolResult" in seen
+        with pytest.raises(CodeletError) as caught:
+            await events_of(session, "again")
+        seen += session.mask(str(caught.value))
+        seen += str([message for message in session.messages if message["role"] == "tool"])
+    model_server.script = lambda request: HttpError(400, f"no use for {keys}")
+    seen += str(await run("hello", **(options | {"api_key": keys["api_key"]})))
+    assert [name for name, key in keys.items() if key in seen] == []
+
+
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a name that is nearly a setting": ({"max_turn": 1}, "unknown setting 'max_turn'; did you mean 'max_turns'?"),
     "a name that is no setting": ({"colour": 1}, "unknown setting 'colour'"),
@@ -246,7 +266,7 @@ async def main(base, workspace):
         async for event in session.send("and again"):
             break
 
-asyncio.run(main(*sys.argv[1:]), debug=True)
+asyncio.run(main(*sys.argv[1:]), debug=False)  # debugging tells of slow steps too
 """
 
 
