@@ -126,8 +126,8 @@ def has_markup(text: str) -> bool:
 
 _ATTRIBUTES = frozenset(
     ["b", "bold", "d", "dim", "i", "italic", "u", "underline", "uu", "underline2", "blink", "blink2", "r", "reverse",
-     "c", "conceal", "s", "strike", "frame", "encircle", "o", "overline", "on", "not", "none", "link", "default", "black",
-     "red", "green", "yellow", "blue", "magenta", "cyan", "white"]
+     "c", "conceal", "s", "strike", "frame", "encircle", "o", "overline", "on", "not", "none", "link", "default",
+     "black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"]
 )  # fmt: skip
 
 
