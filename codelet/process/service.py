@@ -189,6 +189,7 @@ class Service:
             await self._exits_in(_END_SECONDS)
         finally:
             self._give_back()
+        await asyncio.sleep(0)  # the pipes are closed in the next round of the loop
 
     async def __aenter__(self) -> Self:
         return self

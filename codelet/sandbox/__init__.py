@@ -56,13 +56,13 @@ async def find_confinement(workspace: Path) -> Confinement:
 
 def _confined(found: Confinement, command: Sequence[str], workspace: Path, *, network: bool) -> list[str]:
     """The words that run `command` confined. Raises FileNotFoundError where that way is not installed."""
-    from codelet.sandbox import bubblewrap, landlock
+    from codelet.sandbox.command_lines import bubblewrap_argv, landlock_argv
 
     if found.way == "landlock":
-        return landlock.confined(command, workspace, network=network)
+        return landlock_argv(command, workspace, network=network)
     if found.program is None:
         raise FileNotFoundError("it is not installed, or only in the workspace")
-    return bubblewrap.confined(found.program, command, workspace, network=network)
+    return bubblewrap_argv(found.program, command, workspace, network=network)
 
 
 class Sandbox:
@@ -95,7 +95,7 @@ class Sandbox:
     def wrap(self, command: str, environment: Mapping[str, str]) -> list[str]:
         """The words that run the shell command confined; only after `works` said so."""
         from codelet.process import shell_argv
-        from codelet.sandbox.protected import protected_places
+        from codelet.sandbox.command_lines import protected_places
 
         assert self.found is not None
         self._before = set(protected_places(self._workspace.resolve()))
@@ -110,7 +110,7 @@ class Sandbox:
         before, self._before = self._before, None
         if before is None:
             return []
-        from codelet.sandbox.protected import protected_places
+        from codelet.sandbox.command_lines import protected_places
 
         root = self._workspace.resolve()
         return [str(Path(place).relative_to(root)) for place in protected_places(root) if place not in before]

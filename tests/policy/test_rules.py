@@ -150,6 +150,54 @@ def test_always_for_this_session_allows_what_it_showed_and_no_more(workspace: Pa
     assert bash(policy, "npm install") == "ask"
 
 
+def always(policy: Policy, tool: str, touch: Touch) -> str | None:
+    """Answer the question about the touch with "always"; the rule that this made."""
+    verdict = policy.judge(tool, [touch])
+    assert verdict.action == "ask"
+    if verdict.suggestion:
+        policy.add_allow(verdict.suggestion)
+        assert policy.judge(tool, [touch]).action == "allow"
+    return verdict.suggestion
+
+
+@pytest.mark.parametrize(
+    ("given", "others"),
+    [
+        ("a*.txt", ("ab.txt", "a.txt", "a*b.txt")),
+        ("what?", ("whatx", "what")),
+        ("x*y/new.txt", ("xy/new.txt", "x1y/new.txt", "other.txt")),
+        ("back\\*slash", ("back*slash", "back\\x")),
+    ],
+)
+def test_always_for_a_name_with_wildcards_is_for_that_name_alone(
+    workspace: Path, given: str, others: tuple[str, ...]
+) -> None:
+    policy = Policy(workspace)
+    assert always(policy, "write", Touch("write", given))
+    for other in others:
+        assert policy.judge("write", [Touch("write", other)]).action == "ask", other
+
+
+def test_always_for_a_secret_is_for_that_file_and_not_for_its_folder(workspace: Path) -> None:
+    policy = Policy(workspace)
+    assert always(policy, "read", Touch("read", "deploy/id_ed25519")) == "read(deploy/id_ed25519)"
+    assert policy.judge("read", [Touch("read", "deploy/.env")]).action == "ask"
+    assert always(policy, "write", Touch("write", "docs/AGENTS.md")) == "write(docs/AGENTS.md)"
+    assert policy.judge("write", [Touch("write", "docs/index.md")]).action == "ask"
+    assert always(policy, "write", Touch("write", "docs/index.md")) == "write(docs/**)"
+    assert policy.judge("write", [Touch("write", "docs/.env")]).action == "ask"
+    assert always(policy, "write", Touch("write", "line\nbreak/x.txt")) is None
+
+
+def test_a_rule_for_some_uses_of_a_tool_is_none_for_all_of_them(workspace: Path) -> None:
+    for rules in ({"allow": ["something(x)"]}, {"deny": ["something(x)"]}, {"ask": ["something(x)"]}):
+        policy = Policy(workspace, **rules)
+        assert policy.judge("something", None).reason == "something is not a tool that the policy knows"
+        assert policy.judge("something", ()).action == "allow"
+        assert policy.judge("something", [Touch("run", "make")]).action == "ask"
+        assert policy.judge("something", [Touch("run", "ls")]).action == "allow"
+
+
 def test_a_path_rule_lifts_what_it_names(workspace: Path) -> None:
     policy = Policy(workspace, allow=["edit(src/**)", "read"])
     assert policy.judge("edit", [Touch("write", "src/app.py")]).action == "allow"

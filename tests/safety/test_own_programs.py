@@ -12,8 +12,7 @@ import pytest
 from codelet.git import run_git
 from codelet.process import find_program
 from codelet.sandbox import find_confinement
-from codelet.sandbox.landlock import confined
-from codelet.sandbox.protected import protected_places
+from codelet.sandbox.command_lines import landlock_argv, protected_places
 from tests.e2e.conftest import Codelet
 from tests.support.bodies import messages_of
 from tests.support.repo import git, plain
@@ -97,7 +96,7 @@ def test_folders_of_programs_are_read_only_in_the_sandbox(tmp_path: Path, monkey
         (tmp_path / name).mkdir(parents=True)
     monkeypatch.setenv("PATH", f"{tmp_path}/.venv/bin:{tmp_path}/tools:/usr/bin:src")
     assert protected_places(tmp_path) == [f"{tmp_path}/.venv/bin", f"{tmp_path}/tools"]
-    request = confined(["true"], tmp_path, network=False)[4]
+    request = landlock_argv(["true"], tmp_path, network=False)[4]
     for name, writable in ((".venv/lib", True), ("src", True), (".venv/bin", False), ("tools", False)):
         assert (f'"{tmp_path}/{name}"' in request) == writable, name
     assert f'"{tmp_path}/.venv"' not in request

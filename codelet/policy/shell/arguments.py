@@ -30,7 +30,7 @@ class WildcardMatch(str):
 class Program:
     """A program that is read-only with these options and operands.
 
-    `check` names a further check in special.py. `any_option` says that no option of the program, permitted
+    `check` names a further check in `program_checks`. `any_option` says that no option of the program, permitted
     here or not, does more than read: then a wildcard may stand where a file's name could look like an option.
     `permutes` is False for programs that take every word after the first operand as an operand, `bundles` for
     those whose `-ab` is no `-a -b`, `attaches` for those whose `-n5` may be `-n` and an option `5`, and `raw` says

@@ -21,6 +21,7 @@ _MAKES_FILE_SYSTEMS = frozenset(
     ["mke2fs", "mkswap", "wipefs", "blkdiscard", "format", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk",
      "parted", "pvremove", "vgremove", "lvremove"]
 )  # fmt: skip
+_SYSTEMCTL_STOPS = frozenset(("reboot", "poweroff", "halt", "kexec", "emergency", "rescue"))
 _STOPS = frozenset(("shutdown", "reboot", "halt", "poweroff", "telinit"))
 _DEVICES_FOR_OUTPUT = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd", "/dev/full")
 _PLANTS = (
@@ -110,14 +111,7 @@ def _simple(name: str, words: list[str], context: _Context) -> str | None:
         return None if "/" in words[0] and name == "format" else f"{name} destroys a file system"
     if name in _STOPS or (name == "init" and words[1:2] in (["0"], ["6"])):
         return f"{name} stops the machine"
-    if name == "systemctl" and set(words[1:]) & {
-        "reboot",
-        "poweroff",
-        "halt",
-        "kexec",
-        "emergency",
-        "rescue",
-    }:
+    if name == "systemctl" and _SYSTEMCTL_STOPS & set(words[1:]):
         return "systemctl stops the machine"
     if name == "crontab" and "-l" not in words:
         return "crontab plants what runs later"

@@ -2,7 +2,7 @@
 
 A plain git runs what the repository's configuration names: fsmonitor, filters, external diffs, text
 converters, hooks, signature programs, merge drivers, submodules. So these commands are read-only only as
-`prepare.py` rewrites them before they run. What stays out although it looks harmless: `-c`, `-C`, `--git-
+`prepare` rewrites them before they run. What stays out although it looks harmless: `-c`, `-C`, `--git-
 dir`, `--exec-path` and `-p` before the command (they choose what is run or read), `--ext-diff`,
 `--textconv`, `--show-signature`, `--remerge-diff`, `--output`, `--no-index`, `-O FILE`; `config --list`,
 which shows credentials; `remote show`, `ls-remote` and `fetch`, which reach the network; `submodule`,
@@ -142,18 +142,7 @@ PLAIN_OPTIONS = frozenset((*OPTIONS, "--literal-pathspecs", "--no-replace-object
 """What may stand before the git command."""
 
 STASH_LISTS = ("list", "show")
-CONFIG_SECTIONS = (
-    "user.",
-    "core.",
-    "init.",
-    "branch.",
-    "remote.",
-    "pull.",
-    "push.",
-    "color.",
-    "diff.",
-    "merge.",
-)
+CONFIG_SECTIONS = ("user.", "core.", "init.", "branch.", "remote.", "pull.", "push.", "color.", "diff.", "merge.")
 """Configuration that holds names and habits; the rest may hold credentials or headers."""
 
 GIT_VARIABLES = ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT", "GIT_DEFAULT_BRANCH", "GIT_EDITOR", "GIT_PAGER")

@@ -1,6 +1,6 @@
 """The programs that are read-only, each with the options and operands under which it is: data to review.
 
-How to read a line: see arguments.py. An option that is not listed asks, so what writes (`sort -o`), runs
+How to read a line: see `arguments`. An option that is not listed asks, so what writes (`sort -o`), runs
 (`rg --pre`, `find -exec`), reads another file (`wc --files0-from`, `grep -f`), follows links out (`ls -L` in
 a tree), reaches the network (`hostname -i`) or never ends (`tail -f`) is kept out by not being there.
 The programs read standard input, which is empty, or what is piped to them, where they have no operand.

@@ -26,7 +26,7 @@ _MAKE_NOTHING_ELSE = frozenset(("mkdir", "touch"))
 # a command line in an option, as `git rebase --exec`, `git push --receive-pack` or `cargo test --config`.
 _SUBCOMMANDS: dict[str, frozenset[str]] = {
     "git": frozenset(
-        [
+        (
             "add",
             "branch",
             "checkout",
@@ -39,7 +39,7 @@ _SUBCOMMANDS: dict[str, frozenset[str]] = {
             "stash",
             "switch",
             "tag",
-        ]
+        )
     ),
     "npm": frozenset(("test",)),
     "pnpm": frozenset(("test",)),
