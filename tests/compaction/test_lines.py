@@ -129,12 +129,3 @@ def test_a_segment_that_quotes_what_an_edit_took_out_is_written_anew():
     text = str([message["content"] for message in made.messages])
     assert "count_1_0(rows)" not in text and "count_1_1(rows)" in text
     assert earlier(2, 2) in made.messages and earlier(1, 2) not in made.messages
-
-
-def test_in_very_little_room_the_prompts_stand_verbatim_rather_than_the_newest_reply():
-    prompts = [f"Paint door {number} in shade {number * 7 + 100}." for number in range(20)]
-    messages: list[Message] = []
-    for number, prompt in enumerate(prompts):
-        messages += [user(prompt), says(f"It is painted, number {number}. " * 8)]
-    text = str([message["content"] for message in compact(messages, 380).messages])
-    assert [prompt for prompt in prompts if prompt not in text] == []
