@@ -10,7 +10,6 @@ list comes from outside are the kinds worked out from the texts, by `with_kinds`
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NotRequired, Required, TypedDict, TypeVar, cast
 
@@ -21,8 +20,7 @@ AnyMessage = Mapping[str, Any]
 _Given = TypeVar("_Given", bound=AnyMessage)
 
 SEGMENT_OPENING = "<compacted turns="
-_SEGMENT = re.compile(rf'{SEGMENT_OPENING}"\d{{1,7}}-\d{{1,7}}">\n')
-_REMINDER = re.compile(r"<system-reminder>\n<!-- type:([^\n>]{1,80}?) -->")
+_REMINDER_OPENING = "<system-reminder>\n<!-- type:"
 
 
 class FunctionCall(TypedDict):
@@ -220,9 +218,13 @@ def _understood(message: _Given, prompts: Collection[str]) -> _Given:
     text = message.get("content")
     if not isinstance(text, str):
         return message
-    if (found := _REMINDER.match(text)) is not None:
+    if not text.startswith((SEGMENT_OPENING, _REMINDER_OPENING)):
+        return message
+    import re
+
+    if (found := re.match(_REMINDER_OPENING + r"([^\n>]{1,80}?) -->", text)) is not None:
         return cast("_Given", _marked(message, "reminder", found.group(1)))
-    if _SEGMENT.match(text) is None:
+    if re.match(SEGMENT_OPENING + r'"\d{1,7}-\d{1,7}">\n', text) is None:
         return message
     return cast("_Given", _marked(message, "prompt" if text in prompts else "segment"))
 

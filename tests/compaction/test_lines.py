@@ -120,3 +120,12 @@ def test_the_newest_few_segments_stay_as_they_are_while_they_are_small(sizes: li
     assert [message for message in segments if message in made.messages] == segments[len(segments) - kept :]
     assert len(segments_of(made.messages)) == kept + 2, "the merged ones before them, the old turns behind them"
     assert all(f"request {number}" in str(made.messages) for number in range(1, len(sizes) + 1))
+
+
+def test_a_segment_that_quotes_what_an_edit_took_out_is_written_anew():
+    edit = {"path": "src/rows.py", "old_string": "total_1_0 = count_1_0(rows)", "new_string": "total_1_0 = 0"}
+    later = [user("Mend it."), calling(("e", "edit", edit)), result("e", "ok"), says("Done.")]
+    made = compact([earlier(1, 2), earlier(2, 2), *later, *coding_session(20)[1:]], 6_000)
+    text = str([message["content"] for message in made.messages])
+    assert "count_1_0(rows)" not in text and "count_1_1(rows)" in text
+    assert earlier(2, 2) in made.messages and earlier(1, 2) not in made.messages

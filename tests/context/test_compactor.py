@@ -11,7 +11,7 @@ import pytest
 from codelet import events
 from codelet.context import CompactionOptions
 from codelet.errors import ProviderError, UsageError
-from codelet.messages import assistant, unpaired, user
+from codelet.messages import assistant, tool_call, unpaired, user
 from tests.context.conftest import Open
 from tests.context.scripted import (
     Answer,
@@ -197,6 +197,26 @@ async def test_an_overflow_leads_to_one_compaction_and_one_retry_each_step(open_
     assert len(compactions(seen, "done")) == provider.overflows
     assert {event.reason for event in compactions(seen, "done")} == {"overflow"}
     assert isinstance(seen[-1], events.TurnEnd) and seen[-1].reason == "done"
+
+
+async def test_no_narrator_is_asked_about_a_list_that_did_not_fit(open_session: Open):
+    session, provider = open_session(window=60_000, compaction=CompactionOptions(narrative=True))
+    await fill(session, provider, 8)
+    provider.window = session.size * 9 // 10
+    seen = await turn(session)
+    assert {event.reason for event in compactions(seen, "done")} == {"overflow"}
+    assert provider.overflows == len(compactions(seen, "done")), "it could not read the list either"
+
+
+async def test_a_result_that_breaks_the_list_is_not_committed(open_session: Open):
+    session, provider = open_session(window=32_000)
+    await fill(session, provider, 8)
+    before = list(session.messages)
+    session.compactor.reform = lambda made: [*made, assistant(None, [tool_call("x", "look", "{}")])]
+    async with aclosing(session.compact("mind the ports")) as stream:
+        [_, stopped] = compactions([event async for event in stream])
+    assert (stopped.phase, stopped.note) == ("stopped", "the result was not valid")
+    assert session.messages == before and not session.compactor.archived
 
 
 async def test_an_overflow_that_stays_ends_the_turn_after_one_retry(open_session: Open):
