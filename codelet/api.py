@@ -18,7 +18,7 @@ from codelet.extensions.base import Extension
 from codelet.messages import Message
 from codelet.opening import session_from, turn_of
 from codelet.outcome import TurnSoFar
-from codelet.policy.secrets import Masker
+from codelet.policy.secrets.masker import Masker
 from codelet.policy.verdict import Ask, Mode
 from codelet.record import Record
 from codelet.session import Session
