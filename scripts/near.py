@@ -20,6 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MOST = 12
 """How many test files are taken for one file."""
+ENOUGH = 60
+"""Of how many test functions: the file that passes this number is the last one."""
 _FAR = 3
 """A test that is more imports away than this is not near."""
 _WORD = re.compile(r"\w+")
@@ -116,9 +118,17 @@ def nearest(graph: Graph, file: Path, most: int = MOST) -> list[Path]:
 
 
 def near_all(files: Iterable[Path], most: int = MOST, root: Path = ROOT) -> list[Path]:
-    """The test files near any of several files, those of the first one first."""
+    """The test files near any of several files, those of the first one first; of each no more than are enough."""
     graph = Graph(root)
-    return list(dict.fromkeys(test for file in files for test in nearest(graph, file, most)))
+    found: dict[Path, None] = {}
+    for file in files:
+        functions = 0
+        for test in nearest(graph, file, most):
+            if functions > ENOUGH:
+                break
+            functions += len(re.findall(r"^\s*(?:async )?def test_", test.read_text(encoding="utf-8"), re.MULTILINE))
+            found[test] = None
+    return list(found)
 
 
 def _dotted(path: Path) -> str:

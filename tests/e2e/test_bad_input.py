@@ -84,13 +84,13 @@ def test_a_hundred_megabytes_on_stdin_in_bounded_memory(codelet: Codelet, tmp_pa
         for _ in range(100):
             file.write(line * (1_000_000 // len(line)))
     with big.open("rb") as file:
-        done = codelet("-p", "what went wrong?", stdin=file, measure=True, timeout=60)
+        done = codelet("-p", "what went wrong?", stdin=file, measure=True)
     assert done.exit == 5 and done.out == "much\n"
     assert len(done.complaints) == 3 and all(word in done.err for word in ("cut", "partial", "--allow-cut")), done.err
     assert done.peak_kib < 60_000
     assert len(codelet.server.requests[0].body) < 600_000
     pipe = subprocess.Popen(["cat", str(big)], stdout=subprocess.PIPE)
-    done = codelet("-q", "--allow-cut", "-p", "what went wrong?", stdin=pipe.stdout, measure=True, timeout=60)
+    done = codelet("-q", "--allow-cut", "-p", "what went wrong?", stdin=pipe.stdout, measure=True)
     assert pipe.stdout
     pipe.stdout.close()
     assert pipe.wait(10) == 0, "the pipe is read to its end"
@@ -235,7 +235,7 @@ def test_a_local_server_that_does_not_run_is_named(tmp_path: Path, home: Path):
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", 8080)) == 0:
             pytest.skip("something listens on llama.cpp's port here")
-    done = run("-p", "go", "--model", "llamafile/x", cwd=tmp_path, home=home, timeout=30)
+    done = run("-p", "go", "--model", "llamafile/x", cwd=tmp_path, home=home)
     assert done.exit == 3
     assert "whether llama.cpp runs" in done.err
 
@@ -247,7 +247,7 @@ def test_an_unknown_model(codelet: Codelet):
 
 
 def test_a_model_name_that_no_provider_knows(tmp_path: Path, home: Path):
-    done = run("-p", "go", "--model", "no-such-vendor/no-such-model", cwd=tmp_path, home=home, timeout=60)
+    done = run("-p", "go", "--model", "no-such-vendor/no-such-model", cwd=tmp_path, home=home)
     assert done.exit in (2, 3)
     assert_one_line(done, done.exit)
     assert "no-such-vendor" in done.err
@@ -266,7 +266,7 @@ def test_a_wrong_key(codelet_on_each_wire: Codelet, status: int):
 @pytest.mark.parametrize("address", ["http://127.0.0.1:{port}/v1", "http://no-such-host.invalid/v1"])
 def test_a_dead_endpoint(codelet: Codelet, address: str):
     base = address.format(port=closed_port())
-    done = codelet("-p", "go", "--api-base", base, timeout=60)
+    done = codelet("-p", "go", "--api-base", base)
     *retries, last = done.complaints
     assert done.exit == 3
     assert base.split("/")[2].split(":")[0] in last
@@ -290,7 +290,7 @@ FAULTS = {
 def test_a_stream_that_breaks_keeps_the_partial_text_and_is_a_failure(codelet_on_each_wire: Codelet, name: str):
     codelet = codelet_on_each_wire
     codelet.server.script = lambda request: FAULTS[name]
-    done = codelet("-p", "go", "--output-format", "json", timeout=60)
+    done = codelet("-p", "go", "--output-format", "json")
     assert done.exit == 3, (done.out, done.err)
     assert "Traceback" not in done.err
     result = done.json()
@@ -327,7 +327,7 @@ def test_answers_that_are_no_stream(codelet_on_each_wire: Codelet, step: object)
 
 def test_an_endless_line_is_bounded(codelet: Codelet):
     codelet.server.script = [Reply("x", fault=Insert(b"data: " + b"a" * 80_000_000, 1))]
-    done = codelet("-p", "go", measure=True, timeout=60)
+    done = codelet("-p", "go", measure=True)
     assert done.exit == 3, done.err
     assert "Traceback" not in done.err
     assert done.peak_kib < 100_000

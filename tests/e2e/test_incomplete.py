@@ -93,7 +93,7 @@ def test_none_ends_with_success_or_in_silence(codelet: Codelet, wire: str, name:
             base = server.anthropic if "anthropic" in wire else server.openai
             words = ["-p", case.prompt] if case.prompt else ["-p"]
             arguments = [*WIRES[wire], "--api-base", base, *WINDOW, *words, "--output-format", output, *quiet]
-            done = run(*arguments, cwd=codelet.cwd, home=codelet.home, env=KEYS, stdin=case.stdin, timeout=60)
+            done = run(*arguments, cwd=codelet.cwd, home=codelet.home, env=KEYS, stdin=case.stdin)
         assert done.exit == 5, (output, quiet, done.err)
         assert len(server.requests) == requests
         if output == "text":
@@ -170,7 +170,7 @@ def test_read_to_its_end_by_recall_is_complete(codelet_on_each_wire: Codelet):
         return Reply(calls=[Call(f"call-{recorded.number}", "recall", {"entry": "r1", "lines": following})])
 
     codelet.server.script = script
-    done = codelet(*WINDOW, "-p", "review this", "--output-format", "json", stdin=source, timeout=60)
+    done = codelet(*WINDOW, "-p", "review this", "--output-format", "json", stdin=source)
     result = done.json()
     assert (done.exit, result["result"], result["partial"], result["error"]) == (0, "read it all", False, None)
     assert result["cut"] == [{"what": "stdin", "bytes": 120_000, "read": 120_000}]
@@ -300,7 +300,7 @@ def test_silence_after_the_finish_reason_is_the_end(
 ):
     codelet.wire = wire
     codelet.server.script = [Reply("all of it", fault=Stop("stall", after=events))]
-    done = codelet("-p", "x", timeout=60)
+    done = codelet("-p", "x")
     assert (done.exit, done.out, done.err) == (0, "all of it\n", "")
 
 

@@ -92,7 +92,7 @@ def test_a_one_shot_run_opens_nothing_for_writing(codelet: Codelet, tmp_path: Pa
     warm_up(codelet)
     command, trace = strace(tmp_path)
     codelet.server.script = [HttpError(503, retry_after=0), READS, Reply("It prints hello.")]
-    done = codelet("-p", "what?", stdin=b"some more\n", command=(*command, *CODELET), timeout=60)
+    done = codelet("-p", "what?", stdin=b"some more\n", command=(*command, *CODELET))
     assert done.exit == 0, done.err
     text = trace.read_text()
     assert "app.py" in text, "the trace saw the program"

@@ -124,7 +124,7 @@ def test_bad_arguments_unknown_tools_and_failing_tools_go_back_to_the_model(code
 
 def test_bad_arguments_are_repaired_a_bounded_number_of_times(codelet: Codelet):
     codelet.server.script = lambda request: Reply(calls=[Call(f"c{request.number}", "read", "{not json")])
-    done = codelet("-p", "go", timeout=60)
+    done = codelet("-p", "go")
     assert done.exit not in (0, 70, None), done.err
     assert len(codelet.server.requests) <= 25
 

@@ -92,7 +92,7 @@ def test_what_the_pipe_takes_counts_against_the_time_limit(codelet: Codelet):
 def test_a_pipe_that_stalls_after_its_beginning_is_named_too(codelet: Codelet):
     codelet.server.script = [Reply("seen")]
     with subprocess.Popen(["sh", "-c", "echo begun; sleep 3"], stdout=subprocess.PIPE) as fed:
-        done = codelet("-p", "what is it?", stdin=fed.stdout, timeout=30)
+        done = codelet("-p", "what is it?", stdin=fed.stdout)
     assert (done.exit, done.out) == (0, "seen\n")
     assert "waiting for the pipe on stdin" in done.err
 

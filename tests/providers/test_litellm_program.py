@@ -24,7 +24,7 @@ def arguments(server: ModelServer, model: str) -> list[str]:
 def test_a_turn_with_a_tool(model: str, model_server: ModelServer, repo: Path, home: Path):
     (repo / "notes.txt").write_text("the needle\n", encoding="utf-8")
     model_server.script = [Reply(calls=[Call("c1", "read", {"path": "notes.txt"})]), Reply("Found it.")]
-    done = run(*arguments(model_server, model), "-q", cwd=repo, home=home, env=KEYS, timeout=60)
+    done = run(*arguments(model_server, model), "-q", cwd=repo, home=home, env=KEYS)
     assert (done.exit, done.out.strip(), done.err) == (0, "Found it.", "")
     assert b"the needle" in model_server.requests[1].body
     assert list(home.iterdir()) == []
@@ -32,7 +32,7 @@ def test_a_turn_with_a_tool(model: str, model_server: ModelServer, repo: Path, h
 
 def test_a_refused_key_is_one_line(model_server: ModelServer, repo: Path, home: Path):
     model_server.script = [HttpError(401, "who are you")]
-    done = run(*arguments(model_server, MODELS[0]), "-q", cwd=repo, home=home, env=KEYS, timeout=60)
+    done = run(*arguments(model_server, MODELS[0]), "-q", cwd=repo, home=home, env=KEYS)
     assert (done.exit, done.out) == (3, "")
     (line,) = done.complaints
     assert "OPENAI_API_KEY" in line

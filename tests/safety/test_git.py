@@ -59,7 +59,7 @@ def run_model(codelet: Codelet, server: ModelServer, *commands: str, flags: tupl
     """Let the model run the commands; what it is told of each."""
     calls = [Call(f"c{number}", "bash", {"command": command}) for number, command in enumerate(commands)]
     server.script = [Reply(calls=calls), Reply(text="done")]
-    done = codelet("-p", "go", *flags, timeout=60)
+    done = codelet("-p", "go", *flags)
     assert done.exit in (0, 6), done.err
     return [m["content"] for m in server.requests[-1].json["messages"] if m["role"] == "tool"]
 

@@ -126,7 +126,7 @@ def test_nothing_gets_out(
         Reply(calls=[Call(name, "bash", {"command": command}) for name, command in commands.items()]),
         Reply(text="done"),
     ]
-    done = codelet("-p", "go", "--mode", "auto", env={"PATH": path_for(way, tmp_path)}, timeout=60)
+    done = codelet("-p", "go", "--mode", "auto", env={"PATH": path_for(way, tmp_path)})
     assert done.exit == 0, done.err
     told = dict(zip(commands, results(model_server), strict=True))
     assert told["write"] == "made\n[exit code 0]"

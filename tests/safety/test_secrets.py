@@ -81,7 +81,7 @@ def test_ten_ways_and_every_format(codelet: Codelet, model_server: ModelServer, 
     ]
     audit = codelet.cwd.parent / "audit.jsonl"
     arguments = ("-p", "go", "--yes", "--output-format", output, "--audit", str(audit))
-    done = codelet(*arguments, env=ENVIRONMENT, timeout=60)
+    done = codelet(*arguments, env=ENVIRONMENT)
     assert done.exit == 0, done.err
     assert len(model_server.requests) == 2
     assert "[masked OPENAI_API_KEY]" in done.out

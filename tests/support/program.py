@@ -86,7 +86,7 @@ def run(
     home: Path | None = None,
     env: Mapping[str, str | None] | None = None,
     stdin: bytes | IO[bytes] | int | None = None,
-    timeout: float = 60.0,
+    timeout: float = 120.0,
     command: Sequence[str] = CODELET,
     measure: bool = False,
     stdout: int = subprocess.PIPE,

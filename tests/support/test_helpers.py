@@ -10,7 +10,7 @@ import pytest
 from tests.support import repo as repositories
 from tests.support.program import descendants, processor_seconds, run, start, stop
 from tests.support.terminal import Terminal
-from tests.support.waiting import until
+from tests.support.waiting import Neighbour, Work, at_rest, until
 
 PYTHON = (sys.executable, "-c")
 
@@ -69,3 +69,27 @@ def test_the_terminal_draws_the_screen_and_sends_keys(tmp_path: Path):
         terminal.line("shout")
         terminal.wait_for("SHOUT")
         assert terminal.wait_exit() == 0
+
+
+def test_at_rest_waits_until_a_process_has_done_what_it_has_to_do(tmp_path: Path):
+    script = "import time\nwhile time.process_time() < 0.4: pass\ntime.sleep(3600)"
+    child = start(script, cwd=tmp_path, command=PYTHON)
+    try:
+        at_rest(child.pid)
+        assert processor_seconds(child.pid) >= 0.4
+    finally:
+        stop(child)
+
+
+def test_a_neighbour_counts_no_more_than_the_clock_and_work_what_is_worked(tmp_path: Path):
+    script = "import time\nwhile time.process_time() < 0.3: pass\ntime.sleep(0.4)"
+    with Work() as work, Neighbour() as clock:
+        run(script, cwd=tmp_path, command=PYTHON)
+    assert 0.05 < clock.passed <= clock.waited * 1.05
+    assert clock.waited >= 0.7
+    assert 0.3 <= work.seconds < 3
+
+
+def test_a_wait_returns_what_happened():
+    found: list[int] = []
+    assert until(lambda: found, meanwhile=lambda: found.append(1)) == [1]
