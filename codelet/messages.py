@@ -1,7 +1,7 @@
 """The message: one entry sent to a provider, in the shape of OpenAI's Chat Completions.
 
 Messages are plain dicts and are never changed once they stand in a list: whoever wants another text puts
-another dict in its place. Encoders rely on that to encode each message once (see `providers/encoding.py`).
+another dict in its place. Encoders rely on that to encode each message once (see `providers/native.py`).
 
 Three kinds of message go out with the role of the user: prompts, reminders and segments. Which of them one is, it
 knows from when it was made, in an attribute that no wire and no file sees; its text decides nothing. Only where a

@@ -14,6 +14,7 @@ from typing import Any
 from codelet.errors import UsageError
 from codelet.policy.verdict import Mode
 from codelet.providers import Transport
+from codelet.providers.catalog import Vendor
 from codelet.record import Record
 from codelet.reminders.zones import Placement
 from codelet.sandbox import Use
@@ -22,7 +23,7 @@ from codelet.sandbox import Use
 class Settings(Record):
     """What the user chose. Times are in seconds, sizes in tokens, cost in US dollars; None is "not set".
 
-    `given` names what the command line set, `files` the files that were read.
+    `given` names what the command line set, `files` the files that were read; `vendors` are the user's.
     """
 
     model: str | None = None
@@ -69,6 +70,7 @@ class Settings(Record):
     force: bool = False
     given: frozenset[str] = frozenset()
     files: tuple[Path, ...] = ()
+    vendors: tuple[Vendor, ...] = ()
 
 
 def _text(value: Any) -> str:
@@ -231,7 +233,7 @@ def load_settings(
     settings = Settings()
     user_file = user_settings_file(environment)
     if user_file is not None and _is_file(user_file):
-        settings = _from_file(settings, user_file, frozenset(PARSERS) - _USER_FILE_REFUSES)
+        settings = _from_file(settings, user_file, frozenset(PARSERS) - _USER_FILE_REFUSES | {"vendors"})
     project_file = project_settings_file(workspace)
     if trust and _is_file(project_file):
         settings = _from_file(settings, project_file, _PROJECT_FILE_TAKES)
@@ -297,14 +299,25 @@ def _from_file(settings: Settings, path: Path, allowed: frozenset[str]) -> Setti
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path}: {error}") from None
+    if "vendors" in values and "vendors" in allowed:
+        settings = settings.replace(vendors=_vendors(values.pop("vendors"), path))
     for key, value in values.items():
-        if key not in PARSERS:
+        if key not in PARSERS and key != "vendors":
             near = _nearest(key)
             raise UsageError(f"{path}: unknown setting {key!r}" + (f"; did you mean {near!r}?" if near else ""))
         if key not in allowed:
             raise UsageError(f"{path}: {key!r} may not be set in this file")
         settings = _with(settings, key, value, f"{path}: {key}")
     return settings.replace(files=(*settings.files, path))
+
+
+def _vendors(table: object, path: Path) -> tuple[Vendor, ...]:
+    from codelet.providers.custom_vendors import vendors_from
+
+    try:
+        return vendors_from(table)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from None
 
 
 def _with(settings: Settings, key: str, value: Any, place: str) -> Settings:

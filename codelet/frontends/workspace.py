@@ -36,7 +36,8 @@ def current_folder() -> Path:
 
 async def provider_for(settings: Settings) -> Provider:
     """The provider that the settings name, or the one that this machine offers."""
-    return provider_named(settings.model or await choose_model(settings.api_base, settings.api_key), settings)
+    chosen = settings.model or await choose_model(settings.api_base, settings.api_key, own=settings.vendors)
+    return provider_named(chosen, settings)
 
 
 def provider_named(model: str, settings: Settings) -> Provider:
@@ -45,6 +46,7 @@ def provider_named(model: str, settings: Settings) -> Provider:
         api_base=settings.api_base,
         api_key=settings.api_key,
         deadlines=Deadlines(settings.connect_timeout, settings.first_token_timeout, settings.chunk_timeout),
+        vendors=settings.vendors,
         retries=Retries(attempts=settings.retries + 1),
     )
     return open_provider(model, options, settings.transport)

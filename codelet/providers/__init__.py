@@ -23,7 +23,12 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
         from codelet.providers.replay import open_replay
 
         return open_replay(model.removeprefix(REPLAY_PREFIX))
-    endpoint = None if transport == "litellm" else endpoint_for(model, options.api_base, options.api_key)
+    vendor = vendor_of(model, options.vendors)
+    if transport == "litellm" and vendor in options.vendors:
+        raise UsageError(f"{model!r}: litellm does not know the vendors of your settings; use --transport auto")
+    endpoint = None
+    if transport != "litellm":
+        endpoint = endpoint_for(model, options.api_base, options.api_key, own=options.vendors)
     if endpoint is not None and endpoint.vendor.wire == "anthropic":
         from codelet.providers.anthropic_messages import AnthropicProvider
 
@@ -34,7 +39,7 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
         return OpenAIChatProvider(model, endpoint, options)
     if transport == "native":
         raise UsageError(f"no native wire for {model!r}; use --transport auto, or give --api-base")
-    reachable = options.api_base is not None or vendor_of(model) is not None
+    reachable = options.api_base is not None or vendor is not None
     if not reachable and not is_listed(model) and not is_listed(model.partition("/")[0]):
         raise UsageError(f"unknown model {model!r}; name it as provider/model, or give --api-base")
     from codelet.providers.litellm_bridge import LiteLLMProvider

@@ -14,6 +14,7 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.messages import Message
+from codelet.providers.answer import DONE, NO_MARKER, as_count, as_text, decoded, until_silent
 from codelet.providers.base import (
     Chunk,
     FinishChunk,
@@ -26,17 +27,14 @@ from codelet.providers.base import (
     UsageChunk,
 )
 from codelet.providers.catalog import Endpoint
-from codelet.providers.decoding import NO_MARKER, count_of, decoded, text_of
-from codelet.providers.encoding import to_json
 from codelet.providers.failure import stream_failure
-from codelet.providers.native import NativeProvider
-from codelet.providers.sse import DONE, until_silent
+from codelet.providers.native import NativeProvider, compact_json
 from codelet.tokens.usage import Usage
 
 _VERSION = "2023-06-01"
 _DEFAULT_MAX_OUTPUT = 8_192
 _MARK = {"cache_control": {"type": "ephemeral"}}
-_MARK_BYTES = b"," + to_json(_MARK)[1:]
+_MARK_BYTES = b"," + compact_json(_MARK)[1:]
 
 _FINISH: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -53,21 +51,21 @@ class AnthropicProvider(NativeProvider):
     """A model behind a server that speaks Anthropic's Messages."""
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
-        own = endpoint.base == endpoint.vendor.base
+        own = endpoint.vendor.prefix == "anthropic" and endpoint.base == endpoint.vendor.base
         super().__init__(model, endpoint, options, origin="anthropic" if own else f"anthropic:{endpoint.base}")
         self._last_mark = -1
 
     def body(self, request: Request) -> bytes:
         """The request's body: what never changes comes first, then the messages, then the options."""
-        head = b'{"model":' + to_json(self._endpoint.model_name(self.model))
+        head = b'{"model":' + compact_json(self._endpoint.model_name(self.model))
         if request.tools:
-            head += b',"tools":' + to_json([_tool(tool["function"]) for tool in request.tools])
+            head += b',"tools":' + compact_json([_tool(tool["function"]) for tool in request.tools])
         if request.system:
-            head += b',"system":' + to_json([{"type": "text", "text": request.system, **_MARK}])
+            head += b',"system":' + compact_json([{"type": "text", "text": request.system, **_MARK}])
         options = {"max_tokens": request.max_output or _DEFAULT_MAX_OUTPUT, "stream": True}
         fragments = self._cache.fragments(request.messages)
         self._mark(fragments, len(request.messages) - request.tail)
-        closing = (b"]}]," if any(fragments) else b"],") + to_json(options)[1:]
+        closing = (b"]}]," if any(fragments) else b"],") + compact_json(options)[1:]
         return b"".join([head, b',"messages":[', *fragments, closing])
 
     def _mark(self, fragments: list[bytes], stable: int) -> None:
@@ -83,7 +81,7 @@ class AnthropicProvider(NativeProvider):
     def _encode(self, message: Message, open_role: str) -> tuple[bytes, str]:
         """A message's content blocks, with what closes the message before where the role changes."""
         role = "assistant" if message["role"] == "assistant" else "user"
-        blocks = b",".join(to_json(block) for block in self._blocks(message))
+        blocks = b",".join(compact_json(block) for block in self._blocks(message))
         if not blocks:
             return b"", open_role
         if role == open_role:
@@ -196,31 +194,31 @@ class _Decoder:
     def _block_start(self, index: int, block: dict[str, Any]) -> list[Chunk]:
         match block.get("type"):
             case "tool_use":
-                return [ToolCallChunk(index, text_of(block.get("id")), text_of(block.get("name")))]
+                return [ToolCallChunk(index, as_text(block.get("id")), as_text(block.get("name")))]
             case "thinking" | "redacted_thinking":
                 self._thinking, self._thoughts = dict(block), []
             case "text" if block.get("text"):
-                return [TextChunk(text_of(block["text"]))]
+                return [TextChunk(as_text(block["text"]))]
         return []
 
     def _delta(self, index: int, delta: dict[str, Any]) -> list[Chunk]:
         match delta.get("type"):
             case "text_delta":
-                return [TextChunk(text_of(delta.get("text")))]
+                return [TextChunk(as_text(delta.get("text")))]
             case "input_json_delta":
-                return [ToolCallChunk(index, arguments=text_of(delta.get("partial_json")))]
+                return [ToolCallChunk(index, arguments=as_text(delta.get("partial_json")))]
             case "thinking_delta" if self._thinking is not None:
-                piece = text_of(delta.get("thinking"))
+                piece = as_text(delta.get("thinking"))
                 self._thoughts.append(piece)
                 return [ReasoningChunk(text=piece)]
             case "signature_delta" if self._thinking is not None:
-                self._thinking["signature"] = self._thinking.get("signature", "") + text_of(delta.get("signature"))
+                self._thinking["signature"] = self._thinking.get("signature", "") + as_text(delta.get("signature"))
         return []
 
     def _usage(self, reported: Any) -> UsageChunk:
         """Later reports replace the fields they name; input is the sum of its three parts."""
         if isinstance(reported, dict):
-            self._input.update({name: count_of(value) for name, value in reported.items() if value is not None})
+            self._input.update({name: as_count(value) for name, value in reported.items() if value is not None})
         get = self._input.get
         read, write = get("cache_read_input_tokens", 0), get("cache_creation_input_tokens", 0)
         total = get("input_tokens", 0) + read + write

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Literal, Protocol
 
 from codelet.messages import Message
+from codelet.providers.catalog import Vendor
 from codelet.record import Record
 from codelet.tokens.usage import Usage
 
@@ -130,12 +131,13 @@ class Retries(Record):
 
 
 class ProviderOptions(Record):
-    """What a provider is opened with, whichever wire it speaks."""
+    """What a provider is opened with, whichever wire it speaks. `vendors` are those of the user's settings."""
 
     api_base: str | None = None
     api_key: str | None = None
     deadlines: Deadlines = Deadlines()
     retries: Retries = Retries()
+    vendors: Sequence[Vendor] = ()
 
 
 class Provider(Protocol):

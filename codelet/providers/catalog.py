@@ -1,26 +1,29 @@
-"""Which models the native wires reach: names as litellm spells them, addresses and the variables with keys."""
+"""The catalogue of vendors: addresses, the variables that hold keys, and quirks. Model names are litellm's.
+
+A new vendor is one row in VENDORS. The user's settings may add others (`custom_vendors`): those come as `own`.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 from urllib.parse import urlsplit
 
 from codelet.errors import UsageError
+from codelet.providers.quirks import Quirks
 from codelet.record import Record
-from codelet.tokens.windows import real_name
+from codelet.tokens.windows import model_facts, real_name
 
 Wire = Literal["openai", "anthropic"]
 
 
 class Vendor(Record):
-    """A service or local server: its address, the variables that hold its key or move its address.
+    """A service or a local server. Model names begin with `prefix` and a slash; `name` is for people.
 
-    `local` servers need no key. The last six are quirks: whether user and assistant must take turns, whether usage must
-    be asked for, the name of the output limit, how long a call's id must be or may be, and whether a message may have
-    no field beyond OpenAI's own (`strict`): what it sent itself, such as reasoning, does not go back to it.
+    `base` is its address, `key_names` are the variables that may hold its key, `base_names` those that move its
+    address. A `local` server needs no key.
     """
 
     prefix: str
@@ -31,12 +34,7 @@ class Vendor(Record):
     wire: Wire = "openai"
     default_model: str | None = None
     local: bool = False
-    alternating: bool = False
-    usage_option: bool = True
-    max_output_option: str = "max_tokens"
-    call_id_length: int | None = None
-    longest_call_id: int | None = None
-    strict: bool = False
+    quirks: Quirks = Quirks()
 
 
 VENDORS = (
@@ -56,8 +54,7 @@ VENDORS = (
         ("OPENAI_API_KEY",),
         ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         default_model="openai/gpt-5.6",
-        max_output_option="max_completion_tokens",
-        longest_call_id=40,
+        quirks=Quirks(max_output_option="max_completion_tokens", longest_call_id=40),
     ),
     Vendor(
         "gemini",
@@ -81,7 +78,8 @@ VENDORS = (
         ("DEEPSEEK_API_KEY",),
         ("DEEPSEEK_API_BASE",),
         default_model="deepseek/deepseek-v4-pro",
-        alternating=True,  # its reasoning counts from one user message to the next: a reminder would end a turn
+        # Its reasoning counts from one user message to the next: a reminder would end a turn.
+        quirks=Quirks(alternating=True),
     ),
     Vendor("xai", "xAI", "https://api.x.ai/v1", ("XAI_API_KEY",), default_model="xai/grok-4.7"),
     Vendor(
@@ -91,10 +89,7 @@ VENDORS = (
         ("MISTRAL_API_KEY",),
         ("MISTRAL_API_BASE",),
         default_model="mistral/devstral-latest",
-        alternating=True,
-        usage_option=False,
-        call_id_length=9,
-        strict=True,
+        quirks=Quirks(alternating=True, usage_option=False, call_id_length=9, strict=True),
     ),
     Vendor(
         "groq",
@@ -103,7 +98,7 @@ VENDORS = (
         ("GROQ_API_KEY",),
         ("GROQ_API_BASE",),
         default_model="groq/openai/gpt-oss-120b",
-        strict=True,
+        quirks=Quirks(strict=True),
     ),
     Vendor(
         "moonshot",
@@ -133,7 +128,9 @@ VENDORS = (
     ),
 )
 
-_LOOPBACK = re.compile(r"127(\.\d{1,3}){1,3}")
+_LOOPBACK = r"127(\.\d{1,3}){1,3}"
+_THINKS = ("deepseek", "kimi")
+_SIGNS = r"gemini-(?![12]\b)"
 _ALIASES = {"ollama_chat": "ollama", "llamacpp": "llamafile", "vllm": "hosted_vllm"}
 _BARE_NAMES = (("claude", "anthropic"), ("gpt-", "openai"), ("chatgpt-", "openai"))
 _BY_PREFIX = {vendor.prefix: vendor for vendor in VENDORS}
@@ -180,22 +177,12 @@ class Endpoint(Record):
         """Whether it is on this machine."""
         return on_this_machine(self.base)
 
-    @property
-    def usage_option(self) -> bool:
-        """Whether usage must be asked for."""
-        return self.vendor.usage_option
-
-    @property
-    def max_output_option(self) -> str:
-        """What the output limit is called."""
-        return self.vendor.max_output_option
-
     def model_name(self, model: str) -> str:
         """The model's name as the server knows it: without the vendor's prefix, but for OpenRouter's own models."""
         prefix, _, rest = real_name(model).partition("/")
         if prefix == "openrouter" and "/" not in rest:
             return model
-        return rest if rest and (prefix in _BY_PREFIX or prefix in _ALIASES) else model
+        return rest if rest and (prefix == self.vendor.prefix or prefix in _BY_PREFIX or prefix in _ALIASES) else model
 
     def origin(self, model: str) -> str:
         """What marks the fields that only this server can read: its address, and the maker where it serves several."""
@@ -203,11 +190,12 @@ class Endpoint(Record):
         return f"{self.base}#{maker}" if maker else self.base
 
 
-def vendor_of(model: str) -> Vendor | None:
-    """The vendor of a model name, or None where only litellm may know it."""
+def vendor_of(model: str, own: Sequence[Vendor] = ()) -> Vendor | None:
+    """The vendor of a model name, the user's `own` ones among them; None where only litellm may know it."""
     prefix, slash, _ = model.partition("/")
     if slash:
-        return _BY_PREFIX.get(_ALIASES.get(prefix, prefix))
+        added = next((vendor for vendor in own if vendor.prefix == prefix), None)
+        return added or _BY_PREFIX.get(_ALIASES.get(prefix, prefix))
     lowered = model.lower()
     for start, name in _BARE_NAMES:
         if lowered.startswith(start):
@@ -217,34 +205,56 @@ def vendor_of(model: str) -> Vendor | None:
     return None
 
 
-def alternates(model: str, api_base: str | None) -> bool:
-    """Whether user and assistant must take turns in what is sent to the model, through whichever wire.
+def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Quirks:
+    """What is known of a model before anything was sent: its vendor's quirks, and those that its name tells.
+
+    A model's quirks follow its name, at whatever address; a vendor's follow the prefix. Which of OpenAI's models reason
+    unless they are told not to, litellm's bundled map says.
+    """
+    vendor = vendor_of(model, own) or CUSTOM
+    name = real_name(model).rpartition("/")[2].lower()
+    quirks = vendor.quirks
+    service = not (vendor.local and vendor.prefix)  # a local server's template takes what it is given
+    thinks = any(maker in name for maker in _THINKS) and "instruct" not in name
+    silent = vendor.prefix in ("openai", "") and model_facts(model).tools_without_reasoning
+    signs = vendor.prefix in ("gemini", "openai", "") and re.search(_SIGNS, name) is not None
+    return quirks.replace(
+        alternating=_alternates(model, api_base, own),
+        effort="none" if silent else quirks.effort,
+        reasoning=quirks.reasoning or (thinks and service and not quirks.strict),
+        signatures=quirks.signatures or signs,
+    )
+
+
+def _alternates(model: str, api_base: str | None, own: Sequence[Vendor]) -> bool:
+    """Whether user and assistant have to take turns in what is sent to the model, over whichever wire.
 
     Local and unknown servers apply the model's own chat template, and nobody can see from here how strict it is.
     """
-    vendor = vendor_of(model) or (CUSTOM if api_base else None)
+    vendor = vendor_of(model, own) or (CUSTOM if api_base else None)
     if vendor is None:
         return model.startswith("codestral/")
-    return _alternating(vendor, api_base or vendor.base)
-
-
-def _alternating(vendor: Vendor, base: str) -> bool:
-    if vendor.alternating or vendor.wire != "openai":
-        return vendor.alternating
+    if vendor.quirks.alternating or vendor.wire != "openai":
+        return vendor.quirks.alternating
     try:
-        return urlsplit(base).hostname not in _HOSTED
+        host = urlsplit(api_base or vendor.base).hostname
     except ValueError:
         return False  # the wire says what is wrong with the address
+    return host not in _HOSTED and all(urlsplit(one.base).hostname != host for one in own if not one.local)
 
 
 def endpoint_for(
-    model: str, api_base: str | None, api_key: str | None, environment: Mapping[str, str] = os.environ
+    model: str,
+    api_base: str | None,
+    api_key: str | None,
+    environment: Mapping[str, str] = os.environ,
+    own: Sequence[Vendor] = (),
 ) -> Endpoint | None:
     """The native endpoint for a model, or None where there is none. Raises UsageError without a needed key.
 
     With `api_base` every name is native: Anthropic's wire for Anthropic's names, Chat Completions for others.
     """
-    vendor = vendor_of(model)
+    vendor = vendor_of(model, own)
     if vendor is None and api_base is None:
         return None
     vendor = vendor or CUSTOM
@@ -271,7 +281,9 @@ def on_this_machine(address: str) -> bool:
     except ValueError:
         return False  # the wire says what is wrong with it
     return (
-        host in ("localhost", "::1", "0.0.0.0") or host.endswith(".localhost") or _LOOPBACK.fullmatch(host) is not None
+        host in ("localhost", "::1", "0.0.0.0")
+        or host.endswith(".localhost")
+        or re.fullmatch(_LOOPBACK, host) is not None
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from codelet.errors import ProviderError, UsageError
-from codelet.providers.catalog import OWN_KEY, VENDORS, Vendor, base_of, endpoint_for, vendor_of
-from codelet.providers.failure import failure
+from codelet.providers.catalog import OWN_KEY, VENDORS, Vendor, base_of, endpoint_for, key_variable, vendor_of
+from codelet.providers.failure import http_failure
 from codelet.record import Record
 
 _PROBE_TIMEOUT = 0.4
@@ -24,9 +24,14 @@ NO_MODEL = (
 
 
 async def choose_model(
-    api_base: str | None = None, api_key: str | None = None, environment: Mapping[str, str] = os.environ
+    api_base: str | None = None,
+    api_key: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+    own: Sequence[Vendor] = (),
 ) -> str:
     """The first model that `api_base` lists, else the default of the first vendor with a key, else a local server's.
+
+    `own` are the vendors of the user's settings; they come after the known ones.
 
     Raises UsageError with what to do where there is none, ProviderError where that address does not answer or wants a
     key.
@@ -35,12 +40,17 @@ async def choose_model(
         models = await _listed(api_base, api_key, environment)
         # A listed name such as openai/gpt-oss-20b goes out as it is: only what stands before it is taken off.
         return f"openai/{models[0]}" if vendor_of(models[0]) else models[0]
-    for vendor in VENDORS:
+    for vendor in (*VENDORS, *own):
         if vendor.default_model and any(environment.get(name) for name in vendor.key_names):
             return vendor.default_model
     for vendor, models in await local_servers(environment):
         if models:
             return f"{vendor.prefix}/{models[0]}"
+    for vendor in (*VENDORS, *own):
+        if (found := key_variable(vendor, None, environment)) is not None:
+            raise UsageError(
+                f"no model: {found} is set, so name one of {vendor.name}'s with --model {vendor.prefix}/NAME"
+            )
     raise UsageError(NO_MODEL)
 
 
@@ -56,7 +66,7 @@ async def _listed(api_base: str, api_key: str | None, environment: Mapping[str, 
         raise ProviderError(f"{api_base} does not answer; check the network and --api-base")
     if listing.status in (401, 403):
         name = endpoint.key_name if endpoint else OWN_KEY
-        raise failure(listing.status, {}, listing.body, place=api_base, key_name=name, key=key)
+        raise http_failure(listing.status, {}, listing.body, place=api_base, key_name=name, key=key)
     if not listing.names:
         raise UsageError(f"{api_base} lists no models: name one with --model")
     return listing.names

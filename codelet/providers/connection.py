@@ -48,7 +48,7 @@ class Connection:
 
 def checked_url(base: str) -> SplitResult:
     """A base address taken apart; raises UsageError for what is no http or https address."""
-    url = _split(base)
+    url = http_address(base)
     if url is None:
         raise UsageError(f"--api-base must be an http or https address, not {base!r}")
     if not base.isascii() or not base.isprintable() or " " in base:
@@ -56,7 +56,7 @@ def checked_url(base: str) -> SplitResult:
     return url
 
 
-def _split(address: str) -> SplitResult | None:
+def http_address(address: str) -> SplitResult | None:
     """The address taken apart, or None for what is no http or https address."""
     try:
         url = urlsplit(address)
@@ -95,7 +95,7 @@ def proxy_for(url: SplitResult) -> SplitResult | None:
         return None
     proxies = getproxies()
     address = proxies.get(url.scheme) or proxies.get("all", "")
-    proxy = _split(address if "//" in address else f"http://{address}")
+    proxy = http_address(address if "//" in address else f"http://{address}")
     if proxy is None:
         shown = address.rpartition("@")[2]  # what stands before it may be a password
         raise UsageError(f"the proxy {shown!r} is no http or https address; other kinds are not supported")

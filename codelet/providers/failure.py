@@ -7,7 +7,7 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.process.environment import SHORTEST_SECRET
-from codelet.providers.overflow import is_overflow
+from codelet.text import valid_unicode
 
 # Statuses below 500 that another attempt may cure; every one from 500 on may be cured.
 _PASSING = frozenset({408, 409, 425, 429})
@@ -65,7 +65,43 @@ _NO_TOOLS = ("not support tools", "support tool use", "not support function call
 _EXHAUSTED = ("insufficient_quota", "billing", "credit balance", "exceeded your current quota")
 
 
-def failure(
+OVERFLOW_WORDINGS = (
+    "context_length_exceeded",  # the code at OpenAI, Groq, Cerebras
+    "exceed_context_size_error",  # the type at llama.cpp
+    "model_max_prompt_tokens_exceeded",  # the code at Copilot
+    "tokens_limit_reached",  # the code at GitHub Models
+    "context length",  # OpenAI, vLLM, OpenRouter, Mistral, LM Studio, SGLang, Ollama
+    "context window",  # MiniMax, OpenAI's Responses
+    "context size",  # llama.cpp
+    "context limit",  # Anthropic, where the answer's room is counted in
+    "maximum context",
+    "maximum model length",  # vLLM
+    "maximum prompt length",  # xAI
+    "maximum allowed length",  # SGLang
+    "maximum number of tokens",  # Gemini
+    "prompt is too long",  # Anthropic, Fireworks
+    "prompt too long",  # Ollama
+    "prompt exceeds max length",  # Z.ai
+    "prompt token count of",  # Copilot
+    "input is too long",  # Bedrock
+    "input tokens exceed",  # OpenAI, Azure
+    "too many tokens",  # Cohere
+    "exceeds the limit of tokens",
+    "token limit",  # Kimi
+    "tokens limit",  # watsonx
+    "max input length limit",  # Databricks
+    "max_input_len",  # TensorRT-LLM
+    "range of input length should be",  # Qwen
+    "`inputs` tokens + `max_new_tokens`",  # Together, TGI
+    "`inputs` must have less than",  # TGI
+)
+"""How servers say that a prompt is longer than the model's window: pieces of their messages, types and codes."""
+
+_OF_THE_RATE = ("per minute", "per day", "per hour", "(tpm)", "rate_limit", "rate limit", "please wait", "throttl")
+_OVERFLOW_STATUSES = (400, 413, 422, 500)
+
+
+def http_failure(
     status: int,
     headers: dict[str, str],
     body: str,
@@ -104,9 +140,7 @@ def stream_failure(error: Any) -> ProviderError:
     What it is shows in its type, code or status: as numbers, or as names. Where it has none of them, another attempt
     may cure it as well.
     """
-    from codelet.providers.encoding import to_json
-
-    said = error if isinstance(error, str) else to_json({"error": error}).decode()
+    said = error if isinstance(error, str) else _compact({"error": error})
     fields = error if isinstance(error, dict) else {}
     names = [str(fields[name]) for name in ("code", "type", "status") if fields.get(name)]
     statuses = [int(name) for name in names if len(name) == 3 and name.isascii() and name.isdigit()]
@@ -131,6 +165,17 @@ def unreachable(message: str, *, local: bool, refused: bool = False) -> Provider
 def stalled(message: str) -> ProviderError:
     """The error for a server of which nothing comes in time. After a long wait there is no time for many more."""
     return ProviderError(message, retryable=True, patience=PATIENCE)
+
+
+def is_overflow(said: str, status: int | None = None) -> bool:
+    """Whether an error says that the prompt does not fit. `status` is None for an error event, which has none.
+
+    Limits of tokens in a time are said in the same words, and are none: a shorter prompt is no cure for them.
+    """
+    lowered = said.lower()
+    if status not in (None, *_OVERFLOW_STATUSES) or any(words in lowered for words in _OF_THE_RATE):
+        return False
+    return status == 413 or any(words in lowered for words in OVERFLOW_WORDINGS)
 
 
 def is_passing(status: int) -> bool:
@@ -174,6 +219,10 @@ def _headline(status: int, *, overflow: bool, place: str, key_name: str, with_ke
     if 300 <= status < 400:
         return f"{place} redirects elsewhere ({status}), which is not followed; check --api-base"
     return f"{place} answered with status {status}"
+
+
+def _compact(error: Any) -> str:
+    return valid_unicode(json.dumps(error, ensure_ascii=False, separators=(",", ":")))
 
 
 def error_detail(body: str) -> str:

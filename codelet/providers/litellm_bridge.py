@@ -18,8 +18,7 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.providers.base import LONGEST_ORIGIN, Chunk, ProviderOptions, Request
-from codelet.providers.catalog import base_of, key_variable, on_this_machine, vendor_of
-from codelet.providers.demands import demands_of
+from codelet.providers.catalog import base_of, key_variable, on_this_machine, quirks_of, vendor_of
 from codelet.providers.failure import stalled
 from codelet.providers.litellm_decode import Decoder, StreamEnd, Tap
 from codelet.providers.litellm_errors import translated
@@ -91,7 +90,7 @@ class LiteLLMProvider:
         self._key_name = found or (vendor.key_names[0] if vendor and vendor.key_names else "the provider's key")
         self._key = options.api_key or (os.environ[found] if found else None)
         self._options = options
-        self._requests = Requests(model, self.origin, demands_of(model, options.api_base))
+        self._requests = Requests(model, self.origin, quirks_of(model, options.api_base))
         self._notes: list[str] = []
         self._noted = False
 
@@ -114,16 +113,16 @@ class LiteLLMProvider:
         vars(litellm).pop("module_level_aclient", None)  # made anew by the next request
 
     def _adapted(self, error: ProviderError) -> bool:
-        learnt = self._requests.demands.learnt(error)
+        learnt = self._requests.quirks.learnt(error)
         if learnt is None:
             return False
-        self._requests.demands = learnt
+        self._requests.quirks = learnt
         self._note(None)
         return True
 
     def _note(self, request: Request | None) -> None:
         """Tell the user, once, what the requests are like."""
-        note = self._requests.demands.note(self.model)
+        note = self._requests.quirks.note(self.model)
         if note is not None and not self._noted and (request is None or request.tools):
             self._notes.append(note)
             self._noted = True

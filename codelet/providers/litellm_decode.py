@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from codelet.errors import ProviderError
+from codelet.providers.answer import NO_MARKER, SILENCE, as_count
 from codelet.providers.base import (
     Chunk,
     ExtraChunk,
@@ -18,8 +19,6 @@ from codelet.providers.base import (
     ToolCallChunk,
     UsageChunk,
 )
-from codelet.providers.decoding import NO_MARKER, count_of
-from codelet.providers.sse import SILENCE
 from codelet.tokens.usage import Usage
 
 _FINISH: dict[str, FinishReason] = {
@@ -215,7 +214,7 @@ class Decoder:
 
 
 def _count(holder: Any, name: str) -> int:
-    return count_of(getattr(holder, name, None))
+    return as_count(getattr(holder, name, None))
 
 
 def _extra(delta: Any) -> Iterator[Chunk]:

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from codelet.errors import CodeletError, ProviderError, UsageError
-from codelet.providers.failure import failure, is_passing, stream_failure, unreachable, without_key
-from codelet.providers.overflow import is_overflow
+from codelet.providers.failure import http_failure, is_overflow, is_passing, stream_failure, unreachable, without_key
 
 _MISSING_KEY = ("missing credentials", "api key", "api_key", "unable to locate credentials")
 
@@ -38,7 +37,7 @@ def _translated(
     chain = list(_chain(error))
     headers = next((found for link in chain if (found := _headers(link)) is not None), None)
     if headers is not None:
-        answer = failure(_status(chain), headers, _body(chain), place=place, key_name=key_name, key=key)
+        answer = http_failure(_status(chain), headers, _body(chain), place=place, key_name=key_name, key=key)
         answer.overflow = answer.overflow or _has(chain, "ContextWindowExceededError")
         return answer
     if (lost := _lost_connection(chain, place, begun=begun, local=local)) is not None:

@@ -6,9 +6,8 @@ import json
 from typing import Any
 
 from codelet.messages import Message, ToolCall
-from codelet.providers.alternation import alternating
 from codelet.providers.base import Request
-from codelet.providers.demands import Demands, returned
+from codelet.providers.quirks import Quirks, alternating, returned
 
 _MARK = {"cache_control": {"type": "ephemeral"}}
 _CLAUDE_MAX_OUTPUT = 8_192
@@ -23,11 +22,11 @@ class Requests:
     """Makes the arguments of one `acompletion` call after another for one model.
 
     Remembers where the last cache mark stood, so that a step with many results still finds its prefix.
-    `demands` says what the model demands beyond that.
+    `quirks` says what its requests need beyond that.
     """
 
-    def __init__(self, model: str, origin: str, demands: Demands) -> None:
-        self.demands = demands
+    def __init__(self, model: str, origin: str, quirks: Quirks) -> None:
+        self.quirks = quirks
         self._model = model
         self._origin = origin
         self._last_mark = -1
@@ -37,17 +36,17 @@ class Requests:
 
         `marks` sets Anthropic's cache marks.
         """
-        messages = alternating(request.messages) if self.demands.alternating else request.messages
+        messages = alternating(request.messages) if self.quirks.alternating else request.messages
         wire = [self._wire(message) for message in messages]
         head: list[dict[str, Any]] = []
         if request.system:
             head.append({"role": "system", "content": request.system})
-        if marks and not self.demands.alternating:  # joined, the volatile reminders are no messages of their own
+        if marks and not self.quirks.alternating:  # joined, the volatile reminders are no messages of their own
             self._mark(head, wire, len(request.messages) - request.tail)
         arguments: dict[str, Any] = {"messages": head + wire}
         if request.tools:
             arguments["tools"] = list(request.tools)
-        if (effort := self.demands.reasoning_effort(tools=bool(request.tools))) is not None:
+        if (effort := self.quirks.reasoning_effort(tools=bool(request.tools))) is not None:
             arguments["reasoning_effort"] = effort
         limit = request.max_output or (_CLAUDE_MAX_OUTPUT if is_claude(self._model) else None)
         if limit is not None:
@@ -56,16 +55,16 @@ class Requests:
 
     def _wire(self, message: Message) -> dict[str, Any]:
         wire: dict[str, Any] = {"role": message["role"], "content": message["content"]}
-        own = message.get("origin") == self._origin and self.demands.returns
+        own = message.get("origin") == self._origin and not self.quirks.strict
         if "tool_calls" in message:
             wire["tool_calls"] = [self._wire_call(call, own=own) for call in message["tool_calls"]]
         if "tool_call_id" in message:
-            wire["tool_call_id"] = self.demands.call_id(message["tool_call_id"])
+            wire["tool_call_id"] = self.quirks.call_id(message["tool_call_id"])
         if own and "thinking_blocks" in message:
             wire["thinking_blocks"] = [dict(block) for block in message["thinking_blocks"]]
         elif own:
             wire.update(returned(message))
-        return self.demands.completed(wire)
+        return self.quirks.completed(wire)
 
     def _wire_call(self, call: ToolCall, *, own: bool) -> dict[str, Any]:
         """A call whose arguments are a JSON object: anything else makes back ends refuse the whole list."""
@@ -76,7 +75,7 @@ class Requests:
             valid = False
         function = {"name": call["function"]["name"], "arguments": arguments if valid else "{}"}
         extra = call.get("extra", {}) if own else {}
-        return {"id": self.demands.call_id(call["id"]), "type": call["type"], "function": function, **extra}
+        return {"id": self.quirks.call_id(call["id"]), "type": call["type"], "function": function, **extra}
 
     def _mark(self, head: list[dict[str, Any]], wire: list[dict[str, Any]], stable: int) -> None:
         """Set the cache marks: after tools and system, before the tail, and where the last one stood."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from codelet.errors import ProviderError
 from codelet.messages import Message, ToolCall
-from codelet.providers.alternation import SEPARATOR, place_of, stand_in
+from codelet.providers.answer import DONE, NO_MARKER, as_count, as_counts, as_text, decoded, until_silent
 from codelet.providers.base import (
     Chunk,
     ExtraChunk,
@@ -25,13 +25,10 @@ from codelet.providers.base import (
     ToolCallChunk,
     UsageChunk,
 )
-from codelet.providers.catalog import Endpoint
-from codelet.providers.decoding import NO_MARKER, count_of, counts_in, decoded, text_of
-from codelet.providers.demands import demands_of, returned
-from codelet.providers.encoding import PrefixCache, to_json
+from codelet.providers.catalog import Endpoint, quirks_of
 from codelet.providers.failure import stream_failure
-from codelet.providers.native import NativeProvider
-from codelet.providers.sse import DONE, until_silent
+from codelet.providers.native import NativeProvider, PrefixCache, compact_json
+from codelet.providers.quirks import SEPARATOR, joint_of, returned, stand_in
 from codelet.tokens.usage import Usage
 
 _FINISH: dict[str, FinishReason] = {
@@ -63,77 +60,72 @@ class OpenAIChatProvider(NativeProvider):
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
         super().__init__(model, endpoint, options, origin=f"openai:{endpoint.origin(model)}")
-        self._demands = demands_of(model, endpoint.base)
+        self._quirks = quirks_of(model, endpoint.base, options.vendors)
         self._noted = False
         if endpoint.base.count("/") == 2:  # no path: most servers have theirs at /v1, and people forget it
             self._other_base = f"{endpoint.base}/v1"
 
     def body(self, request: Request) -> bytes:
         """The request's body: what never changes comes first, then the messages, then the options."""
-        head = b'{"model":' + to_json(self._endpoint.model_name(self.model))
+        head = b'{"model":' + compact_json(self._endpoint.model_name(self.model))
         if request.tools:
-            head += b',"tools":' + to_json(list(request.tools))
-        system = to_json({"role": "system", "content": request.system})
-        options: dict[str, Any] = {"stream": True}
-        if self._endpoint.usage_option:
-            options["stream_options"] = {"include_usage": True}
-        if request.max_output is not None:
-            options[self._endpoint.max_output_option] = request.max_output
-        if (effort := self._demands.reasoning_effort(tools=bool(request.tools))) is not None:
-            options["reasoning_effort"] = effort
+            head += b',"tools":' + compact_json(list(request.tools))
+        system = compact_json({"role": "system", "content": request.system})
+        options = self._quirks.options(tools=bool(request.tools), max_output=request.max_output)
+        if "reasoning_effort" in options:
             self._note()
         fragments = self._cache.fragments(request.messages)
-        closing = self._closing(self._cache.state) + b"]," + to_json(options)[1:]
+        closing = self._closing(self._cache.state) + b"]," + compact_json(options)[1:]
         return b"".join([head, b',"messages":[', system, *fragments, closing])
 
     def _encode(self, message: Message, before: str) -> tuple[bytes, str]:
         """A message's bytes after one of the role `before`; where roles alternate, with what closes that one."""
         role = message["role"]
-        if not self._demands.alternating:
-            return b"," + to_json(self._wire(message)), role
-        place = place_of(message, before)
-        if place == "joined":
-            return to_json(f"{SEPARATOR}{message['content']}")[1:-1], before
-        missing = stand_in(place)
-        start = b"" if missing is None else b"," + to_json(self._wire(missing))
+        if not self._quirks.alternating:
+            return b"," + compact_json(self._wire(message)), role
+        joint = joint_of(message, before)
+        if joint == "joined":
+            return compact_json(f"{SEPARATOR}{message['content']}")[1:-1], before
+        missing = stand_in(joint)
+        start = b"" if missing is None else b"," + compact_json(self._wire(missing))
         wire = self._wire(message)
         if role in _OPEN:
             wire["content"] = wire.pop("content") or ""  # it comes last, so that more can be joined to it
-        fragment = self._closing(before) + start + b"," + to_json(wire)
+        fragment = self._closing(before) + start + b"," + compact_json(wire)
         return (fragment.removesuffix(_CLOSING) if role in _OPEN else fragment), role
 
     def _closing(self, role: str) -> bytes:
         """What closes a message of that role, the last one so far."""
-        return _CLOSING if self._demands.alternating and role in _OPEN else b""
+        return _CLOSING if self._quirks.alternating and role in _OPEN else b""
 
     def _wire(self, message: Message) -> dict[str, Any]:
         wire: dict[str, Any] = {"role": message["role"], "content": message["content"]}
-        own = message.get("origin") == self.origin and self._demands.returns
+        own = message.get("origin") == self.origin and not self._quirks.strict
         if "tool_calls" in message:
             wire["tool_calls"] = [self._wire_call(call, own=own) for call in message["tool_calls"]]
         if "tool_call_id" in message:
-            wire["tool_call_id"] = self._demands.call_id(message["tool_call_id"])
+            wire["tool_call_id"] = self._quirks.call_id(message["tool_call_id"])
         if own:
             wire.update(returned(message))
-        return self._demands.completed(wire)
+        return self._quirks.completed(wire)
 
     def _wire_call(self, call: ToolCall, *, own: bool) -> dict[str, Any]:
         extra = call.get("extra", {}) if own else {}
         given = call["function"]
         function = {"name": given["name"], "arguments": given["arguments"]}  # a file may hold more beside them
-        return {"id": self._demands.call_id(call["id"]), "type": call["type"], "function": function, **extra}
+        return {"id": self._quirks.call_id(call["id"]), "type": call["type"], "function": function, **extra}
 
     def _adapted(self, error: ProviderError) -> bool:
-        learnt = self._demands.learnt(error)
+        learnt = self._quirks.learnt(error)
         if learnt is None:
             return False
-        self._demands = learnt
+        self._quirks = learnt
         self._cache = PrefixCache(self._encode)
         return True
 
     def _note(self) -> None:
         """Tell the user, once, what the requests are like."""
-        note = None if self._noted else self._demands.note(self.model)
+        note = None if self._noted else self._quirks.note(self.model)
         if note is not None:
             self._notes.append(note)
             self._noted = True
@@ -200,15 +192,15 @@ def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
     name: Literal["reasoning_content", "reasoning"] = "reasoning_content"
     if not delta.get("reasoning_content") and delta.get("reasoning"):
         name = "reasoning"
-    reasoning = text_of(delta.get(name))
+    reasoning = as_text(delta.get(name))
     details = [dict(detail) for detail in delta.get("reasoning_details") or ()]
     if reasoning or details:
         chunks.append(ReasoningChunk(text=reasoning, details=details or None, field=name))
     if extra := {field: value for field in _KEPT if (value := delta.get(field)) is not None}:
         chunks.append(ExtraChunk(extra))
-    if text := text_of(delta.get("content")):
+    if text := as_text(delta.get("content")):
         chunks.append(TextChunk(text))
-    if refusal := text_of(delta.get("refusal")):
+    if refusal := as_text(delta.get("refusal")):
         chunks.append(RefusalChunk(refusal))
     for position, call in enumerate(delta.get("tool_calls") or ()):
         function = call.get("function") or {}
@@ -216,8 +208,8 @@ def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
         chunks.append(
             ToolCallChunk(
                 index if isinstance(index, int) else position,
-                text_of(call.get("id")),
-                text_of(function.get("name")),
+                as_text(call.get("id")),
+                as_text(function.get("name")),
                 _arguments_of(function.get("arguments")),
                 {field: value for field, value in call.items() if field not in _CALL and value is not None} or None,
             )
@@ -227,18 +219,18 @@ def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
 
 def _arguments_of(value: Any) -> str:
     """A piece of JSON text; some servers send the whole object instead."""
-    return to_json(value).decode() if isinstance(value, dict) else text_of(value)
+    return compact_json(value).decode() if isinstance(value, dict) else as_text(value)
 
 
 def usage_of(reported: Any) -> Usage:
     """Usage from a Chat Completions `usage` object, whose prompt tokens include the cached ones."""
-    reported = counts_in(reported)
-    read = counts_in(reported.get("prompt_tokens_details"))
-    written = counts_in(reported.get("completion_tokens_details"))
+    reported = as_counts(reported)
+    read = as_counts(reported.get("prompt_tokens_details"))
+    written = as_counts(reported.get("completion_tokens_details"))
     return Usage(
-        total_input=count_of(reported.get("prompt_tokens")),
-        cache_read=count_of(read.get("cached_tokens") or reported.get("prompt_cache_hit_tokens")),
-        cache_write=count_of(read.get("cache_write_tokens") or reported.get("cache_creation_input_tokens")),
-        output=count_of(reported.get("completion_tokens")),
-        reasoning=count_of(written.get("reasoning_tokens")),
+        total_input=as_count(reported.get("prompt_tokens")),
+        cache_read=as_count(read.get("cached_tokens") or reported.get("prompt_cache_hit_tokens")),
+        cache_write=as_count(read.get("cache_write_tokens") or reported.get("cache_creation_input_tokens")),
+        output=as_count(reported.get("completion_tokens")),
+        reasoning=as_count(written.get("reasoning_tokens")),
     )

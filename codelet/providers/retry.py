@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from codelet.errors import ProviderError
+from codelet.providers.answer import AnswerSize
 from codelet.providers.base import Chunk, NoteChunk, Retries, RetryChunk, UsageChunk
-from codelet.providers.bounds import Bounds
 
 
 async def with_retries(
@@ -31,13 +31,13 @@ async def with_retries(
     number = 1
     while True:
         begun = False
-        bounds = Bounds()
+        size = AnswerSize()
         while notes:
             yield NoteChunk(notes.pop(0))
         try:
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:
-                    bounds.take(chunk)
+                    size.add(chunk)
                     begun = begun or not isinstance(chunk, UsageChunk)
                     yield chunk
             return

@@ -12,14 +12,14 @@ import pytest
 from codelet.errors import ProviderError
 from codelet.providers import open_provider
 from codelet.providers.base import ProviderOptions, Retries
-from codelet.providers.failure import error_detail, failure, retry_after
+from codelet.providers.failure import error_detail, http_failure, retry_after
 from tests.providers.chunks import collect
 from tests.support.script import HttpError, Reply, StreamError
 from tests.support.server import ModelServer
 
 
 def made(status: int, body: str = "", headers: dict[str, str] | None = None, key: str | None = "k") -> ProviderError:
-    return failure(status, headers or {}, body, place="Somewhere", key_name="SOME_API_KEY", key=key)
+    return http_failure(status, headers or {}, body, place="Somewhere", key_name="SOME_API_KEY", key=key)
 
 
 @pytest.mark.parametrize(

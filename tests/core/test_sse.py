@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from codelet.errors import ProviderError
-from codelet.providers.sse import DONE, json_events
+from codelet.providers.answer import DONE, json_events
 
 STREAM = (
     ": a comment\n\n"

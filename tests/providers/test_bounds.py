@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from codelet.providers import open_provider
+from codelet.providers.answer import LARGEST_ANSWER, MOST_CALLS
 from codelet.providers.base import Deadlines, TextChunk, ToolCallChunk
-from codelet.providers.bounds import LARGEST_ANSWER, MOST_CALLS
 from codelet.providers.litellm_bridge import LiteLLMProvider
 from tests.core.raw import RawServer, read_request
 from tests.providers.chunks import collect_until_error, joined, options, request

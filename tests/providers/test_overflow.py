@@ -9,8 +9,7 @@ import pytest
 
 from codelet.errors import ProviderError
 from codelet.providers import open_provider
-from codelet.providers.failure import failure, stream_failure
-from codelet.providers.overflow import WORDINGS
+from codelet.providers.failure import OVERFLOW_WORDINGS, http_failure, stream_failure
 from tests.providers.chunks import collect_until_error, options
 from tests.support.script import HttpError, Reply, Step, StreamError
 from tests.support.server import ModelServer
@@ -128,7 +127,7 @@ NO_OVERFLOWS: dict[str, tuple[int, Any]] = {
 
 
 def failing(status: int, error: Any) -> ProviderError:
-    return failure(status, {}, json.dumps({"error": error}), place="Somewhere", key_name="SOME_API_KEY")
+    return http_failure(status, {}, json.dumps({"error": error}), place="Somewhere", key_name="SOME_API_KEY")
 
 
 @pytest.mark.parametrize("vendor", OVERFLOWS)
@@ -145,11 +144,11 @@ def test_each_vendors_words_are_known_as_a_status_and_as_an_event(vendor: str):
 
 def test_each_wording_is_somebodys():
     said = [json.dumps(error).lower() for _, error in OVERFLOWS.values()]
-    assert [words for words in WORDINGS if not any(words in each for each in said)] == []
+    assert [words for words in OVERFLOW_WORDINGS if not any(words in each for each in said)] == []
 
 
 def test_a_body_that_says_nothing_is_too_large_by_its_status():
-    assert failure(413, {}, "<html>nginx</html>", place="Somewhere", key_name="SOME_API_KEY").overflow
+    assert http_failure(413, {}, "<html>nginx</html>", place="Somewhere", key_name="SOME_API_KEY").overflow
 
 
 @pytest.mark.parametrize("case", NO_OVERFLOWS)

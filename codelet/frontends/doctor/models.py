@@ -24,7 +24,7 @@ _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA
 async def model(settings: Settings) -> Finding:
     """The model that would answer, why this one, and over which wire."""
     try:
-        name = settings.model or await choose_model()
+        name = settings.model or await choose_model(own=settings.vendors)
     except UsageError as error:
         return Finding("model", "warn", "none", str(error).removeprefix("no model: "))
     try:
@@ -39,7 +39,7 @@ def _reason(settings: Settings, name: str) -> str:
         if os.environ.get("CODELET_MODEL") == settings.model:
             return "named by CODELET_MODEL"
         return "named by a flag or a settings file"
-    for vendor in VENDORS:
+    for vendor in (*VENDORS, *settings.vendors):
         if vendor.default_model == name:
             found = next((key for key in vendor.key_names if os.environ.get(key)), None)
             if found:

@@ -1,4 +1,8 @@
-"""Server-sent events: bytes in, the JSON objects of their `data:` lines out."""
+"""Reads an answer without trusting it: its events, the shape of their parts, and how much it may hold.
+
+What does not fit is the provider's failure, not codelet's, and a garbled or endless answer never passes for a short
+one.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from codelet.errors import ProviderError
+from codelet.providers.base import Chunk, ExtraChunk, ReasoningChunk, RefusalChunk, TextChunk, ToolCallChunk
 from codelet.providers.failure import stream_failure
 
 _EVENT_LIMIT = 16 << 20
@@ -19,6 +24,18 @@ _FIELDS = (b"data", b"event", b"id", b"retry", b":")
 DONE: dict[str, Any] = {}
 SILENCE = 2.0
 """Seconds without an event after which an answer whose finish reason has come is whole, though the server goes on."""
+
+NO_MARKER = "the answer was cut: the stream ended without its finish marker"
+"""What is said of an answer that ends as if it were whole. Another attempt may give all of it."""
+
+MOST_TOKENS = 10**9
+"""More than any request has: a larger number is no count, and sums of such numbers would leave an export's range."""
+
+LARGEST_ANSWER = 16_000_000
+"""Characters of all that an answer holds: text, reasoning, and the names and arguments of its calls."""
+
+MOST_CALLS = 1_000
+"""Tool calls of one answer."""
 
 
 async def until_silent(
@@ -129,3 +146,64 @@ async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 def _shown(data: bytes) -> str:
     return repr(data[:80].decode("utf-8", "replace"))
+
+
+def decoded(decode: Callable[[dict[str, Any]], list[Chunk]], event: dict[str, Any]) -> list[Chunk]:
+    """The chunks that `decode` reads from an event; raises ProviderError where its parts have other types."""
+    try:
+        return decode(event)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ProviderError("the answer is garbled: an event has an unknown shape") from None
+
+
+def as_text(value: Any) -> str:
+    """A text; null is an empty one, of a list of parts the parts of text count. Raises TypeError for the rest."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return "".join(as_text(part.get("text")) for part in value if part.get("type") == "text")
+    if not isinstance(value, str):
+        raise TypeError(f"a text was expected, not {type(value).__name__}")
+    return value
+
+
+def as_count(value: Any) -> int:
+    """A whole number of tokens; what is none counts as 0, since usage is never worth losing an answer for."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_TOKENS:
+        return 0
+    return int(value)
+
+
+def as_counts(value: Any) -> dict[str, Any]:
+    """An object that holds counts; what is none holds none, for the same reason."""
+    return value if isinstance(value, dict) else {}
+
+
+class AnswerSize:
+    """What one answer has come to so far: a server that never ends must not fill the memory."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._calls: set[tuple[int, str]] = set()
+
+    def add(self, chunk: Chunk) -> None:
+        """Count a chunk; raises ProviderError where the answer is too large with it."""
+        match chunk:
+            case TextChunk() | RefusalChunk():
+                self._size += len(chunk.text)
+            case ReasoningChunk():
+                self._size += len(chunk.text) + _size(chunk.block) + _size(chunk.details)
+            case ExtraChunk():
+                self._size += _size(chunk.extra)
+            case ToolCallChunk():
+                self._size += len(chunk.name) + len(chunk.arguments) + _size(chunk.extra)
+                if chunk.id or chunk.name:
+                    self._calls.add((chunk.index, chunk.id))
+        if self._size > LARGEST_ANSWER:
+            raise ProviderError(f"the answer is longer than {LARGEST_ANSWER / 1e6:.0f} MB: it was not read to its end")
+        if len(self._calls) > MOST_CALLS:
+            raise ProviderError(f"the answer has more than {MOST_CALLS:,} tool calls: it was not read to its end")
+
+
+def _size(value: object) -> int:
+    return 0 if value is None else len(repr(value))

@@ -11,7 +11,8 @@ from codelet.errors import ProviderError
 from codelet.messages import Message, assistant, tool_call, tool_result, user
 from codelet.providers import open_provider
 from codelet.providers.base import NoteChunk, RetryChunk
-from codelet.providers.demands import NO_REASONING, demands_of
+from codelet.providers.catalog import quirks_of
+from codelet.providers.quirks import NO_REASONING
 from codelet.tokens.windows import model_facts
 from tests.providers.chunks import TOOLS, collect, joined, options, request
 from tests.support.script import HttpError, Reply
@@ -46,8 +47,8 @@ async def closed() -> AsyncIterator[None]:
     ],
 )
 def test_who_is_asked_not_to_reason(model: str, effort: str):
-    assert demands_of(model, HERE).effort == effort
-    assert demands_of(model, None).effort == effort
+    assert quirks_of(model, HERE).effort == effort
+    assert quirks_of(model, None).effort == effort
 
 
 @pytest.mark.parametrize(
@@ -67,8 +68,8 @@ def test_who_is_asked_not_to_reason(model: str, effort: str):
     ],
 )
 def test_who_wants_reasoning_or_signatures_on_messages_of_others(model: str, reasoning: bool, signatures: bool):
-    demands = demands_of(model, HERE)
-    assert (demands.reasoning, demands.signatures) == (reasoning, signatures)
+    quirks = quirks_of(model, HERE)
+    assert (quirks.reasoning, quirks.signatures) == (reasoning, signatures)
 
 
 @WAYS

@@ -1,0 +1,181 @@
+"""Quirks: how requests to one vendor or model differ from what the wire would send. A new one has its place here alone.
+
+A vendor's row in `catalog.py` names its quirks, and so may a table in the user's settings; others are known by a
+model's name (`catalog.quirks_of`) or learnt from how a server refuses a request (`Quirks.learnt`, which reads the
+vendors' own words). Quirks change the bytes on the wire, never the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from codelet import prompt
+from codelet.errors import ProviderError
+from codelet.messages import Message, assistant, kind_of, user
+from codelet.providers.failure import wants_alternation
+from codelet.record import Record
+
+NO_REASONING = " "
+"""What stands where a model gave no reasoning. An empty text serves at DeepSeek, but Kimi takes it for none."""
+
+UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""What Google's documentation names for calls that none of its models made."""
+
+_SIGNED = {"extra_content", "provider_specific_fields"}
+_MISSING = ("must be passed back", "missing", "requires reasoning_content")
+_UNKNOWN = (
+    "unsupported",
+    "not supported",
+    "unknown",
+    "unrecognized",
+    "unexpected",
+    "extra",
+    "not permitted",
+    "invalid",
+)
+_FORM_REFUSED = (400, 422)
+
+SEPARATOR = "\n\n"
+"""What stands between two texts that go out as one message."""
+
+Joint = Literal["apart", "joined", "after_user", "after_assistant"]
+"""How a message follows another: on its own, as a part of it, or behind a message that stands in."""
+
+
+class Quirks(Record):
+    """The quirks of one vendor or model. Their names are those that a settings file may use.
+
+    `alternating`: user and assistant have to take turns. `usage_option`: usage has to be asked for.
+    `max_output_option`: the name of the output limit. `call_id_length`, `longest_call_id`: how long a call's id must
+    be, or may be. `strict`: a message may have no field beyond OpenAI's own, so what came beside a text or a call,
+    such as reasoning, does not go back. `reasoning`: every assistant message needs `reasoning_content`, a stand-in
+    where there is none. `signatures`: a message with calls needs a thought signature on the first of them. `effort`:
+    the `reasoning_effort` of requests with tools; "never" once a server has refused it.
+    """
+
+    alternating: bool = False
+    usage_option: bool = True
+    max_output_option: str = "max_tokens"
+    call_id_length: int | None = None
+    longest_call_id: int | None = None
+    strict: bool = False
+    reasoning: bool = False
+    signatures: bool = False
+    effort: Literal["", "none", "never"] = ""
+
+    def options(self, *, tools: bool, max_output: int | None) -> dict[str, Any]:
+        """The fields that end the body of a Chat Completions request."""
+        options: dict[str, Any] = {"stream": True}
+        if self.usage_option:
+            options["stream_options"] = {"include_usage": True}
+        if max_output is not None:
+            options[self.max_output_option] = max_output
+        if (effort := self.reasoning_effort(tools=tools)) is not None:
+            options["reasoning_effort"] = effort
+        return options
+
+    def reasoning_effort(self, *, tools: bool) -> str | None:
+        """What a request says of its effort, or None where it says nothing."""
+        return "none" if tools and self.effort == "none" else None
+
+    def call_id(self, call_id: str) -> str:
+        """A call's id as the server takes it: one that came from elsewhere may be too long for it, or too short."""
+        exact, most = self.call_id_length, self.longest_call_id
+        if exact is None and (most is None or len(call_id) <= most):
+            return call_id
+        if exact is not None and len(call_id) == exact and call_id.isascii() and call_id.isalnum():
+            return call_id
+        from hashlib import sha256  # only after a switch of models, or for an id that was made here
+
+        return sha256(call_id.encode("utf-8", "replace")).hexdigest()[: exact or most]
+
+    def completed(self, wire: dict[str, Any]) -> dict[str, Any]:
+        """The message with what has to stand in it though the model did not send it."""
+        if wire["role"] != "assistant":
+            return wire
+        if self.reasoning and "reasoning_content" not in wire and "reasoning_details" not in wire:
+            wire["reasoning_content"] = wire.pop("reasoning", NO_REASONING)
+        calls = wire.get("tool_calls")
+        if self.signatures and calls and not any(_SIGNED & call.keys() for call in calls):
+            wire["tool_calls"] = [{**calls[0], "extra_content": UNSIGNED}, *calls[1:]]
+        return wire
+
+    def learnt(self, error: ProviderError) -> Quirks | None:
+        """These quirks and the one that a refusal tells of, or None where it tells nothing new.
+
+        Each can change once and never back, so a server that contradicts itself is not asked for ever.
+        """
+        if not self.alternating and wants_alternation(error):
+            return self.replace(alternating=True)
+        if error.status not in _FORM_REFUSED:
+            return None
+        said = str(error).lower()
+        if "reasoning_effort" in said or "reasoningeffort" in said:
+            if self.effort == "" and "tools" in said and "none" in said:
+                return self.replace(effort="none")
+            return self.replace(effort="never") if self.effort == "none" else None
+        if "thought_signature" in said and "missing" in said:
+            return None if self.signatures else self.replace(signatures=True)
+        if "reasoning" in said and not self.strict:
+            if any(words in said for words in _MISSING):
+                return None if self.reasoning else self.replace(reasoning=True)
+            if any(words in said for words in _UNKNOWN):
+                return self.replace(strict=True, reasoning=False)
+        return None
+
+    def note(self, model: str) -> str | None:
+        """What the user should know of the requests, in a sentence."""
+        if self.effort != "none":
+            return None
+        return f"{model} has tools over Chat Completions only without reasoning: it is asked not to reason"
+
+
+def returned(message: Message) -> dict[str, Any]:
+    """What came beside an assistant's text, as the server that sent it takes it back."""
+    fields: dict[str, Any] = dict(message.get("extra", {}))
+    if "reasoning_details" in message:
+        fields["reasoning_details"] = message["reasoning_details"]
+    elif "reasoning" in message:
+        fields["reasoning"] = message["reasoning"]
+    elif "reasoning_content" in message:
+        fields["reasoning_content"] = message["reasoning_content"]
+    return fields
+
+
+def joint_of(message: Message, before: str) -> Joint:
+    """How `message` follows one of the role `before` ("" where there is none), where roles have to alternate.
+
+    The chat templates of many models refuse two user messages in a row, and a user message after a tool's. Reminders
+    are messages of their own, and a stopped turn ends with tool results: so user messages in a row become one,
+    reminders become part of the tool result before them, and a short message stands in for a missing turn. Text is only
+    ever added at the end of the last message, so what has been sent stays a prefix of what is sent next.
+    """
+    if message["role"] == "user":
+        if before == "user" or (before == "tool" and kind_of(message) == "reminder"):
+            return "joined"
+        return "after_assistant" if before == "tool" else "apart"
+    if message["role"] == "assistant" and before in ("", "assistant"):
+        return "after_user"
+    return "apart"
+
+
+def stand_in(joint: Joint) -> Message | None:
+    """The message that goes out first where somebody's turn is missing; None where nobody's is."""
+    if joint == "after_user":
+        return user(prompt.NO_PROMPT)
+    return assistant(prompt.NO_ANSWER) if joint == "after_assistant" else None
+
+
+def alternating(messages: Sequence[Message]) -> list[Message]:
+    """The messages with roles that alternate; new ones where texts are joined."""
+    sent: list[Message] = []
+    for message in messages:
+        joint = joint_of(message, sent[-1]["role"] if sent else "")
+        if joint == "joined":
+            sent[-1] = {**sent[-1], "content": f"{sent[-1]['content']}{SEPARATOR}{message['content']}"}
+            continue
+        if (missing := stand_in(joint)) is not None:
+            sent.append(missing)
+        sent.append(message)
+    return sent
