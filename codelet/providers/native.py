@@ -1,4 +1,4 @@
-"""What both native wires share: one connection, retries, each message encoded once, an answer's status and type."""
+"""What the native wires share: one connection, retries, each message encoded once, an answer's status and type."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ CALL = tool_call("call_abc", "read", '{"path": "größe"}')
 TURN: list[Message] = [user("look"), assistant(None, [CALL]), tool_result("call_abc", "text")]
 
 
-def provider(model: str = "openai/gpt-x", base: str = "https://api.openai.com/v1") -> OpenAIChatProvider:
+def provider(model: str = "openai/chat/gpt-x", base: str = "https://api.openai.com/v1") -> OpenAIChatProvider:
     made = open_provider(model, ProviderOptions(base, "key", Deadlines(2, 5, 5), Retries(1)))
     assert isinstance(made, OpenAIChatProvider)
     return made
@@ -72,8 +72,7 @@ def test_without_tools_there_is_no_such_field():
 @pytest.mark.parametrize(
     ("model", "name", "limit"),
     [
-        ("openai/gpt-x", "gpt-x", "max_completion_tokens"),
-        ("gpt-x", "gpt-x", "max_completion_tokens"),
+        ("openai/chat/gpt-x", "gpt-x", "max_completion_tokens"),
         ("openrouter/openai/gpt-x", "openai/gpt-x", "max_tokens"),
         ("groq/openai/gpt-oss", "openai/gpt-oss", "max_tokens"),
         ("ollama_chat/qwen:7b", "qwen:7b", "max_tokens"),
@@ -125,7 +124,7 @@ LOCAL = "http://127.0.0.1:9/v1"
         ("my-model", "https://models.example.org/v1", True),
         ("mistral/devstral", None, True),
         ("deepseek/deepseek-v4", None, True),
-        ("openai/gpt-x", "https://api.openai.com/v1", False),
+        ("openai/chat/gpt-x", "https://api.openai.com/v1", False),
         ("groq/gpt-oss", "https://api.groq.com/openai/v1", False),
         ("my-model", "https://openrouter.ai/api/v1", False),
     ],
