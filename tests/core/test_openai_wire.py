@@ -72,7 +72,8 @@ def test_without_tools_there_is_no_such_field():
 @pytest.mark.parametrize(
     ("model", "name", "limit"),
     [
-        ("openai/chat/gpt-x", "gpt-x", "max_completion_tokens"),
+        ("openai/gpt-x", "gpt-x", "max_completion_tokens"),
+        ("gpt-x", "gpt-x", "max_completion_tokens"),
         ("openrouter/openai/gpt-x", "openai/gpt-x", "max_tokens"),
         ("groq/openai/gpt-oss", "openai/gpt-oss", "max_tokens"),
         ("ollama_chat/qwen:7b", "qwen:7b", "max_tokens"),
@@ -80,7 +81,7 @@ def test_without_tools_there_is_no_such_field():
     ],
 )
 def test_the_models_name_and_the_limits_name(model: str, name: str, limit: str):
-    sent = body(provider(model), TURN, max_output=5)
+    sent = body(provider(model, "https://models.example.org/v1"), TURN, max_output=5)
     assert (sent["model"], sent[limit]) == (name, 5)
 
 

@@ -58,7 +58,7 @@ def _events(reply: Reply, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _reasoning(reply: Reply, request: dict[str, Any], output: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     text = "".join(reply.reasoning_pieces)
     encrypted = reply.signature if "reasoning.encrypted_content" in (request.get("include") or ()) else None
-    item: dict[str, Any] = {"id": f"rs_{reply.signature}", "type": "reasoning", "summary": []}
+    item: dict[str, Any] = {"id": f"rs_{reply.signature[-1:]}", "type": "reasoning", "summary": []}
     index = len(output)
     at = {"item_id": item["id"], "output_index": index}
     yield {"type": "response.output_item.added", "output_index": index, "item": {**item, "encrypted_content": None}}
