@@ -22,7 +22,7 @@ MakeSession = Callable[..., Session]
 
 
 def provider_of(server: ModelServer, wire: str = "openai", name: str = "scripted") -> Provider:
-    base = server.openai if wire == "openai" else server.anthropic
+    base = server.anthropic if wire == "anthropic" else server.openai
     options = ProviderOptions(base, "test-key", Deadlines(5, 20, 20), Retries(1))
     return open_provider(f"{wire}/{name}", options)
 
