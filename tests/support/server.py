@@ -58,6 +58,12 @@ class Recorded:
         return parsed
 
     @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The conversation that it carries, in the form of its protocol."""
+        listed: list[dict[str, Any]] = self.json["input" if self.wire == "responses" else "messages"]
+        return listed
+
+    @property
     def wire(self) -> wires.Wire:
         """The protocol that its path names."""
         path = self.path.split("?")[0]
