@@ -1,4 +1,4 @@
-"""Providers: what turns messages into a stream of chunks, over two native wires, litellm or a recording."""
+"""Providers: what turns messages into a stream of chunks, over three native wires, litellm or a recording."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 from codelet.errors import UsageError
 from codelet.providers.base import Provider, ProviderOptions
-from codelet.providers.catalog import endpoint_for, vendor_of
+from codelet.providers.catalog import endpoint_for, speaks_responses, vendor_of
 from codelet.tokens.windows import is_listed
 
 Transport = Literal["auto", "native", "litellm"]
@@ -33,6 +33,10 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
         from codelet.providers.anthropic_messages import AnthropicProvider
 
         return AnthropicProvider(model, endpoint, options)
+    if endpoint is not None and speaks_responses(model, endpoint):
+        from codelet.providers.openai_responses import OpenAIResponsesProvider
+
+        return OpenAIResponsesProvider(model, endpoint, options)
     if endpoint is not None:
         from codelet.providers.openai_chat import OpenAIChatProvider
 

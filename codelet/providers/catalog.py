@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from codelet.errors import UsageError
 from codelet.providers.quirks import Quirks
 from codelet.record import Record
-from codelet.tokens.windows import model_facts, real_name
+from codelet.tokens.windows import CHAT_PREFIX, RESPONSES_PREFIX, model_facts, real_name
 
 Wire = Literal["openai", "anthropic"]
 
@@ -216,7 +216,8 @@ def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Q
     quirks = vendor.quirks
     service = not (vendor.local and vendor.prefix)  # a local server's template takes what it is given
     thinks = any(maker in name for maker in _THINKS) and "instruct" not in name
-    silent = vendor.prefix in ("openai", "") and model_facts(model).tools_without_reasoning
+    chats = vendor.prefix in ("openai", "") and not model.startswith(RESPONSES_PREFIX)
+    silent = chats and model_facts(model).tools_without_reasoning
     signs = vendor.prefix in ("gemini", "openai", "") and re.search(_SIGNS, name) is not None
     return quirks.replace(
         alternating=_alternates(model, api_base, own),
@@ -252,7 +253,7 @@ def endpoint_for(
 ) -> Endpoint | None:
     """The native endpoint for a model, or None where there is none. Raises UsageError without a needed key.
 
-    With `api_base` every name is native: Anthropic's wire for Anthropic's names, Chat Completions for others.
+    With `api_base` every name is native: Anthropic's wire for Anthropic's names, one of OpenAI's for others.
     """
     vendor = vendor_of(model, own)
     if vendor is None and api_base is None:
@@ -265,6 +266,17 @@ def endpoint_for(
     if key is None and not vendor.local and base == vendor.base:
         raise UsageError(f"no key for {vendor.name}: set {vendor.key_names[0]}, or choose another --model")
     return Endpoint(vendor=vendor, base=base.rstrip("/"), key=key, key_from=key_from)
+
+
+def speaks_responses(model: str, endpoint: Endpoint) -> bool:
+    """Whether a model of that wire is asked over OpenAI's Responses: at OpenAI, or where its name says so."""
+    if endpoint.vendor.prefix not in ("openai", "") or model.startswith(CHAT_PREFIX):
+        return False
+    try:
+        host = urlsplit(endpoint.base).hostname or ""
+    except ValueError:
+        host = ""  # the wire says what is wrong with the address
+    return model.startswith(RESPONSES_PREFIX) or f".{host}".endswith(".api.openai.com")
 
 
 def key_variable(vendor: Vendor | None, api_key: str | None, environment: Mapping[str, str] = os.environ) -> str | None:

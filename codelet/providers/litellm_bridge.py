@@ -24,7 +24,7 @@ from codelet.providers.litellm_decode import Decoder, StreamEnd, Tap
 from codelet.providers.litellm_errors import translated
 from codelet.providers.litellm_request import Requests, is_claude
 from codelet.providers.retry import with_retries
-from codelet.tokens.windows import real_name
+from codelet.tokens.windows import RESPONSES_PREFIX, real_name
 
 # Releases with a stealer in them: these are never imported.
 MALICIOUS = ("1.82.7", "1.82.8", "1.107.0")
@@ -207,7 +207,7 @@ class LiteLLMProvider:
 
     def _resolved(self, litellm: ModuleType) -> tuple[str, str]:
         """The model's name and provider as litellm splits them; an unknown one with `api_base` is OpenAI's."""
-        name = real_name(self.model)
+        name = self.model if self.model.startswith(RESPONSES_PREFIX) else real_name(self.model)
         vendor = vendor_of(name)
         if vendor is not None and "/" not in name:
             name = f"{vendor.prefix}/{name}"

@@ -1,4 +1,4 @@
-"""What both native wires share: one connection, retries, each message encoded once, an answer's status and type."""
+"""What the native wires share: one connection, retries, each message encoded once, an answer's status and type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from operator import is_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codelet.errors import ProviderError
 from codelet.messages import Message
@@ -18,6 +18,9 @@ from codelet.providers.failure import http_failure, without_key
 from codelet.providers.http import HttpClient
 from codelet.providers.retry import with_retries
 from codelet.text import valid_unicode
+
+if TYPE_CHECKING:
+    from codelet.providers.asking import ServerFacts
 
 EncodeMessage = Callable[[Message, str], tuple[bytes, str]]
 
@@ -98,6 +101,15 @@ class NativeProvider(ABC):
     async def close(self) -> None:
         """Close the connection."""
         await self._http.close()
+
+    async def ask(self) -> ServerFacts:
+        """What the server itself says of the model; nothing where it says nothing in time."""
+        from codelet.providers.asking import ask
+
+        name = self._endpoint.model_name(self.model)
+        path = self._path()
+        base = self._endpoint.base + ("/v1" if path.startswith("/v1/") else "")
+        return await ask(base, self._headers(), name, local=self.local)
 
     @abstractmethod
     def body(self, request: Request) -> bytes:

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 DEFAULT_WINDOW = 128_000
 CHAT_PREFIX = "openai/chat/"
 """What stands before the name of a model that is to be reached over Chat Completions."""
+RESPONSES_PREFIX = "openai/responses/"
+"""What stands before the name of a model that is to be reached over OpenAI's Responses."""
 
 
 class ModelFacts(Record):
     """Sizes in tokens; prices in US dollars per token, None if unknown (the map's 0 means unknown).
 
     `tools_without_reasoning`: it reasons unless told not to, and takes tools over Chat Completions only then.
+    `reasons`: it can reason. `cache_marks`: it can be told where the part of a prompt ends that is to be cached.
     """
 
     window: int = DEFAULT_WINDOW
@@ -35,6 +38,8 @@ class ModelFacts(Record):
     cache_read_price: float | None = None
     cache_write_price: float | None = None
     tools_without_reasoning: bool = False
+    reasons: bool = False
+    cache_marks: bool = False
     known: bool = False
 
     def without_prices(self) -> ModelFacts:
@@ -75,8 +80,11 @@ def model_facts(model: str) -> ModelFacts:
 
 
 def real_name(model: str) -> str:
-    """The model's litellm name, also if it is written `openai/chat/NAME` to ask for Chat Completions."""
-    return f"openai/{model.removeprefix(CHAT_PREFIX)}" if model.startswith(CHAT_PREFIX) else model
+    """The model's litellm name, also if `openai/chat/NAME` or `openai/responses/NAME` asks for one of OpenAI's APIs."""
+    for prefix in (CHAT_PREFIX, RESPONSES_PREFIX):
+        if model.startswith(prefix):
+            return f"openai/{model.removeprefix(prefix)}"
+    return model
 
 
 def is_listed(text: str) -> bool:
@@ -134,6 +142,8 @@ def _facts(entry: dict[str, Any]) -> ModelFacts:
         cache_read_price=entry.get("cache_read_input_token_cost") or None,
         cache_write_price=entry.get("cache_creation_input_token_cost") or None,
         tools_without_reasoning=_reasons_unless_told(entry),
+        reasons=bool(entry.get("supports_reasoning")),
+        cache_marks=bool(entry.get("supports_prompt_cache_breakpoint")),
         known=True,
     )
 

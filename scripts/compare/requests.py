@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections import deque
@@ -25,6 +26,7 @@ from tests.support.server import ModelServer, Recorded
 from tests.support.terminal import Terminal
 
 PLACE = Path("/tmp/codelet-compare")
+_SESSION_KEY = re.compile(r',"prompt_cache_key":"[0-9a-f]{32}"')  # of chance
 _FILES = {
     "README.md": "# Example\n\nA small project.\n",
     "CLAUDE.md": "Use tabs. Never touch `generated/`.\n",
@@ -45,7 +47,7 @@ class Way:
 
 
 def ways(base: str) -> list[Way]:
-    """Both wires, litellm on both, and every vendor of the catalogue by its own name and address."""
+    """Chat Completions and Messages, litellm on both, and every vendor of the catalogue by its own name and address."""
     keys = {"OPENAI_API_KEY": "test-key", "ANTHROPIC_API_KEY": "test-key"}
     found = [
         Way("chat", ("--model", "scripted", "--api-base", f"{base}/v1"), keys),
@@ -119,7 +121,9 @@ def record(way: Way, server: ModelServer, python: Sequence[str], root: Path) -> 
         conductor.plan(conductor.say(f"Resumed {number}."))
         resumed = [*way.arguments, "--yes", "--export", target, "--resume", target, "-p", f"go on, {number}"]
         run(*resumed, cwd=workspace, home=home, env=variables, command=command, timeout=120)
-    return [{"path": one.path, "body": one.body.decode("utf-8", "replace")} for one in server.requests]
+    return [
+        {"path": one.path, "body": _SESSION_KEY.sub("", one.body.decode("utf-8", "replace"))} for one in server.requests
+    ]
 
 
 def _converse(shown: Terminal, conductor: Conductor, server: ModelServer) -> None:

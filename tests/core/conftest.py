@@ -22,7 +22,7 @@ MakeSession = Callable[..., Session]
 
 
 def provider_of(server: ModelServer, wire: str = "openai", name: str = "scripted") -> Provider:
-    base = server.openai if wire == "openai" else server.anthropic
+    base = server.anthropic if wire == "anthropic" else server.openai
     options = ProviderOptions(
         base, "test-key", Deadlines(connect=5, first_token=20, between_chunks=20), Retries(attempts=1)
     )

@@ -41,10 +41,10 @@ async def failing(base: str, deadlines: Deadlines = LONG) -> tuple[list[Chunk], 
     return chunks, str(error)
 
 
-@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+@pytest.mark.parametrize("wire", ["openai", "openai/responses", "anthropic"])
 async def test_one_connection_serves_many_requests(wire: str):
     with ModelServer(lambda request: Reply("yes", usage=None)) as server:
-        async with opened(server.openai if wire == "openai" else server.base, wire=wire) as provider:
+        async with opened(server.base if wire == "anthropic" else server.openai, wire=wire) as provider:
             for _ in range(20):
                 assert TextChunk("yes") in await collect(provider)
         assert (len(server.requests), server.connections) == (20, 1)

@@ -37,7 +37,7 @@ CALL = tool_call("call_abc", "read", '{"path": "größe"}')
 TURN: list[Message] = [user("look"), assistant(None, [CALL]), tool_result("call_abc", "text")]
 
 
-def provider(model: str = "openai/gpt-x", base: str = "https://api.openai.com/v1") -> OpenAIChatProvider:
+def provider(model: str = "openai/chat/gpt-x", base: str = "https://api.openai.com/v1") -> OpenAIChatProvider:
     made = open_provider(
         model, ProviderOptions(base, "key", Deadlines(connect=2, first_token=5, between_chunks=5), Retries(attempts=1))
     )
@@ -83,7 +83,7 @@ def test_without_tools_there_is_no_such_field():
     ],
 )
 def test_the_models_name_and_the_limits_name(model: str, name: str, limit: str):
-    sent = body(provider(model), TURN, max_output=5)
+    sent = body(provider(model, "https://models.example.org/v1"), TURN, max_output=5)
     assert (sent["model"], sent[limit]) == (name, 5)
 
 
@@ -127,7 +127,7 @@ LOCAL = "http://127.0.0.1:9/v1"
         ("my-model", "https://models.example.org/v1", True),
         ("mistral/devstral", None, True),
         ("deepseek/deepseek-v4", None, True),
-        ("openai/gpt-x", "https://api.openai.com/v1", False),
+        ("openai/chat/gpt-x", "https://api.openai.com/v1", False),
         ("groq/gpt-oss", "https://api.groq.com/openai/v1", False),
         ("my-model", "https://openrouter.ai/api/v1", False),
     ],

@@ -78,7 +78,7 @@ def watched_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
     return Git(folder, monkeypatch)
 
 
-@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+@pytest.mark.parametrize("wire", ["openai", "openai/responses", "anthropic"])
 async def test_git_is_asked_again_after_a_change_and_the_prefix_stays(
     wire: str, make_session: MakeSession, model_server: ModelServer, repo: Path
 ):

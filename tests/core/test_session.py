@@ -264,7 +264,7 @@ async def test_the_limit_of_steps(make_session: MakeSession, model_server: Model
     assert (seen[-1].reason, seen[-1].steps) == ("limit", 3)
 
 
-@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+@pytest.mark.parametrize("wire", ["openai", "openai/responses", "anthropic"])
 async def test_the_limit_of_output_tokens_shrinks_from_step_to_step(
     make_session: MakeSession, model_server: ModelServer, wire: str
 ):
@@ -274,8 +274,8 @@ async def test_the_limit_of_output_tokens_shrinks_from_step_to_step(
     session = make_session(wire, limits=Limits(max_tokens=100))
     _, error = await turn_until_error(session)
     assert "--max-tokens" in str(error)
-    name = "max_completion_tokens" if wire == "openai" else "max_tokens"
-    assert [request.json[name] for request in model_server.requests] == [100, 60, 20]
+    names = {"openai": "max_completion_tokens", "openai/responses": "max_output_tokens", "anthropic": "max_tokens"}
+    assert [request.json[names[wire]] for request in model_server.requests] == [100, 60, 20]
     _, error = await turn_until_error(session, "again")
     assert error is not None
     assert len(model_server.requests) == 3, "the limit is the session's"
@@ -413,7 +413,7 @@ async def test_the_context_lists_everything_that_is_sent(make_session: MakeSessi
 async def test_text_that_cannot_be_encoded_is_replaced_on_its_way(make_session: MakeSession, model_server: ModelServer):
     """Halves of surrogate pairs: typed, spelled by the model in text and in arguments."""
     call = Call("b", "bash", '{"command": "echo \\ud83d"}')
-    for wire in ("openai", "anthropic"):
+    for wire in ("openai", "openai/responses", "anthropic"):
         model_server.requests.clear()
         model_server.script = [Reply(["half \ud83d", "\ude00"], calls=[call]), Reply("ok"), Reply("ok")]
         session = make_session(wire)

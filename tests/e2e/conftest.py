@@ -13,7 +13,7 @@ from tests.support.program import Finished, run
 from tests.support.server import ModelServer
 from tests.support.terminal import Terminal
 
-Wire = Literal["openai", "anthropic"]
+Wire = Literal["openai", "openai/responses", "anthropic"]
 PROMPT = "›"
 KEYS = {"OPENAI_API_KEY": "test-key", "ANTHROPIC_API_KEY": "test-key"}
 
@@ -29,7 +29,7 @@ class Codelet:
 
     @property
     def arguments(self) -> list[str]:
-        base = self.server.openai if self.wire == "openai" else self.server.anthropic
+        base = self.server.anthropic if self.wire == "anthropic" else self.server.openai
         return ["--model", f"{self.wire}/scripted", "--api-base", base]
 
     def __call__(self, *arguments: str, env: Mapping[str, str | None] | None = None, **options: Any) -> Finished:
@@ -52,7 +52,7 @@ def codelet(model_server: ModelServer, repo: Path, home: Path) -> Codelet:
     return Codelet(model_server, repo, home)
 
 
-@pytest.fixture(params=["openai", "anthropic"])
+@pytest.fixture(params=["openai", "openai/responses", "anthropic"])
 def codelet_on_each_wire(request: pytest.FixtureRequest, codelet: Codelet) -> Codelet:
     codelet.wire = request.param
     return codelet

@@ -43,19 +43,19 @@ ANSWER = Reply(["All ", "is ", "well."], delivery=Delivery(pause=0.002))
 
 # After how many of FULL's and ANSWER's events the server stops, to have come to the same place on each wire.
 PLACES = {
-    "headers": {"openai": None, "anthropic": None},
-    "first event": {"openai": 0, "anthropic": 0},
-    "first token": {"openai": 1, "anthropic": 2},
-    "reasoning": {"openai": 2, "anthropic": 4},
-    "text": {"openai": 3, "anthropic": 5},
-    "arguments": {"openai": 8, "anthropic": 14},
-    "between calls": {"openai": 10, "anthropic": 17},
-    "finish": {"openai": 17, "anthropic": 26},
+    "headers": {"openai": None, "openai/responses": None, "anthropic": None},
+    "first event": {"openai": 0, "openai/responses": 0, "anthropic": 0},
+    "first token": {"openai": 1, "openai/responses": 4, "anthropic": 2},
+    "reasoning": {"openai": 2, "openai/responses": 5, "anthropic": 4},
+    "text": {"openai": 3, "openai/responses": 6, "anthropic": 5},
+    "arguments": {"openai": 8, "openai/responses": 19, "anthropic": 14},
+    "between calls": {"openai": 10, "openai/responses": 23, "anthropic": 17},
+    "finish": {"openai": 17, "openai/responses": 34, "anthropic": 26},
 }
 
 
 def stopped(reply: Reply, place: str) -> Callable[[str], Step]:
-    """The reply, stalling at the place, on either wire."""
+    """The reply, stalling at the place, on any wire."""
     return lambda wire: dataclasses.replace(reply, delivery=Delivery(), fault=Stop("stall", PLACES[place][wire]))
 
 
@@ -101,10 +101,10 @@ STATES = {
 }
 
 
-@pytest.fixture(params=["openai", "anthropic"])
+@pytest.fixture(params=["openai", "openai/responses", "anthropic"])
 async def session(request: pytest.FixtureRequest, repo: Path) -> AsyncIterator[tuple[Session, ModelServer]]:
     with ModelServer() as server:
-        base = server.openai if request.param == "openai" else server.anthropic
+        base = server.anthropic if request.param == "anthropic" else server.openai
         options = ProviderOptions(api_base=base, api_key="test-key")
         provider = open_provider(f"{request.param}/scripted", options)
 
@@ -174,6 +174,11 @@ async def assert_goes_on(session: Session, server: ModelServer, seen: list[event
 
 def assert_valid(request: Recorded) -> None:
     """Every call in the request has its result in the message after it."""
+    if request.wire == "responses":
+        items = request.json["input"]
+        called = [item["call_id"] for item in items if item.get("type") == "function_call"]
+        assert called == [item["call_id"] for item in items if item.get("type") == "function_call_output"]
+        return
     messages = request.json["messages"]
     for place, message in enumerate(messages):
         if request.anthropic:
@@ -198,7 +203,7 @@ def _blocks(message: dict) -> list[dict]:
 async def test_cancel_in_a_state(session: tuple[Session, ModelServer], name: str):
     state = STATES[name]
     subject, server = session
-    server.script = steps(state.script, subject.provider.model.partition("/")[0])
+    server.script = steps(state.script, subject.provider.model.rpartition("/")[0])
     delay = 0.2 if "runs" in name else 0.0
     seen = await stop_at(subject, server, state, delay)
     if "runs" in name:
@@ -281,7 +286,7 @@ async def test_cancel_while_a_question_is_open(session: tuple[Session, ModelServ
 async def test_continue_takes_the_turn_up_again(session: tuple[Session, ModelServer]):
     subject, server = session
     state = STATES["within the text"]
-    server.script = steps(state.script, subject.provider.model.partition("/")[0])
+    server.script = steps(state.script, subject.provider.model.rpartition("/")[0])
     await stop_at(subject, server, state)
     prompts = [m["content"] for m in subject.messages if m["role"] == "user" and m["content"] == "go on"]
     server.script = lambda request: ANSWER

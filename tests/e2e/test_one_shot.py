@@ -23,9 +23,9 @@ def test_text_prints_the_answer_alone_on_stdout(codelet_on_each_wire: Codelet):
     assert done.out.endswith("It prints hello.\n")
     assert "read" not in done.out
     assert "\x1b" not in done.out
-    first, second = (request.json for request in codelet.server.requests)
-    assert "what does app.py do?" in json.dumps(first["messages"])
-    assert "print('hello')" in json.dumps(second["messages"])
+    first, second = (json.dumps(request.messages) for request in codelet.server.requests)
+    assert "what does app.py do?" in first
+    assert "print('hello')" in second
 
 
 def test_json_is_one_object_with_the_named_keys(codelet_on_each_wire: Codelet):

@@ -24,6 +24,24 @@ from codelet.providers.base import (
     UsageChunk,
 )
 
+MODELS = {
+    "chat completions": "openai/scripted",
+    "responses": "openai/responses/scripted",
+    "messages": "anthropic/claude-sonnet-4-5",
+}
+"""A model for each native wire, as a server on loopback has it."""
+
+WAYS = {
+    f"{wire}, {transport}": (model, transport)
+    for wire, model in MODELS.items()
+    for transport in ("native", "litellm")
+    if (wire, transport) != ("responses", "litellm")  # litellm makes Chat Completions of what comes over Responses
+}
+"""The ways to a server: a model and a transport."""
+
+IN_TEXT = {"openai/scripted": 2, "openai/responses/scripted": 5, "anthropic/claude-sonnet-4-5": 4}
+"""How many events of a text's answer end with its first piece."""
+
 TOOLS: list[dict[str, Any]] = [
     {
         "type": "function",

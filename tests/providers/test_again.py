@@ -12,15 +12,15 @@ import pytest
 from codelet.providers import open_provider
 from codelet.providers.base import Chunk, Deadlines, ProviderOptions, Retries, RetryChunk
 from codelet.providers.failure import unreachable
-from tests.providers.chunks import QUICK, collect_until_error, joined, options, request
+from tests.providers.chunks import IN_TEXT, MODELS, QUICK, WAYS, collect_until_error, joined, options
 from tests.support.script import HttpError, Insert, Reply, Step, Stop, StreamError
 from tests.support.server import ModelServer, closed_port
 
-MODELS = {"chat completions": "openai/scripted", "messages": "anthropic/claude-sonnet-4-5"}
 WHOLE = Reply(["all ", "of it"])
 SHORT = Deadlines(connect=5.0, first_token=1.0, between_chunks=1.0)
 
 every_wire = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+each_way = pytest.mark.parametrize(("model", "transport"), WAYS.values(), ids=WAYS.keys())
 both_ways = pytest.mark.parametrize("transport", ["native", "litellm"])
 
 
@@ -66,8 +66,7 @@ PASSING: dict[str, Step] = {
 }
 
 
-@every_wire
-@both_ways
+@each_way
 @pytest.mark.parametrize("step", PASSING.values(), ids=PASSING.keys())
 async def test_what_passes_is_tried_again(step: Step, model: str, transport: Any, model_server: ModelServer):
     model_server.script = [step, WHOLE]
@@ -89,8 +88,7 @@ FINAL: dict[str, Step] = {
 }
 
 
-@every_wire
-@both_ways
+@each_way
 @pytest.mark.parametrize("step", FINAL.values(), ids=FINAL.keys())
 async def test_what_stays_is_told_at_once(step: Step, model: str, transport: Any, model_server: ModelServer):
     model_server.script = [step, WHOLE]
@@ -111,14 +109,12 @@ async def test_an_error_event_that_names_the_request_as_its_cause_is_final(model
     assert "no such field" in str(error)
 
 
-@every_wire
-@both_ways
+@each_way
 @pytest.mark.parametrize("how", ["cut", "clean_end"])
 async def test_nothing_is_tried_again_once_a_word_was_shown(
     how: Any, model: str, transport: Any, model_server: ModelServer
 ):
-    at = {"openai/scripted": 2, "anthropic/claude-sonnet-4-5": 4}[model]
-    model_server.script = [broken(Stop(how, at)), WHOLE]
+    model_server.script = [broken(Stop(how, IN_TEXT[model])), WHOLE]
     provider = open_provider(model, options(model_server.openai, attempts=3), transport)
     chunks, error = await collect_until_error(provider)
     await provider.close()

@@ -14,17 +14,17 @@ from codelet.providers.answer import LARGEST_ANSWER, MOST_CALLS
 from codelet.providers.base import Deadlines, TextChunk, ToolCallChunk
 from codelet.providers.litellm_bridge import LiteLLMProvider
 from tests.core.raw import RawServer, read_request
-from tests.providers.chunks import collect_until_error, joined, options, request
+from tests.providers.chunks import IN_TEXT, MODELS, WAYS, collect_until_error, joined, options, request
 from tests.support.script import Body, Call, Insert, Reply
 from tests.support.server import ModelServer
 
-MODELS = {"chat completions": "openai/scripted", "messages": "anthropic/claude-sonnet-4-5"}
 SHORT = Deadlines(connect=5.0, first_token=2.0, between_chunks=0.6)
 
 every_wire = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
-both_ways = pytest.mark.parametrize("transport", ["native", "litellm"])
+each_way = pytest.mark.parametrize(("model", "transport"), WAYS.values(), ids=WAYS.keys())
 
 TEXTS = {
+    "openai/responses/scripted": b'data: {"type": "response.output_text.delta", "delta": "begun"}\n\n',
     "openai/scripted": b'data: {"choices": [{"delta": {"content": "begun"}}]}\n\n',
     "anthropic/claude-sonnet-4-5": b'event: content_block_delta\ndata: {"type": "content_block_delta", "index": 0, '
     b'"delta": {"type": "text_delta", "text": "begun"}}\n\n',
@@ -80,8 +80,7 @@ async def test_signs_of_life_bridge_a_pause_that_is_longer_than_between_bytes(mo
     assert "finish marker" in str(error), "the server closed it; no limit passed"
 
 
-@every_wire
-@both_ways
+@each_way
 async def test_an_answer_without_end_is_bounded(model: str, transport: Any, model_server: ModelServer):
     piece = "x" * 250_000
     model_server.script = [Reply([piece] * 80)] * 2
@@ -162,7 +161,7 @@ async def test_litellm_does_not_call_it_cut(model_server: ModelServer):
 @every_wire
 async def test_one_byte_that_is_no_utf_8_does_not_end_an_answer(model: str, model_server: ModelServer):
     event = TEXTS[model].replace(b"begun", b"\xff")
-    model_server.script = [Reply(["a", "b"], fault=Insert(event, after=4 if "claude" in model else 2))]
+    model_server.script = [Reply(["a", "b"], fault=Insert(event, after=IN_TEXT[model]))]
     provider = open_provider(model, options(model_server.openai))
     chunks, error = await collect_until_error(provider)
     await provider.close()

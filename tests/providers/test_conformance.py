@@ -1,4 +1,7 @@
-"""One script, two ways to the wire: native and litellm say the same, chunk for chunk and event for event."""
+"""One script, every way to the wire: native and litellm say the same, chunk for chunk and event for event.
+
+What goes over Responses says what it says over Chat Completions.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,15 @@ from codelet.errors import ProviderError
 from codelet.messages import Message
 from codelet.policy import Policy
 from codelet.providers import open_provider
-from codelet.providers.base import Deadlines
+from codelet.providers.base import Deadlines, ExtraChunk
 from codelet.session import Session
-from tests.providers.chunks import collect_until_error, joined, options
+from tests.providers.chunks import IN_TEXT, collect_until_error, joined, options
+from tests.providers.chunks import MODELS as EVERY_MODEL
 from tests.support.script import Body, Call, Delivery, HttpError, Insert, Reply, Step, Stop, StreamError, Tokens
 from tests.support.server import ModelServer
 
-MODELS = {"chat completions": "openai/scripted", "messages": "anthropic/claude-sonnet-4-5"}
+MODELS = {name: model for name, model in EVERY_MODEL.items() if name != "responses"}
+RESPONSES = EVERY_MODEL["responses"]
 
 READ = Call("call_1", "read", {"path": "notes.txt"})
 GREP = Call("call_2", "grep", {"pattern": "needle", "path": "."})
@@ -61,9 +66,6 @@ CHAT_ANSWERS: dict[str, Reply] = {
         interleaved=True,
     ),
 }
-
-# Text pieces end at event 4 of Messages and at event 2 of Chat Completions; a fault comes between two of them.
-IN_TEXT = {"openai/scripted": 2, "anthropic/claude-sonnet-4-5": 4}
 
 # What the server does wrong; a function makes the step from the place in the text where it happens.
 FAULTS: dict[str, Step | Callable[[int], Step]] = {
@@ -152,6 +154,40 @@ async def test_a_fault_is_the_same_both_ways(fault: Any, model: str, model_serve
     assert "\n" not in str(litellm_error)
 
 
+async def said_over(server: ModelServer, model: str, step: Any) -> tuple[dict[str, Any], ProviderError | None]:
+    """What a step says over a native wire, without the reasoning that goes back in a form of the wire's own."""
+    server.requests.clear()
+    server.script = [step(IN_TEXT[model]) if callable(step) else step]
+    provider = open_provider(model, options(server.openai, deadlines=SHORT))
+    chunks, error = await collect_until_error(provider)
+    await provider.close()
+    return joined([chunk for chunk in chunks if not isinstance(chunk, ExtraChunk)]), error
+
+
+@pytest.mark.parametrize("answer", {**ANSWERS, **CHAT_ANSWERS}.values(), ids={**ANSWERS, **CHAT_ANSWERS}.keys())
+async def test_an_answer_is_the_same_over_responses(answer: Reply, model_server: ModelServer):
+    chat, _ = await said_over(model_server, MODELS["chat completions"], answer)
+    responses, error = await said_over(model_server, RESPONSES, answer)
+    assert error is None
+    if answer.usage is not None:  # Chat Completions has no field for what was written to the cache
+        assert responses["usage"].cache_write == answer.usage.cache_write
+        responses["usage"] = responses["usage"].replace(cache_write=0)
+    assert responses == chat
+    assert responses["calls"] == [(call.id, call.name, call.json or "{}") for call in answer.calls]
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+async def test_a_fault_is_the_same_over_responses(fault: Any, model_server: ModelServer):
+    responses, error = await said_over(model_server, RESPONSES, fault)
+    chat, chat_error = await said_over(model_server, MODELS["chat completions"], fault)
+    assert error is not None
+    assert chat_error is not None
+    assert responses == chat
+    for name in ("status", "retryable", "retry_after", "overflow"):
+        assert getattr(error, name) == getattr(chat_error, name), (name, error, chat_error)
+    assert str(error) == str(chat_error)
+
+
 async def turn(server: ModelServer, model: str, transport: Any, workspace: Path) -> tuple[list[Any], list[Message]]:
     """The events of one turn, joined where pieces may be cut anywhere, and the list after it."""
     provider = open_provider(model, options(server.openai), transport)
@@ -190,3 +226,22 @@ async def test_a_turn_with_tools_gives_the_same_events_and_list(model: str, mode
     assert names.count("tool_result") == 4
     assert names[-1] == "turn_end"
     assert len(model_server.requests) == 6
+
+
+async def test_a_turn_with_tools_gives_the_same_events_over_responses(model_server: ModelServer, tmp_path: Path):
+    (tmp_path / "notes.txt").write_text("hay\nneedle\nhay\n", encoding="utf-8")
+    script = [
+        Reply("Looking.", reasoning=["Where ", "is it?"], calls=[READ, GREP]),
+        Reply(calls=[Call("call_3", "nosuch", {}), Call("call_4", "read", '{"path": ')]),
+        Reply(["Line ", "2."]),
+    ]
+    model_server.script = [*script, *script]
+    over_responses, kept = await turn(model_server, RESPONSES, "native", tmp_path)
+    over_chat, plain = await turn(model_server, MODELS["chat completions"], "native", tmp_path)
+    assert [event for event in over_responses if event.type != "turn_start"] == [
+        event for event in over_chat if event.type != "turn_start"
+    ]
+    for message in kept:
+        message.pop("extra", None)
+    assert kept == plain
+    assert {request.wire for request in model_server.requests[:3]} == {"responses"}

@@ -10,7 +10,7 @@ import pytest
 from codelet.errors import ProviderError
 from codelet.providers import open_provider
 from codelet.providers.failure import OVERFLOW_WORDINGS, http_failure, stream_failure
-from tests.providers.chunks import collect_until_error, options
+from tests.providers.chunks import WAYS, collect_until_error, options
 from tests.support.script import HttpError, Reply, Step, StreamError
 from tests.support.server import ModelServer
 
@@ -164,8 +164,7 @@ def test_limits_of_the_rate_and_other_refusals_are_none(case: str):
 TOO_LONG = "prompt is too long: 215000 tokens > 200000 maximum"
 
 
-@pytest.mark.parametrize("transport", ["native", "litellm"])
-@pytest.mark.parametrize("model", ["openai/scripted", "anthropic/claude-sonnet-4-5"])
+@pytest.mark.parametrize(("model", "transport"), WAYS.values(), ids=WAYS.keys())
 @pytest.mark.parametrize(
     "step",
     [HttpError(400, TOO_LONG), Reply(fault=StreamError(TOO_LONG, "invalid_request_error", after=0))],

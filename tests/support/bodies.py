@@ -9,7 +9,9 @@ from typing import Any
 from tests.support.server import Recorded
 
 _TAIL = re.compile(rb"<system-reminder>\\n<!-- type:(?:gitStatus|tokenStatus|nestedClaudeMd|plan|facts|tasks) -->")
-_MARK = re.compile(rb',\s*"cache_control":\s*\{[^{}]*\}|"cache_control":\s*\{[^{}]*\},\s*')
+_MARK = re.compile(
+    rb',\s*"cache_control":\s*\{[^{}]*\}|"cache_control":\s*\{[^{}]*\},\s*|,"prompt_cache_breakpoint":\{[^{}]*\}'
+)
 _REMINDER = re.compile(r"(?s)(<system-reminder>\n<!-- type:\w+ -->\n.*?\n</system-reminder>)")
 _JOINT = b"\\n\\n"
 _OPENINGS = (b'{"role":"user","content":[', b'{"role": "user", "content": [')
@@ -32,7 +34,7 @@ def stable_prefix(recorded: Recorded) -> bytes:
         for opening in _OPENINGS:  # a message opened for the reminders alone
             prefix = prefix.removesuffix(opening)
         return prefix.rstrip(b", ")
-    start, end = _span(raw, "messages")
+    start, end = _span(raw, "input" if recorded.wire == "responses" else "messages")
     return raw[: start + len(raw[start:end].rstrip(b"] \n"))]
 
 
@@ -63,8 +65,8 @@ def field(recorded: Recorded, name: str) -> bytes:
 
 def system_bytes(recorded: Recorded) -> bytes:
     """The bytes of the system prompt, wherever the protocol puts it."""
-    if recorded.anthropic:
-        return field(recorded, "system")
+    if recorded.wire != "chat":
+        return field(recorded, "system" if recorded.anthropic else "instructions")
     messages = field(recorded, "messages").decode()
     start = messages.index("{")
     _, end = json.JSONDecoder().raw_decode(messages, start)

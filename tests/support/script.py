@@ -1,7 +1,7 @@
 """What the model server plays: replies, and everything that can go wrong in their place.
 
 A script is a list of steps, one a request, or a function from the recorded request to a step. Each step is a
-frozen dataclass that knows no protocol; `wires.py` writes it as Chat Completions or as Anthropic Messages.
+frozen dataclass that knows no protocol; `wires.py` writes it as Chat Completions, Responses or Messages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A model server on loopback that speaks both protocols and plays a script, faults included.
+"""A model server on loopback that speaks three protocols and plays a script, faults included.
 
     with ModelServer([Reply("hello")]) as server:
-        …  # server.base is "http://127.0.0.1:PORT"; Chat Completions lives at /v1/chat/completions
+        …  # server.base is "http://127.0.0.1:PORT"; Chat Completions lives at /v1/chat/completions,
+        …  # Responses at /v1/responses, Messages at /v1/messages
         server.requests[0].json
 
 It runs in a thread with its own event loop, or alone: `python -m tests.support.server --script FILE --port 0`
@@ -57,8 +58,20 @@ class Recorded:
         return parsed
 
     @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The conversation that it carries, in the form of its protocol."""
+        listed: list[dict[str, Any]] = self.json["input" if self.wire == "responses" else "messages"]
+        return listed
+
+    @property
+    def wire(self) -> wires.Wire:
+        """The protocol that its path names."""
+        path = self.path.split("?")[0]
+        return "messages" if path.endswith("/messages") else "responses" if path.endswith("/responses") else "chat"
+
+    @property
     def anthropic(self) -> bool:
-        return self.path.split("?")[0].endswith("/messages")
+        return self.wire == "messages"
 
     def header(self, name: str) -> str | None:
         """The header's value, or None; the last one wins."""
@@ -281,7 +294,7 @@ class Connection(asyncio.Protocol):
                 headers = dict(step.headers)
                 if step.retry_after is not None:
                     headers["Retry-After"] = str(step.retry_after)
-                body = wires.error_body(step, anthropic=recorded.anthropic)
+                body = wires.error_body(step, wire=recorded.wire)
                 await self._plain(step.status, step.content_type, body, headers)
             case Body():
                 await self._plain(step.status, step.content_type, step.raw, {})
@@ -363,7 +376,7 @@ class Connection(asyncio.Protocol):
 def _with_fault(reply: Reply, recorded: Recorded) -> list[bytes | Stop]:
     """The answer's events with its fault at its place; what can never be sent after the fault is left out."""
     request = recorded.json
-    stream: list[bytes | Stop] = list(wires.events(reply, request, anthropic=recorded.anthropic))
+    stream: list[bytes | Stop] = list(wires.events(reply, request, wire=recorded.wire))
     if reply.delivery.bom and isinstance(stream[0], bytes):
         stream[0] = b"\xef\xbb\xbf" + stream[0]
     match reply.fault:
@@ -372,7 +385,7 @@ def _with_fault(reply: Reply, recorded: Recorded) -> list[bytes | Stop]:
         case Insert():
             stream.insert(reply.fault.after, reply.fault.raw)
         case StreamError():
-            error = wires.error_event(reply, reply.fault, anthropic=recorded.anthropic)
+            error = wires.error_event(reply, reply.fault, wire=recorded.wire)
             stream[reply.fault.after :] = [error]
     return stream
 

@@ -1,7 +1,8 @@
 """What each vendor refuses, as rules that a scripted server applies before it answers: a new rule is one row.
 
 A rule reads a request's body and gives the vendor's complaint, or None. The wordings are the vendors' own, as users met
-them. `DIALECTS` holds one entry for each vendor of the catalogue: a model, how it answers, and its rules.
+them. `DIALECTS` holds one entry for each vendor of the catalogue, and one for OpenAI's Responses: a model, how it
+answers, and its rules.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tests.support import vendor_responses
 from tests.support.script import Call, HttpError, Reply
 from tests.support.server import Recorded
 from tests.support.templates import gemma
@@ -23,6 +25,7 @@ Check = Callable[[Body], str | None]
 CHAT_FIELDS = frozenset(
     "model messages tools tool_choice stream stream_options max_tokens max_completion_tokens reasoning_effort".split()
 )
+RESPONSES = "openai responses"
 MESSAGE_FIELDS = frozenset("role content tool_calls tool_call_id name".split())
 
 
@@ -39,7 +42,8 @@ class Dialect:
     """A vendor: its model, how it answers beside the text, and what it refuses.
 
     `reasoning` is the field of its reasoning, "details" for OpenRouter's, "" for none; `signed` puts a thought
-    signature on each first call. `litellm` is the model's name for litellm where its own protocol is another one.
+    signature on each first call. `litellm` is the model's name for litellm where its own protocol is another one;
+    `native_only` where litellm cannot keep these rules.
     """
 
     model: str
@@ -48,6 +52,7 @@ class Dialect:
     signed: bool = False
     ids: str = "call_{}"
     litellm: str | None = None
+    native_only: bool = False
 
     def mark(self, number: int) -> str:
         """What the vendor sends beside an answer: nobody else may ever see it."""
@@ -303,6 +308,15 @@ DIALECTS: dict[str, Dialect] = {
             Rule(effort_with_tools),
             Rule(short_ids),
         ),
+    ),
+    RESPONSES: Dialect(
+        "openai/responses/gpt-5.6",
+        (
+            Rule(top_fields("Unknown parameter: '{}'.", vendor_responses.FIELDS)),
+            *map(Rule, vendor_responses.CHECKS),
+        ),
+        reasoning="reasoning_content",
+        native_only=True,
     ),
     "gemini": Dialect(
         "gemini/gemini-3.8-flash",

@@ -1,13 +1,16 @@
-"""Writes a Reply as server-sent events: OpenAI's Chat Completions and Anthropic's Messages."""
+"""Writes a Reply as server-sent events: OpenAI's Chat Completions and Responses, and Anthropic's Messages."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Literal
 
+from tests.support import wire_responses
 from tests.support.script import Call, HttpError, Reply, StreamError, Tokens
+
+Wire = Literal["chat", "responses", "messages"]
 
 _ANTHROPIC_REASONS = {
     "stop": "end_turn",
@@ -33,28 +36,32 @@ _ANTHROPIC_KINDS = {
 }
 
 
-def events(reply: Reply, request: dict[str, Any], *, anthropic: bool) -> list[bytes]:
+def events(reply: Reply, request: dict[str, Any], *, wire: Wire) -> list[bytes]:
     """The reply as SSE events, each with its empty line, in the protocol of the request."""
     model = str(request.get("model", "scripted"))
-    if anthropic:
+    if wire == "messages":
         return [_named(reply, data) for data in _anthropic(reply, model)]
+    if wire == "responses":
+        return [_named(reply, data) for data in wire_responses.responses(reply, request)]
     wants_usage = bool((request.get("stream_options") or {}).get("include_usage"))
     lines = [_plain(reply, json.dumps(data)) for data in _openai(reply, model, wants_usage)]
     return [*lines, _plain(reply, "[DONE]")] if reply.delivery.done else lines
 
 
-def error_event(reply: Reply, error: StreamError, *, anthropic: bool) -> bytes:
+def error_event(reply: Reply, error: StreamError, *, wire: Wire) -> bytes:
     """The vendor's error as an event in a stream that had begun."""
-    if anthropic:
+    if wire == "responses":
+        return _named(reply, wire_responses.error_event(error.message, error.kind))
+    if wire == "messages":
         return _named(reply, {"type": "error", "error": {"type": error.kind, "message": error.message}})
     return _plain(reply, json.dumps({"error": {"message": error.message, "type": error.kind, "code": None}}))
 
 
-def error_body(error: HttpError, *, anthropic: bool) -> bytes:
+def error_body(error: HttpError, *, wire: Wire) -> bytes:
     """The vendor's JSON body for an error status."""
     if error.body is not None:
         return error.body
-    if anthropic:
+    if wire == "messages":
         kind = error.kind or _ANTHROPIC_KINDS.get(error.status, "api_error")
         detail = {"type": kind, "message": error.message}
         body: dict[str, Any] = {"type": "error", "error": detail, "request_id": "req_1"}

@@ -1,0 +1,192 @@
+"""Asks a server what it knows of a model: its window, its output limit, and whether it takes tools.
+
+Sources: the model lists of llama.cpp (`meta.n_ctx`), vLLM (`max_model_len`), LM Studio, OpenRouter, Groq and litellm's
+proxy, each with fields of its own; llama.cpp's `/props`; Ollama's `/api/ps` and `/api/show`. Where several sizes are
+named, the smallest is the one that holds: a model may have been trained for more than a server gives it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import h11
+
+from codelet.errors import CodeletError
+from codelet.providers.connection import Connection, checked_url, open_direct, open_through, proxy_for
+from codelet.record import Record
+from codelet.tokens.windows import ModelFacts
+
+_WINDOWS = (
+    "n_ctx",
+    "max_model_len",
+    "max_input_tokens",
+    "loaded_context_length",
+    "max_context_length",
+    "context_length",
+    "context_window",
+)
+_OUTPUTS = ("max_output_tokens", "max_completion_tokens")
+_LARGEST_SIZE = 1 << 32
+_LARGEST_ANSWER = 8 << 20
+_READ_SIZE = 65_536
+TIMEOUT = 5.0
+"""Seconds for all questions together."""
+
+
+class ServerFacts(Record):
+    """What a server says of a model: sizes in tokens, and whether tools reach it. None where it says nothing."""
+
+    window: int | None = None
+    max_output: int | None = None
+    tools: bool | None = None
+
+    def added_to(self, facts: ModelFacts) -> ModelFacts:
+        """The facts with the server's own sizes in the place of what a list or a guess says."""
+        if self.window is None and self.max_output is None:
+            return facts
+        return facts.replace(
+            window=self.window or facts.window, max_output=self.max_output or facts.max_output, known=True
+        )
+
+
+async def ask(base: str, headers: Mapping[str, str], name: str, *, local: bool) -> ServerFacts:
+    """What the server at `base` says of the model that it knows as `name`; nothing where it does not answer in time.
+
+    A `local` one is asked in the ways of llama.cpp and Ollama too.
+    """
+    found: list[ServerFacts] = []
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            listed = await _answer(base, "/models", headers)
+            found += [_of_entry(entry) for entry in _entries(listed, name)]
+            if local:
+                root = base.rstrip("/").removesuffix("/v1")
+                found.append(_of_props(await _answer(root, "/props", headers)))
+                if all(facts.window is None for facts in found):
+                    found.append(await _ask_ollama(root, headers, name))
+    except TimeoutError:
+        pass  # what came until then counts
+    return ServerFacts(
+        _least(facts.window for facts in found),
+        _least(facts.max_output for facts in found),
+        next((facts.tools for facts in found if facts.tools is not None), None),
+    )
+
+
+def _entries(listed: Any, name: str) -> list[dict[str, Any]]:
+    """The model's entries in a list of models; the only one is meant where it has another name."""
+    entries = [entry for entry in _list(_object(listed).get("data")) if isinstance(entry, dict)]
+    named = [entry for entry in entries if entry.get("id") == name]
+    return named or (entries if len(entries) == 1 else [])
+
+
+def _of_entry(entry: dict[str, Any]) -> ServerFacts:
+    places = [entry, *(_object(entry.get(place)) for place in ("meta", "top_provider"))]
+    options = _list(entry.get("supported_parameters"))
+    return ServerFacts(
+        _smallest(places, _WINDOWS), _smallest(places, _OUTPUTS), "tools" in options if options else None
+    )
+
+
+def _of_props(props: Any) -> ServerFacts:
+    props = _object(props)
+    tools = _object(props.get("chat_template_caps")).get("supports_tools")
+    places = [props, _object(props.get("default_generation_settings"))]
+    return ServerFacts(_smallest(places, _WINDOWS[:1]), None, tools if isinstance(tools, bool) else None)
+
+
+async def _ask_ollama(root: str, headers: Mapping[str, str], name: str) -> ServerFacts:
+    """Ollama's own API: the window of a running model, else the one that the model's file sets.
+
+    Only for how much it was trained tells nothing: Ollama gives a model less, and cuts what does not fit in silence.
+    """
+    running = _list(_object(await _answer(root, "/api/ps", headers)).get("models"))
+    matching = [
+        entry for entry in running if isinstance(entry, dict) and name in (entry.get("name"), entry.get("model"))
+    ]
+    shown = _object(await _answer(root, "/api/show", headers, {"model": name}))
+    set_in_file = [
+        int(words[1])
+        for line in str(shown.get("parameters") or "").splitlines()
+        if len(words := line.split()) == 2 and words[0] == "num_ctx" and words[1].isdecimal()
+    ]
+    trained = [value for key, value in _object(shown.get("model_info")).items() if key.endswith(".context_length")]
+    window = _smallest(matching, ("context_length",)) or _least(set_in_file)
+    limit = _least(size for size in trained if _is_size(size))
+    able = _list(shown.get("capabilities"))
+    return ServerFacts(_least([window, limit]) if window else None, None, "tools" in able if able else None)
+
+
+async def _answer(base: str, path: str, headers: Mapping[str, str], question: Any = None) -> Any:
+    """The JSON of a server's answer; None where it refuses, is not there, or says something else."""
+    try:
+        url = checked_url(base)
+        proxy = proxy_for(url)
+        connection = await (open_through(proxy, url) if proxy else open_direct(url))
+        try:
+            return json.loads(await _exchange(connection, base, path, headers, question))
+        finally:
+            connection.close()
+    except (OSError, CodeletError, h11.ProtocolError, ValueError, RecursionError):
+        return None
+
+
+async def _exchange(connection: Connection, base: str, path: str, headers: Mapping[str, str], question: Any) -> bytes:
+    """The body of an answer with status 200; empty for every other one."""
+    url, state = urlsplit(base), connection.state
+    data = b"" if question is None else json.dumps(question).encode()
+    sent = {
+        "host": url.netloc.rpartition("@")[2],
+        "accept": "application/json",
+        "connection": "close",
+        **({"content-type": "application/json", "content-length": str(len(data))} if data else {}),
+        **connection.extra_headers,
+        **headers,
+    }
+    target = connection.target_prefix + url.path.rstrip("/") + path
+    request = h11.Request(method="POST" if data else "GET", target=target, headers=list(sent.items()))
+    for part in (request, *([h11.Data(data=data)] if data else []), h11.EndOfMessage()):
+        connection.writer.write(state.send(part) or b"")
+    body = bytearray()
+    while True:
+        event = state.next_event()
+        if isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
+            return bytes(body)
+        if event is h11.NEED_DATA:
+            state.receive_data(await connection.reader.read(_READ_SIZE))
+        elif isinstance(event, h11.Response) and event.status_code != 200:
+            return b""
+        elif isinstance(event, h11.Data):
+            body += event.data
+            if len(body) > _LARGEST_ANSWER:
+                return b""
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LARGEST_SIZE
+
+
+def _smallest(places: Iterable[Mapping[str, Any]], names: Iterable[str]) -> int | None:
+    listed = list(names)
+
+    def sizes() -> Iterator[int]:
+        for place in places:
+            yield from (place[name] for name in listed if _is_size(place.get(name)))
+
+    return _least(sizes())
+
+
+def _least(sizes: Iterable[int | None]) -> int | None:
+    return min((size for size in sizes if size is not None), default=None)

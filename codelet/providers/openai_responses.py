@@ -1,0 +1,215 @@
+"""The native wire for OpenAI's Responses.
+
+Source: OpenAI's API reference for `POST /responses` with `stream: true`. The server keeps nothing (`store: false`): the
+whole list goes out each time, and an answer's reasoning goes back encrypted, as it came, in front of its text and
+calls. Models that can be told where a prompt's stable part ends are told so: at the last prompt or result before the
+volatile reminders, and where the last request said it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from codelet.errors import ProviderError
+from codelet.messages import Message, ToolCall
+from codelet.providers.base import Chunk, ProviderOptions, Request
+from codelet.providers.catalog import Endpoint, quirks_of
+from codelet.providers.failure import wants_alternation
+from codelet.providers.native import NativeProvider, PrefixCache, compact_json
+from codelet.providers.openai_responses_decode import ITEMS, ResponseDecoder
+from codelet.providers.quirks import SEPARATOR, joint_of, stand_in
+from codelet.tokens.windows import model_facts
+
+_LEAST_OUTPUT = 16  # the API takes no smaller limit
+_NO_OUTPUT = "(no output)"
+_INPUT = ("user", "tool")  # where roles alternate, these items stay open: a text may be joined to them
+_CLOSING = b'"}'
+_MARK = b',"prompt_cache_breakpoint":{"mode":"explicit"}}]}'
+
+# Options that not every server or model takes, each with the words by which one says so.
+_REFUSED_OPTIONS = {
+    "prompt_cache_key": ("prompt_cache_key",),
+    "include": ("include", "encrypted content is not", "encrypted_content"),
+    "reasoning": ("summar", "'reasoning"),
+}
+_REFUSED_ITEMS = ("could not be verified", "could not be decrypted", "without its required", "not persisted", "input[")
+_REFUSED_MARKS = ("prompt_cache_breakpoint", "prompt_cache_options")
+
+
+class OpenAIResponsesProvider(NativeProvider):
+    """A model behind a server that speaks OpenAI's Responses."""
+
+    def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
+        name = endpoint.model_name(model)
+        super().__init__(model, endpoint, options, origin=f"responses:{endpoint.base}#{name}")
+        facts = model_facts(model)
+        self._marked = facts.cache_marks
+        self._last_mark = -1
+        quirks = quirks_of(model, endpoint.base, options.vendors)
+        self._quirks = quirks.replace(alternating=quirks.alternating and not self._marked)
+        # The key keeps the requests of a session together at the server, and says nothing of who asks.
+        self._optional: dict[str, Any] = {"prompt_cache_key": os.urandom(16).hex()}
+        if facts.reasons or not facts.known:
+            self._optional["include"] = ["reasoning.encrypted_content"]
+        if facts.reasons:
+            self._optional["reasoning"] = {"summary": "auto"}
+        if endpoint.base.count("/") == 2:  # no path: most servers have theirs at /v1, and people forget it
+            self._other_base = f"{endpoint.base}/v1"
+
+    def body(self, request: Request) -> bytes:
+        """The request's body: what never changes comes first, then the messages, then the options."""
+        head = b'{"model":' + compact_json(self._endpoint.model_name(self.model))
+        if request.tools:
+            head += b',"tools":' + compact_json([_tool(tool["function"]) for tool in request.tools])
+        if request.system:
+            head += b',"instructions":' + compact_json(request.system)
+        options: dict[str, Any] = {"stream": True, "store": False, **self._optional}
+        if request.max_output is not None:
+            options["max_output_tokens"] = max(_LEAST_OUTPUT, request.max_output)
+        fragments = self._cache.fragments(request.messages)
+        if self._marked:
+            options["prompt_cache_options"] = {"mode": "explicit"}
+            self._mark(fragments, request.messages[: len(request.messages) - request.tail])
+        closing = self._closing(self._cache.state) + b"]," + compact_json(options)[1:]
+        return b"".join([head, b',"input":[', *fragments, closing])
+
+    def _mark(self, fragments: list[bytes], stable: Sequence[Message]) -> None:
+        """Set the cache marks in this request's copy of the fragments."""
+        here = len(stable) - 1
+        while here > 0 and stable[here]["role"] not in _INPUT:
+            here -= 1
+        for place in {here, self._last_mark}:
+            if 0 <= place < len(stable) and stable[place]["role"] in _INPUT:
+                fragments[place] = fragments[place].removesuffix(b"}]}") + _MARK
+        self._last_mark = here
+
+    def _encode(self, message: Message, before: str) -> tuple[bytes, str]:
+        """A message's items after one of the role `before`; where roles alternate, with what closes that one."""
+        role = message["role"]
+        joint = joint_of(message, before) if self._quirks.alternating else "apart"
+        if joint == "joined":
+            return compact_json(f"{SEPARATOR}{message['content']}")[1:-1], before
+        missing = stand_in(joint)
+        items = [*(self._items(missing) if missing else ()), *self._items(message)]
+        if not items:
+            return b"", before
+        start = self._closing(before) + (b"," if before else b"")
+        fragment = start + b",".join(map(compact_json, items))
+        opened = self._quirks.alternating and role in _INPUT
+        return (fragment.removesuffix(_CLOSING) if opened else fragment), role
+
+    def _closing(self, role: str) -> bytes:
+        """What closes an item of that role, the last one so far."""
+        return _CLOSING if self._quirks.alternating and role in _INPUT else b""
+
+    def _items(self, message: Message) -> list[dict[str, Any]]:
+        if message["role"] == "tool":
+            call_id = self._quirks.call_id(message.get("tool_call_id", ""))
+            output = self._content(message["content"] or _NO_OUTPUT)
+            return [{"type": "function_call_output", "call_id": call_id, "output": output}]
+        if message["role"] != "assistant":
+            return [{"role": message["role"], "content": self._content(message["content"] or "")}]
+        if message.get("origin") == self.origin and not self._quirks.strict:
+            try:
+                return self._answer(message, message.get("extra", {}).get(ITEMS, ()))
+            except (AttributeError, KeyError, TypeError):
+                pass  # it came from a file, which may hold anything
+        return self._answer(message)
+
+    def _content(self, text: str) -> str | list[dict[str, Any]]:
+        """A text that goes in; only one in a list can carry a mark."""
+        return [{"type": "input_text", "text": text}] if self._marked else text
+
+    def _answer(self, message: Message, kept: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
+        """An assistant's message as items; with those that were `kept` it is what the server sent.
+
+        Reasoning with nothing behind it is left out: the server refuses it.
+        """
+        text = message["content"] or ""
+        calls = {call["id"]: call for call in message.get("tool_calls", ())}
+        texts = sum(item["type"] == "message" for item in kept)
+        items: list[dict[str, Any]] = []
+        reasoning: list[dict[str, Any]] = []
+        for item in kept:
+            if item["type"] == "reasoning":
+                reasoning.append(item)
+                continue
+            found: dict[str, Any] | None = None
+            if item["type"] == "message":
+                texts -= 1
+                length = item["length"] if texts else len(text)
+                if text[:length]:
+                    found = _text(text[:length], item)
+                text = text[length:]
+            elif item["call_id"] in calls:
+                found = self._call(calls.pop(item["call_id"]), item)
+            if found is not None:
+                items += [*reasoning, found]
+                reasoning = []
+        if text:
+            items.append(_text(text, {}))
+        return items + [self._call(call, {}) for call in calls.values()]
+
+    def _call(self, call: ToolCall, kept: dict[str, Any]) -> dict[str, Any]:
+        function = call["function"]
+        own = {name: kept[name] for name in ("id", "status") if name in kept}
+        called = {"call_id": self._quirks.call_id(call["id"]), "name": function["name"]}
+        return {"type": "function_call", **own, **called, "arguments": function["arguments"]}
+
+    def _adapted(self, error: ProviderError) -> bool:
+        if not self._learnt(error):
+            return False
+        self._cache = PrefixCache(self._encode)
+        return True
+
+    def _learnt(self, error: ProviderError) -> bool:
+        """Whether a refusal tells of something to leave out. Each can go once, so no server is asked for ever."""
+        if not self._quirks.alternating and wants_alternation(error):
+            self._quirks, self._marked = self._quirks.replace(alternating=True), False
+            return True
+        if error.overflow or error.status not in (400, 422):
+            return False
+        said = str(error).lower()
+        if self._marked and any(words in said for words in _REFUSED_MARKS):
+            self._marked = False
+            return True
+        if not self._quirks.strict and any(words in said for words in _REFUSED_ITEMS):
+            self._quirks = self._quirks.replace(strict=True)
+            return True
+        for name, refusals in _REFUSED_OPTIONS.items():
+            if name in self._optional and any(words in said for words in refusals):
+                del self._optional[name]
+                return True
+        return False
+
+    def _path(self) -> str:
+        return "/responses"
+
+    def _headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self._endpoint.key}"} if self._endpoint.key else {}
+
+    def _chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
+        return ResponseDecoder().chunks(events)
+
+
+def _tool(function: dict[str, Any]) -> dict[str, Any]:
+    """A tool as this API has it. `strict` is on unless it is said, and would want schemas of another form."""
+    return {
+        "type": "function",
+        "name": function["name"],
+        "description": function["description"],
+        "parameters": function["parameters"],
+        "strict": False,
+    }
+
+
+def _text(text: str, kept: dict[str, Any]) -> dict[str, Any]:
+    """A text of the assistant's: with an id it is the server's own item, else one that anybody may have written."""
+    phase = {"phase": kept["phase"]} if "phase" in kept else {}
+    if "id" not in kept:
+        return {"role": "assistant", "content": text, **phase}
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    own = {"type": "message", "id": kept["id"], "role": "assistant", "status": kept.get("status", "completed")}
+    return {**own, "content": content, **phase}

@@ -1,0 +1,178 @@
+"""Reads an answer of OpenAI's Responses: its events as chunks, and what of it has to be sent back.
+
+Source: OpenAI's API reference for the events of `POST /responses` with `stream: true`. Of other servers some leave the
+deltas out and send an item only when it is whole, or the whole answer only at its end: what was not given before is
+given then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from codelet.errors import ProviderError
+from codelet.providers.answer import DONE, NO_MARKER, as_count, as_counts, as_text, decoded
+from codelet.providers.base import (
+    Chunk,
+    ExtraChunk,
+    FinishChunk,
+    FinishReason,
+    ReasoningChunk,
+    RefusalChunk,
+    TextChunk,
+    ToolCallChunk,
+    UsageChunk,
+)
+from codelet.providers.failure import stream_failure
+from codelet.tokens.usage import Usage
+
+ITEMS = "output_items"
+"""The field of a message's `extra` with the items of its answer, in order.
+
+Reasoning stands there as it came. Of texts and calls, which the message holds itself, there is only what it does not
+hold: ids, a text's `length` in characters, its `phase` and its status.
+"""
+
+_REASONING = ("type", "id", "summary", "content", "encrypted_content")
+_INCOMPLETE: dict[object, FinishReason] = {"max_output_tokens": "length", "content_filter": "refused"}
+
+
+class ResponseDecoder:
+    """Turns the events of one answer into chunks; holds how much of each item was given, and its items."""
+
+    def __init__(self) -> None:
+        self._given: dict[int, int] = {}
+        """Characters given of the item at an index of the output."""
+        self._items: list[dict[str, Any]] = []
+        self._returnable = True
+        self._calls = False
+
+    async def chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
+        """The chunks, ended by the finish marker; raises ProviderError where it is missing."""
+        async for event in events:
+            if event is DONE:
+                continue
+            for chunk in decoded(self._decode, event):
+                yield chunk
+                if isinstance(chunk, FinishChunk):
+                    return
+        raise ProviderError(NO_MARKER, retryable=True)
+
+    def _decode(self, event: dict[str, Any]) -> list[Chunk]:
+        index = event.get("output_index") or 0
+        match event.get("type"):
+            case "response.output_item.added":
+                return self._begun(index, event["item"])
+            case "response.output_text.delta":
+                return [TextChunk(self._piece(index, event))]
+            case "response.refusal.delta":
+                return [RefusalChunk(self._piece(index, event))]
+            case "response.function_call_arguments.delta":
+                return [ToolCallChunk(index, arguments=self._piece(index, event))]
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                return [ReasoningChunk(self._piece(index, event))]
+            case "response.reasoning_summary_part.added" if event.get("summary_index"):
+                return [ReasoningChunk("\n\n")]
+            case "response.output_item.done":
+                return self._whole(index, event["item"])
+            case "response.completed" | "response.incomplete":
+                return self._finished(event["response"])
+            case "response.failed" | "response.cancelled":
+                raise stream_failure(event["response"].get("error") or {"message": "the answer failed"})
+            case "error":
+                raise stream_failure(event.get("error") or {**event, "type": None})
+            case _ if event.get("error"):
+                raise stream_failure(event["error"])
+        return []
+
+    def _piece(self, index: int, event: dict[str, Any]) -> str:
+        piece = as_text(event.get("delta"))
+        self._given[index] = self._given.get(index, 0) + len(piece)
+        return piece
+
+    def _begun(self, index: int, item: dict[str, Any]) -> list[Chunk]:
+        self._given[index] = 0
+        if item.get("type") != "function_call":
+            return []
+        self._calls = True
+        return [ToolCallChunk(index, _call_id(item), as_text(item.get("name")))]
+
+    def _whole(self, index: int, item: dict[str, Any]) -> list[Chunk]:
+        """What of a finished item was not given yet."""
+        chunks = [] if index in self._given else self._begun(index, item)
+        given = self._given.pop(index)
+        text = ""
+        match item.get("type"):
+            case "message":
+                for part in item["content"]:
+                    refused = part.get("type") == "refusal"
+                    piece = as_text(part.get("refusal" if refused else "text"))
+                    text += "" if refused else piece
+                    if rest := piece[given:]:
+                        chunks.append(RefusalChunk(rest) if refused else TextChunk(rest))
+                    given = max(0, given - len(piece))
+            case "function_call":
+                arguments = as_text(item.get("arguments"))
+                if rest := arguments[given:]:
+                    chunks.append(ToolCallChunk(index, arguments=rest))
+            case "reasoning" if not given and (told := _told(item)):
+                chunks.append(ReasoningChunk(told))
+        self._keep(item, len(text))
+        return chunks
+
+    def _keep(self, item: dict[str, Any], length: int) -> None:
+        """Remember what of an item has to be sent back beside the message."""
+        kind = item.get("type")
+        if kind == "reasoning":
+            kept = {name: item[name] for name in _REASONING if item.get(name)}
+            self._items.append({**kept, "summary": item.get("summary") or []})
+            # A server that stores nothing knows reasoning by what stands in it alone.
+            self._returnable = self._returnable and bool(kept.keys() & {"content", "encrypted_content"})
+        elif kind == "message":
+            kept = {name: item[name] for name in ("type", "id", "phase", "status") if item.get(name)}
+            self._items.append({**kept, "length": length})
+        elif kind == "function_call":
+            kept = {name: item[name] for name in ("type", "id", "status") if item.get(name)}
+            self._items.append({**kept, "call_id": _call_id(item)})
+
+    def _finished(self, response: dict[str, Any]) -> list[Chunk]:
+        """The end of the answer. Raises ProviderError where it is not whole, and not for a reason that we know."""
+        chunks: list[Chunk] = []
+        if not self._items and not self._given:
+            for index, item in enumerate(response.get("output") or ()):
+                chunks += self._whole(index, item)
+        if self._returnable and any(item["type"] == "reasoning" or "phase" in item for item in self._items):
+            chunks.append(ExtraChunk({ITEMS: self._items}))
+        if response.get("usage"):
+            chunks.append(UsageChunk(_usage(response["usage"])))
+        if response.get("status") != "incomplete":
+            return [*chunks, FinishChunk("tool_calls" if self._calls else "stop")]
+        why = (response.get("incomplete_details") or {}).get("reason")
+        if why not in _INCOMPLETE:
+            raise ProviderError(f"the provider ended the answer before it was whole: {why or 'no reason given'}")
+        return [*chunks, FinishChunk(_INCOMPLETE[why])]
+
+
+def _call_id(item: dict[str, Any]) -> str:
+    """What a call's result refers to; `id` is only the item's own."""
+    return as_text(item.get("call_id") or item.get("id"))
+
+
+def _told(item: dict[str, Any]) -> str:
+    """The reasoning that an item shows: its summary, else its text."""
+    parts: Sequence[dict[str, Any]] = item.get("summary") or item.get("content") or ()
+    return "\n\n".join(as_text(part.get("text")) for part in parts)
+
+
+def _usage(reported: Any) -> Usage:
+    """Usage from a Responses `usage` object, whose input tokens include the cached ones."""
+    reported = as_counts(reported)
+    read = as_counts(reported.get("input_tokens_details"))
+    written = as_counts(reported.get("output_tokens_details"))
+    return Usage(
+        total_input=as_count(reported.get("input_tokens")),
+        cache_read=as_count(read.get("cached_tokens")),
+        cache_write=as_count(read.get("cache_write_tokens")),
+        output=as_count(reported.get("output_tokens")),
+        reasoning=as_count(written.get("reasoning_tokens")),
+    )

@@ -1,0 +1,176 @@
+"""What servers say of a model when they are asked: each kind of server as it answers, and whatever else may answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+
+from codelet.providers import open_provider
+from codelet.providers.asking import ServerFacts, ask
+from codelet.tokens.windows import DEFAULT_WINDOW, ModelFacts, model_facts
+from tests.core.raw import RawServer, read_request
+from tests.providers.chunks import options
+from tests.support.server import closed_port
+
+Answers = dict[str, Any]
+
+
+class Asked:
+    """A server with these answers by path, 404 for all others; `heads` and `bodies` are what it was asked."""
+
+    def __init__(self, answers: Answers) -> None:
+        self.answers = answers
+        self.heads: list[str] = []
+        self.bodies: list[bytes] = []
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head, body = await read_request(reader)
+        self.heads.append(head)
+        self.bodies.append(body)
+        found = self.answers.get(head.split(" ")[1])
+        raw = found if isinstance(found, bytes) else json.dumps(found).encode()
+        status = b"404 Not Found" if found is None else b"200 OK"
+        lines = [b"HTTP/1.1 " + status, b"Content-Type: application/json", b"Transfer-Encoding: chunked", b"", b""]
+        writer.write(b"\r\n".join(lines))
+        for start in range(0, len(raw), 700):
+            piece = raw[start : start + 700]
+            writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            await writer.drain()
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+
+    @property
+    def paths(self) -> list[str]:
+        return [head.split(" ")[1] for head in self.heads]
+
+
+def models(*entries: dict[str, Any]) -> dict[str, Any]:
+    return {"object": "list", "data": list(entries)}
+
+
+SERVERS: dict[str, tuple[Answers, ServerFacts]] = {
+    "llama.cpp": (
+        {
+            "/v1/models": models({"id": "other.gguf", "meta": {"n_ctx": 4096, "n_ctx_train": 131072}}),
+            "/props": {
+                "default_generation_settings": {"n_ctx": 2048},
+                "chat_template_caps": {"supports_tools": False},
+            },
+        },
+        ServerFacts(window=2048, tools=False),
+    ),
+    "vLLM": ({"/v1/models": models({"id": "org/m", "max_model_len": 32768})}, ServerFacts(window=32768)),
+    "LiteLLM's proxy": (
+        {"/v1/models": models({"id": "x"}, {"id": "org/m", "max_input_tokens": 200000, "max_output_tokens": 64000})},
+        ServerFacts(200_000, 64_000),
+    ),
+    "LM Studio": (
+        {"/v1/models": models({"id": "org/m", "max_context_length": 131072, "loaded_context_length": 8192})},
+        ServerFacts(window=8192),
+    ),
+    "OpenRouter": (
+        {
+            "/v1/models": models(
+                {
+                    "id": "org/m",
+                    "context_length": 262144,
+                    "top_provider": {"context_length": 131072, "max_completion_tokens": 16384},
+                    "supported_parameters": ["tools", "reasoning"],
+                },
+                *({"id": f"many/{number}", "context_length": 1} for number in range(2_000)),
+            )
+        },
+        ServerFacts(131_072, 16_384, True),
+    ),
+    "Groq": (
+        {"/v1/models": models({"id": "org/m", "context_window": 131072, "max_completion_tokens": 65536})},
+        ServerFacts(131_072, 65_536),
+    ),
+    "Ollama with the model running": (
+        {
+            "/v1/models": models({"id": "org/m"}, {"id": "x"}),
+            "/api/ps": {"models": [{"name": "x", "context_length": 1}, {"model": "org/m", "context_length": 4096}]},
+            "/api/show": {"capabilities": ["completion", "tools"], "model_info": {"qwen3.context_length": 40960}},
+        },
+        ServerFacts(window=4096, tools=True),
+    ),
+    "Ollama with a window in the model's file": (
+        {
+            "/v1/models": models({"id": "org/m"}),
+            "/api/show": {"parameters": 'stop "<|im_end|>"\nnum_ctx                        16384\ntop_k 20'},
+        },
+        ServerFacts(window=16_384),
+    ),
+    "Ollama that says only for how much the model was trained": (
+        {"/api/show": {"capabilities": ["completion"], "model_info": {"qwen3.context_length": 40960}}},
+        ServerFacts(tools=False),
+    ),
+    "a list without the model": ({"/v1/models": models({"id": "a", "n_ctx": 1}, {"id": "b"})}, ServerFacts()),
+    "odd sizes": (
+        {"/v1/models": models({"id": "org/m", "n_ctx": True, "max_model_len": -1, "context_length": "8k", "meta": 5})},
+        ServerFacts(),
+    ),
+    "nothing": ({}, ServerFacts()),
+    "no JSON": ({"/v1/models": b"<html>", "/props": b"\xff", "/api/ps": b"[" * 100_000}, ServerFacts()),
+    "other JSON": ({"/v1/models": [1], "/props": {"default_generation_settings": []}, "/api/ps": 5}, ServerFacts()),
+    "endless": ({"/v1/models": b" " * (9 << 20)}, ServerFacts()),
+}
+
+
+@pytest.mark.parametrize("name", SERVERS)
+async def test_each_server_is_understood(name: str):
+    answers, wanted = SERVERS[name]
+    asked = Asked(answers)
+    with RawServer(asked.handle) as server:
+        found = await ask(f"{server.base}/v1", {"authorization": "Bearer key"}, "org/m", local=True)
+    assert found == wanted
+    assert all("authorization: bearer key" in head.lower() for head in asked.heads)
+    assert asked.paths[:2] == ["/v1/models", "/props"]
+    if "/api/show" in asked.paths:
+        assert json.loads(asked.bodies[asked.paths.index("/api/show")]) == {"model": "org/m"}
+
+
+async def test_a_server_elsewhere_is_asked_for_its_list_alone():
+    asked = Asked({"/v1/models": models({"id": "m", "max_model_len": 9}), "/props": {"n_ctx": 5}})
+    with RawServer(asked.handle) as server:
+        assert await ask(f"{server.base}/v1", {}, "m", local=False) == ServerFacts(window=9)
+    assert asked.paths == ["/v1/models"]
+
+
+@pytest.mark.parametrize("model", ["org/m", "anthropic/m", "openai/responses/m"])
+async def test_each_native_wire_asks_with_its_own_key_and_name(model: str):
+    name = model.removeprefix("anthropic/").removeprefix("openai/responses/")
+    asked = Asked({"/v1/models": models({"id": name, "max_model_len": 4096}, {"id": "x"})})
+    with RawServer(asked.handle) as server:
+        base = server.base if model.startswith("anthropic/") else f"{server.base}/v1"
+        provider = open_provider(model, options(base))
+        assert (await provider.ask()).window == 4096
+        await provider.close()
+    key = "x-api-key: test-key" if model.startswith("anthropic/") else "authorization: Bearer test-key"
+    assert key.lower() in asked.heads[0].lower()
+
+
+async def test_who_does_not_answer_is_not_waited_for_long():
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(30)
+
+    began = time.monotonic()
+    assert await ask(f"http://127.0.0.1:{closed_port()}/v1", {}, "m", local=True) == ServerFacts()
+    assert await ask("no address", {}, "m", local=True) == ServerFacts()
+    with RawServer(silent) as server:
+        assert await ask(f"{server.base}/v1", {}, "m", local=True) == ServerFacts()
+    assert time.monotonic() - began < 12
+
+
+def test_what_a_server_says_goes_before_what_a_list_says():
+    unknown = model_facts("nobody/knows-this")
+    assert (unknown.window, unknown.known) == (DEFAULT_WINDOW, False)
+    learnt = ServerFacts(window=4096).added_to(unknown)
+    assert (learnt.window, learnt.max_output, learnt.known, learnt.input_price) == (4096, None, True, None)
+    listed = ModelFacts(window=128_000, max_output=16_000, input_price=1.0, known=True)
+    assert ServerFacts(window=32_000).added_to(listed) == listed.replace(window=32_000)
+    assert ServerFacts(tools=True).added_to(unknown) is unknown

@@ -1,0 +1,85 @@
+"""A session of twenty steps over Responses, judged by the types of OpenAI's own package, unknown fields forbidden."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from codelet import events
+from codelet.messages import unpaired
+from codelet.policy import Policy
+from codelet.providers import open_provider
+from codelet.session import Session
+from tests.providers.chunks import options
+from tests.support import wires
+from tests.support.bodies import stable_prefix
+from tests.support.official import complaints, understood
+from tests.support.script import Call, Reply, Tokens
+from tests.support.server import ModelServer
+from tests.support.vendors import DIALECTS, RESPONSES
+
+STEPS = 20
+
+
+def step(number: int) -> Reply:
+    """Reads, failures, unknown tools, arguments that do not parse, odd characters; at times several calls at once."""
+    calls = [
+        Call("", "read", {"path": "notes.txt"}),
+        Call("", "read", {"path": "no/such\u0000file é 日本"}),
+        Call("", "nosuch", {"a": [1, None, {"b": 2.5}]}),
+        Call("", "grep", '{"pattern": ', (4,)),
+        Call("", "write", {"path": "made.txt", "content": f"\ud83e\udd8a {number}"}, (3, 9)),
+    ]
+    chosen = [calls[number % 5], calls[(number + 2) % 5]] if number % 3 else [calls[number % 5]]
+    text = ("", "Looking. ", "Žluť \u0000 🦊")[number % 3]
+    return Reply(text, calls=chosen, usage=Tokens(1_000, cache_read=900, output=20, reasoning=5))
+
+
+@pytest.mark.parametrize("model", ["openai/responses/gpt-5.6", "openai/responses/gpt-5.4", "openai/responses/house-1"])
+async def test_every_request_of_twenty_steps_is_valid(model: str, model_server: ModelServer, tmp_path: Path):
+    (tmp_path / "notes.txt").write_text("hay\nneedle\n", encoding="utf-8")
+    dialect = DIALECTS[RESPONSES]
+    replies = [step(number) for number in range(STEPS)]
+    model_server.script = dialect.script([*replies[:10], Reply("Half."), *replies[10:], Reply("Done.")])
+    provider = open_provider(model, options(model_server.openai))
+    session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path, yes=True), window=1_000_000)
+    for prompt in ("look for the needle", "go on"):
+        async with aclosing(session.send(prompt)) as stream:
+            seen = [event async for event in stream]
+        assert not [event.reason for event in seen if isinstance(event, events.Retry)]
+    await provider.close()
+    assert unpaired(session.messages) == []
+    assert len(model_server.requests) == STEPS + 2
+    assert [found for request in model_server.requests for found in complaints(request.json)] == []
+    for before, after in pairwise(model_server.requests):
+        assert stable_prefix(after).startswith(stable_prefix(before))
+    last = model_server.requests[-1].body.decode()
+    assert all(dialect.mark(number) in last for number in range(1, STEPS + 2)), (
+        "the reasoning of every answer goes back"
+    )
+
+
+def test_the_judge_finds_what_is_wrong():
+    good = {"model": "m", "stream": True, "store": False, "input": [{"role": "user", "content": "x"}]}
+    assert complaints(good) == []
+    for wrong in ({"max_tokens": 5}, {"input": [{"role": "tool", "content": "x"}]}, {"tools": [{"type": "function"}]}):
+        assert complaints(good | wrong)
+    extra = {"role": "user", "content": [{"type": "input_text", "text": "x", "cache_control": {}}]}
+    assert complaints(good | {"input": [extra]})
+
+
+def test_the_scripted_server_speaks_as_the_package_understands_it():
+    call = Call("c1", "read", {"path": "x"}, (3,))
+    replies = [
+        Reply("text", reasoning=["a", "b"], calls=[call, call], usage=Tokens(10, 5, 1, 4, 2)),
+        Reply("cut", finish="length", usage=None),
+        Reply(refusal="I will not."),
+    ]
+    ends = []
+    for reply in replies:
+        request = {"include": ["reasoning.encrypted_content"]}
+        ends.append(list(understood(wires.events(reply, request, wire="responses")))[-1])
+    assert ends == ["response.completed", "response.incomplete", "response.completed"]
