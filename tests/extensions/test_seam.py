@@ -6,10 +6,9 @@ import json
 from typing import Any, ClassVar
 
 import pytest
-from codelet.export.errors import ExportError
 
 from codelet import events
-from codelet.errors import CodeletError, UsageError
+from codelet.errors import CodeletError, ExportError, UsageError
 from codelet.export.context import context_of
 from codelet.export.decode import from_json
 from codelet.export.document import schema

@@ -9,7 +9,6 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
-from codelet.export.masking import Mask
 
 from codelet import events
 from codelet.calls import Safeguards
@@ -18,10 +17,11 @@ from codelet.export.context import context_of
 from codelet.export.encode import to_json
 from codelet.export.page import page
 from codelet.export.recorder import Recorder
+from codelet.export.redaction import Mask
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Source
 from codelet.policy import Policy
-from codelet.policy.audit import AuditLog
-from codelet.policy.secrets import Masker
+from codelet.policy.audit.log import AuditLog
+from codelet.policy.secrets.masker import Masker
 from codelet.policy.verdict import Answer, Question, Verdict
 from codelet.providers.base import Chunk, FinishChunk, ReasoningChunk, Request, TextChunk, ToolCallChunk
 from codelet.session import Session

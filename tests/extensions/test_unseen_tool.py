@@ -21,7 +21,7 @@ from codelet.export.recorder import Recorder
 from codelet.extensions.base import Extension
 from codelet.frontends.printing.text_output import describe_call
 from codelet.policy import Policy
-from codelet.policy.audit import AuditLog
+from codelet.policy.audit.log import AuditLog
 from codelet.policy.verdict import Answer, Question, Touch
 from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput
 from tests.context.scripted import Answer as Said
