@@ -10,13 +10,16 @@ takes beyond its share is missing to the others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from codelet.context.window import ContextWindow
-from codelet.loop.conversation import Parts
 from codelet.messages import Message, kind_of, newest_prompt
 from codelet.record import Record
 from codelet.tokens.budget import CATEGORIES, Budget, BudgetExceeded, Shares
 from codelet.tokens.estimate import Estimate
+
+if TYPE_CHECKING:
+    from codelet.loop.conversation import Parts
 
 
 def reduced_size(budget: Budget, at: int | None) -> int:

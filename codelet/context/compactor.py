@@ -14,7 +14,6 @@ from codelet.context.options import CompactionOptions, Reason
 from codelet.context.pins import Pins, unit_at
 from codelet.context.window import ContextWindow, Measurement
 from codelet.errors import UsageError
-from codelet.loop.conversation import Conversation, Parts
 from codelet.messages import Message, newest_messages
 from codelet.record import Record
 from codelet.tokens.budget import BudgetExceeded, worked
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from codelet.compaction.archive import Archive, Archived
     from codelet.context.asked import Size
     from codelet.context.tiers import Tiers
+    from codelet.loop.conversation import Conversation, Parts
 
 
 _UNDO_STEPS = 5
@@ -193,7 +193,7 @@ class Compactor:
         now = self._conversation.snapshot()
         made = self.tiers.compacted(now, "asked", instruction, size)
         before = self._window.size(now)
-        after = self._window.rewritten(Parts(now.head, cast("list[Message]", made.messages), now.tail))
+        after = self._window.rewritten(now.with_body(cast("list[Message]", made.messages)))
         return CompactionPreview(made.report, before, after, 0 if self._window.cold else pays_after(before, after))
 
     def undo(self) -> events.Compaction | None:

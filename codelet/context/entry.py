@@ -15,7 +15,6 @@ from codelet.context.compactor import Compactor
 from codelet.context.inputs import Input, Piped, Shown, composed, cut_in
 from codelet.context.window import ContextWindow
 from codelet.events import Cut
-from codelet.loop.conversation import Conversation
 from codelet.messages import Message, newest_prompt, user
 from codelet.policy.secrets.masker import Masker
 from codelet.record import Record
@@ -24,6 +23,7 @@ from codelet.text.ranges import byte_length, line_count
 
 if TYPE_CHECKING:
     from codelet.compaction.archive import ShownRange
+    from codelet.loop.conversation import Conversation
 
 LARGEST_TEXT = 256 * 1024
 _LARGEST_PIECE = 64_000

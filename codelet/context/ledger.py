@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from codelet.extensions.base import Source
-from codelet.loop.conversation import Parts
 from codelet.messages import reminder_type
 from codelet.record import Record
 from codelet.reminders.zones import Zones
 from codelet.tokens.estimate import estimate_message
+
+if TYPE_CHECKING:
+    from codelet.loop.conversation import Parts
 
 
 class ReminderRow(Record):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from codelet import prompt
 from codelet.context.ledger import ReminderLedger
 from codelet.errors import CodeletError
 from codelet.events import Event, Note
 from codelet.extensions.base import Source
-from codelet.loop.conversation import Conversation
 from codelet.reminders.zones import NESTED
+
+if TYPE_CHECKING:
+    from codelet.loop.conversation import Conversation
 
 
 class _SourceFailed(CodeletError):

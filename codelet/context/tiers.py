@@ -26,7 +26,6 @@ from codelet.context.asked import Size, manual_request
 from codelet.context.options import CompactionOptions, Reason
 from codelet.context.pins import Pins
 from codelet.context.window import ContextWindow
-from codelet.loop.conversation import Parts
 from codelet.messages import Message, newest_messages, user
 from codelet.record import Record
 from codelet.tokens.budget import CATEGORIES, saves_enough
@@ -34,6 +33,7 @@ from codelet.tokens.estimate import Estimate
 
 if TYPE_CHECKING:
     from codelet.compaction.archive import Archive
+    from codelet.loop.conversation import Parts
 
 # A compaction by hand aims at the usual size if that leaves at most so much of a conversation; else at a relative one.
 _FAR_PERCENT = 85

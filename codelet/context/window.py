@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from operator import is_
+from typing import TYPE_CHECKING
 
-from codelet.loop.conversation import Parts
 from codelet.messages import AnyMessage, Message, reminder_type
 from codelet.record import Record
 from codelet.tokens.budget import Budget, effective_tokens
 from codelet.tokens.counter import ExactCounter
 from codelet.tokens.estimate import Estimator, estimate_message
 from codelet.tokens.usage import Usage
+
+if TYPE_CHECKING:
+    from codelet.loop.conversation import Parts
 
 CACHE_LIFETIME = 300.0
 """Seconds after which a provider's prompt cache counts as gone."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from codelet.calls import Safeguards
+from typing import TYPE_CHECKING
+
 from codelet.context import Compactor, Entry
 from codelet.extensions.base import ExportPart, Extension
 from codelet.extensions.recall import Offered, Recall
+
+if TYPE_CHECKING:
+    from codelet.calls import Safeguards
 
 EXPORT_PARTS: tuple[type[ExportPart], ...] = ()
 """The keys that these keep in an export, which the published schema names."""

@@ -64,6 +64,10 @@ class Parts:
         """The list as a request carries it: the same message objects each time, the tail last."""
         return [*self.head, *self.body, *self.tail]
 
+    def with_body(self, body: Sequence[Message]) -> Parts:
+        """The same reminders around another body."""
+        return Parts(self.head, body, self.tail)
+
     def same_body(self, body: Sequence[Message]) -> bool:
         """Whether the body is made of these very messages."""
         return len(body) == len(self.body) and all(map(is_, body, self.body))

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from codelet.text.secret_shapes import SHORTEST_SECRET, is_secret, live_secrets
 
@@ -50,7 +52,9 @@ _SETTINGS = {
 """Nobody is there to answer a question, leave a pager or close an editor; colours are noise to the model."""
 
 
-_TOKENISER = "TIKTOKEN_CACHE_DIR"
+_lending = threading.Lock()
+_users: dict[str, str | None] = {}
+"""What the user had set variables to that are lent at this moment."""
 
 
 def child_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -58,7 +62,7 @@ def child_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
 
     A variable that repeats a secret under a harmless name goes, too, and one that changes what commands do.
     """
-    variables = _own() if base is None else base
+    variables = own_variables() if base is None else base
     secrets = [value for _, value in live_secrets(variables) if len(value) >= SHORTEST_SECRET]
     kept = {
         name: value
@@ -68,17 +72,28 @@ def child_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
     return kept | _SETTINGS
 
 
-def _own() -> dict[str, str]:
-    """The process's own variables as the user set them; a thread may lend one to the tokeniser at this moment."""
-    variables = {name: value for name in list(os.environ) if (value := os.environ.get(name)) is not None}
-    if _TOKENISER in variables:
-        from codelet.tokens.exact import users_cache
+@contextmanager
+def lent(name: str, value: str) -> Iterator[None]:
+    """Have a variable say `value` meanwhile, for a library that reads it; children get what the user had set."""
+    with _lending:
+        _users[name] = before = os.environ.get(name)
+        os.environ[name] = value
+    try:
+        yield
+    finally:
+        with _lending:
+            if before is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = before
+            del _users[name]
 
-        if (folder := users_cache()) is None:
-            del variables[_TOKENISER]
-        else:
-            variables[_TOKENISER] = folder
-    return variables
+
+def own_variables() -> dict[str, str]:
+    """The process's own variables, as the user set them."""
+    with _lending:
+        variables = {name: os.environ.get(name) for name in list(os.environ)} | _users
+    return {name: value for name, value in variables.items() if value is not None}
 
 
 def _plain(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:

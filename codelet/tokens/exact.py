@@ -6,12 +6,11 @@ run of a million blanks would make the tokeniser's engine panic.
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from codelet.process.environment import lent
 
 PIECE = 200_000
 CACHE_VARIABLE = "TIKTOKEN_CACHE_DIR"
@@ -28,9 +27,6 @@ _FILES = {
 }
 _lock = threading.Lock()
 _loaded: dict[str, Any] = {}
-_variable = threading.Lock()
-_users: dict[str, str | None] = {}
-"""What the user had set the variable to, while it names a folder of ours."""
 
 
 class ExactUnavailable(RuntimeError):
@@ -77,29 +73,6 @@ def count(text: str, name: str = "cl100k_base") -> int:
     return total
 
 
-@contextmanager
-def cached_in(folder: Path) -> Iterator[None]:
-    """Have tiktoken look in `folder` for its files; `users_cache` tells meanwhile what the user had set."""
-    with _variable:
-        _users[CACHE_VARIABLE] = before = os.environ.get(CACHE_VARIABLE)
-        os.environ[CACHE_VARIABLE] = str(folder)
-    try:
-        yield
-    finally:
-        with _variable:
-            if before is None:
-                del os.environ[CACHE_VARIABLE]
-            else:
-                os.environ[CACHE_VARIABLE] = before
-            del _users[CACHE_VARIABLE]
-
-
-def users_cache() -> str | None:
-    """The folder for tiktoken's files that the user's own environment names, whatever it says at the moment."""
-    with _variable:
-        return _users.get(CACHE_VARIABLE, os.environ.get(CACHE_VARIABLE))
-
-
 def _read(name: str) -> Any:
     """The encoding by tiktoken, from a file on this machine.
 
@@ -109,7 +82,7 @@ def _read(name: str) -> Any:
         import tiktoken
     except ImportError as error:
         raise ExactUnavailable(f"tiktoken is not installed: {error}") from error
-    with cached_in(_folder(name)):
+    with lent(CACHE_VARIABLE, str(_folder(name))):
         try:
             return tiktoken.get_encoding(name)
         except (OSError, ValueError) as error:

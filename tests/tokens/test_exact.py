@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.process.environment import child_environment
+from codelet.process.environment import child_environment, lent, own_variables
 from codelet.tokens import exact
 
 FILES = {
@@ -146,15 +146,15 @@ def test_no_child_sees_the_folder_that_is_lent(user: str | None, monkeypatch: py
         monkeypatch.delenv(exact.CACHE_VARIABLE, raising=False)
     else:
         monkeypatch.setenv(exact.CACHE_VARIABLE, user)
-    with exact.cached_in(tmp_path):
+    with lent(exact.CACHE_VARIABLE, str(tmp_path)):
         assert os.environ[exact.CACHE_VARIABLE] == str(tmp_path)
-        assert exact.users_cache() == user
+        assert own_variables().get(exact.CACHE_VARIABLE) == user
         child = subprocess.run(["env"], env=child_environment(), capture_output=True, text=True, check=True)
         assert str(tmp_path) not in child.stdout
         assert child_environment().get(exact.CACHE_VARIABLE) == user
         assert child_environment({"A": "b"})["A"] == "b"
-    assert os.environ.get(exact.CACHE_VARIABLE) == exact.users_cache() == user
-    with pytest.raises(ZeroDivisionError), exact.cached_in(tmp_path):
+    assert os.environ.get(exact.CACHE_VARIABLE) == own_variables().get(exact.CACHE_VARIABLE) == user
+    with pytest.raises(ZeroDivisionError), lent(exact.CACHE_VARIABLE, str(tmp_path)):
         raise ZeroDivisionError
     assert os.environ.get(exact.CACHE_VARIABLE) == user
 
@@ -165,7 +165,7 @@ def test_children_may_be_started_while_it_is_lent_and_given_back(monkeypatch: py
 
     def lend() -> None:
         while not ends.is_set():
-            with exact.cached_in(tmp_path):
+            with lent(exact.CACHE_VARIABLE, str(tmp_path)):
                 pass
 
     thread = threading.Thread(target=lend)
