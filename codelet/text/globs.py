@@ -35,7 +35,7 @@ def to_regex(glob: str) -> str:
 
 
 def names(glob: str) -> list[str]:
-    """Globs for the file's name alone, one of which everything that `glob` finds must match."""
+    """Globs for the last component: whatever `glob` finds matches at least one of them."""
     return sorted({plain.rpartition("/")[2].replace("**", "*") or "*" for plain in expand(glob)})
 
 
@@ -73,7 +73,7 @@ def _path_regex(glob: str) -> str:
         return text
     *inner, end = segments
     text += "/" if start else ""
-    # What stands between two spans takes the first place where it matches and never gives it back.
+    # What stands between two spans takes the first place where it matches and does not backtrack.
     text += "".join(f"(?>(?:[^/]+/)*?{'/'.join(map(_part_regex, segment))}/)" for segment in inner if segment)
     return text + ("(?:[^/]+/)*" + "/".join(map(_part_regex, end)) if end else ".+")
 
@@ -90,7 +90,7 @@ def _segments(parts: list[str]) -> list[list[str]]:
 
 
 def _part_regex(part: str) -> str:
-    """One part of a path. All stars but the last take the first match and never give it back."""
+    """One part of a path. All stars but the last take the first match and do not backtrack."""
     first, *rest = _chunks(part)
     if not rest:
         return first

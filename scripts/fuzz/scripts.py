@@ -18,7 +18,7 @@ from codelet.policy.verdict import Touch
 from codelet.process import child_environment
 from scripts.fuzz.sed import Scripts
 from scripts.fuzz.words import BRACKETS
-from tests.policy.runner import SECRET, Jail
+from tests.policy.shell.runner import SECRET, Jail
 
 TIME_LIMIT = 2
 BATCH = 25
