@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Literal
 
 from codelet import events, prompt
@@ -31,23 +30,25 @@ _PAUSED = "the provider paused the answer: it is not finished"
 _REFUSED = "the model or the provider's content filter refused to answer"
 
 
-@dataclass(eq=False, repr=False)
 class _Turn:
     """What one turn works with and what it has come to."""
 
-    conversation: Conversation
-    provider: Provider
-    toolbox: Toolbox
-    upkeep: Upkeep
-    meter: Meter
-    steps: int = 0
-    usage: Usage = field(default_factory=Usage)
-    reply: Reply | None = None
-    calls: CallRunner | None = None
-    unusable_steps: int = 0
-    overflow: Literal["no", "now", "handled"] = "no"
-    asked_again: bool = False
-    open: bool = True
+    def __init__(
+        self, conversation: Conversation, provider: Provider, toolbox: Toolbox, upkeep: Upkeep, meter: Meter
+    ) -> None:
+        self.conversation = conversation
+        self.provider = provider
+        self.toolbox = toolbox
+        self.upkeep = upkeep
+        self.meter = meter
+        self.steps = 0
+        self.usage = Usage()
+        self.reply: Reply | None = None
+        self.calls: CallRunner | None = None
+        self.unusable_steps = 0
+        self.overflow: Literal["no", "now", "handled"] = "no"
+        self.asked_again = False
+        self.open = True
 
     def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
         """The turn's last event."""

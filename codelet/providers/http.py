@@ -22,6 +22,8 @@ from codelet.providers.connection import Connection, checked_url, open_direct, o
 from codelet.providers.failure import stalled, unreachable
 
 _READ_SIZE = 65_536
+_TURN = 0.005
+"""Seconds of reading without a pause after which signals and other tasks have their turn."""
 _TRAILER_WAIT = 0.3
 _FRESH = 2.0
 
@@ -50,11 +52,15 @@ class Response:
 
     async def body(self) -> AsyncIterator[bytes]:
         """The body's pieces as they arrive; raises ProviderError when it stalls or is cut."""
+        time = asyncio.get_running_loop().time
+        turned = time()
         while True:
             event = await self._next_event()
             if isinstance(event, h11.Data):
                 yield bytes(event.data)
-                await asyncio.sleep(0)  # however fast the server sends, signals and other tasks have their turn
+                if (now := time()) - turned > _TURN:  # however fast the server sends, signals have their turn
+                    await asyncio.sleep(0)
+                    turned = now
             elif isinstance(event, h11.EndOfMessage):
                 return
             else:

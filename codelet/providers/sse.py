@@ -25,16 +25,19 @@ async def until_silent(
     events: AsyncGenerator[dict[str, Any], None], finished: Callable[[], bool]
 ) -> AsyncGenerator[dict[str, Any], None]:
     """The events; once `finished`, silence counts as DONE: some servers neither say it nor close the connection."""
+    async for event in events:
+        yield event
+        if finished():
+            break
+    else:
+        return
     while True:
-        over = finished()
         try:
-            async with asyncio.timeout(SILENCE if over else None):
+            async with asyncio.timeout(SILENCE):
                 event = await anext(events)
         except StopAsyncIteration:
             return
         except TimeoutError:
-            if not over:
-                raise
             yield DONE
             return
         yield event

@@ -160,7 +160,7 @@ def _head_of(path: Path) -> str:
     """A file's text, or as much of it as is let in."""
     try:
         with path.open("rb") as file:
-            text = file.read(_FILE_LIMIT + 1).decode("utf-8-sig", "replace")
+            text = file.read(_FILE_LIMIT + 1).decode("utf-8", "replace").removeprefix("\ufeff")
     except OSError:
         return ""
     if len(text) <= _FILE_LIMIT:

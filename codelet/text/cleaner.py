@@ -30,6 +30,11 @@ INVISIBLE = (
 
 CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f"
 MARKS = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+_HARMLESS = dict.fromkeys(
+    (*b"\n\t", *range(0xA1, 0xAD), *range(0xAE, 0x300), *range(0x2010, 0x2028), *range(0x2190, 0x2400))
+)
+"""Letters, dashes, quotation marks and arrows that are plain text wherever they stand, and newlines and tabs."""
+
 _STRING_BODY = f"[^\x00-\x1f\x7f-\x9f]{{0,{STRING_CAP}}}"
 
 
@@ -175,6 +180,9 @@ class Cleaner:
 
 def clean(text: str) -> str:
     """`text` without anything that a terminal would not show as plain text."""
+    others = text.translate(_HARMLESS)
+    if others.isascii() and others.isprintable():
+        return text  # most text is plain, and the first request need not wait for the pattern to be compiled
     if _unsafe().search(text) is None:
         return text
     cleaner = Cleaner()

@@ -233,3 +233,11 @@ def test_markup_that_rich_would_act_on_is_found() -> None:
 def test_importing_is_cheap() -> None:
     code = "import sys, codelet.text; sys.exit(' '.join({'rich', 'unicodedata', 'base64'} & set(sys.modules)) or 0)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_whole_text_is_cleaned_as_text_in_pieces_is_for_every_character():
+    """`clean` passes what is plainly harmless without looking further: for no character may that differ."""
+    for code in range(0x10000):
+        text = f"a{chr(code)}b"
+        cleaner = Cleaner()
+        assert clean(text) == cleaner.feed(text) + cleaner.flush(), hex(code)

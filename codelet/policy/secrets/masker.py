@@ -23,10 +23,23 @@ _RUN_CAP = 16_384
 
 
 class _Form(Record):
-    """One spelling of a live secret, and the name of the variable that holds it."""
+    """One spelling of a live secret, and the name of the variable that holds it.
+
+    Pieces of `shortest` characters are masked. `probes` are stretches of it with their places: each such piece
+    holds one of them whole.
+    """
 
     name: str
     text: str
+    shortest: int
+    probes: tuple[tuple[int, str], ...]
+
+    @classmethod
+    def of(cls, name: str, text: str) -> _Form:
+        """The form of a spelling."""
+        shortest, length = _lengths(text)
+        places = range(_common_start(text), len(text) - length + 1, length)
+        return _Form(name, text, shortest, tuple((place, text[place : place + length]) for place in places))
 
 
 class Masker:
@@ -38,7 +51,7 @@ class Masker:
     @cached_property
     def _forms(self) -> list[_Form]:
         """Made at the first text: a start that masks nothing does without the modules that they need."""
-        return [_Form(name, form) for name, value in self._secrets for form in spellings(value)]
+        return [_Form.of(name, form) for name, value in self._secrets for form in spellings(value)]
 
     @property
     def has_secrets(self) -> bool:
@@ -125,17 +138,16 @@ def _shortest_pieces(secret: str) -> Iterator[str]:
 
 def _without(text: str, form: _Form) -> str:
     """`text` with the form, and every piece of it that is long enough, masked."""
-    secret = form.text
-    shortest, probe = _lengths(secret)
     found: list[tuple[int, int]] = []
-    for start in range(_common_start(secret), len(secret) - probe + 1, probe):
-        needle = secret[start : start + probe]
-        at = text.find(needle)
+    for start, probe in form.probes:
+        at = text.find(probe)
         while at >= 0:
-            first, last = _extended(text, at, secret, start, probe)
-            if last - first >= shortest:
+            first, last = _extended(text, at, form.text, start, len(probe))
+            if last - first >= form.shortest:
                 found.append((first, last))
-            at = text.find(needle, at + 1)
+            at = text.find(probe, at + 1)
+    if not found:
+        return text
     for first, last in sorted(_merged(found), reverse=True):
         text = f"{text[:first]}[masked {form.name}]{text[last:]}"
     return text
