@@ -1,4 +1,4 @@
-"""What git says that its configuration is, and what of it a repository may not decide.
+"""The configuration as git itself lists it, and the settings that a repository may not decide.
 
 The files are not read here: git lists them itself, so that its own rules for sections, quotes, includes and links hold.
 """

@@ -1,4 +1,4 @@
-"""The one table of what git is told so that a repository's own configuration starts and redirects nothing.
+"""The one table of options, settings and variables that keep a repository from starting programs or redirecting git.
 
 Settings on the command line win over every file and over variables. What has no such setting is switched off by an
 option of the command, by a variable, or makes the repository one that is asked about (`configuration.doubt`).

@@ -26,7 +26,7 @@ _TIERS: tuple[Tier, ...] = ("read", "write", "execute", "critical")
 class Policy:
     """The rules of one session. `mode` may be switched at any time; `yes` answers every ask.
 
-    Rules bind in every mode, but in `read-only` the tools that write files are denied whatever the rules say.
+    Rules apply in every mode, except that `read-only` denies every tool that writes files.
     `sandboxed` says that commands run in a sandbox: only then does the mode `auto` run what is not read-only.
     Raises UsageError on a bad rule.
     """
@@ -186,7 +186,7 @@ def _first(rules: Sequence[Rule], tool: str, tier: Tier, name: str, *, exact: bo
 
 
 def _path_rule(tool: str, name: str, found: PathVerdict) -> str | None:
-    """The rule that "always for this session" makes: the folder, or the very path where that is delicate."""
+    """The rule that the answer "always for this session" adds: for the folder, or for a sensitive path alone."""
     from codelet.policy.rules import escaped
 
     if not name.isprintable() or name != name.strip():

@@ -7,7 +7,7 @@ from functools import cache
 
 from codelet.record import Record
 
-# Files that hold keys, tokens or passwords; one fnmatch-like pattern for the last component, lower case.
+# Files that hold keys, tokens or passwords; one pattern for the last component, lower case; `*` is any text.
 SECRET_FILES = (
     ".env", ".env.*", "*.env", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx",
     "*.ppk", "*.asc", "*.gpg", "*.age", "*.ovpn", "*.tfstate", "*.tfstate.backup", "*.tfvars",

@@ -19,10 +19,10 @@ _CHUNK = 1 << 16
 def capture_now(
     argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str], timeout: float, limit: int = 1 << 20
 ) -> Captured:
-    """As `capture`, but it blocks: for calls of a few milliseconds in code that is not async.
+    """As `capture`, but blocking: for calls of a few milliseconds in code that is not async.
 
-    `timeout` is in seconds, `limit` in bytes for each stream; one that takes longer or prints more is ended with its
-    process group. Raises StartError.
+    `timeout` is in seconds, `limit` in bytes for each stream; a helper that takes longer or prints more is killed with
+    its process group. Raises StartError.
     """
     process = start(argv, cwd, environment, apart=True)
     try:

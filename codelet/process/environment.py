@@ -1,4 +1,4 @@
-"""The environment of child processes: the user's own, without what is secret in itself.
+"""The environment of child processes: the user's own, without credentials.
 
 Names and values are judged: a name that speaks of a credential, a value that is a well-known kind of token,
 or an address with a password in it. What only says where to ask for a credential stays (SSH_AUTH_SOCK, a

@@ -1,7 +1,7 @@
 """Confines shell commands: the workspace can be written, the rest only read, the network not reached.
 
-bubblewrap where it works, else Landlock with a seccomp filter, else nothing, which is said aloud. What works is
-found out at the first command that is to be confined, not at the start.
+bubblewrap is used where it works, else Landlock with a seccomp filter, else nothing, and then the user is told. Which
+one works is tried before the first command that is to be confined, not at the start.
 """
 
 from __future__ import annotations

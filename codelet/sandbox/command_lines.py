@@ -78,7 +78,7 @@ def _granted(folder: str, protected: Sequence[str]) -> list[str]:
 
 
 def writable_root(workspace: Path) -> str:
-    """The workspace, resolved. Raises FileNotFoundError where that is the whole system, of which nothing is left."""
+    """The workspace, resolved. Raises FileNotFoundError for `/`, where nothing would be left to protect."""
     root = os.path.realpath(workspace)
     if root == "/":
         raise FileNotFoundError("the workspace is the whole file system")

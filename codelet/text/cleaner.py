@@ -1,4 +1,4 @@
-"""Take out of text what a terminal or a reader would not see as text: a state machine over chunks.
+"""Remove from text what a terminal would not show as text: a state machine over chunks.
 
 Removed: escape sequences, control characters, bidirectional controls, invisible characters, variation
 selectors and joiners where they join nothing, lone surrogates. Kept: everything that is plain text in any
@@ -84,10 +84,10 @@ def _joins_script(character: str) -> bool:
 
 
 class Cleaner:
-    """Cleans text that arrives in chunks; the cuts between chunks change nothing in the result.
+    """Cleans text that arrives in chunks; where they are cut makes no difference.
 
-    `feed` gives back what is settled, `flush` the rest at the end. With `ci=True` the result cannot give
-    a command to a CI runner that reads the log.
+    `feed` returns what is settled, `flush` the rest at the end. With `ci=True` the result holds no command that a CI
+    runner would obey.
     """
 
     def __init__(self, *, ci: bool = False) -> None:
@@ -101,7 +101,7 @@ class Cleaner:
             self._workflow = RunnerCommandBreaker()
 
     def feed(self, chunk: str) -> str:
-        """The part of all text so far that is settled and was not given back before."""
+        """Take a chunk; returns the part of the text that is settled by now and was not returned before."""
         text = self._pending + chunk
         cut = self._settled(text)
         self._pending = text[cut:]

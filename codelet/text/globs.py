@@ -2,8 +2,8 @@
 
 `to_regex` is for globs that a model searches with: `*` and `?` stay within one part of a path, `**` spans parts, `[…]`
 and `{a,b}` are known, and the expression matches in linear time. Without a slash a glob is for the file's name, at any
-depth; with one it is for the path from the folder searched. `rule_regex` is for the simpler patterns of rules and of
-tables of names. What bash makes of a wildcard is another matter: see `policy.shell.wildcards`.
+depth; with one it is for the path from the folder searched. `rule_regex` is for the simpler patterns of rules. What
+bash makes of a wildcard is another matter: see `policy.shell.wildcards`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def to_regex(glob: str) -> str:
 
 
 def names(glob: str) -> list[str]:
-    """Globs for the file's name alone, one of which everything that `glob` finds must match."""
+    """Globs for the last component: whatever `glob` finds matches at least one of them."""
     return sorted({plain.rpartition("/")[2].replace("**", "*") or "*" for plain in expand(glob)})
 
 
@@ -73,7 +73,7 @@ def _path_regex(glob: str) -> str:
         return text
     *inner, end = segments
     text += "/" if start else ""
-    # What stands between two spans takes the first place where it matches and never gives it back.
+    # What stands between two spans takes the first place where it matches and does not backtrack.
     text += "".join(f"(?>(?:[^/]+/)*?{'/'.join(map(_part_regex, segment))}/)" for segment in inner if segment)
     return text + ("(?:[^/]+/)*" + "/".join(map(_part_regex, end)) if end else ".+")
 
@@ -90,7 +90,7 @@ def _segments(parts: list[str]) -> list[list[str]]:
 
 
 def _part_regex(part: str) -> str:
-    """One part of a path. All stars but the last take the first match and never give it back."""
+    """One part of a path. All stars but the last take the first match and do not backtrack."""
     first, *rest = _chunks(part)
     if not rest:
         return first

@@ -102,7 +102,7 @@ _STARTS = tuple(start for shape in TOKENS for start in shape.starts)
 
 @cache
 def secret_pattern() -> re.Pattern[str]:
-    """What is masked in text whatever its value: the group `key` is a private key, `token` one of a service.
+    """What is masked in text because of its shape: the group `key` is a private key, `token` one of a service.
 
     `password` stands behind `address`, `value` behind `header`.
     """

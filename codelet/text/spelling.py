@@ -1,4 +1,7 @@
-"""Which known word was probably meant by one that nobody knows."""
+"""Which known word was probably meant by one that nobody knows.
+
+It stands alone because only a mistake imports it.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.policy.generator import PATHS, Generator
+from tests.policy.shell.generator import PATHS, Generator
 
 _CALLS = 5_000
 _SEED = 20_261_122

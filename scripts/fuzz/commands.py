@@ -8,8 +8,8 @@ from pathlib import Path
 
 from codelet.policy import Policy
 from codelet.policy.verdict import Touch
-from tests.policy.generator import Generator
-from tests.policy.runner import Jail
+from tests.policy.shell.generator import Generator
+from tests.policy.shell.runner import Jail
 
 
 def run(count: int, seed: int) -> int:

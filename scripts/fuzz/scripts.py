@@ -18,7 +18,7 @@ from codelet.policy.verdict import Touch
 from codelet.process import child_environment
 from scripts.fuzz.sed import Scripts
 from scripts.fuzz.words import BRACKETS
-from tests.policy.runner import SECRET, Jail
+from tests.policy.shell.runner import SECRET, Jail
 
 TIME_LIMIT = 2
 BATCH = 25
@@ -179,7 +179,7 @@ class Place(Jail):
             (self.workspace / name).write_text(PLANTED)
         for name in (b"k", b"\xff\xc3\xa9x", "é".encode()) if hostile else ():
             os.symlink(b"../outside/secret.txt", os.fsencode(self.workspace) + b"/" + name)
-        self.before = self._snapshot()
+        self.before = self.snapshot()
 
     def run_all(self, policy: Policy, commands: list[str]) -> Iterator[tuple[str, str]]:
         """Run the commands in one jail; gives those that did what they must not, with what that was."""
@@ -212,7 +212,7 @@ class Place(Jail):
         wrong = "it printed a secret; " if SECRET.encode() in done.stdout + done.stderr else ""
         if done.returncode or b"END" not in done.stdout[-5:]:
             wrong += f"it did not run to the end: {done.stderr[-200:]!r}; "
-        after = self._snapshot()
+        after = self.snapshot()
         if after != self.before:
             wrong += f"it changed {sorted(set(after.items()) ^ set(self.before.items()))[:3]}"
             self.before = after

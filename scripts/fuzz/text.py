@@ -9,7 +9,7 @@ from pathlib import Path
 from codelet.policy import Policy
 from codelet.policy.verdict import Touch
 from codelet.text import Cleaner, clean
-from tests.policy.generator import Generator
+from tests.policy.shell.generator import Generator
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SLOWEST = 0.25

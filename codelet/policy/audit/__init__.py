@@ -1,1 +1,1 @@
-"""The audit file: written by `log`, checked by `verify`. It holds nothing, so that each can be imported alone."""
+"""The audit file: written by `log`, checked by `verify`. Empty, so that each can be imported alone."""

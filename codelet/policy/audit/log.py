@@ -2,8 +2,8 @@
 
 One JSON object a line: `n` counts from 1, `previous` is the hash of the record before, `hash` that of the
 record itself without this field. Whoever changes, removes, adds or moves a line breaks the chain there. A
-rewrite of the whole file, or of its end, that computes all hashes anew is found only by comparing the last
-hash with one kept elsewhere: `verify` gives it.
+rewrite of the whole file, or of its end, with newly computed hashes is found only by comparing the last hash, which
+`verify` returns, with a copy kept elsewhere.
 """
 
 from __future__ import annotations

@@ -107,6 +107,6 @@ def _recovers(following: bytes, torn: bytes) -> bool:
 
 
 def _claimed(following: bytes, changed: dict[str, Any]) -> str:
-    """Behind a changed line the chain goes on from what the next record says, so that one change is one problem."""
+    """What the next record gives as its predecessor: one changed line is then reported as one problem, not as two."""
     record = _parsed(following)
     return str(record["previous"]) if record else str(changed["hash"])

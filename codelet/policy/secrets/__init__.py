@@ -1,4 +1,4 @@
 """Secrets: found by value or by shape, and masked in what leaves the process.
 
-It holds nothing, so that the masker can be imported without the prefilter.
+Empty, so that the masker can be imported without the prefilter.
 """

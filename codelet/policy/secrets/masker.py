@@ -75,7 +75,7 @@ class Masker:
 
 
 class MaskStream:
-    """Masks text in chunks: a run without blanks is held back until it ends, so that a cut hides nothing."""
+    """Masks text that arrives in chunks. A word is held back until it is complete, so that no cut hides a secret."""
 
     def __init__(self, masker: Masker, patterns: bool) -> None:
         self._masker = masker
@@ -83,7 +83,7 @@ class MaskStream:
         self._pending = ""
 
     def feed(self, chunk: str) -> str:
-        """The part that is settled, masked."""
+        """Take a chunk; returns what can be shown by now, masked."""
         text = self._pending + chunk
         cut = max(text.rfind(blank) for blank in " \n\t") + 1
         if len(text) - cut > _RUN_CAP:
@@ -93,7 +93,7 @@ class MaskStream:
         return self._masker.mask(text[:cut], patterns=self._patterns)
 
     def flush(self) -> str:
-        """The rest, masked."""
+        """The masked rest, at the end of the text."""
         rest, self._pending = self._pending, ""
         return self._masker.mask(rest, patterns=self._patterns)
 
@@ -125,7 +125,7 @@ def spellings(value: str) -> set[str]:
 
 
 def _lengths(secret: str) -> tuple[int, int]:
-    """The length of the shortest piece that is masked, and of the probes, one of which each such piece holds whole."""
+    """The length of the shortest piece that is masked, and of a probe: every such piece contains one whole probe."""
     shortest = min(SHORTEST_PIECE, len(secret))
     return shortest, (shortest + 1) // 2
 
@@ -154,13 +154,13 @@ def _without(text: str, form: _Form) -> str:
 
 
 def _common_start(secret: str) -> int:
-    """Where the part begins that is the secret's own: `sk-ant-api03-` alone gives nothing away."""
+    """Where a secret's public prefix ends: `sk-ant-api03-` alone gives nothing away."""
     prefix = re.match(r"(?:[A-Za-z0-9]{2,8}[-_]){1,4}", secret)
     return prefix.end() if prefix and len(secret) - prefix.end() >= SHORTEST_PIECE else 0
 
 
 def _extended(text: str, at: int, secret: str, start: int, length: int) -> tuple[int, int]:
-    """The longest stretch of `text` around the match that is also a stretch of the secret."""
+    """Extends a match to the left and right as far as text and secret agree; its start and end in `text`."""
     first, last, left, right = at, at + length, start, start + length
     while first and left and text[first - 1] == secret[left - 1]:
         first, left = first - 1, left - 1

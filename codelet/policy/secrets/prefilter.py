@@ -1,8 +1,8 @@
-"""A quick look at an encoded message that tells whether it may hold a secret, so that the exact search can be spared.
+"""A fast test whether an encoded message may hold a secret: only then is the exact search needed.
 
 The exact search takes a tenth of a second a megabyte, and more with each key of the environment; an export of a long
-session would wait for it. The quick look says yes too often and never no where the exact search finds something. What
-it looks for keeps its order when the common letters are taken out of both it and the text, which leaves a tenth to
+session would wait for it. The prefilter may say yes without need, but never no where the exact search finds something.
+What it looks for keeps its order when the common letters are taken out of both it and the text, which leaves a tenth to
 search: there, marks that plain text seldom has are looked for, and the pieces of all keys at once, by numbers of four
 letters each. What has no such mark is a long run of letters and digits that begins in a way of its own.
 """
@@ -60,7 +60,7 @@ class _Piece(Record):
 
 
 class _Neighbours(Record):
-    """What else is met where a piece stands: the neighbours of its number, and those two letters on and before."""
+    """What stands around one number of a piece: the numbers beside it; its letters and one more on each side."""
 
     left: bytes
     beside: frozenset[int]
@@ -70,7 +70,7 @@ class _Neighbours(Record):
 
 
 class SecretPrefilter:
-    """The quick look for a set of secrets: `pieces` are, for each spelling of each, its shortest pieces that count."""
+    """The prefilter for a set of secrets. `pieces` holds the shortest pieces of each spelling of each."""
 
     def __init__(self, pieces: Iterable[Sequence[str]] = ()) -> None:
         self._always = False
@@ -249,7 +249,7 @@ def _tokens() -> re.Pattern[bytes]:
 
 @cache
 def _token(shape: TokenShape) -> re.Pattern[bytes]:
-    """A whole token in bytes, of which those that are no ASCII may be letters."""
+    """A whole token in bytes; any byte above ASCII counts as a letter."""
     return re.compile(shape.regex.encode().replace(rb"[\w-]", _WORDS))
 
 

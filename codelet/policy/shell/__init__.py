@@ -1,4 +1,4 @@
-"""A shell command line and its effects: read into parts, each part judged, the whole prepared to run.
+"""From a shell command line to its effects: it is parsed, each part is judged, and it is rewritten before it runs.
 
-It holds nothing, so that whoever needs one module does not import the others.
+Empty, so that importing one module does not import the others.
 """

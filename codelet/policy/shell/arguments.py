@@ -1,4 +1,4 @@
-"""Take the arguments of a program apart by its permitted options; whatever is not permitted is refused.
+"""Parse the arguments of a program by its permitted options; anything else is refused.
 
 A specification is one line that a person can read. Its options: `-a` and `--all` take no value, `-n:number`
 takes one, `--color?text` may take one that is attached, `-NUM` stands for `-5` and the like. Its operands:
@@ -21,7 +21,7 @@ class RefusedError(Exception):
 
 
 class WildcardMatch(str):
-    """One of several words that a wildcard may stand for: which of them are there, and in what order, is open."""
+    """One of several words that a wildcard may stand for; which of them appear, and in what order, is unknown."""
 
     __slots__ = ()
 
@@ -103,7 +103,7 @@ def options_of(specification: str) -> Options:
 
 
 def parse(name: str, program: Program, arguments: Sequence[str]) -> ParsedArguments:
-    """The arguments of `name` taken apart; raises RefusedError at the first that is not permitted."""
+    """Parse the arguments of the program `name`; raises RefusedError at the first that is not permitted."""
     options = options_of(program.options)
     parsed = ParsedArguments()
     rest = list(arguments)
@@ -131,9 +131,9 @@ def parse(name: str, program: Program, arguments: Sequence[str]) -> ParsedArgume
 
 
 def refuse_uncertain_order(name: str, arguments: Sequence[str], parsed: ParsedArguments) -> None:
-    """Raise RefusedError where it matters which words a wildcard stands for.
+    """Raise RefusedError where the meaning depends on which words a wildcard stands for.
 
-    It does not where every one of them is an operand, and all operands from the first of them on are of one kind.
+    It does not if all of them are operands, and all operands from the first of them on are of the same kind.
     """
     given = sum(isinstance(word, WildcardMatch) for word in arguments)
     places = [index for index, word in enumerate(parsed.operands) if isinstance(word, WildcardMatch)]

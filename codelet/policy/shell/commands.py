@@ -146,7 +146,7 @@ _GIT_TAKES_FILES = frozenset(("diff", "log", "show", "status", "blame", "ls-file
 
 
 def _refuse_loose_git(words: Sequence[str]) -> None:
-    """A wildcard in front of which git may look for a subcommand could stand for one."""
+    """Raise RefusedError where a wildcard may become git's subcommand."""
     first = next((index for index, word in enumerate(words) if isinstance(word, WildcardMatch)), len(words))
     if first < len(words) and split_git(words)[1] not in _GIT_TAKES_FILES:
         raise RefusedError(f"git may take {words[first]} for a subcommand")

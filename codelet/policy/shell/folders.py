@@ -20,9 +20,10 @@ class Location:
 
 @dataclass
 class Folders:
-    """Where each shell of a script may stand: `sure` after a `cd` that must have worked, `all` otherwise.
+    """The possible current folders of each shell in a script.
 
-    `changed` holds the shells of which nothing is known any more.
+    `sure` are those behind `&&`, where every `cd` before has worked, `all` those in any case. Nothing is known any more
+    of the shells in `changed`.
     """
 
     workspace: Path
@@ -35,7 +36,7 @@ class Folders:
         return not any(part.scope[:length] in self.changed for length in range(len(part.scope) + 1))
 
     def ran_by_rule(self, part: SimpleCommand) -> None:
-        """Note a command that is not understood and runs all the same: a builtin may have changed its shell."""
+        """Note a command that a rule lets run although it is not understood: a builtin may have changed its shell."""
         if changes_shell([word.text for word in part.words]):
             self.changed.add(part.scope)
 

@@ -15,7 +15,7 @@ from codelet.policy.shell.arguments import ParsedArguments, RefusedError, parse
 from codelet.policy.shell.folders import Location
 from codelet.policy.shell.git_commands import CONFIG_SECTIONS, GIT_VARIABLES, PLAIN_OPTIONS, READ_ONLY_GIT, STASH_LISTS
 from codelet.policy.shell.git_content import possible_paths, refuse_bare_content, refuse_printed_secrets
-from codelet.policy.shell.git_state import RepositoryState, ask_git, look
+from codelet.policy.shell.git_state import RepositoryState, ask_git, repository_state
 
 _INDEX_CAP = 32 * 1024 * 1024
 
@@ -147,7 +147,7 @@ def _worktree(parsed: ParsedArguments, _: Location) -> None:
 
 
 def _refuse_passwords(place: Location) -> None:
-    if look(place).configuration.holds_password():
+    if repository_state(place).configuration.holds_password():
         raise RefusedError("an address in git's configuration holds a password")
 
 
@@ -171,7 +171,7 @@ def _var(parsed: ParsedArguments, _: Location) -> None:
 
 def _grep(parsed: ParsedArguments, place: Location) -> None:
     """`git grep` reads every tracked file, so the index must not name a secret one."""
-    repository = look(place).repository
+    repository = repository_state(place).repository
     if repository is None:
         raise RefusedError("git grep outside a repository")
     before = parsed.operands if parsed.ended is None else parsed.operands[: parsed.ended]
@@ -239,7 +239,7 @@ def _refuse_other_repository(place: Location) -> RepositoryState:
         folder = folder.rpartition("/")[0] or "/"
     if folder != place.root and contained(folder, place.root):
         raise RefusedError(f"{folder} holds another repository")
-    found = look(place)
+    found = repository_state(place)
     if found.reason is not None:
         raise RefusedError(found.reason)
     return found

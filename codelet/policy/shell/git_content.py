@@ -132,7 +132,7 @@ _MANY = ("--all", "--branches", "--tags", "--remotes", "--glob", "--reflog")
 
 
 def _refuse_shown_content(words: Sequence[str], parsed: ParsedArguments, place: Location) -> None:
-    """`git show` prints content that it is given by its number or by a name for it, whatever its options."""
+    """Raise RefusedError where `git show` would print an object whose file has no known name."""
     if parsed.has(*_MANY):
         raise RefusedError("git show of many references, each of which may be content whose file is not named")
     before, behind = _operands("show", words, parsed)
@@ -158,7 +158,7 @@ def _refuse_renamed(parsed: ParsedArguments, revisions: Sequence[str], place: Lo
 
 
 def refuse_bare_content(operand: str, place: Location, *, sure: bool = True) -> None:
-    """Raise RefusedError where the operand is content by its number alone, so that its file's name is unknown.
+    """Raise RefusedError where the operand is a blob named only by its hash: nobody knows its file's name.
 
     `sure` says that it must be a revision; else a file of that name is taken for the file, as git does.
     """

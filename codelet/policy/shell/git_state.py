@@ -45,7 +45,7 @@ class RepositoryState(Record):
 NO_REPOSITORY = RepositoryState(None, Configuration((), ()))
 
 
-def look(place: Location) -> RepositoryState:
+def repository_state(place: Location) -> RepositoryState:
     """The repository that git finds from where the command runs, and what of it stands in the way of running unasked.
 
     It blocks for one short git process, 2 seconds at most.

@@ -22,7 +22,7 @@ from codelet.policy.shell.commands import judge_command
 from codelet.policy.shell.folders import Folders, Location
 from codelet.policy.shell.git_checks import permitted_git, split_git
 from codelet.policy.shell.git_commands import STASH_LISTS
-from codelet.policy.shell.git_state import look
+from codelet.policy.shell.git_state import repository_state
 from codelet.policy.shell.programs import READ_ONLY_PROGRAMS
 from codelet.policy.shell.script_parser import read_script
 from codelet.policy.shell.syntax import SimpleCommand, UnclearPart
@@ -33,7 +33,7 @@ _PROGRAM_CAP = 16 * 1024 * 1024
 
 
 def prepare_command(command: str, workspace: Path) -> str:
-    """`command` as it is to run, also where a person or a rule allowed it; itself where nothing needs to change."""
+    """The command to run in place of `command`, whoever allowed it; `command` itself where nothing needs to change."""
     if "\0" in command:
         return command
     script = read_script(command, workspace)
@@ -113,12 +113,12 @@ def _edits_where_allowed(
 
 def _blanks(folders: frozenset[str], root: str) -> dict[str, str]:
     """The settings that take the place of programs which the repository around one of the folders names."""
-    found = [look(Location(folder, root)).configuration.blanks() for folder in folders]
+    found = [repository_state(Location(folder, root)).configuration.blanks() for folder in folders]
     return {key: value for one in found for key, value in one.items() if "=" not in key and key.isprintable()}
 
 
 def _at_options(command: SimpleCommand, words: Sequence[str], options: Sequence[str]) -> tuple[int, str]:
-    """The options behind all others, so that they win; before a `--` that ends the options."""
+    """Where the options are inserted: after all others, so that they win, but before a `--`."""
     end = end_of_options(READ_ONLY_PROGRAMS[words[0]], words[1:])
     return command.words[end].end, "".join(f" {shlex.quote(option)}" for option in options)
 

@@ -1,4 +1,4 @@
-"""The programs that are read-only, each with the options and operands under which it is: data to review.
+"""The programs that only read, each with the options and operands that keep it so: data to review.
 
 How to read a line: see `arguments`. An option that is not listed asks, so what writes (`sort -o`), runs
 (`rg --pre`, `find -exec`), reads another file (`wc --files0-from`, `grep -f`), follows links out (`ls -L` in

@@ -152,7 +152,7 @@ def _rule_for_any(script: Script, rules: Sequence[Rule], depth: int = 0) -> Rule
 
 
 def _described(part: ScriptPart, reason: str) -> Iterator[tuple[str, str]]:
-    """A part that is not known to read only, as it is written, with the reason; and the commands that it starts."""
+    """The source of a part that may do more than read, with the reason; then the commands that it starts."""
     if isinstance(part, SimpleCommand):
         yield " ".join(word.raw for word in part.words), reason
         for script in nested_scripts([word.text for word in part.words]):

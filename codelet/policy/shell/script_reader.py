@@ -102,7 +102,7 @@ class ScriptReader:
                     self._token(child)
 
     def _unchanged(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
-        """Statements of which some may run, some not, some twice: none of them may change the shell."""
+        """Statements that may run, be skipped or be repeated: none of them may change the shell."""
         before = len(self.script.parts)
         self._statements(node, scope, depth)
         for part in self.script.parts[before:]:
@@ -173,7 +173,7 @@ class ScriptReader:
         return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     def _inside(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
-        """Find the commands in a part that is not understood: what is critical there counts all the same."""
+        """Find the commands in a part that is not understood: critical ones are denied there, too."""
         for child in node.named_children:
             if child.type in grammar.WORD_NODES and child.child_count == 0:
                 continue
@@ -271,7 +271,7 @@ class ScriptReader:
         return self._text(name), self._word(value[0], scope, depth)
 
     def _word(self, node: Node, scope: tuple[int, ...], depth: int) -> Word:
-        """The decoded word; one that is not understood is noted, and dynamic."""
+        """The decoded word; one that cannot be decoded is noted and counts as dynamic."""
         if node.child_count:
             self._expansions(node, scope, depth)
         raw = self._text(node)

@@ -1,4 +1,4 @@
-"""Read sed scripts by GNU sed's grammar, and refuse whatever another reading could take otherwise.
+"""Read sed scripts by GNU sed's grammar, and refuse what another sed could read differently.
 
 Permitted are the commands that print, edit or jump; those that run (`e`), write (`w`, `W`) or read another
 file (`r`, `R`) are not, nor is what is not known. Versions of sed differ, above all in whether a bracket hides
@@ -107,7 +107,7 @@ class _SedReader:
         return line
 
     def _addresses(self) -> bool:
-        """Skip `1`, `$`, `/x/I`, `0~4`, `/a/,+2` and the `!` behind them; gives whether there was one."""
+        """Skip `1`, `$`, `/x/I`, `0~4`, `/a/,+2` and the `!` behind them; returns whether there was one."""
         found = self._address(first=True)
         if found:
             self._take(_BLANKS)

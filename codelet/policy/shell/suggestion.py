@@ -26,27 +26,15 @@ _MAKE_NOTHING_ELSE = frozenset(("mkdir", "touch"))
 # a command line in an option, as `git rebase --exec`, `git push --receive-pack` or `cargo test --config`.
 _SUBCOMMANDS: dict[str, frozenset[str]] = {
     "git": frozenset(
-        (
-            "add",
-            "branch",
-            "checkout",
-            "cherry-pick",
-            "commit",
-            "merge",
-            "mv",
-            "restore",
-            "revert",
-            "stash",
-            "switch",
-            "tag",
-        )
+        ("add", "branch", "checkout", "cherry-pick", "commit", "merge", "mv", "restore", "revert", "stash", "switch",
+         "tag")
     ),
     "npm": frozenset(("test",)),
     "pnpm": frozenset(("test",)),
     "yarn": frozenset(("test",)),
     "go": frozenset(("fmt", "doc")),
     "terraform": frozenset(("fmt", "validate")),
-}
+}  # fmt: skip
 _BUILDERS = frozenset(("make", "gmake"))
 """Run what the project calls by a name: the rule covers that name alone."""
 

@@ -61,7 +61,7 @@ class UnclearPart:
 
     @property
     def unparsed(self) -> bool:
-        """Whether the parser made no sense of it, so that its place in the command is not known either."""
+        """Whether the parser could not make sense of it: then positions in the command are not reliable either."""
         return self.reason in (NOT_PARSED, PASSED_OVER)
 
 

@@ -37,7 +37,7 @@ _WILD = {"*": ".*", "?": "."}
 
 @dataclass(frozen=True)
 class Expansion:
-    """The words that stand in place of one; `certain` is False where bash may give only some of them."""
+    """The words that replace one with wildcards; unless `certain`, bash may produce only some of them."""
 
     words: tuple[str, ...]
     certain: bool

@@ -1,7 +1,7 @@
 """Decode the words of a shell command as bash would, or say why that cannot be done.
 
 Only what has one meaning is decoded: plain letters, quotes, a backslash before punctuation, a leading `~`.
-A word with an expansion keeps the fact in `dynamic`; whatever else bash might rewrite raises UnclearError.
+A word with an expansion is marked `dynamic`; anything else that bash might rewrite raises UnclearError.
 """
 
 from __future__ import annotations

@@ -237,7 +237,8 @@ OWNER = """
 def test_it_ends_with_its_owner_however_that_ends(tmp_path: Path, number: str, then: str, kill: bool) -> None:
     program = textwrap.dedent(OWNER).format(argv=python(LEAVES_SESSION, number), cwd=str(tmp_path), then=then)
     command = [sys.executable, "-W", "ignore", "-c", program]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as owner:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"ready\n"
         if kill:

@@ -9,7 +9,7 @@ import pytest
 
 from codelet.policy import Policy
 from codelet.policy.verdict import Touch
-from tests.policy.test_prepare import git, run
+from tests.policy.shell.test_prepare import git, run
 
 pytestmark = pytest.mark.needs("git", "bash")
 

@@ -108,7 +108,7 @@ assert len(done.output) < 31000, len(done.output)
 assert sum(map(len, pieces)) < 400_000, sum(map(len, pieces))
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parent.parent.parent
     argv = [sys.executable, "-W", "error", "-c", program]
     peak = subprocess.run(
         argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, check=True

@@ -26,7 +26,7 @@ class Jail:
             place.mkdir(parents=True)
         self._plant()
         self._make_repository()
-        self.before = self._snapshot()
+        self.before = self.snapshot()
 
     def _plant(self) -> None:
         files = {
@@ -78,7 +78,7 @@ class Jail:
             git("config", key, "./pwn")
         (self.workspace / ".gitattributes").write_text("*.txt diff=d filter=f\n")
 
-    def _snapshot(self) -> dict[str, tuple[int, int, int]]:
+    def snapshot(self) -> dict[str, tuple[int, int, int]]:
         found = {}
         for place in (self.workspace, self.home, self.outside):
             for folder, folders, files in os.walk(place):
@@ -114,7 +114,7 @@ class Jail:
         wrong = []
         if SECRET.encode() in done.stdout + done.stderr:
             wrong.append("it printed a secret")
-        after = self._snapshot()
+        after = self.snapshot()
         if after != self.before:
             wrong.append(f"it wrote {sorted(set(after.items()) ^ set(self.before.items()))[:3]}")
             self.before = after

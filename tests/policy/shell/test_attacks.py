@@ -11,7 +11,7 @@ import pytest
 from codelet.policy import Policy
 from codelet.policy.sensitive_names import secret
 from codelet.policy.verdict import Touch
-from tests.policy.runner import SECRET, Jail
+from tests.policy.shell.runner import SECRET, Jail
 
 pytestmark = pytest.mark.needs("bwrap", "git", "bash", "rg")
 
@@ -115,7 +115,7 @@ def prepared(jail: Jail, setup: str, command: str) -> str:
     ).stdout.strip()
     told = ["bash", "-ec", setup.replace(":HASH:", number)]
     subprocess.run(told, cwd=jail.workspace, env=environment, capture_output=True, check=True)
-    jail.before = jail._snapshot()
+    jail.before = jail.snapshot()
     return command.replace(":HASH:", number)
 
 

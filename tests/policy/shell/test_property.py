@@ -9,8 +9,8 @@ import pytest
 
 from codelet.policy import Policy
 from codelet.policy.verdict import Touch
-from tests.policy.generator import Generator
-from tests.policy.runner import Jail
+from tests.policy.shell.generator import Generator
+from tests.policy.shell.runner import Jail
 
 pytestmark = pytest.mark.needs("bwrap", "git", "bash")
 
