@@ -152,7 +152,7 @@ async def test_a_key_that_is_taken_is_refused(open_session: Open, key: str) -> N
 
 
 async def test_two_of_a_name_are_refused(open_session: Open) -> None:
-    with pytest.raises(UsageError, match="two extensions bring a tool called note"):
+    with pytest.raises(UsageError, match="there are two tools called 'note'"):
         open_session(Notes(), Notes())
 
     class Again(Extension):
@@ -161,13 +161,13 @@ async def test_two_of_a_name_are_refused(open_session: Open) -> None:
 
     mine = Notes()
     for what, brings in (("reminder", {"reminders": [mine]}), ("command", {"commands": mine.commands})):
-        with pytest.raises(UsageError, match=f"two extensions bring a {what} called notes"):
+        with pytest.raises(UsageError, match=f"there are two {what}s called 'notes'"):
             open_session(mine, Again(**brings))
 
     class Git(Source):
         name = "gitStatus"
 
-    with pytest.raises(UsageError, match="two extensions bring a reminder called gitStatus"):
+    with pytest.raises(UsageError, match="there are two reminders called 'gitStatus'"):
         open_session(Again(reminders=[Git()]), bare=False)
 
 
