@@ -5,7 +5,7 @@ Their ledger has each type's text, its tokens, what it has cost so far, and its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 from codelet import prompt
 from codelet.errors import CodeletError
@@ -77,7 +77,7 @@ class ReminderLedger:
 
 
 class _SourceFailed(CodeletError):
-    """A reminder's text could not be had."""
+    """What a reminder's source was to do it could not: the turn goes on without it."""
 
 
 class Renewal:
@@ -103,7 +103,7 @@ class Renewal:
     async def for_turn(self) -> list[Event]:
         """Gather everything anew, at the start of a turn."""
         for source in self._on():
-            await source.begin()
+            await self._tried(source, source.begin)
         head, tail = {}, {}
         for source in self._sources:
             if source.zone == "head":
@@ -135,7 +135,7 @@ class Renewal:
     async def stop(self) -> None:
         """The turn is over: nothing is looked at any more."""
         for source in self._sources:
-            await source.stop()
+            await self._tried(source, source.stop)
 
     def _on(self) -> Iterator[Source]:
         return (source for source in self._sources if source.name not in self.ledger.off)
@@ -148,20 +148,23 @@ class Renewal:
         """The source's text, masked; None where the user switched it off, or it fails, which is told."""
         if source.name in self.ledger.off:
             return None
-        try:
-            text = await _asked(source)
-        except _SourceFailed as error:
-            self._notes.append(Note(str(error)))
-            return None
+        text = await self._tried(source, source.text)
         return self._mask(text) if text else None
+
+    async def _tried(self, source: Source, act: Callable[[], Awaitable[str | None]]) -> str | None:
+        try:
+            return await _done(source, act)
+        except _SourceFailed as error:
+            self._notes.append(Note(self._mask(str(error))))
+            return None
 
     def _renewed(self, head: dict[str, str | None], tail: dict[str, str | None]) -> list[Event]:
         notes, self._notes = self._notes, []
         return [*notes, *self._conversation.renew(head, tail)]
 
 
-async def _asked(source: Source) -> str | None:
+async def _done(source: Source, act: Callable[[], Awaitable[str | None]]) -> str | None:
     try:
-        return await source.text()
+        return await act()
     except Exception as error:
-        raise _SourceFailed(f"the reminder {source.name} was left out: {type(error).__name__}: {error}") from error
+        raise _SourceFailed(f"the reminder {source.name} failed: {type(error).__name__}: {error}") from error
