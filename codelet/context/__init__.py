@@ -6,9 +6,8 @@ from codelet.context.compactor import Compactor
 from codelet.context.entry import Entry
 from codelet.context.gauge import Gauge
 from codelet.context.inputs import Piped
-from codelet.context.ledger import ReminderLedger, ReminderRow
 from codelet.context.options import CompactionOptions, Limits
-from codelet.context.renewal import Renewal
+from codelet.context.renewal import ReminderLedger, ReminderRow, Renewal
 from codelet.context.rows import ContextRow, context_rows
 from codelet.context.shares import Share
 
