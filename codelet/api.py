@@ -22,12 +22,9 @@ from codelet.policy.secrets.masker import Masker
 from codelet.policy.verdict import Ask, Mode
 from codelet.record import Record
 from codelet.session import Session
-from codelet.settings import SETTINGS, settings_from
+from codelet.settings import KEEPING, SETTINGS, settings_from
 from codelet.tokens.usage import Usage
 from codelet.tools.tool import Tool
-
-_SAVING = ("export", "export_every", "export_archive", "snapshots", "force")
-"""Settings of the command line that a session in Python does not have."""
 
 
 class Result(Record):
@@ -68,10 +65,14 @@ async def open_session(
     those of the command line by name, `max_turns=5` or `deny=["bash(git push *)"]`; rules that ask are left to
     `ask`. Raises UsageError for what is wrong in them.
     """
-    if unknown := next((name for name in settings if name in _SAVING), None):
-        raise UsageError(f"{unknown}: a session in Python is not saved by itself")
+    for name in settings:
+        if name in SETTINGS and SETTINGS[name].group is KEEPING:
+            raise UsageError(f"{name}: a session in Python is not saved by itself")
     named = {"model": model, "api_base": api_base, "mode": mode, "tools": tools, **settings}
     chosen = settings_from({**named, "resume": None if resume is None else str(resume)})
+    for each in extensions:
+        if not isinstance(each, Extension):
+            raise UsageError(f"extensions: {_name_of(each)} is no Extension; give an object, not a class")
     brought = (_Extra(extra_tools), *extensions)
     masker = Masker(os.environ, [("api_key", chosen.api_key or "")])
     session, _ = await session_from(chosen, _folder(workspace), ask=ask, extensions=brought, masker=masker)
@@ -125,5 +126,9 @@ class _Extra(Extension):
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         if wrong := next((each for each in tools if not isinstance(each, Tool)), None):
-            raise UsageError(f"extra_tools: {getattr(wrong, '__name__', wrong)} is no Tool; put @tool in front of it")
+            raise UsageError(f"extra_tools: {_name_of(wrong)} is no Tool; put @tool in front of it")
         self.tools = tools
+
+
+def _name_of(value: object) -> str:
+    return str(getattr(value, "__name__", value))

@@ -3,9 +3,8 @@
 from codelet.context.compactor import Compactor
 from codelet.context.entry import Entry
 from codelet.context.inputs import Piped
-from codelet.context.ledger import ReminderLedger
 from codelet.context.options import CompactionOptions, ContextLimits
-from codelet.context.renewal import Renewal
+from codelet.context.renewal import ReminderLedger, Renewal
 from codelet.context.window import CacheWatch, ContextWindow
 
 __all__ = [

@@ -1,23 +1,87 @@
-"""Renewal: brings the reminders in a session's list up to date, all of them for a turn, the volatile ones each step."""
+"""Reminders: brought up to date in a session's list, all of them for a turn, the volatile ones each step.
+
+Their ledger has each type's text, its tokens, what it has cost so far, and its switch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from codelet import prompt
-from codelet.context.ledger import ReminderLedger
 from codelet.errors import CodeletError
 from codelet.events import Event, Note
 from codelet.extensions.base import Source
-from codelet.reminders.zones import NESTED
+from codelet.messages import reminder_type
+from codelet.record import Record
+from codelet.reminders.zones import NESTED, Zones
+from codelet.tokens.estimate import estimate_message
+
+
+class ReminderRow(Record):
+    """One type: `text` as it stands in the list, `tokens` of it, `sent` tokens over all requests so far."""
+
+    kind: str
+    text: str
+    tokens: int
+    sent: int
+    on: bool
+
+
+class ReminderLedger:
+    """Counts what reminders cost; `off` are the types that are switched off, `at_first` those that begin so.
+
+    `quiet` are those of which no front end says that their text was replaced.
+    """
+
+    def __init__(self, sources: Sequence[Source] = ()) -> None:
+        self.zones = Zones.of(sources)
+        self.at_first = frozenset(source.name for source in sources if source.off)
+        self.quiet = frozenset(source.name for source in sources if source.quiet)
+        self.off = set(self.at_first)
+        self._sent: dict[str, int] = {}
+
+    @property
+    def switched_off(self) -> tuple[str, ...]:
+        """The types that the user switched off, in the order of the list; those that are not known here last."""
+        off = self.off - self.at_first
+        return (*(kind for kind in self.zones.types if kind in off), *sorted(off.difference(self.zones.types)))
+
+    @property
+    def switched_on(self) -> tuple[str, ...]:
+        """The types that begin switched off and that the user switched on."""
+        return tuple(kind for kind in self.zones.types if kind in self.at_first - self.off)
+
+    def switch(self, *, off: Iterable[str], on: Iterable[str]) -> None:
+        """Set the switches as a session was left."""
+        self.off = (self.off | set(off)) - set(on)
+
+    def count(self, parts: Parts) -> None:
+        """A request with these reminders leaves."""
+        for message in (*parts.head, *parts.tail):
+            if (kind := reminder_type(message)) is not None:
+                self._sent[kind] = self._sent.get(kind, 0) + estimate_message(message)
+
+    def rows(self, parts: Parts) -> list[ReminderRow]:
+        """One row for each type that stands in the list, was sent or is off."""
+        standing = {kind: message for message in parts.sent() if (kind := reminder_type(message)) is not None}
+        rows = []
+        for kind in self.zones.types:
+            message = standing.get(kind)
+            if message is None and kind not in self._sent and kind not in self.off:
+                continue
+            text = (message["content"] or "") if message else ""
+            tokens = estimate_message(message) if message else 0
+            rows.append(ReminderRow(kind, text, tokens, self._sent.get(kind, 0), kind not in self.off))
+        return rows
+
 
 if TYPE_CHECKING:
-    from codelet.loop.conversation import Conversation
+    from codelet.loop.conversation import Conversation, Parts
 
 
 class _SourceFailed(CodeletError):
-    """A reminder's text could not be had."""
+    """What a reminder's source was to do it could not: the turn goes on without it."""
 
 
 class Renewal:
@@ -43,7 +107,7 @@ class Renewal:
     async def for_turn(self) -> list[Event]:
         """Gather everything anew, at the start of a turn."""
         for source in self._on():
-            await source.begin()
+            await self._tried(source, source.begin)
         head, tail = {}, {}
         for source in self._sources:
             if source.zone == "head":
@@ -75,7 +139,7 @@ class Renewal:
     async def stop(self) -> None:
         """The turn is over: nothing is looked at any more."""
         for source in self._sources:
-            await source.stop()
+            await self._tried(source, source.stop)
 
     def _on(self) -> Iterator[Source]:
         return (source for source in self._sources if source.name not in self.ledger.off)
@@ -88,20 +152,23 @@ class Renewal:
         """The source's text, masked; None where the user switched it off, or it fails, which is told."""
         if source.name in self.ledger.off:
             return None
-        try:
-            text = await _asked(source)
-        except _SourceFailed as error:
-            self._notes.append(Note(str(error)))
-            return None
+        text = await self._tried(source, source.text)
         return self._mask(text) if text else None
+
+    async def _tried(self, source: Source, act: Callable[[], Awaitable[str | None]]) -> str | None:
+        try:
+            return await _done(source, act)
+        except _SourceFailed as error:
+            self._notes.append(Note(self._mask(str(error))))
+            return None
 
     def _renewed(self, head: dict[str, str | None], tail: dict[str, str | None]) -> list[Event]:
         notes, self._notes = self._notes, []
         return [*notes, *self._conversation.renew(head, tail)]
 
 
-async def _asked(source: Source) -> str | None:
+async def _done(source: Source, act: Callable[[], Awaitable[str | None]]) -> str | None:
     try:
-        return await source.text()
+        return await act()
     except Exception as error:
-        raise _SourceFailed(f"the reminder {source.name} was left out: {type(error).__name__}: {error}") from error
+        raise _SourceFailed(f"the reminder {source.name} failed: {type(error).__name__}: {error}") from error

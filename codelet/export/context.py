@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import is_
 from typing import TYPE_CHECKING, Any, cast
 
@@ -55,9 +56,13 @@ def restore_context(session: Session, snapshot: Snapshot) -> None:
             part.restore(value)
 
 
-def extensions_keys(session: Session) -> dict[str, Any]:
-    """What the session's extensions keep in an export, by key. Raises ExportError where it cannot be kept."""
-    return {part.key: _saved(part) for part in _parts(session)}
+def with_extensions(session: Session, unknown: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keys that the document does not know, with those that the session's extensions keep.
+
+    The same object where there are none of these. Raises ExportError where one cannot be kept.
+    """
+    saved = {part.key: _saved(part) for part in _parts(session)}
+    return {**unknown, **saved} if saved else unknown
 
 
 def _parts(session: Session) -> list[ExportPart]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from codelet import events
 from codelet.compaction.segments import parse
-from codelet.export.context import extensions_keys, restore_context
+from codelet.export.context import restore_context, with_extensions
 from codelet.export.document import (
     CompactionMark,
     HistoryEntry,
@@ -79,7 +79,7 @@ class Recorder:
             "timeline": tuple(self._timeline),
             "recent_history": self._recent(messages),
             "interruption": self._interruption(session),
-            "unknown": {**self._carried.unknown, **extensions_keys(session)},
+            "unknown": with_extensions(session, self._carried.unknown),
         } | self._summary(session.conversation)
         return self._carried.replace(**(values | beside))
 

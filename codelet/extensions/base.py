@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from codelet import prompt
-from codelet.errors import ToolError, UsageError
+from codelet.errors import CodeletError, ToolError, UsageError
 from codelet.policy.secrets.masker import Masker
 from codelet.policy.verdict import Action, Touch, Verdict
 from codelet.record import Record
@@ -102,7 +102,10 @@ class Guard:
         return output
 
     def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
-        """Take note of what was decided on a call, what a person said, what it changed, and how it ended."""
+        """Take note of what was decided on a call, what a person said, what it changed, and how it ended.
+
+        Raises CodeletError where that cannot be and nothing may go on unseen: it ends the turn.
+        """
 
 
 class Guards:
@@ -144,9 +147,15 @@ class Guards:
         return await _through(self._closing, call, output.replace(text=mask(output.text), display=display))
 
     def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
-        """Have every guard take note; what one of them raises is raised."""
+        """Have every guard take note. Raises CodeletError where one cannot: nothing goes on unseen."""
         for guard in (*self._guards, *self._closing):
-            guard.record(kind, call, **facts)
+            try:
+                guard.record(kind, call, **facts)
+            except CodeletError:
+                raise
+            except Exception as error:
+                problem = f"{type(error).__name__}: {error}"
+                raise CodeletError(f"{type(guard).__name__} could not take note of a call: {problem}") from error
 
 
 def stricter(verdict: Verdict, wanted: Verdict) -> Verdict:

@@ -13,7 +13,20 @@ from typing import Any
 
 import pytest
 
-from codelet import Answer, CodeletError, Question, Result, Session, Tool, UsageError, events, open_session, run, tool
+from codelet import (
+    Answer,
+    CodeletError,
+    Extension,
+    Question,
+    Result,
+    Session,
+    Tool,
+    UsageError,
+    events,
+    open_session,
+    run,
+    tool,
+)
 from codelet.messages import unpaired
 from tests.support.program import descendants, processes_with
 from tests.support.program import run as run_program
@@ -223,6 +236,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a tool that is none": ({"tools": ["teleport"]}, "unknown tool 'teleport'"),
     "a tool twice": ({"extra_tools": [count_words, count_words]}, "there are two tools called 'count_words'"),
     "a function without @tool": ({"extra_tools": [len]}, "extra_tools: len is no Tool; put @tool in front of it"),
+    "an extension's class": ({"extensions": [Extension]}, "extensions: Extension is no Extension"),
     "an export that is not there": ({"resume": "nowhere.json"}, "nowhere.json"),
     "saving": ({"export": "work.json"}, "export: a session in Python is not saved by itself"),
     "a model that is none": ({"model": "nobody/nothing", "api_base": None}, "unknown model 'nobody/nothing'"),

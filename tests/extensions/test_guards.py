@@ -12,12 +12,13 @@ import pytest
 
 from codelet import events
 from codelet.extensions.base import Extension, Guard, GuardedCall
+from codelet.messages import unpaired
 from codelet.policy import Policy
 from codelet.policy.verdict import Action, Answer, Question, Touch, Verdict
 from codelet.tools import all_tools
 from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput, tool
 from tests.context.scripted import Answer as Said
-from tests.context.scripted import turn
+from tests.context.scripted import turn, turn_until_error
 from tests.extensions.conftest import Open
 
 Before = Callable[[GuardedCall], Verdict | Arguments | None]
@@ -227,3 +228,34 @@ async def test_a_call_that_becomes_a_writing_one_runs_alone(open_session: Open, 
         await turn(session)
         assert together == expected
         together.clear()
+
+
+@pytest.mark.parametrize("where, told", [("before", "before it started"), ("after", "while it ran")])
+async def test_an_interrupt_while_a_guard_works_leaves_a_valid_list(open_session: Open, where: str, told: str) -> None:
+    begun = asyncio.Event()
+
+    async def hang(*given: Any) -> Any:
+        begun.set()
+        await asyncio.Event().wait()
+
+    session, provider = open_session(type("Hanging", (Asked,), {where: hang})(lambda call: None), tools=[SEND])
+    provider.answers.append(Said("ok", [("send", {"to": "a"})]))
+    running = asyncio.create_task(turn(session))
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert unpaired(session.messages) == []
+    assert told in str(session.messages[-1]["content"])
+
+
+async def test_a_guard_that_cannot_take_note_ends_the_turn_in_a_line(open_session: Open) -> None:
+    class Notary(Asked):
+        def record(self, kind: str, call: GuardedCall, **facts: object) -> None:
+            raise OSError("no ink")
+
+    session, provider = open_session(Notary(lambda call: None), tools=[SEND])
+    provider.answers.append(Said("ok", [("send", {"to": "a"})]))
+    seen, error = await turn_until_error(session, "go")
+    assert str(error) == "Notary could not take note of a call: OSError: no ink"
+    assert not any(isinstance(event, events.ToolResult) for event in seen)

@@ -151,7 +151,7 @@ async def test_a_key_that_is_taken_is_refused(open_session: Open, key: str) -> N
 
 
 async def test_two_of_a_name_are_refused(open_session: Open) -> None:
-    with pytest.raises(UsageError, match="two extensions bring a tool called note"):
+    with pytest.raises(UsageError, match="there are two tools called 'note'"):
         open_session(Notes(), Notes())
 
     class Again(Extension):
@@ -160,13 +160,13 @@ async def test_two_of_a_name_are_refused(open_session: Open) -> None:
 
     mine = Notes()
     for what, brings in (("reminder", {"reminders": [mine]}), ("command", {"commands": mine.commands})):
-        with pytest.raises(UsageError, match=f"two extensions bring a {what} called notes"):
+        with pytest.raises(UsageError, match=f"there are two {what}s called 'notes'"):
             open_session(mine, Again(**brings))
 
     class Git(Source):
         name = "gitStatus"
 
-    with pytest.raises(UsageError, match="two extensions bring a reminder called gitStatus"):
+    with pytest.raises(UsageError, match="there are two reminders called 'gitStatus'"):
         open_session(Again(reminders=[Git()]), bare=False)
 
 
@@ -227,16 +227,18 @@ async def test_its_reminder_stands_where_its_zone_is(
     assert [message["role"] for message in resumed.conversation.body] == ["user", "assistant"]
 
 
-async def test_a_reminder_that_fails_is_left_out_and_told(open_session: Open) -> None:
-    class Failing(Notes):
-        async def text(self) -> str | None:
-            raise OSError("no disk")
+@pytest.mark.parametrize("where", ["begin", "text", "stop"])
+async def test_a_reminder_that_fails_is_left_out_and_told(open_session: Open, where: str) -> None:
+    async def failing() -> None:
+        raise OSError("no disk")
 
-    session, provider = open_session(Failing())
-    seen = await turn(session)
-    assert kinds(provider.sent[-1]) == ["user"]
+    notes = Notes()
+    vars(notes)[where] = failing
+    session, provider = open_session(notes)
+    seen = [*await turn(session), *await turn(session)]
+    assert kinds(provider.sent[-1]) == ["user", "assistant", "user"]
     told = [event.text for event in seen if isinstance(event, events.Note)]
-    assert set(told) == {"the reminder notes was left out: OSError: no disk"}
+    assert set(told) == {"the reminder notes failed: OSError: no disk"}
 
 
 async def test_a_tool_that_comes_later_joins_the_others(open_session: Open) -> None:
