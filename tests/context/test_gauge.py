@@ -1,0 +1,81 @@
+"""The gauge: what was reported, and an estimate of what came since, each message counted once."""
+
+from __future__ import annotations
+
+from codelet.context import ContextWindow
+from codelet.loop.conversation import Conversation
+from codelet.messages import Message, assistant, user
+from codelet.tokens.budget import Budget
+from codelet.tokens.usage import Usage
+
+
+def listed(*messages: Message) -> Conversation:
+    conversation = Conversation()
+    conversation.append(*messages)
+    return conversation
+
+
+def test_it_takes_the_report_and_adds_what_came_since():
+    gauge = ContextWindow(Budget(100_000), 1_000)
+    messages = listed(user("x" * 4_000))
+    assert gauge.size(messages) == 2_004
+    messages.append(assistant("y" * 40))
+    gauge.measured(Usage(2_004, 0, 0, 14, 0), messages, 2)
+    messages.append(user("z" * 400))
+    assert gauge.size(messages) == 2_018 + 104
+    gauge.forget()
+    assert gauge.size(messages) == 1_000 + 1_004 + 14 + 104
+
+
+def test_the_tail_is_part_of_what_was_reported():
+    gauge = ContextWindow(Budget(100_000), 1_000)
+    messages = listed(user("x" * 4_000))
+    messages.renew({}, {"tokenStatus": "x" * 400})
+    before = gauge.size(messages)
+    assert before == 2_004 + gauge.estimate(messages.tail[-1])
+    messages.append(assistant("y" * 40))
+    gauge.measured(Usage(before, 0, 0, 14, 0), messages, 2)
+    assert gauge.size(messages) == before + 14
+    messages.renew({}, {"tokenStatus": None})
+    assert gauge.size(messages) == before + 14, "until the next report"
+
+
+def test_what_is_settled_is_not_looked_at_again_and_placeholders_are_not_settled():
+    gauge = ContextWindow(Budget(100_000), 1_000)
+    messages = listed(user("x" * 400), assistant("y" * 400))
+    gauge.settle(messages)
+    size = gauge.size(messages)
+    messages.append(user("placeholder"))
+    assert gauge.size(messages) > size
+    messages.replace(2, user("w" * 4_000))
+    assert gauge.size(messages) == size + 1_004
+    gauge.settle(messages)
+    gauge.settle(messages)
+    assert gauge.size(messages) == size + 1_004
+
+
+def test_reports_calibrate_the_estimate_of_what_is_new_and_another_model_starts_afresh():
+    gauge = ContextWindow(Budget(100_000), 0)
+    messages = listed()
+    total = 0
+    for _ in range(30):
+        messages.append(user("x" * 4_000))
+        total += 1_506  # half as many again as the estimate of 1,004
+        gauge.measured(Usage(total, 0, 0, 0, 0), messages, len(messages.body))
+    assert 1_490 <= gauge.estimate(messages.body[0]) <= 1_510
+    gauge.forget()
+    assert 1_490 <= gauge.estimate(messages.body[0]) <= 1_510
+    gauge.switch(Budget(50_000))
+    assert gauge.estimate(messages.body[0]) == 1_004
+    assert gauge.budget.window == 50_000
+
+
+def test_a_cold_cache_saves_nothing():
+    now = 0.0
+    gauge = ContextWindow(Budget(100_000), 0, clock=lambda: now)
+    messages = listed(user("x" * 40_000))
+    assert gauge.cold
+    gauge.measured(Usage(10_000, 9_000, 0, 0, 0), messages, 1)
+    assert not gauge.cold and gauge.effective(messages) == 10_000 - 8_100
+    now = 301.0
+    assert gauge.cold and gauge.effective(messages) == 10_000
