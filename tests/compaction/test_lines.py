@@ -129,3 +129,37 @@ def test_a_segment_that_quotes_what_an_edit_took_out_is_written_anew():
     text = str([message["content"] for message in made.messages])
     assert "count_1_0(rows)" not in text and "count_1_1(rows)" in text
     assert earlier(2, 2) in made.messages and earlier(1, 2) not in made.messages
+
+
+def summary_of(messages: list[Message], target: int = 6_000) -> str:
+    """The text of the messages once there is another session behind them, and all of it is compacted."""
+    made = compact([*messages, *coding_session(20, steps=2)[1:]], target)
+    return "\n".join(str(message["content"]) for message in made.messages)
+
+
+def test_an_error_that_a_command_printed_stands_among_lines_that_tell_more():
+    log = [f"load_{n}(src/part_{n}.py, width_{n}, height_{n}, depth_{n})" for n in range(900)]
+    log[450] = "error: it is so"
+    ran = [user("Run it."), calling(("c", "bash", {"command": "./import"})), result("c", "\n".join(log))]
+    assert "error: it is so" in summary_of([*ran, says("I see.")])
+    log[450] = "state: it is so"
+    ran[2] = result("c", "\n".join(log))
+    assert "it is so" not in summary_of([*ran, says("I see.")])
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_lines_of_a_file_that_a_command_deleted_are_not_quoted(gone: bool):
+    remove = calling(("r", "bash", {"command": "rm src/old.py" if gone else "ls src/old.py"}))
+    text = "\n".join(f"old_row_{n} = load_old_{n}(width_old_{n})" for n in range(30))
+    messages = [user("Look."), calling(("c", "read", {"path": "src/old.py"})), result("c", text)]
+    messages += [user("Away with it."), remove, result("r", "[exit code 0]"), says("Done.")]
+    assert ("load_old_7" in summary_of(messages)) is not gone
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_status_from_an_earlier_segment_says_that_files_changed_since(changed: bool):
+    before = user('<compacted turns="1-1">\nstatus: tests passed (t1): pytest -q\n[t1 user] Run them.')
+    write = calling(("w", "write" if changed else "read", {"path": "src/a.py"}))
+    text = summary_of([before, *([earlier(2, 2)] * 5), user("Go on."), write, result("w", "ok"), says("Done.")])
+    told = "tests passed (t1, files changed since): pytest -q" if changed else "tests passed (t1): pytest -q"
+    assert f"status: {told}" in text

@@ -199,6 +199,19 @@ async def test_an_overflow_leads_to_one_compaction_and_one_retry_each_step(open_
     assert isinstance(seen[-1], events.TurnEnd) and seen[-1].reason == "done"
 
 
+async def test_the_size_that_is_aimed_at_is_the_providers_own(open_session: Open):
+    session, provider = open_session(ScriptedProvider(percent=200), window=64_000)
+    for number in range(2):
+        provider.answers.append(Answer("s", [("look", {"lines": 260, "about": f"{part}{number}"}) for part in "ab"]))
+    for prompt in ("go", "and one", "and two", "and three", "and four"):
+        await turn(session, prompt)
+    await compacted(session)
+    await turn(session, "on")
+    before, after = (2 * request.size for request in provider.sent[-2:])
+    target = session.gauge.budget.target
+    assert after < 1.06 * target < before, "and the prompt that came since"
+
+
 async def test_no_narrator_is_asked_about_a_list_that_did_not_fit(open_session: Open):
     session, provider = open_session(window=60_000, compaction=CompactionOptions(narrative=True))
     await fill(session, provider, 8)

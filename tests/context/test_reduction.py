@@ -93,6 +93,17 @@ async def test_what_the_user_drops_leaves_the_archive_too_and_comes_back_with_it
     assert back is not None and "value_part3_41 = " in text_in(back) and archive.bytes == size
 
 
+async def test_what_was_reduced_and_pinned_stays_as_it_is_seen(open_session: Open):
+    session, provider = open_session(window=WINDOW)
+    await until_reduced(session, provider)
+    number = reduced_results(session)[3]
+    pinned = session.messages[number]
+    session.compactor.pin(number)
+    [*_, done] = await compacted(session, "mind the ports")
+    assert done.phase == "done" and done.tier > 1
+    assert any(message is pinned for message in session.messages)
+
+
 async def test_what_was_cut_on_its_entry_leaves_the_archive_when_it_is_dropped(open_session: Open):
     session, provider = open_session(window=32_000)
     provider.answers.append(Answer("s", [("look", {"lines": 2_000})]))
