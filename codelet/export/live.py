@@ -27,8 +27,8 @@ from codelet.export.recorder import Recorder
 from codelet.export.redaction import Mask
 from codelet.export.saver import Saver, save_once
 from codelet.export.snapshot import Snapshot
+from codelet.export.store_target import Target, is_url, open_target
 from codelet.export.suspects import Suspects
-from codelet.export.targets import Target, is_url, open_target
 from codelet.policy.secrets import own_masker
 from codelet.record import Record
 from codelet.session import Session

@@ -11,7 +11,7 @@ from typing import Any
 
 from codelet.compaction.segments import Entry, Segment, render
 from codelet.errors import ExportError
-from codelet.export.document import VERSION, VERSIONS
+from codelet.export.document import READABLE_VERSIONS, VERSION
 from codelet.export.snapshot import no_usage
 from codelet.prompt import IMPORTED_RESULT, escape
 
@@ -27,7 +27,7 @@ def migrated(document: object) -> object:
     if not isinstance(document, dict):
         return document
     version = _version(document)
-    while not re.fullmatch(VERSIONS, version):
+    while not re.fullmatch(READABLE_VERSIONS, version):
         if version not in MIGRATIONS:
             raise ExportError(_refusal(version))
         version, step = MIGRATIONS[version]

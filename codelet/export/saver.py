@@ -14,8 +14,8 @@ from codelet.errors import ExportError, SaveConflict
 from codelet.export.encode import Encoder
 from codelet.export.redaction import Mask
 from codelet.export.snapshot import Snapshot
+from codelet.export.store_target import Target
 from codelet.export.stores.store import Lease
-from codelet.export.targets import Target
 
 _SLOW_SECONDS = 5.0
 

@@ -65,7 +65,7 @@ def is_binary(data: bytes) -> bool:
     return 2 * _invalid(sample) > len(sample)
 
 
-def decode(data: bytes) -> tuple[str, Format] | None:
+def decode_text(data: bytes) -> tuple[str, Format] | None:
     """The text, and the format that gives the same bytes again; None for what is binary.
 
     UTF-8, what a byte order mark says, UTF-8 with a few stray bytes, else Latin-1.
@@ -79,12 +79,12 @@ def decode(data: bytes) -> tuple[str, Format] | None:
             text = data[len(form.bom) :].decode(form.codec, form.errors)
         except UnicodeDecodeError:
             continue
-        if not marked or encode(text, form) == data:
+        if not marked or encode_text(text, form) == data:
             return text, form
     return None
 
 
-def encode(text: str, form: Format) -> bytes:
+def encode_text(text: str, form: Format) -> bytes:
     """The bytes of a text in a format. Raises ToolError for a character that it cannot hold."""
     try:
         return form.bom + text.encode(form.codec, form.errors)

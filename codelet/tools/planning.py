@@ -28,7 +28,7 @@ _MOST_CHARACTERS = 200
 
 def make_change(change: Change, context: ToolContext) -> None:
     """Write the file and remember it as seen. Raises ToolError; then the old file is whole."""
-    data = encoding.encode(change.after, change.form)
+    data = encoding.encode_text(change.after, change.form)
     written = replace(change.path, data, change.name, change.expected)
     known = context.lines.pop(change.path, None)
     context.seen[change.path] = written
@@ -64,7 +64,7 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
         data, current = files.read_whole(resolved, name, LARGEST_EDITED)
         if current != expected:
             raise ToolError(f"{name} changed since it was read: read it again, then repeat the call")
-        old = encoding.decode(data)
+        old = encoding.decode_text(data)
     if old is None:
         unseen = "" if known.spans == (EVERY,) else f"nothing of its {status.st_size:,} bytes"
         summary += _not_shown(unseen)
@@ -113,7 +113,7 @@ def plan_edit(context: ToolContext, path: str, edits: Sequence[Mapping[str, Any]
         raise files.failure(error, name) from error
     data, current = files.read_whole(resolved, name, LARGEST_EDITED)
     was_read = _may_edit(context, resolved, name, current)
-    decoded = encoding.decode(data)
+    decoded = encoding.decode_text(data)
     if decoded is None:
         raise ToolError(f"{name} is {encoding.binary_kind(data)}, not text: use bash")
     before, form = decoded
