@@ -273,7 +273,7 @@ class CompactionMark(TypedDict):
 
 
 def _tagged(form: Any, tag: str) -> type[Struct]:
-    """A struct of the same form that is told from others by one constant field, as only structs can be."""
+    """A struct of the same form, tagged with one constant field: only structs can be tagged."""
     hints = get_type_hints(form, globals(), include_extras=True)
     (value,) = get_args(hints.pop(tag))
     fields = [

@@ -85,7 +85,7 @@ def _from_context_data(old: RawDocument) -> RawDocument:
 
 
 def _told(summary: str) -> str:
-    """A summary of what came before the history as the segment that stands for it, so that the model is told."""
+    """The summary of what came before the history, as a segment, so that the model reads it."""
     lines = [line.strip() for line in escape(summary).splitlines() if line.strip()]
     ledger = [("narrative", line) for line in lines[:_NARRATIVE_LINES]]
     more = lines[_NARRATIVE_LINES:]

@@ -11,7 +11,7 @@ from typing import Any
 from codelet.record import Record
 
 Cover = Callable[[str], str]
-"""Gives a text without its secrets."""
+"""Returns a text without its secrets."""
 
 
 def _everything(_: bytes) -> bool:

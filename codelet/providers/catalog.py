@@ -206,7 +206,7 @@ def vendor_of(model: str, own: Sequence[Vendor] = ()) -> Vendor | None:
 
 
 def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Quirks:
-    """What is known of a model before anything was sent: its vendor's quirks, and those that its name tells.
+    """What is known of a model before anything is sent: its vendor's quirks, and those that its name implies.
 
     A model's quirks follow its name, at whatever address; a vendor's follow the prefix. Which of OpenAI's models reason
     unless they are told not to, litellm's bundled map says.
