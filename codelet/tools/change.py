@@ -13,7 +13,7 @@ _MOST_LINES = 4000
 _MOST_SHOWN = 64_000
 
 
-class Change(Record):
+class Change(Record, kw_only=True):
     """One file's text before and after it, and how that is written to the disk.
 
     `before` is None where there was no file, or none with text. `summary` is what the model is told.

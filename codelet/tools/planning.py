@@ -49,7 +49,16 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
         status = status_of(resolved)
     except FileNotFoundError:
         summary = prompt.CREATED.format(name=name, lines=lines)
-        return Change(resolved, name, None, content, encoding.Format(), None, summary, whole=True)
+        return Change(
+            path=resolved,
+            name=name,
+            before=None,
+            after=content,
+            form=encoding.Format(),
+            expected=None,
+            summary=summary,
+            whole=True,
+        )
     except OSError as error:
         raise files.failure(error, name) from error
     if stat.S_ISREG(status.st_mode) and not status.st_size:
@@ -68,7 +77,17 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
     if old is None:
         unseen = "" if known.spans == (EVERY,) else f"nothing of its {status.st_size:,} bytes"
         summary += _not_shown(unseen)
-        return Change(resolved, name, None, content, encoding.Format(), expected, summary, unseen, whole=True)
+        return Change(
+            path=resolved,
+            name=name,
+            before=None,
+            after=content,
+            form=encoding.Format(),
+            expected=expected,
+            summary=summary,
+            unseen=unseen,
+            whole=True,
+        )
     before, form = old
     after = _with_line_ends_of(content, before)
     kept = [form.codec] if form.bom or form.codec != "utf-8" else []
@@ -76,7 +95,17 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
     note = prompt.FORM_KEPT.format(form=" and ".join(kept)) if kept else ""
     unseen = _unseen(known, before) if after != before else ""
     summary += note + _not_shown(unseen)
-    return Change(resolved, name, before, after, form, expected, summary, unseen, whole=True)
+    return Change(
+        path=resolved,
+        name=name,
+        before=before,
+        after=after,
+        form=form,
+        expected=expected,
+        summary=summary,
+        unseen=unseen,
+        whole=True,
+    )
 
 
 def known_content(change: Change) -> Change:
@@ -128,7 +157,7 @@ def plan_edit(context: ToolContext, path: str, edits: Sequence[Mapping[str, Any]
             raise ToolError(f"{which}{error}; {name} was not changed") from error
         places += count
     summary = prompt.EDITED.format(name=name, count=places, s="s" if places > 1 else "")
-    return Change(resolved, name, before, after, form, current, summary)
+    return Change(path=resolved, name=name, before=before, after=after, form=form, expected=current, summary=summary)
 
 
 def _may_edit(context: ToolContext, path: Path, name: str, current: Fingerprint) -> bool:
