@@ -104,7 +104,7 @@ async def _read(resume: str, export: str | None) -> Resumed | None:
 
     from codelet.export.live import read_export, same_target
     from codelet.export.snapshot import kept_up
-    from codelet.export.targets import open_target
+    from codelet.export.store_target import open_target
 
     if export is not None:
         target = open_target(resume)

@@ -20,7 +20,7 @@ _DEEPEST = 7
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 _LACKING = re.compile(r"Object missing required field `(\w+)`")
 _OURS = ("is not a", "is nested", "holds a")
-"""How the reasons begin that `check_custom` gives."""
+"""How the reasons of `check_custom` begin."""
 
 
 _KNOWN = frozenset(FILE_NAMES.values())
@@ -81,7 +81,7 @@ def _if_newer(document: object) -> str:
 
 
 def _told(found: str, document: object) -> str:
-    """What msgspec found, told as the place and what must stand there."""
+    """What msgspec found, in our words: the place, and what must stand there."""
     reason, _, path = found.partition(" - at `$")
     place, value, form = "", document, forms.type_info(Document)
     for name, index in _STEP.findall(path):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from codelet.messages import Message
 
 VERSION = "1.0"
-VERSIONS = r"^1\.(0|[1-9][0-9]{0,8})$"
+READABLE_VERSIONS = r"^1\.(0|[1-9][0-9]{0,8})$"
 """Those that can be read: a later one of the same kind only adds names, which are kept."""
 MOST_DEPTH = 32
 """Levels of nesting in what has no form of its own."""
@@ -275,7 +275,7 @@ class CompactionMark(TypedDict):
 
 
 def _tagged(form: Any, tag: str) -> type[Struct]:
-    """A struct of the same form that is told from others by one constant field, as only structs can be."""
+    """A struct of the same form, tagged with one constant field: only structs can be tagged."""
     hints = get_type_hints(form, globals(), include_extras=True)
     (value,) = get_args(hints.pop(tag))
     fields = [
@@ -295,7 +295,7 @@ else:
 class Document(Struct, kw_only=True):
     """A session of codelet: the message list, its usage, and what belongs to it. Times are Unix seconds."""
 
-    version: Annotated[str, Meta(pattern=VERSIONS)]
+    version: Annotated[str, Meta(pattern=READABLE_VERSIONS)]
     timestamp: TimeForm
     token_count: Annotated[CountForm, Meta(description="Size of the message list.")] = msgspec.field(name="tokenCount")
     session_id: NameForm | UnsetType = UNSET

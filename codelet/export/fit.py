@@ -25,7 +25,7 @@ class _Unfit(Exception):
 
 
 Fit = Callable[[Any], Any]
-"""Gives the same object where it fits. Raises ExportError where nothing like it does."""
+"""Returns the same object if it fits. Raises ExportError where nothing like it does."""
 
 
 @cache

@@ -11,7 +11,7 @@ from typing import Any
 
 from codelet.compaction.segments import Segment, SegmentEntry, render
 from codelet.errors import ExportError
-from codelet.export.document import VERSION, VERSIONS
+from codelet.export.document import READABLE_VERSIONS, VERSION
 from codelet.export.snapshot import no_usage
 from codelet.prompt import IMPORTED_RESULT, escape
 
@@ -27,7 +27,7 @@ def migrated(document: object) -> object:
     if not isinstance(document, dict):
         return document
     version = _version(document)
-    while not re.fullmatch(VERSIONS, version):
+    while not re.fullmatch(READABLE_VERSIONS, version):
         if version not in MIGRATIONS:
             raise ExportError(_refusal(version))
         version, step = MIGRATIONS[version]
@@ -85,7 +85,7 @@ def _from_context_data(old: RawDocument) -> RawDocument:
 
 
 def _told(summary: str) -> str:
-    """A summary of what came before the history as the segment that stands for it, so that the model is told."""
+    """The summary of what came before the history, as a segment, so that the model reads it."""
     lines = [line.strip() for line in escape(summary).splitlines() if line.strip()]
     ledger = [("narrative", line) for line in lines[:_NARRATIVE_LINES]]
     more = lines[_NARRATIVE_LINES:]

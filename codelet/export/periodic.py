@@ -47,7 +47,7 @@ class Periodic:
             self._work = asyncio.create_task(self._save(snapshot))
 
     def notices(self) -> list[str]:
-        """What the user should be told, one line each; each is given once."""
+        """Lines for the user; each is returned once."""
         told, self._notices = self._notices, []
         return told
 

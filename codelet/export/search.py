@@ -16,7 +16,7 @@ BEGIN, END = "\x02", "\x03"
 _EXCERPT_WORDS = 16
 
 
-class Passage(Record):
+class Passage(Record, kw_only=True):
     """One place where all words occur: a session, what it is (`message 3, user`, `fact`, …), and the words around."""
 
     session: str
@@ -62,7 +62,7 @@ class Index:
             " WHERE line MATCH ? ORDER BY rank, session, rowid LIMIT ?",
             (query, most),
         )
-        return [Passage(session, place, excerpt) for session, place, excerpt in rows]
+        return [Passage(session=session, place=place, excerpt=excerpt) for session, place, excerpt in rows]
 
 
 def _terms(words: str) -> Iterator[str]:

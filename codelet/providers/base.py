@@ -55,7 +55,7 @@ class ToolCallChunk(Record, kw_only=True):
 
 
 class RefusalChunk(Record):
-    """A piece of what the model says instead of an answer, where the wire tells that apart from text."""
+    """A piece of a refusal, where the wire distinguishes it from text."""
 
     text: str
 
@@ -82,7 +82,7 @@ class RetryChunk(Record, kw_only=True):
 
 
 class NoteChunk(Record):
-    """Something that the user is told once, in a sentence: how requests to this model differ, and why."""
+    """A sentence that the user is shown once: how requests to this model differ, and why."""
 
     text: str
 

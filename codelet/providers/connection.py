@@ -21,7 +21,7 @@ _STREAM_LIMIT = 65_536
 
 
 class Connection:
-    """An open connection and its protocol state. `used` tells whether it has carried a request.
+    """An open connection and its protocol state. `used`: it has carried a request.
 
     `target_prefix` and `extra_headers` are what a plain HTTP proxy wants in each request.
     """

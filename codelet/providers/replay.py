@@ -41,7 +41,7 @@ _ARGUMENT_PIECE = 24
 _USAGE_KEYS = ("total_input", "cache_read", "cache_write", "output", "reasoning")
 
 
-class RecordedCall(Record):
+class RecordedCall(Record, kw_only=True):
     """A tool call of a recording; `arguments` is the text that goes over the wire."""
 
     id: str
@@ -60,7 +60,7 @@ class RecordedStep(Record):
     pace: float
 
 
-class Recording(Record):
+class Recording(Record, kw_only=True):
     """A script of answers. `source` names where it came from, for messages."""
 
     source: str
@@ -134,7 +134,7 @@ def read_recording(text: str, source: str) -> Recording:
     model = place.at("model").text(record.get("model", "recorded"))
     place = place.at("steps")
     steps = [_read_step(step, place.item(i)) for i, step in enumerate(place.list(record.get("steps")))]
-    return Recording(source, model, tuple(steps))
+    return Recording(source=source, model=model, steps=tuple(steps))
 
 
 def _content(step: RecordedStep) -> Iterator[Chunk]:
@@ -221,7 +221,7 @@ def _read_call(value: Any, place: _Place) -> RecordedCall:
     if not isinstance(arguments, str):
         keys = tuple(arguments) if isinstance(arguments, dict) else ()
         arguments = json.dumps(place.at("arguments").object(arguments, keys), ensure_ascii=False)
-    return RecordedCall(call["id"], call["name"], arguments)
+    return RecordedCall(id=call["id"], name=call["name"], arguments=arguments)
 
 
 def _read_usage(value: Any, place: _Place) -> Usage:

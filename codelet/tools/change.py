@@ -13,7 +13,7 @@ _MOST_LINES = 4000
 _MOST_SHOWN = 64_000
 
 
-class Change(Record):
+class Change(Record, kw_only=True):
     """One file's text before and after it, and how that is written to the disk.
 
     `before` is None where there was no file, or none with text. `summary` is what the model is told.
@@ -26,9 +26,9 @@ class Change(Record):
     name: str
     before: str | None
     after: str
-    form: Format
-    expected: Fingerprint | None
     summary: str
+    form: Format = Format()
+    expected: Fingerprint | None = None
     unseen: str = ""
     whole: bool = False
 

@@ -36,7 +36,7 @@ class FoundLine(NamedTuple):
 
 
 def confirmed(hits: Iterable[FoundLine], shown: int) -> Iterator[FoundLine]:
-    """The hits that stand up, in order; from the match after `shown` ones on they are for counting only and pass."""
+    """The hits that are really there, in order. After `shown` matches the rest only count, and pass unchecked."""
     file = _File("")
     unseen = False
     try:

@@ -49,7 +49,7 @@ class Query(Record):
     """What to search: a resolved file or folder, a glob of paths in it, and for lines an expression.
 
     `pattern` None asks for the files themselves. `most` is how many hits the caller can use, `seconds` how long
-    the search may take. What `left_out` holds true of, given the path from the root, is no hit. `shown` is how many
+    the search may take. A path from the root for which `left_out` is true is no hit. `shown` is how many
     hits are shown at most; the rest is for counting only.
     """
 

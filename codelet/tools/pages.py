@@ -144,7 +144,7 @@ class Page:
 async def read_page(file: BinaryIO, size: int, first: int, count: int, line_limit: int, limit: int) -> Page:
     """At most `count` lines from line `first` (from 1), `line_limit` bytes of each, `limit` bytes in all.
 
-    Gives way to the event loop after each MiB, so that a cancel is prompt in a file of gigabytes.
+    Yields to the event loop after each MiB, so that a cancel is prompt in a file of gigabytes.
     """
     page = Page()
     reader = _Reader(page, first - 1, count, line_limit, limit)

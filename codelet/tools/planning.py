@@ -28,7 +28,7 @@ _MOST_CHARACTERS = 200
 
 def make_change(change: Change, context: ToolContext) -> None:
     """Write the file and remember it as seen. Raises ToolError; then the old file is whole."""
-    data = encoding.encode(change.after, change.form)
+    data = encoding.encode_text(change.after, change.form)
     written = replace(change.path, data, change.name, change.expected)
     known = context.lines.pop(change.path, None)
     context.seen[change.path] = written
@@ -44,12 +44,13 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
     resolved = files.resolve(context, path)
     name = files.shown(context, resolved)
     lines = count_lines(content)
+    summary = prompt.CREATED.format(name=name, lines=lines)
+    new = Change(path=resolved, name=name, before=None, after=content, summary=summary, whole=True)
     expected = context.seen.get(resolved)
     try:
         status = status_of(resolved)
     except FileNotFoundError:
-        summary = prompt.CREATED.format(name=name, lines=lines)
-        return Change(resolved, name, None, content, encoding.Format(), None, summary, whole=True)
+        return new
     except OSError as error:
         raise files.failure(error, name) from error
     if stat.S_ISREG(status.st_mode) and not status.st_size:
@@ -64,11 +65,11 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
         data, current = files.read_whole(resolved, name, LARGEST_EDITED)
         if current != expected:
             raise ToolError(f"{name} changed since it was read: read it again, then repeat the call")
-        old = encoding.decode(data)
+        old = encoding.decode_text(data)
     if old is None:
         unseen = "" if known.spans == (EVERY,) else f"nothing of its {status.st_size:,} bytes"
         summary += _not_shown(unseen)
-        return Change(resolved, name, None, content, encoding.Format(), expected, summary, unseen, whole=True)
+        return new.replace(expected=expected, summary=summary, unseen=unseen)
     before, form = old
     after = _with_line_ends_of(content, before)
     kept = [form.codec] if form.bom or form.codec != "utf-8" else []
@@ -76,7 +77,7 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
     note = prompt.FORM_KEPT.format(form=" and ".join(kept)) if kept else ""
     unseen = _unseen(known, before) if after != before else ""
     summary += note + _not_shown(unseen)
-    return Change(resolved, name, before, after, form, expected, summary, unseen, whole=True)
+    return new.replace(before=before, after=after, form=form, expected=expected, summary=summary, unseen=unseen)
 
 
 def known_content(change: Change) -> Change:
@@ -113,7 +114,7 @@ def plan_edit(context: ToolContext, path: str, edits: Sequence[Mapping[str, Any]
         raise files.failure(error, name) from error
     data, current = files.read_whole(resolved, name, LARGEST_EDITED)
     was_read = _may_edit(context, resolved, name, current)
-    decoded = encoding.decode(data)
+    decoded = encoding.decode_text(data)
     if decoded is None:
         raise ToolError(f"{name} is {encoding.binary_kind(data)}, not text: use bash")
     before, form = decoded
@@ -128,7 +129,7 @@ def plan_edit(context: ToolContext, path: str, edits: Sequence[Mapping[str, Any]
             raise ToolError(f"{which}{error}; {name} was not changed") from error
         places += count
     summary = prompt.EDITED.format(name=name, count=places, s="s" if places > 1 else "")
-    return Change(resolved, name, before, after, form, current, summary)
+    return Change(path=resolved, name=name, before=before, after=after, form=form, expected=current, summary=summary)
 
 
 def _may_edit(context: ToolContext, path: Path, name: str, current: Fingerprint) -> bool:

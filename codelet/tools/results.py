@@ -12,7 +12,7 @@ from codelet.tools.tool import ToolContext
 
 _MOST_CHARACTERS = 30_000
 _LINE_CHARACTERS = 300
-MOST_FILES = 200
+MOST_FILES_SHOWN = 200
 
 
 def lines_found(context: ToolContext, result: Result, most: int, around: int) -> str:
@@ -53,7 +53,7 @@ def _line(context: ToolContext, hit: FoundLine) -> str:
 
 def files_found(context: ToolContext, result: Result) -> str:
     """The paths, one a line, and how many were left out."""
-    lines = [files.shown(context, Path(hit.path)) for hit in result.hits[:MOST_FILES]]
+    lines = [files.shown(context, Path(hit.path)) for hit in result.hits[:MOST_FILES_SHOWN]]
     left = len(result.hits) - len(lines)
     notes = []
     if left:

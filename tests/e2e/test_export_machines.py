@@ -13,7 +13,7 @@ import pytest
 
 from codelet.errors import SessionHeld
 from codelet.export.decode import from_json
-from codelet.export.targets import open_place
+from codelet.export.store_target import open_place
 from tests.e2e.conftest import KEYS, Codelet
 from tests.e2e.test_export import LOOK, keep, said
 from tests.e2e.test_export_repl import WIDE, leave

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from codelet.export.store_target import open_place
 from codelet.export.stores.store import Store
-from codelet.export.targets import open_place
 from tests.export.redis_server import PROGRAM, RedisServer
 
 _numbers = itertools.count(1)

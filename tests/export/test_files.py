@@ -17,7 +17,7 @@ from codelet.errors import ExportError, SessionHeld
 from codelet.export.encode import to_json
 from codelet.export.live import read_export
 from codelet.export.saver import Saver, save_once
-from codelet.export.targets import open_target
+from codelet.export.store_target import open_target
 from scripts.kill_saves import kill_many
 from tests.export import material
 from tests.support.program import ROOT
@@ -36,7 +36,7 @@ def child(body: str, *arguments: str, wrap: tuple[str, ...] = ()) -> subprocess.
         from codelet.export.encode import to_json
         from codelet.errors import ExportError
         from codelet.export.saver import save_once
-        from codelet.export.targets import open_target
+        from codelet.export.store_target import open_target
         from tests.export import material
     """
     script = textwrap.dedent(head) + textwrap.dedent(body)

@@ -306,7 +306,7 @@ async def test_a_thousand_sessions_side_by_side_are_isolated_and_none_is_lost(
 async def test_a_thousand_stored_sessions_side_by_side(tmp_path: Path) -> None:
     """The same at the store alone, all thousand open at once."""
     from codelet.export.saver import Saver
-    from codelet.export.targets import open_target
+    from codelet.export.store_target import open_target
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4_000), hard))
@@ -375,7 +375,7 @@ def test_a_document_of_ten_thousand_entries() -> None:
 async def test_saving_delays_no_event_of_a_running_turn(tmp_path: Path) -> None:
     """A few megabytes here; scripts/bench/save.py does it at 50. What a busy machine adds is measured first."""
     from codelet.export.saver import Saver
-    from codelet.export.targets import open_target
+    from codelet.export.store_target import open_target
 
     snapshot = material.long(2_000, 2_500)
     gc.collect()

@@ -17,10 +17,10 @@ from codelet.export.encode import to_json
 from codelet.export.live import read_export
 from codelet.export.saver import Saver
 from codelet.export.snapshot import Snapshot
+from codelet.export.store_target import open_place, open_target
 from codelet.export.stores.redis import RedisLease
 from codelet.export.stores.redis_address import parse_address
 from codelet.export.stores.store import Store
-from codelet.export.targets import open_place, open_target
 from tests.export import material
 from tests.export.redis_server import RedisServer
 from tests.support.program import ROOT
@@ -122,7 +122,7 @@ async def main(url, letter):
         snapshot, revision = resumed.snapshot, resumed.revision
     except ExportError:
         snapshot, revision = Snapshot(0.0, 0, ()), None
-    from codelet.export.targets import open_target
+    from codelet.export.store_target import open_target
     saver = await Saver.open(open_target(url), mask=None, resumed=revision)
     for number in range(5):
         snapshot = snapshot.replace(messages=(*snapshot.messages, user(f"{letter}{number}")))
@@ -254,7 +254,7 @@ def test_addresses() -> None:
 def test_without_the_extra_one_line_says_how_to_install_it() -> None:
     script = (
         "import sys; sys.modules['redis'] = None\n"
-        "from codelet.export.targets import open_target\n"
+        "from codelet.export.store_target import open_target\n"
         "from codelet.errors import ExportError\n"
         "try: open_target('redis://127.0.0.1/x')\n"
         "except ExportError as error: print(error)\n"

@@ -15,8 +15,8 @@ from codelet.export.encode import to_json
 from codelet.export.saver import save_once
 from codelet.export.search import Index
 from codelet.export.snapshot import Snapshot
+from codelet.export.store_target import Target, open_target
 from codelet.export.stores.store import Store
-from codelet.export.targets import Target, open_target
 from codelet.frontends.commands.sessions import add_arguments, run_sessions
 from codelet.messages import assistant, tool_call, tool_result, user
 from tests.export import material

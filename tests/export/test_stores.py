@@ -12,8 +12,8 @@ from codelet.export.encode import to_json
 from codelet.export.live import read_export, same_target
 from codelet.export.saver import Saver, save_once
 from codelet.export.snapshot import Snapshot
+from codelet.export.store_target import Target, open_place, open_target
 from codelet.export.stores.store import Store, this_process
-from codelet.export.targets import Target, open_place, open_target
 from tests.export import material
 
 NAME = "work.json"

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from codelet.export.decode import from_json
-from codelet.export.targets import open_place
+from codelet.export.store_target import open_place
 from tests.support.program import ROOT
 
 WRITERS = 8
@@ -22,7 +22,7 @@ from codelet.export.live import read_export
 from codelet.errors import ExportError
 from codelet.export.saver import Saver
 from codelet.export.snapshot import Snapshot
-from codelet.export.targets import open_target
+from codelet.export.store_target import open_target
 from codelet.messages import user
 
 async def once(target, label):
@@ -61,7 +61,7 @@ from codelet.export.encode import to_json
 from codelet.errors import SaveConflict, SessionHeld
 from codelet.export.snapshot import Snapshot
 from codelet.export.decode import from_json
-from codelet.export.targets import open_place
+from codelet.export.store_target import open_place
 from codelet.messages import user
 
 place, name, writer = sys.argv[1:]

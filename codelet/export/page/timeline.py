@@ -22,7 +22,7 @@ class BarPart(Record):
 
 
 class Bar(Record):
-    """A step, or the largest of several where there are too many; `cuts` tells of the compactions before it."""
+    """A step, or the largest of several where there are too many; `cuts` describes the compactions before it."""
 
     left: int
     turn: int

@@ -56,7 +56,7 @@ class ShownCall(Record):
     failed: bool
 
 
-class ShownMessage(Record):
+class ShownMessage(Record, kw_only=True):
     """One message. `folded` names one that opens with a click."""
 
     role: str
@@ -85,12 +85,14 @@ def _entry(message: Message, results: dict[str, str]) -> ShownMessage:
     if role == "assistant":
         reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
         calls = tuple(_call(call, results.pop(call["id"], "")) for call in message.get("tool_calls", ()))
-        return ShownMessage(role, text, "", _cut(reasoning), tuple(_prose(text)), calls)
+        return ShownMessage(
+            role=role, text=text, folded="", reasoning=_cut(reasoning), blocks=tuple(_prose(text)), calls=calls
+        )
     if (kind := kind_of(message)) == "reminder":
-        return ShownMessage(role, text, f"reminder {reminder_type(message)}")
+        return ShownMessage(role=role, text=text, folded=f"reminder {reminder_type(message)}")
     if kind == "segment" or content.startswith(_OTHERS_SUMMARY):
-        return ShownMessage(role, text, "summary")
-    return ShownMessage(role, text, "system" if role == "system" else "")
+        return ShownMessage(role=role, text=text, folded="summary")
+    return ShownMessage(role=role, text=text, folded="system" if role == "system" else "")
 
 
 def _prose(content: str) -> Iterator[TextBlock]:

@@ -173,7 +173,7 @@ class _Temporary:
             self._path.unlink()
 
     def write(self, parts: Sequence[bytes]) -> str:
-        """Write all of it and bring it to the disk; gives the revision that it will have in its place."""
+        """Write all of it and sync it to the disk; returns the revision that it will have in its place."""
         if sum(map(len, parts)) > MOST_BYTES:
             raise StoreUnreachable(f"{self._target}: not saved: the session is larger than {MOST_BYTES >> 20} MiB")
         descriptor, self._descriptor = self._descriptor, -1

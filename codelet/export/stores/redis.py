@@ -167,7 +167,7 @@ class RedisStore:
 
 
 def _connection(address: Address, seconds: float) -> Redis:
-    """A client that gives an answer `seconds` to come; it connects when it is first used."""
+    """A client that waits `seconds` for an answer; it connects when it is first used."""
     try:
         from redis import Redis
         from redis.backoff import ConstantBackoff

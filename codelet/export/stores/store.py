@@ -19,7 +19,7 @@ _REMEDIES = {
 
 
 class Stored(Record):
-    """A document as it stands in a store; `revision` tells it from every other state under that name."""
+    """A document as it stands in a store; `revision` distinguishes it from every other state under that name."""
 
     data: bytes
     revision: str
@@ -64,14 +64,14 @@ class Store(Protocol):
         """The right to write `name`. Raises SessionHeld if somebody else has it."""
 
     def save(self, name: str, parts: Sequence[bytes], *, lease: Lease, expected: str | None) -> str:
-        """Replace the document of revision `expected` (None: there must be none); gives the new revision.
+        """Replace the document of revision `expected` (None: there must be none); returns the new revision.
 
         Whole or not at all. Raises SaveConflict if another revision is in force or the lease was lost, and
         StoreUnreachable if it could not be written; a lost answer may hide that it was.
         """
 
     def save_beside(self, name: str, parts: Sequence[bytes]) -> str:
-        """Keep a document under a new name that tells where it belongs, which is returned."""
+        """Keep a document under a new name that shows where it belongs; returns that name."""
 
     def entries(self) -> list[StoredExport]:
         """Every export, the one saved last first."""

@@ -42,7 +42,7 @@ def add_arguments(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run_sessions(options: argparse.Namespace) -> int:
     """Run one of the commands; return the exit status. Raises ExportError."""
-    from codelet.export.targets import open_place, open_target
+    from codelet.export.store_target import open_place, open_target
 
     if options.sessions_command == "show" and options.name is None:
         target = open_target(options.place)
