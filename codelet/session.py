@@ -30,7 +30,6 @@ from codelet.context.entry import LONGEST_KEPT
 from codelet.errors import CodeletError, LimitReached
 from codelet.extensions.base import Extension, named, offered_by
 from codelet.extensions.builtin import Builtin
-from codelet.extensions.recall import Offered
 from codelet.loop.conversation import Conversation, Messages
 from codelet.masking import MaskedPieces
 from codelet.messages import Message
@@ -94,8 +93,8 @@ class Session:
         self.compactor = Compactor(self.conversation, self.gauge, compaction or CompactionOptions())
         has_tools = tools is None or len(tools) > 0 or bool(offered_by(extensions))
         self._entry = Entry(self.conversation, self.compactor, self.gauge, self.safeguards.hides, recall=has_tools)
-        recall: Offered = "always" if tools is None else "when needed" if has_tools else "never"
-        own = Builtin(self.safeguards, self.compactor, self._entry, recall)
+        chosen = tools is not None
+        own = Builtin(self.safeguards, self.compactor, self._entry, chosen=chosen, has_tools=has_tools)
         self.extensions = (*own.first, *own.last, *extensions)
         self._toolbox = equip(
             [*(all_tools() if tools is None else tools), *offered_by(self.extensions)],

@@ -1,4 +1,4 @@
-"""Codelet's own extensions, written out: what every session has, and what an option turns on."""
+"""Codelet's own extensions, written out: what every session has, what an option turns on. Short, as it is a list."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ class Builtin:
     Those in `last` see every answer without its secrets, and only leave text out of it.
     """
 
-    def __init__(self, safeguards: Safeguards, compactor: Compactor, entry: Entry, offered: Offered) -> None:
+    def __init__(
+        self, safeguards: Safeguards, compactor: Compactor, entry: Entry, *, chosen: bool, has_tools: bool
+    ) -> None:
+        """`chosen` says that the user chose the tools, `has_tools` that the model has any."""
+        recall: Offered = "when needed" if chosen else "always"
         self.first: list[Extension] = []
-        self.last: list[Extension] = [Recall(compactor, entry, offered)]
+        self.last: list[Extension] = [Recall(compactor, entry, recall if has_tools else "never")]
         if safeguards.sandbox is not None:
             from codelet.extensions.protected_files import ProtectedFiles
 
