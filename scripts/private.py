@@ -1,4 +1,4 @@
-"""Count reaches into private names: of codelet's objects from tests and front ends, of a module from anywhere else.
+"""Count reaches into the private names of codelet, from tests and from front ends.
 
 Use: scripts/private.py [--list] [--most N]    (it fails where there are more than N, else than 0)
 

@@ -15,6 +15,7 @@ _SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 _ARITHMETIC: dict[type[ast.operator], ast.operator] = {
     ast.Add: ast.Sub(), ast.Sub: ast.Add(), ast.Mult: ast.FloorDiv(), ast.FloorDiv: ast.Mult(),
 }  # fmt: skip
+_SMALL = 10
 _EXCHANGED = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 
@@ -50,7 +51,7 @@ def mutants(path: Path) -> list[Mutant]:
     for node, what, after in _visit(ast.parse(text)):
         start, end = place(node.lineno, node.col_offset), place(node.end_lineno or 0, node.end_col_offset or 0)
         new = after if isinstance(after, str) else ast.unparse(ast.fix_missing_locations(after))
-        if isinstance(node, ast.expr):
+        if isinstance(node, ast.expr) and not isinstance(after, str | ast.Name | ast.Call | ast.Attribute):
             new = f"({new})"
         if new != text[start:end]:
             found.append(Mutant(path, node.lineno, what, start, end, new))
@@ -94,8 +95,10 @@ def _of_expression(node: ast.expr) -> Iterator[_Change]:
             yield node, "negated a condition", ast.IfExp(ast.UnaryOp(ast.Not(), test), body, other)
         case ast.Constant(value=bool(value)):
             yield node, "turned a truth value", repr(not value)
-        case ast.Constant(value=int(value)):
+        case ast.Constant(value=int(value)) if value <= _SMALL:
             yield node, "off by one", repr(value + 1)
+        case ast.Constant(value=int(value)):  # one more or less of many is hardly a fault
+            yield node, "changed a number", repr(2 * value)
         case ast.Constant(value=float(value)):
             yield node, "changed a number", repr(value * 3 + 1)
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _ARITHMETIC:
