@@ -104,7 +104,10 @@ async def _ask_ollama(root: str, headers: Mapping[str, str], name: str) -> Serve
 
     Only for how much it was trained tells nothing: Ollama gives a model less, and cuts what does not fit in silence.
     """
-    running = _list(_object(await _answer(root, "/api/ps", headers)).get("models"))
+    listed = _object(await _answer(root, "/api/ps", headers))
+    if "models" not in listed:
+        return ServerFacts()  # another server
+    running = _list(listed["models"])
     matching = [
         entry for entry in running if isinstance(entry, dict) and name in (entry.get("name"), entry.get("model"))
     ]

@@ -101,12 +101,16 @@ SERVERS: dict[str, tuple[Answers, ServerFacts]] = {
     "Ollama with a window in the model's file": (
         {
             "/v1/models": models({"id": "org/m"}),
+            "/api/ps": {"models": []},
             "/api/show": {"parameters": 'stop "<|im_end|>"\nnum_ctx                        16384\ntop_k 20'},
         },
         ServerFacts(window=16_384),
     ),
     "Ollama that says only for how much the model was trained": (
-        {"/api/show": {"capabilities": ["completion"], "model_info": {"qwen3.context_length": 40960}}},
+        {
+            "/api/ps": {"models": []},
+            "/api/show": {"capabilities": ["completion"], "model_info": {"qwen3.context_length": 40960}},
+        },
         ServerFacts(tools=False),
     ),
     "a list without the model": ({"/v1/models": models({"id": "a", "n_ctx": 1}, {"id": "b"})}, ServerFacts()),
@@ -114,6 +118,7 @@ SERVERS: dict[str, tuple[Answers, ServerFacts]] = {
         {"/v1/models": models({"id": "org/m", "n_ctx": True, "max_model_len": -1, "context_length": "8k", "meta": 5})},
         ServerFacts(),
     ),
+    "no Ollama": ({"/api/ps": models(), "/api/show": {"parameters": "num_ctx 5"}}, ServerFacts()),
     "nothing": ({}, ServerFacts()),
     "no JSON": ({"/v1/models": b"<html>", "/props": b"\xff", "/api/ps": b"[" * 100_000}, ServerFacts()),
     "other JSON": ({"/v1/models": [1], "/props": {"default_generation_settings": []}, "/api/ps": 5}, ServerFacts()),
