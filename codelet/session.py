@@ -183,6 +183,11 @@ class Session:
         return self.gauge.budget.window
 
     @property
+    def window_is_guessed(self) -> bool:
+        """Whether neither a list, nor the server, nor the user has named the window."""
+        return not self.facts.known and self._sizes.window is None
+
+    @property
     def budget(self) -> int:
         """What the list may reach, in tokens: the window less the room for an answer, or less where the user said so.
 

@@ -68,7 +68,7 @@ class ResponseDecoder:
             case "response.refusal.delta":
                 return [RefusalChunk(self._piece(index, event))]
             case "response.function_call_arguments.delta":
-                return [ToolCallChunk(index, arguments=self._piece(index, event))]
+                return [ToolCallChunk(index=index, arguments=self._piece(index, event))]
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 return [ReasoningChunk(self._piece(index, event))]
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
@@ -95,7 +95,7 @@ class ResponseDecoder:
         if item.get("type") != "function_call":
             return []
         self._calls = True
-        return [ToolCallChunk(index, _call_id(item), as_text(item.get("name")))]
+        return [ToolCallChunk(index=index, id=_call_id(item), name=as_text(item.get("name")))]
 
     def _whole(self, index: int, item: dict[str, Any]) -> list[Chunk]:
         """What of a finished item was not given yet."""
@@ -114,7 +114,7 @@ class ResponseDecoder:
             case "function_call":
                 arguments = as_text(item.get("arguments"))
                 if rest := arguments[given:]:
-                    chunks.append(ToolCallChunk(index, arguments=rest))
+                    chunks.append(ToolCallChunk(index=index, arguments=rest))
             case "reasoning" if not given and (told := _told(item)):
                 chunks.append(ReasoningChunk(told))
         self._keep(item, len(text))

@@ -54,7 +54,9 @@ KEPT_CALL = {"type": "function_call", "id": "fc_1", "status": "completed", "call
 
 
 def provider(model: str = "openai/gpt-x", base: str = OPENAI) -> OpenAIResponsesProvider:
-    made = open_provider(model, ProviderOptions(base, "key", Deadlines(2, 5, 5), Retries(1)))
+    made = open_provider(
+        model, ProviderOptions(base, "key", Deadlines(connect=2, first_token=5, between_chunks=5), Retries(attempts=1))
+    )
     assert isinstance(made, OpenAIResponsesProvider)
     return made
 
@@ -382,7 +384,10 @@ async def test_usage_counts_cached_written_and_reasoning_tokens():
         "output_tokens": 20,
         "output_tokens_details": {"reasoning_tokens": 15},
     }
-    assert await chunks_of(done(usage=usage)) == [UsageChunk(Usage(100, 60, 30, 20, 15)), FinishChunk("stop")]
+    assert await chunks_of(done(usage=usage)) == [
+        UsageChunk(Usage(total_input=100, cache_read=60, cache_write=30, output=20, reasoning=15)),
+        FinishChunk("stop"),
+    ]
     for odd in ({"input_tokens": "x", "input_tokens_details": 5}, 7, {"output_tokens_details": None}):
         assert await chunks_of(done(usage=odd)) == [UsageChunk(Usage()), FinishChunk("stop")]
 
@@ -402,7 +407,7 @@ def ended(reason: str | None) -> dict[str, Any]:
 @pytest.mark.parametrize(("reason", "finish"), [("max_output_tokens", "length"), ("content_filter", "refused")])
 async def test_an_incomplete_answer_says_why(reason: str, finish: Literal["length", "refused"]):
     chunks = await chunks_of({"type": "response.output_text.delta", "delta": "a"}, ended(reason))
-    assert chunks == [TextChunk("a"), UsageChunk(Usage(5)), FinishChunk(finish)]
+    assert chunks == [TextChunk("a"), UsageChunk(Usage(total_input=5)), FinishChunk(finish)]
 
 
 FAILURES: dict[str, tuple[dict[str, Any], str, bool]] = {

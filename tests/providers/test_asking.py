@@ -72,7 +72,7 @@ SERVERS: dict[str, tuple[Answers, ServerFacts]] = {
     "vLLM": ({"/v1/models": models({"id": "org/m", "max_model_len": 32768})}, ServerFacts(window=32768)),
     "LiteLLM's proxy": (
         {"/v1/models": models({"id": "x"}, {"id": "org/m", "max_input_tokens": 200000, "max_output_tokens": 64000})},
-        ServerFacts(200_000, 64_000),
+        ServerFacts(window=200_000, max_output=64_000),
     ),
     "LM Studio": (
         {"/v1/models": models({"id": "org/m", "max_context_length": 131072, "loaded_context_length": 8192})},
@@ -90,11 +90,11 @@ SERVERS: dict[str, tuple[Answers, ServerFacts]] = {
                 *({"id": f"many/{number}", "context_length": 1} for number in range(2_000)),
             )
         },
-        ServerFacts(131_072, 16_384, True),
+        ServerFacts(window=131_072, max_output=16_384, tools=True),
     ),
     "Groq": (
         {"/v1/models": models({"id": "org/m", "context_window": 131072, "max_completion_tokens": 65536})},
-        ServerFacts(131_072, 65_536),
+        ServerFacts(window=131_072, max_output=65_536),
     ),
     "Ollama with the model running": (
         {
@@ -122,6 +122,10 @@ SERVERS: dict[str, tuple[Answers, ServerFacts]] = {
     "a list without the model": ({"/v1/models": models({"id": "a", "n_ctx": 1}, {"id": "b"})}, ServerFacts()),
     "odd sizes": (
         {"/v1/models": models({"id": "org/m", "n_ctx": True, "max_model_len": -1, "context_length": "8k", "meta": 5})},
+        ServerFacts(),
+    ),
+    "Ollama with an odd window in the model's file": (
+        {"/api/ps": {"models": [5, {"model": "org/m:latest"}]}, "/api/show": {"parameters": f"num_ctx {'9' * 5_000}"}},
         ServerFacts(),
     ),
     "no Ollama": ({"/api/ps": models(), "/api/show": {"parameters": "num_ctx 5"}}, ServerFacts()),
@@ -206,13 +210,14 @@ async def test_a_session_takes_in_what_its_server_says_while_the_first_answer_co
         server.about = {"max_model_len": 9_000}
         provider = open_provider("openai/house-1", options(server.openai))
         session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
-        assert (session.window, session.facts.known) == (DEFAULT_WINDOW, False)
+        assert (session.window, session.facts.known, session.window_is_guessed) == (DEFAULT_WINDOW, False, True)
         seen = await say(session)
         await say(session, "and on")
         await provider.close()
     assert asked_before[0] == [], "the first request waits for nothing"
     assert server.asked == ["/v1/models", "/props"], "asked once"
     assert (session.window, session.facts.known, session.facts.input_price) == (9_000, True, None)
+    assert not session.window_is_guessed
     assert [event.window for event in seen if isinstance(event, events.UsageReport)] == [9_000] * 2
     limits = [request.json.get("max_completion_tokens") for request in server.requests]
     assert limits == [None, 2_250, 2_250], "an answer has a limit once the window is known"
@@ -225,7 +230,7 @@ async def test_the_users_own_window_stays(tmp_path: Path, model_server: ModelSer
     session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True, window=5_000)
     await say(session)
     await provider.close()
-    assert session.window == 5_000
+    assert (session.window, session.window_is_guessed) == (5_000, False)
 
 
 async def test_a_server_that_hangs_at_the_question_delays_no_turn(tmp_path: Path, model_server: ModelServer):

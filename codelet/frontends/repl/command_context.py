@@ -103,7 +103,7 @@ def _limits(repl: Repl, rows: Sequence[ContextRow]) -> list[Text]:
     effective = session.gauge.effective(session.conversation)
     dot = f" {repl.signs.dot} "
     parts = [f"{tokens(size)} of the budget of {tokens(session.budget)} tokens, {share(size, session.budget)}%"]
-    parts.append(f"window {tokens(session.window)}")
+    parts.append(f"window {tokens(session.window)}{', a guess' if session.window_is_guessed else ''}")
     if effective < size:
         parts.append(f"{tokens(effective)} effective (cached at a tenth)")
     if session.compactor.options.automatic:
