@@ -316,8 +316,9 @@ class Session:
                 yield event
 
     def _learn(self, event: events.Event) -> None:
-        """Ask the server for the model's sizes, once it has begun to answer, and take in what it says."""
-        if not self._asked and isinstance(event, events.Text | events.Reasoning | events.ToolCall):
+        """Ask the server for the model's sizes while it has time and more is to come, and take in what it says."""
+        going_on = isinstance(event, events.ToolCall) or (self.turns > 1 and isinstance(event, events.Text))
+        if going_on and not self._asked:
             self._asked = True
             if self.provider.local or not self.facts.known:
                 self._asking = asyncio.create_task(self.provider.ask())

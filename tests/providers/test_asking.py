@@ -196,15 +196,15 @@ async def say(session: Session, prompt: str = "go") -> list[events.Event]:
         return [event async for event in stream]
 
 
-async def test_a_session_takes_in_what_its_server_says_while_the_first_answer_comes(tmp_path: Path):
+async def test_a_session_that_goes_on_takes_in_what_its_server_says(tmp_path: Path):
     asked_before: list[list[str]] = []
-    call = Call("c1", "read", {"path": "notes.txt"})
     (tmp_path / "notes.txt").write_text("x")
 
     def script(request: Recorded) -> Reply:
-        if request.number:
+        if request.number > 1:
             return Reply("Done.")
-        return Reply(["a"] * 40, calls=[call], delivery=Delivery(pause=0.02))
+        call = Call(f"c{request.number}", "read", {"path": "notes.txt"})
+        return Reply(["a"] * 20 * (1 + request.number), calls=[call], delivery=Delivery(pause=0.02))
 
     with ModelServer(script, on_request=lambda _: asked_before.append(list(server.asked))) as server:
         server.about = {"max_model_len": 9_000}
@@ -218,9 +218,9 @@ async def test_a_session_takes_in_what_its_server_says_while_the_first_answer_co
     assert server.asked == ["/v1/models", "/props"], "asked once"
     assert (session.window, session.facts.known, session.facts.input_price) == (9_000, True, None)
     assert not session.window_is_guessed
-    assert [event.window for event in seen if isinstance(event, events.UsageReport)] == [9_000] * 2
-    limits = [request.json.get("max_completion_tokens") for request in server.requests]
-    assert limits == [None, 2_250, 2_250], "an answer has a limit once the window is known"
+    assert [event.window for event in seen if isinstance(event, events.UsageReport)][-1] == 9_000
+    first, _, *later = [request.json.get("max_completion_tokens") for request in server.requests]
+    assert (first, later) == (None, [2_250, 2_250]), "an answer has a limit once the window is known"
 
 
 async def test_the_users_own_window_stays(tmp_path: Path, model_server: ModelServer):
@@ -229,7 +229,10 @@ async def test_the_users_own_window_stays(tmp_path: Path, model_server: ModelSer
     provider = open_provider("openai/house-1", options(model_server.openai))
     session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True, window=5_000)
     await say(session)
+    assert model_server.asked == [], "a run of one step asks nobody"
+    await say(session, "and on")
     await provider.close()
+    assert session.facts.window == 9_000
     assert (session.window, session.window_is_guessed) == (5_000, False)
 
 

@@ -165,6 +165,8 @@ class ModelServer:
 
     async def _shut(self) -> None:
         self._server.close()
+        for _ in range(4):  # connections that are just being accepted come in
+            await asyncio.sleep(0)
         for connection in list(self._open):
             connection.abort()
         await asyncio.sleep(0)
