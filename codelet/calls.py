@@ -25,7 +25,6 @@ from codelet.policy.verdict import Ask, Touch
 from codelet.record import Record
 from codelet.reply import parsed_arguments
 from codelet.sandbox import Sandbox
-from codelet.tools.arguments import with_known_names
 from codelet.tools.tool import Tool, ToolContext, ToolOutput
 from codelet.tools.touched import Touched
 
@@ -166,7 +165,7 @@ class CallRunner:
             else:
                 waiting.append(item.id)
                 self._answer(item.id, prompt.STOPPED_WAITING.format(why=why), failed=True)
-        return events.Interrupted(tuple(done), tuple(half), tuple(waiting))
+        return events.Interrupted(done=tuple(done), half_done=tuple(half), not_done=tuple(waiting))
 
     def _batches(self) -> list[list[_Pending]]:
         batches: list[list[_Pending]] = []
@@ -193,10 +192,12 @@ class CallRunner:
             arguments = parsed_arguments(item.call)
             tool = self._toolbox.tools.get(item.name)
             if tool is not None and tool.check is not None and isinstance(arguments, dict):
+                from codelet.tools.call_arguments import with_known_names
+
                 arguments = with_known_names(arguments, tool.parameters.get("properties", ()))
             shown = arguments if isinstance(arguments, dict) else item.call["function"]["arguments"]
             about = tool.about(shown) if tool is not None and isinstance(shown, dict) else ""
-            yield events.ToolCall(item.id, item.name, shown, about)
+            yield events.ToolCallStarted(id=item.id, name=item.name, arguments=shown, title=about)
         tasks = [asyncio.create_task(self._execute(item, queue)) for item in batch]
         for task in tasks:
             task.add_done_callback(lambda _: queue.put_nowait(None))
@@ -284,7 +285,9 @@ class CallRunner:
         text = prompt.escape(self._toolbox.admit(mask(text), most))
         display = None if display is None else mask(display)
         seconds = self._record_end(item, status)
-        item.result = events.ToolResult(item.id, item.name, status, text, display, seconds)
+        item.result = events.ToolResult(
+            id=item.id, name=item.name, status=status, text=text, display=display, seconds=seconds
+        )
         self._answer(item.id, text, failed=status != "done")
 
     def _with_warning(self, output: ToolOutput) -> ToolOutput:

@@ -27,6 +27,26 @@ class UsageError(CodeletError):
     exit_status = EXIT_USAGE
 
 
+class ExportError(UsageError):
+    """An export cannot be read, written or taken over."""
+
+
+class SessionHeld(ExportError):
+    """Another process holds the session's lock; `holder` says which."""
+
+    def __init__(self, shown: str, holder: str) -> None:
+        super().__init__(f"{shown} is in use by {holder}; end that session or choose another name")
+        self.holder = holder
+
+
+class SaveConflict(ExportError):
+    """What is stored is not what this session stored last: somebody else wrote it."""
+
+
+class StoreUnreachable(ExportError):
+    """The store could not be reached or could not write; the same save may succeed later."""
+
+
 class ProviderError(CodeletError):
     """The provider failed for good: authentication, network, a broken stream, retries used up.
 

@@ -50,7 +50,7 @@ class Text(Event):
     delta: str
 
 
-class ToolCall(Event):
+class ToolCallStarted(Event, kw_only=True):
     """The model asked for a tool. `arguments` is the parsed object, or the raw text if it did not parse.
 
     `title` says for people what the call is about; empty where no tool says it.
@@ -71,7 +71,7 @@ class ToolProgress(Event):
     delta: str
 
 
-class ToolResult(Event):
+class ToolResult(Event, kw_only=True):
     """A tool call was answered. `text` is what the model reads, `display` what a person should see, if other."""
 
     type: ClassVar[str] = "tool_result"
@@ -83,7 +83,7 @@ class ToolResult(Event):
     seconds: float = 0.0
 
 
-class UsageReport(Event):
+class UsageReport(Event, kw_only=True):
     """What the step used, as the provider reported it; `context` is the list's size in tokens after it.
 
     `budget` is the size that the list may reach, which is what a share of it is measured against; `window` is what
@@ -100,7 +100,7 @@ class UsageReport(Event):
     usage_note: str | None = None
 
 
-class Retry(Event):
+class Retry(Event, kw_only=True):
     """A request failed and will be sent again after `wait` seconds."""
 
     type: ClassVar[str] = "retry"
@@ -126,7 +126,7 @@ class Reminder(Event):
     tokens: int
 
 
-class Compaction(Event):
+class Compaction(Event, kw_only=True):
     """Old messages are being, or were, replaced by less; sizes are estimates in tokens of the whole list.
 
     `starting` is the warning before, `done` the receipt, `stopped` says in `note` why nothing was done, `undone`
@@ -151,7 +151,7 @@ class Compaction(Event):
     note: str = ""
 
 
-class Interrupted(Event):
+class Interrupted(Event, kw_only=True):
     """The user stopped the turn. Each tuple holds the tool call ids of the step in hand."""
 
     type: ClassVar[str] = "interrupted"
@@ -160,7 +160,7 @@ class Interrupted(Event):
     not_done: tuple[str, ...]
 
 
-class Cut(Record):
+class Cut(Record, kw_only=True):
     """Input of the user's that was not sent whole: its size and how much of it the model was sent, in bytes.
 
     `what` is `prompt` or `stdin`.

@@ -19,8 +19,8 @@ UserKind = Literal["prompt", "reminder", "segment"]
 AnyMessage = TypeVar("AnyMessage", bound=Mapping[str, Any])
 
 SEGMENT_OPENING = "<compacted turns="
-_SEGMENT = re.compile(rf'{SEGMENT_OPENING}"\d{{1,7}}-\d{{1,7}}">\n')
-_REMINDER = re.compile(r"<system-reminder>\n<!-- type:([^\n>]{1,80}?) -->")
+_SEGMENT = rf'{SEGMENT_OPENING}"\d{{1,7}}-\d{{1,7}}">\n'
+_REMINDER = r"<system-reminder>\n<!-- type:([^\n>]{1,80}?) -->"
 
 
 class FunctionCall(TypedDict):
@@ -167,9 +167,9 @@ def _understood(message: AnyMessage, prompts: Collection[str]) -> AnyMessage:
     text = message.get("content")
     if not isinstance(text, str):
         return message
-    if (found := _REMINDER.match(text)) is not None:
+    if (found := re.match(_REMINDER, text)) is not None:
         return cast("AnyMessage", _marked(message, "reminder", found.group(1)))
-    if _SEGMENT.match(text) is None:
+    if re.match(_SEGMENT, text) is None:
         return message
     return cast("AnyMessage", _marked(message, "prompt" if text in prompts else "segment"))
 

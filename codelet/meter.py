@@ -88,7 +88,14 @@ class Meter:
         volatile = sum(map(self._gauge.estimate, self._conversation.tail))
         note = self._cache.observe(self._conversation.messages[: answered - 1], usage, volatile)
         budget, size = self._gauge.budget, self._gauge.size(self._conversation)
-        return events.UsageReport(usage, size, budget.window, note, budget.limit, self._told_once(doubt))
+        return events.UsageReport(
+            usage=usage,
+            context=size,
+            window=budget.window,
+            cache_note=note,
+            budget=budget.limit,
+            usage_note=self._told_once(doubt),
+        )
 
     def count(self, usage: Usage | None) -> None:
         """Add to what the session has used and cost; None is an answer whose usage nobody reported."""

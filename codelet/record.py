@@ -14,16 +14,21 @@ from typing import Any, ClassVar, Self, dataclass_transform
 class Record:
     """Base of immutable values: annotated names are the fields, in order; class attributes are the defaults.
 
-    Compared and hashed by value, matched by field name, never changed after creation.
+    Compared and hashed by value, matched by field name, never changed after creation. With `kw_only` the values are
+    given by name: for records in which two fields of one type stand side by side.
     """
 
     fields: ClassVar[tuple[str, ...]] = ()
+    by_name: ClassVar[bool] = False
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, *, kw_only: bool = False) -> None:
+        cls.by_name = kw_only
         own = (name for name, annotation in get_annotations(cls).items() if not str(annotation).startswith("ClassVar"))
         cls.fields = (*cls.fields, *own)
 
     def __init__(self, *values: Any, **named: Any) -> None:
+        if values and self.by_name:
+            raise TypeError(f"{type(self).__name__}: the values are given by name")
         given = dict(zip(self.fields, values, strict=False)) | named
         if len(given) != len(values) + len(named):
             raise TypeError(f"{type(self).__name__}: too many values, or one given twice")

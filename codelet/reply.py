@@ -85,7 +85,9 @@ class Reply:
                 if self.finish == "refused":
                     self._calls.clear()  # what was refused is not to be run: a filter may have taken parts of it
             case RetryChunk():
-                return events.Retry(chunk.attempt, chunk.attempts, chunk.wait, chunk.reason)
+                return events.Retry(
+                    attempt=chunk.attempt, attempts=chunk.attempts, wait=chunk.wait, reason=chunk.reason
+                )
             case NoteChunk():
                 return events.Note(chunk.text)
         return None

@@ -317,7 +317,7 @@ class Session:
 
     def _learn(self, event: events.Event) -> None:
         """Ask the server for the model's sizes while it has time and more is to come, and take in what it says."""
-        going_on = isinstance(event, events.ToolCall) or (self.turns > 1 and isinstance(event, events.Text))
+        going_on = isinstance(event, events.ToolCallStarted) or (self.turns > 1 and isinstance(event, events.Text))
         if going_on and not self._asked:
             self._asked = True
             if self.provider.local or not self.facts.known:

@@ -63,7 +63,7 @@ class _Turn:
         if reason is None and self.meter.is_out_of_time:
             reason = self.meter.out_of_time
         note = prompt.INTERRUPTED_TEXT if reason is None else prompt.CUT_TEXT.format(reason=reason)
-        receipt = events.Interrupted((), (), ())
+        receipt = events.Interrupted(done=(), half_done=(), not_done=())
         if self.reply is not None:
             if self.reply.usage is not None:  # what had been reported before the answer broke off was spent
                 self.usage += self.reply.usage
@@ -205,7 +205,7 @@ def _again_or_fail(turn: _Turn, reply: Reply) -> events.Retry:
         if not turn.asked_again:
             turn.asked_again = True
             turn.steps -= 1
-            return events.Retry(2, 2, 0.0, why)
+            return events.Retry(attempt=2, attempts=2, wait=0.0, reason=why)
         why = f"{why}, also when asked again"
     turn.conversation.append(assistant(prompt.NO_TEXT.format(reason=why)))
     raise NoAnswer(why)

@@ -82,7 +82,9 @@ class Upkeep:
             reason = None
         while self._entry.reduced:
             size = self._gauge.size(self._conversation)
-            yield events.Compaction("reduced", "entry", size, size, note=self._entry.reduced.pop(0))
+            yield events.Compaction(
+                phase="reduced", reason="entry", before=size, after=size, note=self._entry.reduced.pop(0)
+            )
         self._gauge.settle(self._conversation)
         if reason is not None:
             async with aclosing(self._compactor.run(reason)) as steps:

@@ -114,7 +114,7 @@ class Compactor:
         before = self._gauge.size(self._conversation)
         warm = not self._gauge.cold
         pays = pays_after(before, min(before, self._gauge.budget.target)) if warm else 0
-        yield events.Compaction("starting", reason, before, before, pays_after=pays)
+        yield events.Compaction(phase="starting", reason=reason, before=before, after=before, pays_after=pays)
         snapshot = self._conversation.snapshot()
         try:
             made = await asyncio.to_thread(self.maker.make, snapshot, reason, instruction, size)
@@ -125,13 +125,13 @@ class Compactor:
         except (IrreducibleContext, NothingToTakeOut) as error:
             if reason != "asked":
                 self._fruitless = _FRUITLESS
-            yield events.Compaction("stopped", reason, before, before, note=str(error))
+            yield events.Compaction(phase="stopped", reason=reason, before=before, after=before, note=str(error))
             return
         if (note := self._commit(snapshot, made)) is not None:
             self._fruitless += reason in ("hard", "cost")
             if self._fruitless >= _FRUITLESS:
                 note = f"{note}; {self._what_stays()}"
-            yield events.Compaction("stopped", reason, before, before, note=note)
+            yield events.Compaction(phase="stopped", reason=reason, before=before, after=before, note=note)
             return
         after = self._gauge.size(self._conversation)
         self.sizes = before, after
@@ -141,7 +141,7 @@ class Compactor:
         elif reason == "entries" and self.due() == reason:
             self._fruitless += 1
         if self._fruitless >= _FRUITLESS:
-            yield events.Compaction("stopped", reason, after, after, note=self._what_stays())
+            yield events.Compaction(phase="stopped", reason=reason, before=after, after=after, note=self._what_stays())
 
     async def _narrative(self, reason: Reason, instruction: str) -> tuple[str, ...]:
         """What the model says of the list for a summary of it; it cannot read what is too long for it."""
@@ -184,7 +184,9 @@ class Compactor:
                     self.archive.restore(entry.id, entry.turn, entry.message)
                 if last.reading is not None and len(body) == len(last.after):
                     self._gauge.restore(last.reading)  # the very list that it knew stands again
-                return events.Compaction("undone", "asked", before, self._gauge.size(conversation), note=last.what)
+                return events.Compaction(
+                    phase="undone", reason="asked", before=before, after=self._gauge.size(conversation), note=last.what
+                )
         return None
 
     def pin(self, number: int) -> None:

@@ -69,9 +69,9 @@ class Input:
     def account(self) -> Cut:
         """Its size and how much of it the model was sent, in bytes, each byte counted once."""
         if self.kept and all(part.sent.cover(part.text) for part in self.parts):
-            return Cut(self.what, self._bytes, self._bytes)
+            return Cut(what=self.what, bytes=self._bytes, read=self._bytes)
         read = sum(part.sent.bytes_of(part.text) for part in self.parts)
-        return Cut(self.what, self._bytes, min(read, self._bytes - 1))
+        return Cut(what=self.what, bytes=self._bytes, read=min(read, self._bytes - 1))
 
     def shown(self, room: int, *, recall: bool) -> Shown:
         """What stands in the list for it, in at most `room` characters, or as few as the marker allows."""
@@ -139,5 +139,5 @@ def cut_in(text: str) -> tuple[Cut, ...]:
         end = text.rfind(closing, marker.end()) if piped else text.find(f"\n\n{opening}", marker.end())
         beside = text[start : marker.start()] + text[marker.end() : end if end >= 0 else len(text)]
         size = int(marker[2].replace(",", ""))
-        found.append(Cut("stdin" if piped else "prompt", size, min(byte_length(beside), size - 1)))
+        found.append(Cut(what="stdin" if piped else "prompt", bytes=size, read=min(byte_length(beside), size - 1)))
     return tuple(found)

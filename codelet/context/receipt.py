@@ -17,10 +17,10 @@ def receipt(reason: Reason, before: int, after: int, report: Report, *, warm: bo
     kept = sum(1 for turn in report.turns if turn.fate == "kept")
     loss = report.loss
     return events.Compaction(
-        "done",
-        reason,
-        before,
-        after,
+        phase="done",
+        reason=reason,
+        before=before,
+        after=after,
         tier=report.tier,
         kept_turns=kept,
         anchors=tuple(f"{anchor.kind}: {anchor.text}" for anchor in report.anchors),

@@ -12,15 +12,15 @@ from typing import Any
 import msgspec
 from msgspec import inspect as forms
 
+from codelet.errors import ExportError
 from codelet.export.document import FILE_NAMES, VERSION, Document, check_custom, check_free
-from codelet.export.errors import ExportError
 
 _DEEPEST = 7
 """Levels from a field of the document to its deepest free value: archive, entry, message, calls, call, `extra`."""
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 _LACKING = re.compile(r"Object missing required field `(\w+)`")
 _OURS = ("is not a", "is nested", "holds a")
-"""How the reasons begin that `check_custom` gives."""
+"""How the reasons of `check_custom` begin."""
 
 
 _KNOWN = frozenset(FILE_NAMES.values())
@@ -81,7 +81,7 @@ def _if_newer(document: object) -> str:
 
 
 def _told(found: str, document: object) -> str:
-    """What msgspec found, told as the place and what must stand there."""
+    """What msgspec found, in our words: the place, and what must stand there."""
     reason, _, path = found.partition(" - at `$")
     place, value, form = "", document, forms.type_info(Document)
     for name, index in _STEP.findall(path):

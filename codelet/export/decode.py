@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from codelet.errors import ExportError
 from codelet.export.check import check_document
 from codelet.export.document import FILE_NAMES
-from codelet.export.errors import ExportError
 from codelet.export.migrate import migrated
 from codelet.export.pairs import paired
 from codelet.export.snapshot import Snapshot

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from codelet.messages import Message
 
 VERSION = "1.0"
-VERSIONS = r"^1\.(0|[1-9][0-9]{0,8})$"
+READABLE_VERSIONS = r"^1\.(0|[1-9][0-9]{0,8})$"
 """Those that can be read: a later one of the same kind only adds names, which are kept."""
 MOST_DEPTH = 32
 """Levels of nesting in what has no form of its own."""
@@ -26,19 +26,21 @@ _TEXT = 64 * 1024 * 1024
 _MANY = 100_000
 ID_LENGTH = 512
 
-Count = Annotated[int, Meta(ge=0, le=_MOST)]
-Amount = Annotated[float, Meta(ge=0, le=_MOST)]
-Time = Annotated[float, Meta(ge=0, le=10**12)]
-Text = Annotated[str, Meta(max_length=_TEXT)]
-Line = Annotated[str, Meta(max_length=1_000_000)]
-Place = Annotated[str, Meta(max_length=65_536)]
-Name = Annotated[str, Meta(max_length=ID_LENGTH)]
-Word = Annotated[str, Meta(max_length=64)]
-Folder = Annotated[str, Meta(max_length=4096)]
-Folders = Annotated[list[Folder], Meta(max_length=1000, description="Folders that were worked in, relative.")]
-Kinds = Annotated[list[Word], Meta(max_length=100, description="Types of reminders that the user switched off.")]
-Ids = Annotated[list[Name], Meta(max_length=_MANY)]
-Pins = Annotated[list[Count], Meta(max_length=_MANY, description="Indices of the messages that stay verbatim.")]
+CountForm = Annotated[int, Meta(ge=0, le=_MOST)]
+AmountForm = Annotated[float, Meta(ge=0, le=_MOST)]
+TimeForm = Annotated[float, Meta(ge=0, le=10**12)]
+TextForm = Annotated[str, Meta(max_length=_TEXT)]
+LineForm = Annotated[str, Meta(max_length=1_000_000)]
+PlaceForm = Annotated[str, Meta(max_length=65_536)]
+NameForm = Annotated[str, Meta(max_length=ID_LENGTH)]
+WordForm = Annotated[str, Meta(max_length=64)]
+FolderForm = Annotated[str, Meta(max_length=4096)]
+FoldersForm = Annotated[list[FolderForm], Meta(max_length=1000, description="Folders that were worked in, relative.")]
+KindsForm = Annotated[
+    list[WordForm], Meta(max_length=100, description="Types of reminders that the user switched off.")
+]
+IdsForm = Annotated[list[NameForm], Meta(max_length=_MANY)]
+PinsForm = Annotated[list[CountForm], Meta(max_length=_MANY, description="Indices of the messages that stay verbatim.")]
 
 
 class Free:
@@ -60,14 +62,14 @@ FreeObjects = Annotated[list[FreeObject], Meta(max_length=10_000)]
 class Function(Struct):
     """A tool's name and its arguments as JSON text."""
 
-    name: Name
-    arguments: Text
+    name: NameForm
+    arguments: TextForm
 
 
 class Call(Struct):
     """The model's request to run one tool."""
 
-    id: Place
+    id: PlaceForm
     type: Literal["function"]
     function: Function
     extra: VendorFields | UnsetType = UNSET
@@ -84,7 +86,7 @@ class _NotOfAModel(Struct, kw_only=True):
 
 
 class _Said(_NotOfAModel, tag_field="role"):
-    content: Text
+    content: TextForm
     tool_call_id: OfAnotherRole | UnsetType = UNSET
     failed: OfAnotherRole | UnsetType = UNSET
 
@@ -100,14 +102,14 @@ class UserMessage(_Said, tag="user"):
 class AssistantMessage(Struct, tag_field="role", tag="assistant"):
     """What the model answered, its calls, and its reasoning as it came."""
 
-    content: Text | None
+    content: TextForm | None
     tool_calls: Annotated[list[Call], Meta(max_length=_MANY)] | UnsetType = UNSET
-    reasoning_content: Text | UnsetType = UNSET
-    reasoning: Text | UnsetType = UNSET
+    reasoning_content: TextForm | UnsetType = UNSET
+    reasoning: TextForm | UnsetType = UNSET
     reasoning_details: FreeObjects | UnsetType = UNSET
     thinking_blocks: FreeObjects | UnsetType = UNSET
     extra: VendorFields | UnsetType = UNSET
-    origin: Name | UnsetType = UNSET
+    origin: NameForm | UnsetType = UNSET
     tool_call_id: OfAnotherRole | UnsetType = UNSET
     failed: OfAnotherRole | UnsetType = UNSET
 
@@ -115,8 +117,8 @@ class AssistantMessage(Struct, tag_field="role", tag="assistant"):
 class ToolMessage(_NotOfAModel, tag_field="role", tag="tool"):
     """The answer to one call; `failed` where it is an error, a refusal or cut short."""
 
-    content: Text
-    tool_call_id: Place
+    content: TextForm
+    tool_call_id: PlaceForm
     failed: bool | UnsetType = UNSET
 
 
@@ -124,59 +126,59 @@ if TYPE_CHECKING:
     AnyMessage = Message
 else:  # the forms that the plain dict is checked against
     AnyMessage = SystemMessage | UserMessage | AssistantMessage | ToolMessage
-Messages = Annotated[list[AnyMessage], Meta(max_length=200_000)]
+MessagesForm = Annotated[list[AnyMessage], Meta(max_length=200_000)]
 
 
 class HistoryEntry(TypedDict):
     """One line of the recent history: the start of a message's text, when it came, its estimate in tokens."""
 
-    timestamp: Time
+    timestamp: TimeForm
     role: Annotated[str, Meta(max_length=32)]
-    content: Line
-    token_count: Count | None
+    content: LineForm
+    token_count: CountForm | None
 
 
 class TaskState(TypedDict):
     """A background task as it was last seen; `status` is such as Running or Completed."""
 
-    id: Name
-    description: Line
-    status: Word
+    id: NameForm
+    description: LineForm
+    status: WordForm
     progress: Annotated[float, Meta(ge=0, le=1)]
-    created_at: Time
-    updated_at: Time
+    created_at: TimeForm
+    updated_at: TimeForm
 
 
 class ToolStats(TypedDict):
     """How often tools ran and failed."""
 
-    total_calls: Count
-    by_tool: Annotated[dict[str, Count], Meta(max_length=10_000)]
-    failures: Count
+    total_calls: CountForm
+    by_tool: Annotated[dict[str, CountForm], Meta(max_length=10_000)]
+    failures: CountForm
 
 
 class ProcessInfo(TypedDict):
     """One process of the environment."""
 
-    pid: Count
-    name: Folder
-    cpu_percent: Amount
-    memory_mb: Amount
+    pid: CountForm
+    name: FolderForm
+    cpu_percent: AmountForm
+    memory_mb: AmountForm
 
 
 class EnvironmentState(TypedDict, total=False):
     """The machine when it was last looked at."""
 
-    workspace: Place
-    platform: Place
-    python: Place
-    git_branch: Place
+    workspace: PlaceForm
+    platform: PlaceForm
+    python: PlaceForm
+    git_branch: PlaceForm
     processes: Annotated[list[ProcessInfo], Meta(max_length=1000)]
-    memory_used_mb: Amount
-    memory_total_mb: Amount
-    disk_usage_percent: Amount
-    battery_percent: Amount | None
-    uptime_seconds: Amount
+    memory_used_mb: AmountForm
+    memory_total_mb: AmountForm
+    disk_usage_percent: AmountForm
+    battery_percent: AmountForm | None
+    uptime_seconds: AmountForm
 
 
 class TokenUsage(TypedDict):
@@ -184,94 +186,94 @@ class TokenUsage(TypedDict):
     not known.
     """
 
-    total_input: Count | None
-    cache_read: Count | None
-    cache_write: Count | None
-    output: Count | None
-    reasoning: Count | None
-    turns: Count
-    cost: Amount | None
+    total_input: CountForm | None
+    cache_read: CountForm | None
+    cache_write: CountForm | None
+    output: CountForm | None
+    reasoning: CountForm | None
+    turns: CountForm
+    cost: AmountForm | None
 
 
 class Segment(TypedDict):
     """An immutable piece of summary for the turns `first` to `last`."""
 
-    first: Count
-    last: Count
-    text: Text
+    first: CountForm
+    last: CountForm
+    text: TextForm
 
 
 class ArchiveEntry(TypedDict):
     """A message that compaction took out, under the id that recalls it."""
 
-    id: Name
-    turn: Count
+    id: NameForm
+    turn: CountForm
     message: AnyMessage
 
 
 class Anchor(TypedDict):
     """A turn in which something was settled."""
 
-    turn: Count
-    kind: Word
-    text: Line
+    turn: CountForm
+    kind: WordForm
+    text: LineForm
 
 
 class PlanStep(TypedDict):
     """One step of the plan."""
 
-    id: Count
-    description: Line
+    id: CountForm
+    description: LineForm
     status: Literal["Pending", "InProgress", "Completed", "Failed"]
-    result: Line | None
+    result: LineForm | None
 
 
 class Plan(TypedDict):
     """The plan in hand."""
 
-    goal: Line
+    goal: LineForm
     steps: Annotated[list[PlanStep], Meta(max_length=10_000)]
-    current_step: Count
-    status: Word
+    current_step: CountForm
+    status: WordForm
 
 
 class Interruption(TypedDict):
     """A turn that was stopped: call ids by what became of them, and the list before it, if it is kept."""
 
-    done: Ids
-    half_done: Ids
-    not_done: Ids
-    messages: Messages | None
+    done: IdsForm
+    half_done: IdsForm
+    not_done: IdsForm
+    messages: MessagesForm | None
 
 
 class StepMark(TypedDict):
     """One model request on the timeline, in tokens; `budget` is what `context` is measured against."""
 
     kind: Literal["step"]
-    timestamp: Time
-    turn: Count
-    total_input: Count
-    cache_read: Count
-    cache_write: Count
-    output: Count
-    context: Count
-    window: Count
-    budget: NotRequired[Count]
+    timestamp: TimeForm
+    turn: CountForm
+    total_input: CountForm
+    cache_read: CountForm
+    cache_write: CountForm
+    output: CountForm
+    context: CountForm
+    window: CountForm
+    budget: NotRequired[CountForm]
 
 
 class CompactionMark(TypedDict):
     """One compaction on the timeline; sizes in tokens."""
 
     kind: Literal["compaction"]
-    timestamp: Time
-    turn: Count
-    before: Count
-    after: Count
+    timestamp: TimeForm
+    turn: CountForm
+    before: CountForm
+    after: CountForm
     reason: Annotated[str, Meta(max_length=4096)]
 
 
 def _tagged(form: Any, tag: str) -> type[Struct]:
-    """A struct of the same form that is told from others by one constant field, as only structs can be."""
+    """A struct of the same form, tagged with one constant field: only structs can be tagged."""
     hints = get_type_hints(form, globals(), include_extras=True)
     (value,) = get_args(hints.pop(tag))
     fields = [
@@ -291,18 +293,20 @@ else:
 class Document(Struct, kw_only=True):
     """A session of codelet: the message list, its usage, and what belongs to it. Times are Unix seconds."""
 
-    version: Annotated[str, Meta(pattern=VERSIONS)]
-    timestamp: Time
-    token_count: Annotated[Count, Meta(description="Size of the message list.")] = msgspec.field(name="tokenCount")
-    session_id: Name | UnsetType = UNSET
-    model: Name | None = None
-    profile: Name | None = None
-    summary: Annotated[Text | None, Meta(description="The conversation so far, if there is a summary of it.")] = None
-    long_term_summary: Text | UnsetType = UNSET
-    facts: Annotated[list[Line], Meta(max_length=_MANY)] | UnsetType = UNSET
+    version: Annotated[str, Meta(pattern=READABLE_VERSIONS)]
+    timestamp: TimeForm
+    token_count: Annotated[CountForm, Meta(description="Size of the message list.")] = msgspec.field(name="tokenCount")
+    session_id: NameForm | UnsetType = UNSET
+    model: NameForm | None = None
+    profile: NameForm | None = None
+    summary: Annotated[TextForm | None, Meta(description="The conversation so far, if there is a summary of it.")] = (
+        None
+    )
+    long_term_summary: TextForm | UnsetType = UNSET
+    facts: Annotated[list[LineForm], Meta(max_length=_MANY)] | UnsetType = UNSET
     active_tasks: Annotated[list[TaskState], Meta(max_length=10_000)] | UnsetType = UNSET
     plan: Plan | None = None
-    pins: Pins | UnsetType = UNSET
+    pins: PinsForm | UnsetType = UNSET
     anchors: Annotated[list[Anchor], Meta(max_length=_MANY)] | UnsetType = UNSET
     segments: Annotated[list[Segment], Meta(max_length=_MANY)] | UnsetType = UNSET
     interruption: Interruption | None = None
@@ -312,10 +316,10 @@ class Document(Struct, kw_only=True):
     system_state: Annotated[dict[str, Free], Meta(max_length=10_000)] | UnsetType = UNSET
     timeline: Annotated[list[Mark], Meta(max_length=_MANY)] | UnsetType = UNSET
     recent_history: Annotated[list[HistoryEntry], Meta(max_length=1000)] | UnsetType = UNSET
-    reminders_off: Kinds | UnsetType = UNSET
-    touched_folders: Folders | UnsetType = UNSET
+    reminders_off: KindsForm | UnsetType = UNSET
+    touched_folders: FoldersForm | UnsetType = UNSET
     archive: Annotated[list[ArchiveEntry], Meta(max_length=_MANY)] | None = None
-    messages: Messages
+    messages: MessagesForm
 
 
 FIELDS = {field.name: field for field in msgspec.structs.fields(Document)}

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
+from codelet.errors import ExportError
 from codelet.export.document import FILE_NAMES
-from codelet.export.errors import ExportError
 from codelet.export.fit import field_fit, item_fit, most_items
-from codelet.export.masking import Cover, Mask, Pauses, masked
+from codelet.export.redaction import Cover, Mask, Pauses, redacted
 from codelet.export.snapshot import Snapshot
 from codelet.record import Record
 from codelet.text import valid_unicode
@@ -125,7 +125,7 @@ class Encoder:
         fit = item_fit(field)
         for index in new:
             if self._mask.suspects(lines[index]):
-                lines[index] = b",\n" + encoded(fit(masked(fit(items[index]), self._mask.cover)))
+                lines[index] = b",\n" + encoded(fit(redacted(fit(items[index]), self._mask.cover)))
             pauses.if_due()
 
 
@@ -140,8 +140,8 @@ def _plain(field: str, value: Any) -> Any:
 def _covered(field: str, value: Any, cover: Cover) -> Any:
     """A field's value without secrets. Of what is not known nothing is an id or signed, whatever its name is."""
     if field != "unknown":
-        return masked(value, cover)
-    return {name: masked(item, cover) for name, item in value.items()}
+        return redacted(value, cover)
+    return {name: redacted(item, cover) for name, item in value.items()}
 
 
 def encoded(value: Any) -> bytes:

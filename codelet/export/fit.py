@@ -15,9 +15,9 @@ from typing import Any, get_args
 import msgspec
 from msgspec import inspect as forms
 
+from codelet.errors import ExportError
 from codelet.export.check import bounds, chosen, fits_number
 from codelet.export.document import FIELDS, ID_LENGTH, check_custom
-from codelet.export.errors import ExportError
 
 
 class _Unfit(Exception):
@@ -25,7 +25,7 @@ class _Unfit(Exception):
 
 
 Fit = Callable[[Any], Any]
-"""Gives the same object where it fits. Raises ExportError where nothing like it does."""
+"""Returns the same object if it fits. Raises ExportError where nothing like it does."""
 
 
 @cache

@@ -19,22 +19,22 @@ from pathlib import Path
 from typing import Any
 
 from codelet import events
+from codelet.errors import ExportError
 from codelet.export.decode import from_json
 from codelet.export.encode import Encoder
-from codelet.export.errors import ExportError
-from codelet.export.masking import Mask
 from codelet.export.periodic import Periodic
 from codelet.export.recorder import Recorder
+from codelet.export.redaction import Mask
 from codelet.export.saver import Saver, save_once
 from codelet.export.snapshot import Snapshot
-from codelet.export.stores import Target, is_url, open_target
+from codelet.export.store_target import Target, is_url, open_target
 from codelet.export.suspects import Suspects
 from codelet.policy.secrets import own_masker
 from codelet.record import Record
 from codelet.session import Session
 
 Beside = Callable[[], Mapping[str, Any]]
-"""Gives the parts of a snapshot that the session does not keep: facts, plan, archive, …"""
+"""Returns the parts of a snapshot that the session does not keep: facts, plan, archive, …"""
 
 
 class Resumed(Record):
@@ -98,7 +98,7 @@ class LiveExport:
             self.periodic.save(snapshot)
 
     def notices(self) -> list[str]:
-        """Lines for the user; each is given once."""
+        """Lines for the user; each is returned once."""
         return [line for part in (self.saver, self.periodic) if part is not None for line in part.notices()]
 
     async def close(self) -> None:
@@ -145,7 +145,7 @@ async def open_export(
 async def export_once(target: str, snapshot: Snapshot, *, raw: bool = False, force: bool = False) -> str:
     """One export now, as `/export FILE` makes it: the page where the name ends in .html, else the document.
 
-    Gives where it stands. An existing target is refused without `force`. Raises ExportError.
+    Returns where it stands. An existing target is refused without `force`. Raises ExportError.
     """
     opened = open_target(target)
     await asyncio.to_thread(_write, opened, snapshot, default_mask(raw=raw), force)

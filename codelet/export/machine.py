@@ -17,7 +17,7 @@ _BATTERIES = Path("/sys/class/power_supply")
 _MOST_PROCESSES = 8
 
 
-def look(workspace: Path) -> EnvironmentState:
+def machine_state(workspace: Path) -> EnvironmentState:
     """Platform, Python, memory in MB, the use of the workspace's disk and the battery in per cent, the uptime
     in seconds, and the user's largest processes. Reads a few hundred small files: call it in a thread.
     """

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 from codelet.compaction.segments import Entry, Segment, render
-from codelet.export.document import VERSION, VERSIONS
-from codelet.export.errors import ExportError
+from codelet.errors import ExportError
+from codelet.export.document import READABLE_VERSIONS, VERSION
 from codelet.export.snapshot import no_usage
-from codelet.prompt import escape
+from codelet.prompt import IMPORTED_RESULT, escape
 
 _NARRATIVE_LINES = 12
 """As many lines as a compaction carries on whole; it chooses among the rest."""
 
-Document = dict[str, Any]
-Step = tuple[str, Callable[[Document], Document]]
+RawDocument = dict[str, Any]
+Step = tuple[str, Callable[[RawDocument], RawDocument]]
 
 
 def migrated(document: object) -> object:
@@ -27,7 +27,7 @@ def migrated(document: object) -> object:
     if not isinstance(document, dict):
         return document
     version = _version(document)
-    while not re.fullmatch(VERSIONS, version):
+    while not re.fullmatch(READABLE_VERSIONS, version):
         if version not in MIGRATIONS:
             raise ExportError(_refusal(version))
         version, step = MIGRATIONS[version]
@@ -35,7 +35,7 @@ def migrated(document: object) -> object:
     return document
 
 
-def _version(document: Document) -> str:
+def _version(document: RawDocument) -> str:
     if "version" not in document and "session_id" in document and "recent_history" in document:
         return "0"
     version = document.get("version")
@@ -52,7 +52,7 @@ def _refusal(version: str) -> str:
     return f"is of the unknown version {version[:32]!r}"
 
 
-def _from_context_data(old: Document) -> Document:
+def _from_context_data(old: RawDocument) -> RawDocument:
     """A persistent agent's context without a version: its history becomes the message list.
 
     Its tool results name no calls, so they come as text; its long-term summary comes first, as a compaction would
@@ -61,7 +61,7 @@ def _from_context_data(old: Document) -> Document:
     history = [entry for entry in _items(old, "recent_history") if isinstance(entry, dict)]
     times = [entry["timestamp"] for entry in history if type(entry.get("timestamp")) in (int, float)]
     counts = [entry["token_count"] for entry in history if type(entry.get("token_count")) is int]
-    new: Document = {
+    new: RawDocument = {
         "version": "1.0",
         "timestamp": max(times, default=0),
         "tokenCount": sum(counts),
@@ -85,24 +85,27 @@ def _from_context_data(old: Document) -> Document:
 
 
 def _told(summary: str) -> str:
-    """A summary of what came before the history as the segment that stands for it, so that the model is told."""
+    """The summary of what came before the history, as a segment, so that the model reads it."""
     lines = [line.strip() for line in escape(summary).splitlines() if line.strip()]
     ledger = [("narrative", line) for line in lines[:_NARRATIVE_LINES]]
     more = lines[_NARRATIVE_LINES:]
     return render(Segment(0, 0, ledger, [Entry(0, "", more)] if more else []), note=False)
 
 
-def _items(old: Document, name: str) -> list[Any]:
+def _items(old: RawDocument, name: str) -> list[Any]:
     value = old[name]
     if not isinstance(value, list):
         raise ExportError(f"{name} must be a list")
     return value
 
 
-def _message(entry: Document) -> Document:
+def _message(entry: RawDocument) -> RawDocument:
     role, content = entry.get("role"), entry.get("content")
     if role == "tool":
-        return {"role": "user", "content": f"[tool result]\n{content}" if isinstance(content, str) else content}
+        return {
+            "role": "user",
+            "content": IMPORTED_RESULT.format(text=content) if isinstance(content, str) else content,
+        }
     return {"role": role, "content": content}
 
 

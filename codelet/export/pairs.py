@@ -12,8 +12,8 @@ from codelet.messages import Message, unpaired
 def paired(messages: Sequence[Message]) -> tuple[Message, ...]:
     """The same messages (the same objects where nothing had to change), calls and results paired, each id once.
 
-    Some servers count their calls anew in each answer: an id that was there before gets a number behind it. What
-    pairs whatever else is broken is the compaction's own.
+    Some servers number their calls anew in each answer: an id that was used before gets a number appended. Everything
+    else that is broken, compaction's `normalise` mends.
     """
     ids = [call["id"] for message in messages for call in message.get("tool_calls", ())]
     if len(set(ids)) == len(ids) and not unpaired(messages):

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from codelet.errors import ExportError
 from codelet.export.encode import Encoder
-from codelet.export.errors import ExportError, why
-from codelet.export.masking import Mask
+from codelet.export.redaction import Mask
 from codelet.export.snapshot import Snapshot
 from codelet.export.stores.file import FileStore
+from codelet.export.stores.store import write_problem
 
 
 class Periodic:
@@ -46,7 +47,7 @@ class Periodic:
             self._work = asyncio.create_task(self._save(snapshot))
 
     def notices(self) -> list[str]:
-        """What the user should be told, one line each; each is given once."""
+        """Lines for the user; each is returned once."""
         told, self._notices = self._notices, []
         return told
 
@@ -69,7 +70,7 @@ class Periodic:
         try:
             self._store.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise ExportError(f"{self._store.folder}: {why(error)}") from None
+            raise ExportError(f"{self._store.folder}: {write_problem(error)}") from None
         stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(snapshot.timestamp))
         session = re.sub(r"[^A-Za-z0-9_]", "_", snapshot.session_id)[:64] or "session"
         name = f"{session}-{stamp}-{int(snapshot.timestamp * 1000) % 1000:03}.json"

@@ -160,18 +160,18 @@ def restore(session: Session, snapshot: Snapshot) -> None:
     session.adopt(snapshot.messages, stopped["messages"] if stopped is not None else None)
     restore_context(session, snapshot)
     session.meter.usage = Usage(
-        usage["total_input"] or 0,
-        usage["cache_read"] or 0,
-        usage["cache_write"] or 0,
-        usage["output"] or 0,
-        usage["reasoning"] or 0,
+        total_input=usage["total_input"] or 0,
+        cache_read=usage["cache_read"] or 0,
+        cache_write=usage["cache_write"] or 0,
+        output=usage["output"] or 0,
+        reasoning=usage["reasoning"] or 0,
     )
     session.meter.cost = usage["cost"]
     session.turns = usage["turns"]
     session.interruption = None
     if stopped is not None:
         session.interruption = events.Interrupted(
-            tuple(stopped["done"]), tuple(stopped["half_done"]), tuple(stopped["not_done"])
+            done=tuple(stopped["done"]), half_done=tuple(stopped["half_done"]), not_done=tuple(stopped["not_done"])
         )
 
 

@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
+from codelet.errors import ExportError, SaveConflict
 from codelet.export.encode import Encoder
-from codelet.export.errors import ExportError, SaveConflict
-from codelet.export.masking import Mask
+from codelet.export.redaction import Mask
 from codelet.export.snapshot import Snapshot
-from codelet.export.stores import Lease, Target
+from codelet.export.store_target import Target
+from codelet.export.stores.store import Lease
 
 _SLOW_SECONDS = 5.0
 
@@ -49,7 +50,7 @@ class Saver:
         return self._problem
 
     def notices(self) -> list[str]:
-        """What the user should be told, one line each; each is given once."""
+        """Lines for the user; each is returned once."""
         told, self._notices = self._notices, []
         return told
 
@@ -94,7 +95,7 @@ class Saver:
                     self._waiting = None
 
     async def _written(self, snapshot: Snapshot) -> None:
-        """Write it in a thread; the user is told of a store that does not answer, which holds nothing else up."""
+        """Write it in a thread. A store that does not answer holds nothing else up, and the user is told."""
         slow = asyncio.get_running_loop().call_later(_SLOW_SECONDS, self._tell_slow)
         try:
             await asyncio.to_thread(self._write, snapshot)
@@ -123,7 +124,7 @@ class Saver:
         self._revision = sibling.store.revision(sibling.name)
 
     async def _renew(self) -> None:
-        """Keep a lease that expires; told once if somebody else took it."""
+        """Renew a lease that expires; the user is told once if somebody else took it."""
         lost: Lease | None = None
         while (lease := self._lease).seconds is not None:
             await asyncio.sleep(lease.seconds / 3)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
-from codelet.export.errors import ExportError
+from codelet.errors import ExportError
 from codelet.export.snapshot import Snapshot
 from codelet.messages import Message
 from codelet.record import Record
 
 BEGIN, END = "\x02", "\x03"
-"""What stands around each word that was found, in `Hit.excerpt`."""
+"""What stands around each word that was found, in `Passage.excerpt`."""
 
 _EXCERPT_WORDS = 16
 
 
-class Hit(Record):
+class Passage(Record, kw_only=True):
     """One place where all words occur: a session, what it is (`message 3, user`, `fact`, …), and the words around."""
 
     session: str
@@ -49,7 +49,7 @@ class Index:
         rows = ((text, session, place) for place, text in _texts(snapshot) if text)
         self._base.executemany("INSERT INTO line VALUES (?, ?, ?)", rows)
 
-    def search(self, words: str, *, most: int = 50) -> list[Hit]:
+    def search(self, words: str, *, most: int = 50) -> list[Passage]:
         """The best places that hold all words, as words or the beginnings of words; "…" is one phrase.
 
         Raises ExportError where there is nothing to look for.
@@ -62,7 +62,7 @@ class Index:
             " WHERE line MATCH ? ORDER BY rank, session, rowid LIMIT ?",
             (query, most),
         )
-        return [Hit(session, place, excerpt) for session, place, excerpt in rows]
+        return [Passage(session=session, place=place, excerpt=excerpt) for session, place, excerpt in rows]
 
 
 def _terms(words: str) -> Iterator[str]:

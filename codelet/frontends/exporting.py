@@ -17,10 +17,10 @@ from codelet.errors import UsageError
 from codelet.export.context import context_of
 from codelet.export.document import ArchiveEntry, EnvironmentState
 from codelet.export.live import LiveExport, Resumed, open_export, read_export, same_target
-from codelet.export.machine import look
+from codelet.export.machine import machine_state
 from codelet.export.recorder import restore
 from codelet.export.snapshot import Snapshot, kept_up
-from codelet.export.stores import open_target
+from codelet.export.store_target import open_target
 from codelet.frontends.workspace import provider_for, provider_named, session_for
 from codelet.git import run_git
 from codelet.providers.base import Provider
@@ -147,7 +147,7 @@ class Exporting:
 
 async def surroundings(workspace: Path) -> EnvironmentState:
     """The machine and the workspace as they are now, for the export's last known environment."""
-    state = await asyncio.to_thread(look, workspace)
+    state = await asyncio.to_thread(machine_state, workspace)
     answer = await run_git(workspace, "symbolic-ref", "--short", "-q", "HEAD", timeout=_LOOK_SECONDS)
     if answer is not None and answer.exit_code == 0:
         state["git_branch"] = answer.stdout.decode("utf-8", "replace").strip()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from codelet.export.snapshot import Snapshot
-    from codelet.export.stores import Entry, Store
+    from codelet.export.stores.store import Store, StoredExport
     from codelet.messages import Message
 
 _WIDTH = 200
@@ -42,7 +42,7 @@ def add_arguments(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run_sessions(options: argparse.Namespace) -> int:
     """Run one of the commands; gives the exit status. Raises ExportError."""
-    from codelet.export.stores import open_place, open_target
+    from codelet.export.store_target import open_place, open_target
 
     if options.sessions_command == "show" and options.name is None:
         target = open_target(options.place)
@@ -89,8 +89,8 @@ def _note(line: str) -> None:
 
 
 def _read(store: Store, name: str) -> Snapshot:
+    from codelet.errors import ExportError
     from codelet.export.decode import from_json
-    from codelet.export.errors import ExportError
 
     stored = store.load(name)
     if stored is None:
@@ -211,7 +211,7 @@ def _prune(store: Store, options: argparse.Namespace) -> int:
     return 0
 
 
-def _old(entries: list[Entry], options: argparse.Namespace) -> list[Entry]:
+def _old(entries: list[StoredExport], options: argparse.Namespace) -> list[StoredExport]:
     """The entries that are to go; with both conditions, those that meet both."""
     import time
 

@@ -34,7 +34,7 @@ class TextOutput:
         match event:
             case events.Text() if self._live:
                 self._write(self._cleaner.feed(event.delta))
-            case events.ToolCall():
+            case events.ToolCallStarted():
                 self._progress(describe_call(event))
             case events.ToolResult() if event.status != "done":
                 self._progress(f"  {event.text}" if event.status == "refused" else f"  {event.status}: {event.text}")
@@ -99,6 +99,6 @@ class TextOutput:
         say(f"codelet: {one_line(text, 1_000)}")
 
 
-def describe_call(call: events.ToolCall) -> str:
+def describe_call(call: events.ToolCallStarted) -> str:
     """A call in one line: the tool and what it is about."""
     return f"{call.name} {call.title}".strip()

@@ -15,7 +15,6 @@ from codelet.policy.secrets import Masker
 from codelet.policy.verdict import Ask
 from codelet.providers import open_provider
 from codelet.providers.base import Deadlines, Provider, ProviderOptions, Retries
-from codelet.providers.choose import choose_model
 from codelet.sandbox import Sandbox
 from codelet.session import Session
 from codelet.settings import Settings
@@ -36,8 +35,12 @@ def current_folder() -> Path:
 
 async def provider_for(settings: Settings) -> Provider:
     """The provider that the settings name, or the one that this machine offers."""
-    chosen = settings.model or await choose_model(settings.api_base, settings.api_key, own=settings.vendors)
-    return provider_named(chosen, settings)
+    model = settings.model
+    if model is None:
+        from codelet.providers.choose import choose_model
+
+        model = await choose_model(settings.api_base, settings.api_key, own=settings.vendors)
+    return provider_named(model, settings)
 
 
 def provider_named(model: str, settings: Settings) -> Provider:
@@ -45,7 +48,11 @@ def provider_named(model: str, settings: Settings) -> Provider:
     options = ProviderOptions(
         api_base=settings.api_base,
         api_key=settings.api_key,
-        deadlines=Deadlines(settings.connect_timeout, settings.first_token_timeout, settings.chunk_timeout),
+        deadlines=Deadlines(
+            connect=settings.connect_timeout,
+            first_token=settings.first_token_timeout,
+            between_chunks=settings.chunk_timeout,
+        ),
         vendors=settings.vendors,
         retries=Retries(attempts=settings.retries + 1),
     )

@@ -21,12 +21,10 @@ from codelet.git.settings import (
     SETTINGS_FOR_COMMANDS,
     without_variables,
 )
-from codelet.process import StartError, capture, child_environment, find_program, outside_path
+from codelet.process import StartError, capture, child_environment, outside_path
 from codelet.record import Record
 
 if TYPE_CHECKING:
-    import git
-
     from codelet.git.configuration import Configuration
 
 _BY_VARIABLES = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_CONFIG_COUNT")
@@ -75,40 +73,6 @@ def hardened_argv(command: str, arguments: Sequence[str] = (), settings: Mapping
     return ["git", *OPTIONS, *given, command, *COMMAND_OPTIONS.get(command, ()), *arguments]
 
 
-def open_repository(folder: Path) -> git.Repo:
-    """GitPython's view of the repository around `folder`, for what needs more than one command.
-
-    Only `repo.git.<command>` with `hardened_options(command)` is to be used of it: object access keeps
-    children alive. Raises git.InvalidGitRepositoryError where there is none, StartError where there is no git
-    outside the workspace. Slow to import.
-    """
-    from codelet.git.configuration import LISTING, parse_listing
-
-    program = find_program("git", folder)
-    if program is None:
-        raise StartError("git is not installed, or only in the workspace")
-    os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = program  # it runs git when it is imported
-    try:
-        import git
-    finally:
-        del os.environ["GIT_PYTHON_GIT_EXECUTABLE"]
-    git.Git.GIT_PYTHON_GIT_EXECUTABLE = program
-
-    repo = git.Repo(folder, search_parent_directories=True)
-    listed = repo.git.config(*LISTING, with_exceptions=False, strip_newline_in_stdout=False)
-    root = os.path.realpath(folder)
-    repository = find_repository(root) or Repository(root, str(repo.git_dir), str(repo.common_dir))
-    configuration = parse_listing(listed.encode("utf-8", "surrogateescape"), repository, root)
-    settings = SETTINGS | configuration.blanks()
-    repo.git.update_environment(**_settings_environment(settings, os.environ), **ENVIRONMENT)
-    return repo
-
-
-def hardened_options(command: str) -> tuple[str, ...]:
-    """The options that a git command needs beside the environment of `open_repository`."""
-    return COMMAND_OPTIONS.get(command, ())
-
-
 def hardened_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment for a command that may itself run git: the ways in which even a `git status` that nobody
     wrote, in a makefile or a prompt, runs a repository's code are closed. Hooks and filters stay as they are: a
@@ -122,7 +86,7 @@ def hardened_environment(environment: Mapping[str, str]) -> dict[str, str]:
         if number != name and f"GIT_CONFIG_VALUE_{number}" in environment:
             settings[key] = environment[f"GIT_CONFIG_VALUE_{number}"]
     kept = {name: value for name, value in environment.items() if not name.startswith(_BY_VARIABLES)}
-    return kept | _settings_environment(settings | {name: SETTINGS[name] for name in SETTINGS_FOR_COMMANDS}, {})
+    return kept | settings_environment(settings | {name: SETTINGS[name] for name in SETTINGS_FOR_COMMANDS}, {})
 
 
 def look_environment(folder: Path) -> dict[str, str]:
@@ -146,7 +110,7 @@ async def _environment(folder: Path) -> dict[str, str]:
     if redirected(configuration, repository, root):
         raise _UnsafeError
     blanks = configuration.blanks()
-    return environment | _settings_environment(blanks, environment) if blanks else environment
+    return environment | settings_environment(blanks, environment) if blanks else environment
 
 
 async def _listed(repository: Repository, root: str, environment: Mapping[str, str]) -> Configuration:
@@ -188,7 +152,7 @@ def _user_configurations() -> list[str]:
     return [*named, f"{home}/.gitconfig", f"{base}/git/config"]
 
 
-def _settings_environment(settings: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
+def settings_environment(settings: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
     """Settings as git takes them from its environment, after those that are in `base`; names may hold anything."""
     text = base.get("GIT_CONFIG_COUNT", "")
     first = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0

@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from codelet import prompt
 from codelet.errors import ProviderError
 from codelet.messages import Message
 from codelet.providers.answer import DONE, NO_MARKER, as_count, as_text, decoded, until_silent
@@ -93,7 +94,7 @@ class AnthropicProvider(NativeProvider):
         text = message["content"] or ""
         if message["role"] == "tool":
             call_id = _call_id(message.get("tool_call_id", ""))
-            result = {"type": "tool_result", "tool_use_id": call_id, "content": text or "(no output)"}
+            result = {"type": "tool_result", "tool_use_id": call_id, "content": text or prompt.NO_OUTPUT}
             return [{**result, "is_error": True} if message.get("failed") else result]
         blocks: list[dict[str, Any]] = []
         calls = message.get("tool_calls", ())
@@ -194,7 +195,7 @@ class _Decoder:
     def _block_start(self, index: int, block: dict[str, Any]) -> list[Chunk]:
         match block.get("type"):
             case "tool_use":
-                return [ToolCallChunk(index, as_text(block.get("id")), as_text(block.get("name")))]
+                return [ToolCallChunk(index=index, id=as_text(block.get("id")), name=as_text(block.get("name")))]
             case "thinking" | "redacted_thinking":
                 self._thinking, self._thoughts = dict(block), []
             case "text" if block.get("text"):
@@ -206,7 +207,7 @@ class _Decoder:
             case "text_delta":
                 return [TextChunk(as_text(delta.get("text")))]
             case "input_json_delta":
-                return [ToolCallChunk(index, arguments=as_text(delta.get("partial_json")))]
+                return [ToolCallChunk(index=index, arguments=as_text(delta.get("partial_json")))]
             case "thinking_delta" if self._thinking is not None:
                 piece = as_text(delta.get("thinking"))
                 self._thoughts.append(piece)
@@ -222,4 +223,4 @@ class _Decoder:
         get = self._input.get
         read, write = get("cache_read_input_tokens", 0), get("cache_creation_input_tokens", 0)
         total = get("input_tokens", 0) + read + write
-        return UsageChunk(Usage(total, read, write, get("output_tokens", 0)))
+        return UsageChunk(Usage(total_input=total, cache_read=read, cache_write=write, output=get("output_tokens", 0)))

@@ -44,7 +44,7 @@ class ExtraChunk(Record):
     extra: dict[str, Any]
 
 
-class ToolCallChunk(Record):
+class ToolCallChunk(Record, kw_only=True):
     """A piece of a tool call: `index` is the server's own number, `arguments` the next piece of JSON text.
 
     `extra` is what the server sent beside it and must get back with the call, field by field.
@@ -58,7 +58,7 @@ class ToolCallChunk(Record):
 
 
 class RefusalChunk(Record):
-    """A piece of what the model says instead of an answer, where the wire tells that apart from text."""
+    """A piece of a refusal, where the wire distinguishes it from text."""
 
     text: str
 
@@ -75,7 +75,7 @@ class FinishChunk(Record):
     reason: FinishReason
 
 
-class RetryChunk(Record):
+class RetryChunk(Record, kw_only=True):
     """The request failed before it gave anything and will be sent again after `wait` seconds."""
 
     attempt: int
@@ -85,7 +85,7 @@ class RetryChunk(Record):
 
 
 class NoteChunk(Record):
-    """Something that the user is told once, in a sentence: how requests to this model differ, and why."""
+    """A sentence that the user is shown once: how requests to this model differ, and why."""
 
     text: str
 
@@ -113,7 +113,7 @@ class Request(Record):
     max_output: int | None = None
 
 
-class Deadlines(Record):
+class Deadlines(Record, kw_only=True):
     """Time limits of one request in seconds."""
 
     connect: float = 15.0
@@ -121,7 +121,7 @@ class Deadlines(Record):
     between_chunks: float = 120.0
 
 
-class Retries(Record):
+class Retries(Record, kw_only=True):
     """How often a failed request is sent again, and how long all waits together may last, in seconds.
 
     `asked_wait` bounds those that the server asks for, `total_wait` the others.

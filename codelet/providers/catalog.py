@@ -19,7 +19,7 @@ from codelet.tokens.windows import CHAT_PREFIX, RESPONSES_PREFIX, model_facts, r
 Wire = Literal["openai", "anthropic"]
 
 
-class Vendor(Record):
+class Vendor(Record, kw_only=True):
     """A service or a local server. Model names begin with `prefix` and a slash; `name` is for people.
 
     `base` is its address, `key_names` are the variables that may hold its key, `base_names` those that move its
@@ -39,91 +39,107 @@ class Vendor(Record):
 
 VENDORS = (
     Vendor(
-        "anthropic",
-        "Anthropic",
-        "https://api.anthropic.com",
-        ("ANTHROPIC_API_KEY",),
-        ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
+        prefix="anthropic",
+        name="Anthropic",
+        base="https://api.anthropic.com",
+        key_names=("ANTHROPIC_API_KEY",),
+        base_names=("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),
         wire="anthropic",
         default_model="anthropic/claude-sonnet-5-5",
     ),
     Vendor(
-        "openai",
-        "OpenAI",
-        "https://api.openai.com/v1",
-        ("OPENAI_API_KEY",),
-        ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+        prefix="openai",
+        name="OpenAI",
+        base="https://api.openai.com/v1",
+        key_names=("OPENAI_API_KEY",),
+        base_names=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         default_model="openai/gpt-5.6",
         quirks=Quirks(max_output_option="max_completion_tokens", longest_call_id=40),
     ),
     Vendor(
-        "gemini",
-        "Gemini",
-        "https://generativelanguage.googleapis.com/v1beta/openai",
-        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        prefix="gemini",
+        name="Gemini",
+        base="https://generativelanguage.googleapis.com/v1beta/openai",
+        key_names=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         default_model="gemini/gemini-3.8-flash",
     ),
     Vendor(
-        "openrouter",
-        "OpenRouter",
-        "https://openrouter.ai/api/v1",
-        ("OPENROUTER_API_KEY",),
-        ("OPENROUTER_API_BASE",),
+        prefix="openrouter",
+        name="OpenRouter",
+        base="https://openrouter.ai/api/v1",
+        key_names=("OPENROUTER_API_KEY",),
+        base_names=("OPENROUTER_API_BASE",),
         default_model="openrouter/auto",
     ),
     Vendor(
-        "deepseek",
-        "DeepSeek",
-        "https://api.deepseek.com/v1",
-        ("DEEPSEEK_API_KEY",),
-        ("DEEPSEEK_API_BASE",),
+        prefix="deepseek",
+        name="DeepSeek",
+        base="https://api.deepseek.com/v1",
+        key_names=("DEEPSEEK_API_KEY",),
+        base_names=("DEEPSEEK_API_BASE",),
         default_model="deepseek/deepseek-v4-pro",
         # Its reasoning counts from one user message to the next: a reminder would end a turn.
         quirks=Quirks(alternating=True),
     ),
-    Vendor("xai", "xAI", "https://api.x.ai/v1", ("XAI_API_KEY",), default_model="xai/grok-4.7"),
     Vendor(
-        "mistral",
-        "Mistral",
-        "https://api.mistral.ai/v1",
-        ("MISTRAL_API_KEY",),
-        ("MISTRAL_API_BASE",),
+        prefix="xai", name="xAI", base="https://api.x.ai/v1", key_names=("XAI_API_KEY",), default_model="xai/grok-4.7"
+    ),
+    Vendor(
+        prefix="mistral",
+        name="Mistral",
+        base="https://api.mistral.ai/v1",
+        key_names=("MISTRAL_API_KEY",),
+        base_names=("MISTRAL_API_BASE",),
         default_model="mistral/devstral-latest",
         quirks=Quirks(alternating=True, usage_option=False, call_id_length=9, strict=True),
     ),
     Vendor(
-        "groq",
-        "Groq",
-        "https://api.groq.com/openai/v1",
-        ("GROQ_API_KEY",),
-        ("GROQ_API_BASE",),
+        prefix="groq",
+        name="Groq",
+        base="https://api.groq.com/openai/v1",
+        key_names=("GROQ_API_KEY",),
+        base_names=("GROQ_API_BASE",),
         default_model="groq/openai/gpt-oss-120b",
         quirks=Quirks(strict=True),
     ),
     Vendor(
-        "moonshot",
-        "Moonshot AI",
-        "https://api.moonshot.ai/v1",
-        ("MOONSHOT_API_KEY",),
-        ("MOONSHOT_API_BASE",),
+        prefix="moonshot",
+        name="Moonshot AI",
+        base="https://api.moonshot.ai/v1",
+        key_names=("MOONSHOT_API_KEY",),
+        base_names=("MOONSHOT_API_BASE",),
         default_model="moonshot/kimi-k3",
     ),
-    Vendor("ollama", "Ollama", "http://127.0.0.1:11434/v1", (), ("OLLAMA_API_BASE", "OLLAMA_HOST"), local=True),
     Vendor(
-        "lm_studio",
-        "LM Studio",
-        "http://127.0.0.1:1234/v1",
-        ("LM_STUDIO_API_KEY",),
-        ("LM_STUDIO_API_BASE",),
+        prefix="ollama",
+        name="Ollama",
+        base="http://127.0.0.1:11434/v1",
+        key_names=(),
+        base_names=("OLLAMA_API_BASE", "OLLAMA_HOST"),
         local=True,
     ),
-    Vendor("llamafile", "llama.cpp", "http://127.0.0.1:8080/v1", (), ("LLAMAFILE_API_BASE",), local=True),
     Vendor(
-        "hosted_vllm",
-        "vLLM",
-        "http://127.0.0.1:8000/v1",
-        ("HOSTED_VLLM_API_KEY",),
-        ("HOSTED_VLLM_API_BASE",),
+        prefix="lm_studio",
+        name="LM Studio",
+        base="http://127.0.0.1:1234/v1",
+        key_names=("LM_STUDIO_API_KEY",),
+        base_names=("LM_STUDIO_API_BASE",),
+        local=True,
+    ),
+    Vendor(
+        prefix="llamafile",
+        name="llama.cpp",
+        base="http://127.0.0.1:8080/v1",
+        key_names=(),
+        base_names=("LLAMAFILE_API_BASE",),
+        local=True,
+    ),
+    Vendor(
+        prefix="hosted_vllm",
+        name="vLLM",
+        base="http://127.0.0.1:8000/v1",
+        key_names=("HOSTED_VLLM_API_KEY",),
+        base_names=("HOSTED_VLLM_API_BASE",),
         local=True,
     ),
 )
@@ -138,11 +154,11 @@ _HOSTED = frozenset(urlsplit(vendor.base).hostname for vendor in VENDORS if not 
 OWN_KEY = "CODELET_API_KEY"
 """The variable whose key is sent to whichever server is asked."""
 
-CUSTOM = Vendor("", "the endpoint", "", ("OPENAI_API_KEY",), local=True)
+CUSTOM = Vendor(prefix="", name="the endpoint", base="", key_names=("OPENAI_API_KEY",), local=True)
 """Whatever `--api-base` names, for a model of no vendor's name."""
 
 
-class Endpoint(Record):
+class Endpoint(Record, kw_only=True):
     """Where a request goes: the vendor, its address and key as this process knows them.
 
     `key_from` is the variable that holds the key, where there is one.
@@ -206,7 +222,7 @@ def vendor_of(model: str, own: Sequence[Vendor] = ()) -> Vendor | None:
 
 
 def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Quirks:
-    """What is known of a model before anything was sent: its vendor's quirks, and those that its name tells.
+    """What is known of a model before anything is sent: its vendor's quirks, and those that its name implies.
 
     A model's quirks follow its name, at whatever address; a vendor's follow the prefix. Which of OpenAI's models reason
     unless they are told not to, litellm's bundled map says.
@@ -265,7 +281,7 @@ def endpoint_for(
     base = api_base or base_of(vendor, environment)
     if key is None and not vendor.local and base == vendor.base:
         raise UsageError(f"no key for {vendor.name}: set {vendor.key_names[0]}, or choose another --model")
-    return Endpoint(vendor, base.rstrip("/"), key, key_from)
+    return Endpoint(vendor=vendor, base=base.rstrip("/"), key=key, key_from=key_from)
 
 
 def speaks_responses(model: str, endpoint: Endpoint) -> bool:

@@ -82,7 +82,7 @@ async def local_servers(environment: Mapping[str, str] = os.environ) -> list[tup
 
 
 class _Listing(Record):
-    """How a server answers to the question for its models: `names` where it lists them, else its status and words."""
+    """A server's answer when it is asked for its models: their `names`, or the status and body of a refusal."""
 
     status: int
     names: list[str] | None
@@ -115,7 +115,7 @@ async def _ask(base: str, key: str | None, timeout: float) -> _Listing | None:
 
 
 def _not_for_talk(name: str) -> bool:
-    """Whether a model is for something else, by its name."""
+    """Whether a model's name says that it is not made for conversation."""
     return any(word in name.lower() for word in _NOT_FOR_TALK)
 
 

@@ -10,7 +10,6 @@ import asyncio
 import os
 import ssl
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
@@ -21,25 +20,24 @@ from codelet.errors import ProviderError, UsageError
 _STREAM_LIMIT = 65_536
 
 
-@dataclass(eq=False, repr=False)
 class Connection:
-    """An open connection and its protocol state. `used` tells whether it has carried a request.
+    """An open connection and its protocol state. `used`: it has carried a request.
 
     `target_prefix` and `extra_headers` are what a plain HTTP proxy wants in each request.
     """
 
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    state: h11.Connection
-    used: bool = False
-    target_prefix: str = ""
-    extra_headers: dict[str, str] = field(default_factory=dict)
-
-    opened: float = field(default_factory=time.monotonic)
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.state = h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20)
+        self.used = False
+        self.target_prefix = ""
+        self.extra_headers: dict[str, str] = {}
+        self._opened = time.monotonic()
 
     def age(self) -> float:
         """Seconds since it was opened."""
-        return time.monotonic() - self.opened
+        return time.monotonic() - self._opened
 
     def close(self) -> None:
         """Close at once, without waiting for the peer: the server must see a cancel immediately."""
@@ -81,7 +79,7 @@ async def open_direct(url: SplitResult) -> Connection:
     """A connection to the address itself."""
     context = tls_context() if url.scheme == "https" else None
     reader, writer = await asyncio.open_connection(url.hostname, port_of(url), ssl=context)
-    return Connection(reader, writer, h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20))
+    return Connection(reader, writer)
 
 
 def proxy_for(url: SplitResult) -> SplitResult | None:
@@ -132,7 +130,7 @@ async def open_through(proxy: SplitResult, url: SplitResult) -> Connection:
         transport.abort()
         raise
     writer = asyncio.StreamWriter(tunnel, protocol, reader, loop)
-    return Connection(reader, writer, h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20))
+    return Connection(reader, writer)
 
 
 class _ProxyHead(asyncio.Protocol):

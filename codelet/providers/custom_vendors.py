@@ -43,9 +43,9 @@ def _vendor(prefix: str, value: object) -> Vendor:
         raise ValueError(f"{place}.base must be an http or https address, not {base!r}")
     model = _text(given["model"], f"{place}.model").removeprefix(f"{prefix}/") if "model" in given else None
     return Vendor(
-        prefix,
-        _text(given.get("name", prefix), f"{place}.name"),
-        base.rstrip("/"),
+        prefix=prefix,
+        name=_text(given.get("name", prefix), f"{place}.name"),
+        base=base.rstrip("/"),
         key_names=_key_names(given, place, local=on_this_machine(base)),
         wire=_one_of(given.get("wire", "openai"), get_args(Wire), f"{place}.wire"),
         default_model=f"{prefix}/{model}" if model else None,

@@ -193,7 +193,7 @@ def _letters(name: str) -> str:
 
 
 def without_key(text: str, key: str | None) -> str:
-    """The text without the key, which some servers repeat. A shorter one than is masked elsewhere is a mere word."""
+    """The text without the key, which some servers repeat. One too short to be masked elsewhere is a plain word."""
     return text.replace(key, "[key]") if key and len(key) >= SHORTEST_SECRET else text
 
 

@@ -27,12 +27,12 @@ _FRESH = 2.0
 
 
 class Response:
-    """A response whose headers have arrived; `body()` gives the rest.
+    """A response whose headers have arrived; `body()` yields the rest.
 
-    Whoever reads it says with `heard` that it was a piece of the answer. Until the first one the deadline of the first
-    token holds, whatever else the server sends, because many send their headers at once and read a long prompt only
-    then. Later that deadline holds from piece to piece, beside the shorter one for bytes of any kind: while a model
-    writes a long argument some servers send nothing but signs of life for minutes.
+    Its reader calls `heard` for each piece of the answer. Until the first piece the deadline for the first token
+    counts, whatever else the server sends: many send their headers at once and only then read a long prompt. After that
+    the same deadline counts from piece to piece, besides the shorter one for bytes of any kind: while a model writes a
+    long argument, some servers send nothing but keep-alives for minutes.
     """
 
     def __init__(self, connection: Connection, head: h11.Response, deadlines: Deadlines, first_until: float) -> None:
@@ -45,7 +45,7 @@ class Response:
         self._first_until = first_until
 
     def heard(self) -> None:
-        """What was read last was a piece of the answer."""
+        """Note that what was read last was a piece of the answer."""
         self._heard = True
 
     async def body(self) -> AsyncIterator[bytes]:
@@ -87,7 +87,7 @@ class Response:
 class HttpClient:
     """Posts to one base address and keeps its connection open between requests.
 
-    `check` is what a user is told to look at where it cannot be reached.
+    `check` names what a user should look at when it cannot be reached.
     """
 
     def __init__(self, base: str, deadlines: Deadlines, check: str = "the network and --api-base") -> None:
@@ -111,7 +111,7 @@ class HttpClient:
 
     @asynccontextmanager
     async def post(self, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[Response]:
-        """Send one request; gives the response once its headers are there.
+        """Send one request; yields the response once its headers are there.
 
         The connection is kept if the response was read to its end, and closed otherwise, as on a cancel.
         """
@@ -252,7 +252,7 @@ async def _first_event(connection: Connection, until: float, deadlines: Deadline
 
 
 async def _next_event(connection: Connection, until: float, late: str) -> object:
-    """The next protocol event, before the loop's time `until`; `late` says what it is not to have arrived."""
+    """The next protocol event; raises ProviderError with `late` if it has not come by the loop's time `until`."""
     state = connection.state
     try:
         async with asyncio.timeout_at(until):

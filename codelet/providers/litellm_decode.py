@@ -238,4 +238,10 @@ def _calls(delta: Any) -> Iterator[Chunk]:
         # litellm hides a signature of Gemini's in the id as well: other vendors would get it, and refuse the length.
         call_id = (call.id or "").partition(_SIGNATURE)[0]
         extra = {name: value for name, value in (call.model_extra or {}).items() if value is not None}
-        yield ToolCallChunk(index, call_id, call.function.name or "", call.function.arguments or "", extra or None)
+        yield ToolCallChunk(
+            index=index,
+            id=call_id,
+            name=call.function.name or "",
+            arguments=call.function.arguments or "",
+            extra=extra or None,
+        )

@@ -37,8 +37,8 @@ def compact_json(value: Any) -> bytes:
 class PrefixCache:
     """The encoded fragments of a message list, reused as far as the list is unchanged.
 
-    `encode(message, state)` gives a message's bytes and the state for the next one (a wire uses it for the
-    role that is open). Messages are compared by identity: they are never changed once they stand in a list.
+    `encode(message, state)` returns a message's bytes and the state for the next one (a wire keeps the open role
+    there). Messages are compared by identity: they are never changed once they stand in a list.
     """
 
     def __init__(self, encode: EncodeMessage) -> None:
@@ -67,7 +67,7 @@ class PrefixCache:
 
 
 class NativeProvider(ABC):
-    """A model behind a server over HTTP. A wire gives `_path`, `_headers`, `_body`, `_encode` and `_chunks`."""
+    """A model behind a server over HTTP. A wire defines `body`, `_path`, `_headers`, `_encode` and `_chunks`."""
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str) -> None:
         self.model = model

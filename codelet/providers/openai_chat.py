@@ -207,11 +207,12 @@ def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
         index = call.get("index")
         chunks.append(
             ToolCallChunk(
-                index if isinstance(index, int) else position,
-                as_text(call.get("id")),
-                as_text(function.get("name")),
-                _arguments_of(function.get("arguments")),
-                {field: value for field, value in call.items() if field not in _CALL and value is not None} or None,
+                index=index if isinstance(index, int) else position,
+                id=as_text(call.get("id")),
+                name=as_text(function.get("name")),
+                arguments=_arguments_of(function.get("arguments")),
+                extra={field: value for field, value in call.items() if field not in _CALL and value is not None}
+                or None,
             )
         )
     return chunks

@@ -103,7 +103,7 @@ class Quirks(Record):
         return wire
 
     def learnt(self, error: ProviderError) -> Quirks | None:
-        """These quirks and the one that a refusal tells of, or None where it tells nothing new.
+        """These quirks with the one that a refusal reveals, or None where it reveals nothing new.
 
         Each can change once and never back, so a server that contradicts itself is not asked for ever.
         """

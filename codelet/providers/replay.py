@@ -35,13 +35,13 @@ from codelet.providers.base import (
 from codelet.record import Record
 from codelet.tokens.usage import Usage
 
-VERSION = 1
+RECORDING_VERSION = 1
 _PIECE = re.compile(r"\s*\S+\s*|\s+")
 _ARGUMENT_PIECE = 24
 _USAGE_KEYS = ("total_input", "cache_read", "cache_write", "output", "reasoning")
 
 
-class RecordedCall(Record):
+class RecordedCall(Record, kw_only=True):
     """A tool call of a recording; `arguments` is the text that goes over the wire."""
 
     id: str
@@ -60,7 +60,7 @@ class RecordedStep(Record):
     pace: float
 
 
-class Recording(Record):
+class Recording(Record, kw_only=True):
     """A script of answers. `source` names where it came from, for messages."""
 
     source: str
@@ -132,12 +132,12 @@ def read_recording(text: str, source: str) -> Recording:
         raise UsageError(f"{source}: not a recording: nested too deeply") from error
     place = _Place(source)
     record = place.object(document, ("version", "model", "steps"))
-    if record.get("version") != VERSION:
-        raise place.at("version").error(f"must be {VERSION}")
+    if record.get("version") != RECORDING_VERSION:
+        raise place.at("version").error(f"must be {RECORDING_VERSION}")
     model = place.at("model").text(record.get("model", "recorded"))
     place = place.at("steps")
     steps = [_read_step(step, place.item(i)) for i, step in enumerate(place.list(record.get("steps")))]
-    return Recording(source, model, tuple(steps))
+    return Recording(source=source, model=model, steps=tuple(steps))
 
 
 def _content(step: RecordedStep) -> Iterator[Chunk]:
@@ -146,9 +146,9 @@ def _content(step: RecordedStep) -> Iterator[Chunk]:
     for piece in step.pieces:
         yield TextChunk(piece)
     for index, call in enumerate(step.calls):
-        yield ToolCallChunk(index, call.id, call.name)
+        yield ToolCallChunk(index=index, id=call.id, name=call.name)
         for start in range(0, len(call.arguments), _ARGUMENT_PIECE):
-            yield ToolCallChunk(index, arguments=call.arguments[start : start + _ARGUMENT_PIECE])
+            yield ToolCallChunk(index=index, arguments=call.arguments[start : start + _ARGUMENT_PIECE])
 
 
 class _Place(Record):
@@ -224,7 +224,7 @@ def _read_call(value: Any, place: _Place) -> RecordedCall:
     if not isinstance(arguments, str):
         keys = tuple(arguments) if isinstance(arguments, dict) else ()
         arguments = json.dumps(place.at("arguments").object(arguments, keys), ensure_ascii=False)
-    return RecordedCall(call["id"], call["name"], arguments)
+    return RecordedCall(id=call["id"], name=call["name"], arguments=arguments)
 
 
 def _read_usage(value: Any, place: _Place) -> Usage:

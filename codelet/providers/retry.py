@@ -17,15 +17,15 @@ async def with_retries(
     adapted: Callable[[ProviderError], bool] = lambda _: False,
     notes: list[str] | None = None,
 ) -> AsyncGenerator[Chunk, None]:
-    """The chunks of the first attempt that gives any; each wait is announced by a RetryChunk.
+    """The chunks of the first attempt that yields any; a RetryChunk announces each wait.
 
-    `adapted` is told of a failure before the first chunk: where it gives True, the next attempt is sent at once in
-    the form that the server wants, and is no repetition.
+    `adapted` is called with a failure that comes before the first chunk. If it returns True, the next attempt is sent
+    at once, in the form that the server wants, and does not count as a repetition.
 
-    `notes` are told before the next attempt, and taken out: `adapted` may add some.
+    `notes` go out before the next attempt and are taken off the list; `adapted` may add to it.
 
-    An attempt that fails after its first chunk, usage apart, is not repeated: it has been shown already. Waits
-    grow twofold with jitter, are never shorter than the server asks for, and their sum is bounded.
+    An attempt that fails after its first chunk (other than usage) is not repeated: it has been shown already. Each wait
+    is twice the one before, with jitter, and never shorter than the server asks for; their sum is bounded.
     """
     waits = _Waits(retries)
     number = 1
@@ -49,10 +49,10 @@ async def with_retries(
                     raise
                 wait = waits.before(number + 1, error)
         if other_form:
-            yield RetryChunk(number, retries.attempts, 0.0, reason)
+            yield RetryChunk(attempt=number, attempts=retries.attempts, wait=0.0, reason=reason)
             continue
         number += 1
-        yield RetryChunk(number, retries.attempts, wait, reason)
+        yield RetryChunk(attempt=number, attempts=retries.attempts, wait=wait, reason=reason)
         await asyncio.sleep(wait)
 
 

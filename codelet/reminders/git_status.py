@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from codelet import prompt
 from codelet.git import run_git
 
 _SHOWN = 20
@@ -45,9 +46,9 @@ async def git_status(workspace: Path) -> str | None:
     if answer is None or (answer.exit_code != 0 and answer.complete):
         return None
     if answer.timed_out:
-        return "git status took too long; ask git yourself if you need it."
+        return prompt.GIT_SLOW
     text = describe(parse_status(answer.stdout, complete=answer.complete))
-    return text + ("\n(new files were not looked for: it took too long)" if without_new else "")
+    return text + (prompt.GIT_WITHOUT_NEW if without_new else "")
 
 
 def parse_status(output: bytes, *, complete: bool = True) -> Status:
@@ -75,14 +76,14 @@ def parse_status(output: bytes, *, complete: bool = True) -> Status:
 
 def describe(status: Status) -> str:
     """The status in words for the model."""
-    branch = status.branch if status.branch != "(detached)" else "detached HEAD"
-    line = f"Branch: {branch}" + (" (no commit yet)" if status.unborn else "")
+    branch = status.branch if status.branch != "(detached)" else prompt.GIT_DETACHED
+    line = prompt.GIT_BRANCH.format(branch=branch) + (prompt.GIT_UNBORN if status.unborn else "")
     if status.upstream:
-        line += f", upstream {status.upstream}: {status.ahead} ahead, {status.behind} behind"
+        line += prompt.GIT_UPSTREAM.format(name=status.upstream, ahead=status.ahead, behind=status.behind)
     if not status.changes:
-        return f"{line}\nWorking tree: clean"
-    more = f"\n… and {status.more}{'+' if status.cut else ''} more" if status.more else ""
-    return f"{line}\nChanged files (git status, short form):\n" + "\n".join(status.changes) + more
+        return line + prompt.GIT_CLEAN
+    more = prompt.GIT_MORE.format(count=f"{status.more}{'+' if status.cut else ''}") if status.more else ""
+    return line + prompt.GIT_CHANGES.format(changes="\n".join(status.changes)) + more
 
 
 def _read_branch(status: Status, entry: str) -> None:

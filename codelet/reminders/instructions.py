@@ -75,7 +75,7 @@ def _joined(files: Iterable[tuple[Path, Path]]) -> str:
         left -= len(part)
         parts.append(part)
         if left <= 0:
-            parts.append("[more instructions were left out: too long]")
+            parts.append(prompt.INSTRUCTIONS_CUT)
             break
     return "\n\n".join(parts)
 
@@ -164,7 +164,7 @@ def _head_of(path: Path) -> str:
         return ""
     if len(text) <= _FILE_LIMIT:
         return text
-    return text[:_FILE_LIMIT] + "\n[the rest of this file was left out: too long]"
+    return text[:_FILE_LIMIT] + prompt.INSTRUCTION_FILE_CUT
 
 
 def _is_regular(path: Path) -> bool:

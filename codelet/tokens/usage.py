@@ -5,7 +5,7 @@ from __future__ import annotations
 from codelet.record import Record
 
 
-class Usage(Record):
+class Usage(Record, kw_only=True):
     """Tokens of one request, or a sum of several. `total_input` includes cached tokens.
 
     OpenAI-like servers and Gemini report input with the cached part included; Anthropic without, so its
@@ -21,11 +21,11 @@ class Usage(Record):
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
-            self.total_input + other.total_input,
-            self.cache_read + other.cache_read,
-            self.cache_write + other.cache_write,
-            self.output + other.output,
-            self.reasoning + other.reasoning,
+            total_input=self.total_input + other.total_input,
+            cache_read=self.cache_read + other.cache_read,
+            cache_write=self.cache_write + other.cache_write,
+            output=self.output + other.output,
+            reasoning=self.reasoning + other.reasoning,
         )
 
     @property

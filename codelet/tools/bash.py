@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from codelet import prompt
 from codelet.errors import ToolError
 from codelet.policy.verdict import Touch
-from codelet.prompt import SANDBOXED
 from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ async def bash(context: ToolContext, progress: Progress, *, command: str, timeou
     failed = done.timed_out or done.exit_code != 0
     text = _text(done, seconds)
     context.outputs.append((began, f"{command}\n{text}"))
-    shown = f"{text}\n{SANDBOXED}" if failed and context.wrap_command else text
+    shown = f"{text}\n{prompt.SANDBOXED}" if failed and context.wrap_command else text
     return ToolOutput(shown, failed=failed, most=_SHOWN)
 
 
@@ -68,11 +68,11 @@ def _text(done: Finished, seconds: float) -> str:
     # A NUL is legal in JSON, but several servers refuse it.
     parts = [readable(done.output).replace("\0", "\N{REPLACEMENT CHARACTER}").rstrip("\n")]
     if done.timed_out:
-        parts.append(f"[timed out after {seconds:g} s; it and all its processes were ended]")
+        parts.append(prompt.TIMED_OUT.format(seconds=seconds))
     elif done.exit_code < 0:
-        parts.append(f"[ended by signal {-done.exit_code}]")
+        parts.append(prompt.ENDED_BY_SIGNAL.format(number=-done.exit_code))
     else:
-        parts.append(f"[exit code {done.exit_code}]")
+        parts.append(prompt.EXIT_CODE.format(code=done.exit_code))
     if done.background:
-        parts.append("[it left processes in the background; they were ended]")
+        parts.append(prompt.BACKGROUND_ENDED)
     return "\n".join(part for part in parts if part)

@@ -1,22 +1,19 @@
-"""A change to one file, worked out before it is made: what `write` and `edit` have in common."""
+"""A change to one file, worked out before it is made, and a unified diff of it, bounded in time and size."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from codelet.record import Record
-from codelet.tools import encoding
-from codelet.tools.diff import unified
-from codelet.tools.files import Fingerprint
-from codelet.tools.replace import replace
-from codelet.tools.seen import EVERY, ShownLines
-from codelet.tools.tool import ToolContext
+from codelet.tools.encoding import Format, readable
+from codelet.tools.seen import Fingerprint
 
-MOST_BYTES = 10 << 20
-"""Larger files are neither edited nor compared."""
+_CONTEXT = 3
+_MOST_LINES = 4000
+_MOST_SHOWN = 64_000
 
 
-class Change(Record):
+class Change(Record, kw_only=True):
     """One file's text before and after it, and how that is written to the disk.
 
     `before` is None where there was no file, or none with text. `summary` is what the model is told.
@@ -29,7 +26,7 @@ class Change(Record):
     name: str
     before: str | None
     after: str
-    form: encoding.Format
+    form: Format
     expected: Fingerprint | None
     summary: str
     unseen: str = ""
@@ -40,24 +37,69 @@ class Change(Record):
         head = f"(the diff leaves out what {self.name} held: no text)\n" if self._hides_old() else ""
         return head + unified(self.before or "", self.after, self.name)
 
-    def make(self, context: ToolContext) -> None:
-        """Write the file and remember it as seen. Raises ToolError; then the old file is whole."""
-        data = encoding.encode(self.after, self.form)
-        written = replace(self.path, data, self.name, self.expected)
-        known = context.lines.pop(self.path, None)
-        context.seen[self.path] = written
-        if self.whole:
-            context.saw(ShownLines(self.path, written, (EVERY,)))
-        elif known is not None and known.fingerprint == self.expected and self.before is not None:
-            context.saw(known.after(self.before, self.after, written))
-
     def _hides_old(self) -> bool:
         return self.before is None and self.expected is not None
 
 
-def with_line_ends_of(text: str, example: str) -> str:
-    """The text with CRLF line ends if most lines of the example have them."""
-    ends = example.count("\r\n")
-    if not ends or 2 * ends <= example.count("\n"):
-        return text
-    return text.replace("\r\n", "\n").replace("\n", "\r\n")
+def unified(old: str, new: str, name: str) -> str:
+    """The difference of two texts as `diff -u` writes it; empty if there is none.
+
+    What is equal at both ends is not compared; a middle of more than 4,000 lines is shown as replaced whole.
+    """
+    before, after = _lines(old), _lines(new)
+    start = _equal(before, after, min(len(before), len(after)))
+    room = min(len(before), len(after)) - start
+    end = _equal(before[::-1], after[::-1], room)
+    if start == len(before) == len(after):
+        return ""
+    first = max(start - _CONTEXT, 0)
+    a = before[first : len(before) - end + _CONTEXT if end else None]
+    b = after[first : len(after) - end + _CONTEXT if end else None]
+    parts = [f"--- {name}\n+++ {name}\n"]
+    for group in _groups(a, b, start - first, min(end, _CONTEXT)):
+        low, high = group[0], group[-1]
+        parts.append(f"@@ -{_span(first, low[1], high[2])} +{_span(first, low[3], high[4])} @@\n")
+        for tag, i, j, k, m in group:
+            if tag == "equal":
+                parts += [_line(" ", line) for line in a[i:j]]
+            else:
+                parts += [_line("-", line) for line in a[i:j]] + [_line("+", line) for line in b[k:m]]
+    text = readable("".join(parts))
+    return (
+        text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}\n[… {len(text) - _MOST_SHOWN} more characters]\n"
+    )
+
+
+_Group = list[tuple[str, int, int, int, int]]
+
+
+def _groups(a: list[str], b: list[str], head: int, tail: int) -> list[_Group]:
+    if len(a) + len(b) > _MOST_LINES:
+        i, j = len(a) - tail, len(b) - tail
+        return [[("equal", 0, head, 0, head), ("replace", head, i, head, j), ("equal", i, i + tail, j, j + tail)]]
+    from difflib import SequenceMatcher
+
+    return list(SequenceMatcher(None, a, b).get_grouped_opcodes(_CONTEXT))
+
+
+def _lines(text: str) -> list[str]:
+    """The lines with their ends; str.splitlines would also cut at form feeds and the like."""
+    *whole, last = text.split("\n")
+    return [f"{line}\n" for line in whole] + ([last] if last else [])
+
+
+def _equal(a: list[str], b: list[str], most: int) -> int:
+    count = 0
+    while count < most and a[count] == b[count]:
+        count += 1
+    return count
+
+
+def _span(first: int, low: int, high: int) -> str:
+    # An empty range is named by the line before it, as diff does.
+    start = first + low + (1 if high > low else 0)
+    return f"{start}" if high - low == 1 else f"{start},{high - low}"
+
+
+def _line(sign: str, line: str) -> str:
+    return f"{sign}{line}" if line.endswith("\n") else f"{sign}{line}\n\\ No newline at end of file\n"

@@ -11,12 +11,9 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from codelet.policy.opener import open_file, status_of
-
-if TYPE_CHECKING:
-    from codelet.tools.search import Hit
 
 # Of a line at most 300 characters are shown, which are no more bytes than this.
 _COMPARED = 1_200
@@ -25,8 +22,21 @@ _MARK = b"\xef\xbb\xbf"
 _MOST_DECODED = 32 << 20
 
 
-def confirmed(hits: Iterable[Hit], shown: int) -> Iterator[Hit]:
-    """The hits that stand up, in order; from the match after `shown` ones on they are for counting only and pass."""
+class FoundLine(NamedTuple):
+    """A line that a search found: a match, or with `match` False one of context. A file that was found has line 0.
+
+    `offset` is where the line begins in the file, in bytes behind its byte order mark.
+    """
+
+    path: str
+    line: int = 0
+    match: bool = True
+    text: bytes = b""
+    offset: int = 0
+
+
+def confirmed(hits: Iterable[FoundLine], shown: int) -> Iterator[FoundLine]:
+    """The hits that are really there, in order. After `shown` matches the rest only count, and pass unchecked."""
     file = _File("")
     unseen = False
     try:
@@ -55,7 +65,7 @@ class _File:
         self._start = 0
         self._decoded: list[bytes] | None = None
 
-    def holds(self, hit: Hit) -> bool:
+    def holds(self, hit: FoundLine) -> bool:
         """Whether the file is there, and the hit's line in it."""
         try:
             if not hit.line:
@@ -86,7 +96,7 @@ class _File:
                 text = os.pread(self._descriptor, _MOST_DECODED, len(mark)).decode(codec, "replace")
                 self._decoded = text.encode("utf-8", "replace").split(b"\n")
 
-    def _has_line(self, hit: Hit) -> bool:
+    def _has_line(self, hit: FoundLine) -> bool:
         wanted = hit.text[:_COMPARED]
         if self._decoded is not None:
             return hit.line <= len(self._decoded) and self._decoded[hit.line - 1].startswith(wanted)

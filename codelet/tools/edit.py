@@ -38,9 +38,9 @@ async def edit(context: ToolContext, progress: Progress, *, path: str, edits: li
 
     Each `old` must occur once, unless `all`. They apply in order, all or none.
     """
-    from codelet.tools.planning import plan_edit
+    from codelet.tools.planning import make_change, plan_edit
 
     change = context.change or plan_edit(context, path, edits)
     diff = change.diff()
-    change.make(context)
+    make_change(change, context)
     return ToolOutput(change.summary, display=diff)

@@ -8,7 +8,7 @@ from codelet.errors import ToolError
 from codelet.record import Record
 
 SAMPLE = 8192
-"""So many bytes from the start of a file decide whether it is text."""
+"""How many bytes from the start of a file decide whether it is text."""
 
 _BOMS = (
     (b"\xef\xbb\xbf", "utf-8"),
@@ -39,13 +39,13 @@ class Format(Record):
     bom: bytes = b""
 
 
-def kind_of(data: bytes) -> str:
+def binary_kind(data: bytes) -> str:
     """What a binary file is, in words, by its first bytes."""
     return next((kind for start, kind in _KINDS if data.startswith(start)), "binary data")
 
 
 def with_bom(data: bytes) -> Format | None:
-    """The format that a byte order mark at the start says."""
+    """The format that a byte order mark at the start names."""
     for bom, codec in _BOMS:
         if data.startswith(bom):
             return Format(codec, "surrogateescape" if codec == "utf-8" else "surrogatepass", bom)
@@ -65,8 +65,8 @@ def is_binary(data: bytes) -> bool:
     return 2 * _invalid(sample) > len(sample)
 
 
-def decode(data: bytes) -> tuple[str, Format] | None:
-    """The text, and the format that gives the same bytes again; None for what is binary.
+def decode_text(data: bytes) -> tuple[str, Format] | None:
+    """The text, and the format that turns it into the same bytes again; None for binary data.
 
     UTF-8, what a byte order mark says, UTF-8 with a few stray bytes, else Latin-1.
     """
@@ -79,12 +79,12 @@ def decode(data: bytes) -> tuple[str, Format] | None:
             text = data[len(form.bom) :].decode(form.codec, form.errors)
         except UnicodeDecodeError:
             continue
-        if not marked or encode(text, form) == data:
+        if not marked or encode_text(text, form) == data:
             return text, form
     return None
 
 
-def encode(text: str, form: Format) -> bytes:
+def encode_text(text: str, form: Format) -> bytes:
     """The bytes of a text in a format. Raises ToolError for a character that it cannot hold."""
     try:
         return form.bom + text.encode(form.codec, form.errors)

@@ -17,10 +17,8 @@ from typing import BinaryIO
 from codelet.errors import ToolError
 from codelet.policy.opener import open_file, status_of
 from codelet.tools import encoding
+from codelet.tools.seen import Fingerprint
 from codelet.tools.tool import ToolContext
-
-Fingerprint = tuple[int, int]
-"""Size in bytes and time of the last change in ns: what a file had when the model last read or wrote it."""
 
 _LONGEST = 4096
 _SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")

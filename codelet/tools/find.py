@@ -1,4 +1,4 @@
-"""The tool `find`: files by name."""
+"""The tool `find`: files by name. Short: each tool has a file of its own."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def preview(context: ToolContext, arguments: Arguments) -> Preview:
 
 async def find(context: ToolContext, progress: Progress, *, pattern: str, path: str = ".") -> ToolOutput:
     """Find files by glob, e.g. src/**/test_*. Skips what git ignores."""
-    from codelet.tools.results import MOST_FILES, files_found
-    from codelet.tools.search import Query, root_of, search
+    from codelet.tools.file_search import Query, root_of, search
+    from codelet.tools.results import MOST_FILES_SHOWN, files_found
 
-    query = Query(root_of(context, path), pattern or "*", most=_MOST_COUNTED, shown=MOST_FILES)
+    query = Query(root_of(context, path), pattern or "*", most=_MOST_COUNTED, shown=MOST_FILES_SHOWN)
     return ToolOutput(files_found(context, await search(query, context.workspace)))

@@ -32,8 +32,8 @@ async def grep(
     Skips what git ignores, and files with secrets.
     """
     from codelet.policy.names import secret
+    from codelet.tools.file_search import Query, check_pattern, root_of, search
     from codelet.tools.results import lines_found
-    from codelet.tools.search import Query, check_pattern, root_of, search
 
     check_pattern(pattern)
     most, lines = min(max(limit, 1), _MOST_HITS), min(max(around, 0), _MOST_AROUND)

@@ -1,23 +1,41 @@
-"""What `write` and `edit` would change, worked out without changing it."""
+"""What `write` and `edit` would change, worked out without changing it, and the change made once it may be."""
 
 from __future__ import annotations
 
 import re
 import stat
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from codelet import prompt
 from codelet.errors import ToolError
 from codelet.policy.names import secret
 from codelet.policy.opener import status_of
 from codelet.tools import encoding, files
-from codelet.tools.change import MOST_BYTES, Change, with_line_ends_of
-from codelet.tools.edit import Replacement
-from codelet.tools.hints import closest
-from codelet.tools.seen import EVERY, ShownLines, count_lines, named_since
+from codelet.tools.change import Change
+from codelet.tools.replace import replace
+from codelet.tools.seen import EVERY, Fingerprint, ShownLines, count_lines, named_since
 from codelet.tools.tool import ToolContext
+
+LARGEST_EDITED = 10 << 20
+"""Bytes; larger files are neither edited nor compared."""
+
+_MOST_LINES = 4000
+_MOST_CHARACTERS = 200
+
+
+def make_change(change: Change, context: ToolContext) -> None:
+    """Write the file and remember it as seen. Raises ToolError; then the old file is whole."""
+    data = encoding.encode_text(change.after, change.form)
+    written = replace(change.path, data, change.name, change.expected)
+    known = context.lines.pop(change.path, None)
+    context.seen[change.path] = written
+    if change.whole:
+        context.saw(ShownLines(change.path, written, (EVERY,)))
+    elif known is not None and known.fingerprint == change.expected and change.before is not None:
+        context.saw(known.after(change.before, change.after, written))
 
 
 def plan_write(context: ToolContext, path: str, content: str) -> Change:
@@ -30,35 +48,64 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
     try:
         status = status_of(resolved)
     except FileNotFoundError:
-        summary = f"created {name}: {lines} lines"
-        return Change(resolved, name, None, content, encoding.Format(), None, summary, whole=True)
+        summary = prompt.CREATED.format(name=name, lines=lines)
+        return Change(
+            path=resolved,
+            name=name,
+            before=None,
+            after=content,
+            form=encoding.Format(),
+            expected=None,
+            summary=summary,
+            whole=True,
+        )
     except OSError as error:
         raise files.failure(error, name) from error
     if stat.S_ISREG(status.st_mode) and not status.st_size:
         expected = files.fingerprint(status)  # there is nothing to lose
     files.must_be_current(resolved, name, expected)
     assert expected is not None
-    summary = f"replaced {name}: {lines} lines"
+    summary = prompt.REPLACED.format(name=name, lines=lines)
     known = context.lines.get(resolved)
     known = known if known is not None and known.fingerprint == expected else ShownLines(resolved, expected, ())
     old = None
-    if status.st_size <= MOST_BYTES:
-        data, current = files.read_whole(resolved, name, MOST_BYTES)
+    if status.st_size <= LARGEST_EDITED:
+        data, current = files.read_whole(resolved, name, LARGEST_EDITED)
         if current != expected:
             raise ToolError(f"{name} changed since it was read: read it again, then repeat the call")
-        old = encoding.decode(data)
+        old = encoding.decode_text(data)
     if old is None:
         unseen = "" if known.spans == (EVERY,) else f"nothing of its {status.st_size:,} bytes"
         summary += _not_shown(unseen)
-        return Change(resolved, name, None, content, encoding.Format(), expected, summary, unseen, whole=True)
+        return Change(
+            path=resolved,
+            name=name,
+            before=None,
+            after=content,
+            form=encoding.Format(),
+            expected=expected,
+            summary=summary,
+            unseen=unseen,
+            whole=True,
+        )
     before, form = old
-    after = with_line_ends_of(content, before)
+    after = _with_line_ends_of(content, before)
     kept = [form.codec] if form.bom or form.codec != "utf-8" else []
     kept += ["CRLF line ends"] if after != content else []
-    note = f" ({' and '.join(kept)} kept)" if kept else ""
+    note = prompt.FORM_KEPT.format(form=" and ".join(kept)) if kept else ""
     unseen = _unseen(known, before) if after != before else ""
     summary += note + _not_shown(unseen)
-    return Change(resolved, name, before, after, form, expected, summary, unseen, whole=True)
+    return Change(
+        path=resolved,
+        name=name,
+        before=before,
+        after=after,
+        form=form,
+        expected=expected,
+        summary=summary,
+        unseen=unseen,
+        whole=True,
+    )
 
 
 def known_content(change: Change) -> Change:
@@ -78,10 +125,10 @@ def _unseen(known: ShownLines, text: str) -> str:
 
 
 def _not_shown(unseen: str) -> str:
-    return f" ({unseen} had been shown)" if unseen else ""
+    return prompt.NOT_SHOWN.format(unseen=unseen) if unseen else ""
 
 
-def plan_edit(context: ToolContext, path: str, edits: Sequence[Replacement]) -> Change:
+def plan_edit(context: ToolContext, path: str, edits: Sequence[Mapping[str, Any]]) -> Change:
     """What `edit` would do, without doing it. Raises ToolError."""
     if not edits:
         raise ToolError("edits is empty: give at least one {old, new}")
@@ -93,11 +140,11 @@ def plan_edit(context: ToolContext, path: str, edits: Sequence[Replacement]) -> 
         raise ToolError(f"{name} does not exist: to create it use write; find looks for files by name") from error
     except OSError as error:
         raise files.failure(error, name) from error
-    data, current = files.read_whole(resolved, name, MOST_BYTES)
+    data, current = files.read_whole(resolved, name, LARGEST_EDITED)
     was_read = _may_edit(context, resolved, name, current)
-    decoded = encoding.decode(data)
+    decoded = encoding.decode_text(data)
     if decoded is None:
-        raise ToolError(f"{name} is {encoding.kind_of(data)}, not text: use bash")
+        raise ToolError(f"{name} is {encoding.binary_kind(data)}, not text: use bash")
     before, form = decoded
     after, places = before, 0
     for number, replacement in enumerate(edits, 1):
@@ -109,11 +156,11 @@ def plan_edit(context: ToolContext, path: str, edits: Sequence[Replacement]) -> 
             which = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
             raise ToolError(f"{which}{error}; {name} was not changed") from error
         places += count
-    summary = f"edited {name}: {places} replacement{'s' if places > 1 else ''}"
-    return Change(resolved, name, before, after, form, current, summary)
+    summary = prompt.EDITED.format(name=name, count=places, s="s" if places > 1 else "")
+    return Change(path=resolved, name=name, before=before, after=after, form=form, expected=current, summary=summary)
 
 
-def _may_edit(context: ToolContext, path: Path, name: str, current: files.Fingerprint) -> bool:
+def _may_edit(context: ToolContext, path: Path, name: str, current: Fingerprint) -> bool:
     """Whether the file was read as it stands. Raises ToolError where it was not even shown in part.
 
     A search or a command may have shown what is to be replaced. That `old` occurs exactly once is then proof enough
@@ -131,7 +178,7 @@ def _may_edit(context: ToolContext, path: Path, name: str, current: files.Finger
     raise ToolError(f"{name} changed since it was read: read it again, then repeat the call")
 
 
-def _replace(text: str, replacement: Replacement) -> tuple[str, int]:
+def _replace(text: str, replacement: Mapping[str, Any]) -> tuple[str, int]:
     """The text with one replacement made, and in how many places. What is outside of them keeps every byte.
 
     Line ends are compared as if all were LF, because that is what the model saw.
@@ -148,7 +195,7 @@ def _replace(text: str, replacement: Replacement) -> tuple[str, int]:
         old = old.replace("\r\n", "\n")
     starts = _occurrences(plain, old)
     if not starts:
-        raise ToolError(f"old was not found{closest(plain, old)}")
+        raise ToolError(f"old was not found{_closest(plain, old)}")
     if len(starts) > 1 and not everywhere:
         lines = ", ".join(str(plain.count("\n", 0, start) + 1) for start in starts[:10])
         more = ", …" if len(starts) > 10 else ""
@@ -162,7 +209,7 @@ def _replace(text: str, replacement: Replacement) -> tuple[str, int]:
         low = start + bisect_left(crs, start)
         high = start + len(old) + bisect_left(crs, start + len(old))
         replaced = text[low:high]
-        parts += [text[done:low], with_line_ends_of(new, replaced if "\n" in replaced else text)]
+        parts += [text[done:low], _with_line_ends_of(new, replaced if "\n" in replaced else text)]
         done = high
     return "".join([*parts, text[done:]]), len(starts)
 
@@ -174,3 +221,39 @@ def _occurrences(text: str, old: str) -> list[int]:
         starts.append(at)
         at = text.find(old, at + len(old))
     return starts
+
+
+def _with_line_ends_of(text: str, example: str) -> str:
+    """The text with CRLF line ends if most lines of the example have them."""
+    ends = example.count("\r\n")
+    if not ends or 2 * ends <= example.count("\n"):
+        return text
+    return text.replace("\r\n", "\n").replace("\n", "\r\n")
+
+
+def _closest(text: str, old: str) -> str:
+    """A clause that tells the model why `old` is not in the text, or which line is closest; may be empty."""
+    lines, wanted = text.split("\n"), old.strip("\n").split("\n")
+    if all(re.match(r"\s*\d+\t", line) for line in wanted):
+        return ": leave out the line numbers that read shows"
+    stripped, sought = [line.strip() for line in lines], [line.strip() for line in wanted]
+    if any(sought):
+        for at, line in enumerate(stripped):
+            if line == sought[0] and stripped[at : at + len(sought)] == sought:
+                return f": at line {at + 1} it stands with other white space; copy it exactly as read shows it"
+    return _most_alike(lines, max(wanted, key=len))
+
+
+def _most_alike(lines: list[str], line: str) -> str:
+    import difflib
+
+    sought = line.strip()[:_MOST_CHARACTERS]
+    numbers: dict[str, int] = {}
+    for number, candidate in enumerate(lines, 1):
+        numbers.setdefault(candidate.strip()[:_MOST_CHARACTERS], number)
+        if len(numbers) > _MOST_LINES:
+            break
+    found = difflib.get_close_matches(sought, numbers, 1, 0.6) if sought else []
+    if not found:
+        return ": read the file again and copy the text exactly"
+    return f"; the closest line is {numbers[found[0]]}: {encoding.readable(found[0])}"

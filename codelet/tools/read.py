@@ -1,4 +1,4 @@
-"""The tool `read`: a text file with line numbers, or a folder's entries."""
+"""The tool `read`: a text file with line numbers, or a folder's entries. Short: each tool has a file of its own."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ async def read(
     context: ToolContext, progress: Progress, *, path: str, offset: int = 1, limit: int = 2000
 ) -> ToolOutput:
     """Read a text file as numbered lines, `limit` from `offset` on, or list a folder."""
-    from codelet.tools.reading import read_path
+    from codelet.tools.pages import read_path
 
     return await read_path(context, path, offset, limit)

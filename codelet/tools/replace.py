@@ -10,13 +10,14 @@ import time
 from pathlib import Path
 
 from codelet.policy.opener import Made, open_folder
-from codelet.tools.files import Fingerprint, current_status, failure, fingerprint
+from codelet.tools.files import current_status, failure, fingerprint
+from codelet.tools.seen import Fingerprint
 
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def replace(path: Path, data: bytes, name: str, expected: Fingerprint | None) -> Fingerprint:
-    """Write `data` to the resolved path; gives the new fingerprint. Raises ToolError.
+    """Write `data` to the resolved path; returns the new fingerprint. Raises ToolError.
 
     `expected` is the fingerprint that the file must still have, None that it must not exist. The bytes go to
     a temporary file beside it, which takes its place once they are on the disk; mode and owner are kept,

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from codelet import prompt
 from codelet.tools import encoding, files
-from codelet.tools.search import Hit, Result
+from codelet.tools.confirm import FoundLine
+from codelet.tools.file_search import Result
 from codelet.tools.tool import ToolContext
 
 _MOST_CHARACTERS = 30_000
 _LINE_CHARACTERS = 300
-MOST_FILES = 200
+MOST_FILES_SHOWN = 200
 
 
 def lines_found(context: ToolContext, result: Result, most: int, around: int) -> str:
     """At most `most` matching lines as `path:line:text`, lines of context with `-` in place of `:`."""
     lines: list[str] = []
     matches = room = 0
-    last: Hit | None = None
+    last: FoundLine | None = None
     more = False
     for hit in result.hits:
         matches += hit.match
@@ -31,17 +33,17 @@ def lines_found(context: ToolContext, result: Result, most: int, around: int) ->
         last = hit
     notes = []
     if result.literal:
-        notes.append("[the pattern is no valid regular expression; it was searched as plain text]")
+        notes.append(prompt.PLAIN_PATTERN)
     if more:
-        notes.append("[more matches follow; narrow the pattern, the path or the glob]")
+        notes.append(prompt.MORE_MATCHES)
     elif result.stopped:
-        notes.append(f"[the search was stopped because {result.stopped}; there may be more matches]")
+        notes.append(prompt.SEARCH_STOPPED.format(why=result.stopped, what="matches"))
     if result.left_out:
-        notes.append(f"[matches in {result.left_out} files with the names of secrets are not shown]")
-    return "\n".join([*(lines or ["no matches"]), *notes])
+        notes.append(prompt.SECRETS_LEFT_OUT.format(count=result.left_out))
+    return "\n".join([*(lines or [prompt.NO_MATCHES]), *notes])
 
 
-def _line(context: ToolContext, hit: Hit) -> str:
+def _line(context: ToolContext, hit: FoundLine) -> str:
     sign = ":" if hit.match else "-"
     text = encoding.readable(encoding.decode_part(hit.text))
     if len(text) > _LINE_CHARACTERS:
@@ -51,11 +53,11 @@ def _line(context: ToolContext, hit: Hit) -> str:
 
 def files_found(context: ToolContext, result: Result) -> str:
     """The paths, one a line, and how many were left out."""
-    lines = [files.shown(context, Path(hit.path)) for hit in result.hits[:MOST_FILES]]
+    lines = [files.shown(context, Path(hit.path)) for hit in result.hits[:MOST_FILES_SHOWN]]
     left = len(result.hits) - len(lines)
     notes = []
     if left:
-        notes.append(f"[{left} more files; narrow the pattern or the path]")
+        notes.append(prompt.MORE_FILES.format(count=left))
     if result.stopped:
-        notes.append(f"[the search was stopped because {result.stopped}; there may be more files]")
-    return "\n".join([*(lines or ["no files"]), *notes])
+        notes.append(prompt.SEARCH_STOPPED.format(why=result.stopped, what="files"))
+    return "\n".join([*(lines or [prompt.NO_FILES]), *notes])

@@ -12,10 +12,13 @@ from pathlib import Path
 
 from codelet.record import Record
 
-Span = tuple[int, int]
+Fingerprint = tuple[int, int]
+"""Size in bytes and time of the last change in ns: what a file had when the model last read or wrote it."""
+
+LineSpan = tuple[int, int]
 """The first and the last of some lines, counted from 1."""
 
-EVERY: Span = (1, 1 << 62)
+EVERY: LineSpan = (1, 1 << 62)
 """All lines, however many: the model wrote the file itself."""
 
 _MOST_NAMED = 4
@@ -25,8 +28,8 @@ class ShownLines(Record):
     """Lines of one file that the model was shown as they are. They hold while the file has that fingerprint."""
 
     path: Path
-    fingerprint: tuple[int, int]
-    spans: tuple[Span, ...]
+    fingerprint: Fingerprint
+    spans: tuple[LineSpan, ...]
 
     def joined(self, earlier: ShownLines | None) -> ShownLines:
         """These lines and the earlier ones; without them where the file has changed in between."""
@@ -44,7 +47,7 @@ class ShownLines(Record):
         more = ", …" if len(spans) > _MOST_NAMED else ""
         return f"only lines {', '.join(spans[:_MOST_NAMED])}{more} of its {lines:,}"
 
-    def after(self, before: str, after: str, fingerprint: tuple[int, int]) -> ShownLines:
+    def after(self, before: str, after: str, fingerprint: Fingerprint) -> ShownLines:
         """The same for the file as an edit left it: lines behind the edit have moved, new ones are the model's own."""
         old, new = before.split("\n"), after.split("\n")
         room = min(len(old), len(new))
@@ -54,15 +57,15 @@ class ShownLines(Record):
         # Between the first and the last place that changed lie lines that only count where all of them were shown.
         low, high, moved = head + 1, len(old) - tail, len(new) - len(old)
         middle = any(first <= low and last >= high for first, last in self.spans)
-        spans: list[Span] = [(low, high + moved)] if middle and high + moved >= low else []
+        spans: list[LineSpan] = [(low, high + moved)] if middle and high + moved >= low else []
         for first, last in self.spans:
             spans.append((first, min(last, low - 1)))
             spans.append((max(first, high + 1) + moved, last + moved))
         return ShownLines(self.path, fingerprint, _merged(spans))
 
 
-def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
-    found: list[Span] = []
+def _merged(spans: Iterable[LineSpan]) -> tuple[LineSpan, ...]:
+    found: list[LineSpan] = []
     for first, last in sorted(span for span in spans if span[0] <= span[1]):
         if found and first <= found[-1][1] + 1:
             found[-1] = (found[-1][0], max(found[-1][1], last))

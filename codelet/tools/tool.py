@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, Union, get_args, ge
 from codelet.errors import ToolError
 from codelet.policy.verdict import Touch
 from codelet.record import Record
-from codelet.tools.arguments import check_foreign, check_own
 
 if TYPE_CHECKING:
     from codelet.tools.change import Change
@@ -133,6 +132,8 @@ class Tool(Record):
             raise ToolError(f"{self.name}: the arguments must be a JSON object")
         if self.check is not None:
             return self.check(arguments)
+        from codelet.tools.call_arguments import check_foreign
+
         return check_foreign(self.name, self.parameters, arguments)
 
     def touched(self, arguments: Arguments) -> tuple[Touch, ...] | None:
@@ -197,7 +198,13 @@ def tool(
     if required:
         parameters["required"] = required
     name = function.__name__
-    return Tool(name, text, parameters, function, touches, title, preview, partial(check_own, name, parameters))
+    return Tool(name, text, parameters, function, touches, title, preview, partial(_check_own, name, parameters))
+
+
+def _check_own(name: str, parameters: dict[str, Any], arguments: Arguments) -> Arguments:
+    from codelet.tools.call_arguments import check_own  # nothing is checked before the first call
+
+    return check_own(name, parameters, arguments)
 
 
 def _split_docstring(text: str, names: list[str]) -> tuple[str, dict[str, str]]:

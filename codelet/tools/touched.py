@@ -19,7 +19,7 @@ _WORD = r"""'([^']*)'|"([^"]*)"|([^\s;&|<>()'"`]+)"""  # compiled when it is fir
 
 
 class Touched:
-    """The newest 1,000 folders, in the order in which they were first touched. `count` grows with each new one."""
+    """The newest 1,000 folders, in the order of their first touch. `count` grows with each new one."""
 
     def __init__(self, workspace: Path) -> None:
         self._root = Path(os.path.realpath(workspace))
@@ -48,7 +48,7 @@ class Touched:
         self.count += 1
 
     def note(self, touches: Iterable[Touch], place: Path | None) -> None:
-        """A call that touches these runs; `place` is where its path leads, if it has one."""
+        """Note a call that is about to run; `place` is where its path leads, if it has one."""
         if place is not None:
             self._add(place if place.is_dir() else place.parent)
         for touch in touches:

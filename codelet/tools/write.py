@@ -1,4 +1,4 @@
-"""The tool `write`: a whole file."""
+"""The tool `write`: a whole file. Short: each tool has a file of its own."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def preview(context: ToolContext, arguments: Arguments) -> Preview:
 
 async def write(context: ToolContext, progress: Progress, *, path: str, content: str) -> ToolOutput:
     """Create a file, or replace one that you read every line of. Makes missing folders."""
-    from codelet.tools.planning import known_content, plan_write
+    from codelet.tools.planning import known_content, make_change, plan_write
 
     change = context.change or known_content(plan_write(context, path, content))
     diff = change.diff()
-    change.make(context)
+    make_change(change, context)
     return ToolOutput(change.summary, display=diff or None)

@@ -51,9 +51,11 @@ class Provider:
         again = self._number % (self.steps + 1) != 0
         yield TextChunk("Let me look again.")
         if again:
-            yield ToolCallChunk(0, f"call{self._number}", "find", '{"pattern": "*.none"}')
+            yield ToolCallChunk(index=0, id=f"call{self._number}", name="find", arguments='{"pattern": "*.none"}')
         if self.reports:
-            yield UsageChunk(Usage(1_000 + 40 * self._number, 0, 0, 20, 0))
+            yield UsageChunk(
+                Usage(total_input=1_000 + 40 * self._number, cache_read=0, cache_write=0, output=20, reasoning=0)
+            )
         self._left = time.process_time() if again else 0.0
         yield FinishChunk("tool_calls" if again else "stop")
 

@@ -31,8 +31,9 @@ from codelet.export.encode import Encoder
 from codelet.export.live import default_mask
 from codelet.export.saver import Saver
 from codelet.export.snapshot import Snapshot
-from codelet.export.stores import Lease, Target
+from codelet.export.store_target import Target
 from codelet.export.stores.file import FileStore
+from codelet.export.stores.store import Lease
 from codelet.messages import Message, assistant
 from scripts.bench.context.readers import read_all
 from tests.export import material

@@ -94,14 +94,14 @@ class ScriptedProvider:
         for index, (called, arguments) in enumerate(answer.calls):
             await asyncio.sleep(0)
             self._number += 1
-            yield ToolCallChunk(index, f"call{self._number}", called, json.dumps(arguments))
+            yield ToolCallChunk(index=index, id=f"call{self._number}", name=called, arguments=json.dumps(arguments))
         yield UsageChunk(
             Usage(
-                size * self.percent // 100,
-                read * self.percent // 100,
-                0,
-                estimate_text(answer.text) + 20 * len(answer.calls),
-                0,
+                total_input=size * self.percent // 100,
+                cache_read=read * self.percent // 100,
+                cache_write=0,
+                output=estimate_text(answer.text) + 20 * len(answer.calls),
+                reasoning=0,
             )
         )
         yield FinishChunk("tool_calls" if answer.calls else "stop")

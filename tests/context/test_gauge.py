@@ -20,7 +20,7 @@ def test_it_takes_the_report_and_adds_what_came_since():
     messages = listed(user("x" * 4_000))
     assert gauge.size(messages) == 2_004
     messages.append(assistant("y" * 40))
-    gauge.measured(Usage(2_004, 0, 0, 14, 0), messages, 2)
+    gauge.measured(Usage(total_input=2_004, cache_read=0, cache_write=0, output=14, reasoning=0), messages, 2)
     messages.append(user("z" * 400))
     assert gauge.size(messages) == 2_018 + 104
     gauge.forget()
@@ -34,7 +34,7 @@ def test_the_tail_is_part_of_what_was_reported():
     before = gauge.size(messages)
     assert before == 2_004 + gauge.estimate(messages.tail[-1])
     messages.append(assistant("y" * 40))
-    gauge.measured(Usage(before, 0, 0, 14, 0), messages, 2)
+    gauge.measured(Usage(total_input=before, cache_read=0, cache_write=0, output=14, reasoning=0), messages, 2)
     assert gauge.size(messages) == before + 14
     messages.renew({}, {"tokenStatus": None})
     assert gauge.size(messages) == before + 14, "until the next report"
@@ -61,7 +61,9 @@ def test_reports_calibrate_the_estimate_of_what_is_new_and_another_model_starts_
     for _ in range(30):
         messages.append(user("x" * 4_000))
         total += 1_506  # half as many again as the estimate of 1,004
-        gauge.measured(Usage(total, 0, 0, 0, 0), messages, len(messages.body))
+        gauge.measured(
+            Usage(total_input=total, cache_read=0, cache_write=0, output=0, reasoning=0), messages, len(messages.body)
+        )
     assert 1_490 <= gauge.estimate(messages.body[0]) <= 1_510
     gauge.forget()
     assert 1_490 <= gauge.estimate(messages.body[0]) <= 1_510
@@ -75,7 +77,7 @@ def test_a_cold_cache_saves_nothing():
     gauge = Gauge(Budget(100_000), 0, clock=lambda: now)
     messages = listed(user("x" * 40_000))
     assert gauge.cold
-    gauge.measured(Usage(10_000, 9_000, 0, 0, 0), messages, 1)
+    gauge.measured(Usage(total_input=10_000, cache_read=9_000, cache_write=0, output=0, reasoning=0), messages, 1)
     assert not gauge.cold and gauge.effective(messages) == 10_000 - 8_100
     now = 301.0
     assert gauge.cold and gauge.effective(messages) == 10_000

@@ -44,7 +44,7 @@ async def test_calls_that_a_time_limit_stopped_name_it(open_session: Open):
     assert running.startswith(f"interrupted because {REASON} while it ran: it may have taken effect")
     assert "begun" in running
     assert waiting == f"interrupted because {REASON} before it started: nothing was done"
-    assert session.interruption == events.Interrupted(("call1",), ("call2",), ("call3",))
+    assert session.interruption == events.Interrupted(done=("call1",), half_done=("call2",), not_done=("call3",))
     session.meter.limits = Limits()
     await turn(session, None)
     assert "by the user" not in str(provider.sent[-1].stable)
@@ -76,5 +76,7 @@ async def test_what_the_user_stops_still_names_the_user(open_session: Open, time
     with pytest.raises(asyncio.CancelledError):
         await task
     running, waiting = results(session)
-    assert running.startswith(prompt.INTERRUPTED_RUNNING) and waiting == prompt.INTERRUPTED_WAITING
+    assert running.startswith(
+        prompt.STOPPED_RUNNING.format(why=prompt.BY_USER)
+    ) and waiting == prompt.STOPPED_WAITING.format(why=prompt.BY_USER)
     assert "by the user" in running and "by the user" in waiting

@@ -23,7 +23,9 @@ MakeSession = Callable[..., Session]
 
 def provider_of(server: ModelServer, wire: str = "openai", name: str = "scripted") -> Provider:
     base = server.anthropic if wire == "anthropic" else server.openai
-    options = ProviderOptions(base, "test-key", Deadlines(5, 20, 20), Retries(1))
+    options = ProviderOptions(
+        base, "test-key", Deadlines(connect=5, first_token=20, between_chunks=20), Retries(attempts=1)
+    )
     return open_provider(f"{wire}/{name}", options)
 
 

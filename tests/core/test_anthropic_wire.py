@@ -35,7 +35,9 @@ MARK = {"type": "ephemeral"}
 
 
 def provider(base: str = "http://127.0.0.1:9") -> AnthropicProvider:
-    options = ProviderOptions(base, "key", Deadlines(2, 5, 5), Retries(2, first_wait=0.01))
+    options = ProviderOptions(
+        base, "key", Deadlines(connect=2, first_token=5, between_chunks=5), Retries(attempts=2, first_wait=0.01)
+    )
     made = open_provider("anthropic/claude-x", options)
     assert isinstance(made, AnthropicProvider)
     return made
@@ -194,9 +196,12 @@ async def test_usage_sums_up_the_three_parts_of_the_input():
         *end(output_tokens=7),
     )
     usages = [chunk.usage for chunk in found if isinstance(chunk, UsageChunk)]
-    assert usages == [Usage(120, 100, 5, 1), Usage(120, 100, 5, 7)]
+    assert usages == [
+        Usage(total_input=120, cache_read=100, cache_write=5, output=1),
+        Usage(total_input=120, cache_read=100, cache_write=5, output=7),
+    ]
     found = await chunks_of(start(input_tokens=1), text("x"), *end(input_tokens=30, output_tokens=2))
-    assert [chunk.usage for chunk in found if isinstance(chunk, UsageChunk)][-1] == Usage(30, output=2)
+    assert [chunk.usage for chunk in found if isinstance(chunk, UsageChunk)][-1] == Usage(total_input=30, output=2)
 
 
 async def test_blocks_of_every_kind():
@@ -235,9 +240,9 @@ async def test_blocks_of_every_kind():
         ReasoningChunk(block={"type": "redacted_thinking", "data": "xyz"}),
         TextChunk("A"),
         TextChunk("B"),
-        ToolCallChunk(3, "t", "read"),
-        ToolCallChunk(3, arguments='{"a"'),
-        ToolCallChunk(3, arguments=":1}"),
+        ToolCallChunk(index=3, id="t", name="read"),
+        ToolCallChunk(index=3, arguments='{"a"'),
+        ToolCallChunk(index=3, arguments=":1}"),
         FinishChunk("tool_calls"),
     ]
 

@@ -77,7 +77,7 @@ async def test_real_reads_of_a_step_overlap(make_session: MakeSession, model_ser
     model_server.script = [Reply(calls=calls[:2]), Reply("done")]
     kinds = [type(event) for event in await turn(make_session())]
     first_result = kinds.index(events.ToolResult)
-    assert kinds[:first_result].count(events.ToolCall) == 2
+    assert kinds[:first_result].count(events.ToolCallStarted) == 2
 
 
 async def test_results_stand_in_call_order_whoever_is_first(make_session: MakeSession, model_server: ModelServer):
@@ -180,7 +180,7 @@ async def test_ids_used_twice_over_steps_are_told_apart(make_session: MakeSessio
     ids = [event.id for event in of_type(seen, events.ToolResult)]
     assert len(set(ids)) == 3
     assert "" not in ids
-    assert [event.id for event in of_type(seen, events.ToolCall)] == ids
+    assert [event.id for event in of_type(seen, events.ToolCallStarted)] == ids
 
 
 WRITE = Call("w", "write", {"path": "new.txt", "content": "x\n"})

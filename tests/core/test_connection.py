@@ -44,7 +44,9 @@ def plain_server() -> Iterator[ModelServer]:
 
 
 async def answer(base: str, times: int = 1) -> None:
-    options = ProviderOptions(f"{base}/v1", "test-key", Deadlines(2, 5, 5), Retries(attempts=1))
+    options = ProviderOptions(
+        f"{base}/v1", "test-key", Deadlines(connect=2, first_token=5, between_chunks=5), Retries(attempts=1)
+    )
     provider = open_provider("openai/scripted", options)
     try:
         for _ in range(times):
@@ -130,7 +132,10 @@ async def test_a_long_answer_through_a_tunnel(
     pieces = ["x" * 10_000] * 200
     script = [Reply(pieces, usage=None, delivery=Delivery(framing="close"))]
     with ModelServer(script, tls=certificates.server_context()) as server:
-        provider = open_provider("openai/scripted", ProviderOptions(server.openai, "k", Deadlines(2, 5, 5)))
+        provider = open_provider(
+            "openai/scripted",
+            ProviderOptions(server.openai, "k", Deadlines(connect=2, first_token=5, between_chunks=5)),
+        )
         chunks = await collect(provider)
         assert sum(len(chunk.text) for chunk in chunks if isinstance(chunk, TextChunk)) == 2_000_000
         await provider.close()

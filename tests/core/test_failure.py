@@ -153,7 +153,7 @@ async def test_an_error_keeps_long_keys_and_masks_no_word_for_a_short_one(model_
         model_server.script = [HttpError(400, told), Reply("so far", fault=StreamError(told, after=2))]
         model_server.requests.clear()
         provider = open_provider(
-            "openai/scripted", ProviderOptions(model_server.openai, key, retries=Retries(1)), transport
+            "openai/scripted", ProviderOptions(model_server.openai, key, retries=Retries(attempts=1)), transport
         )
         for _ in range(2):
             with pytest.raises(ProviderError) as caught:

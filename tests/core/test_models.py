@@ -276,7 +276,7 @@ def test_the_default_models_are_known(vendor: Any):
     assert facts.known
     assert facts.window >= 32_000
     assert facts.max_output
-    assert facts.cost(Usage(1_000_000, output=1_000_000))
+    assert facts.cost(Usage(total_input=1_000_000, output=1_000_000))
 
 
 def test_facts_are_those_of_the_map_for_every_model_in_it():
@@ -296,10 +296,12 @@ def test_facts_are_those_of_the_map_for_every_model_in_it():
 
 def test_a_model_of_the_same_name_elsewhere_lends_its_sizes_not_its_prices():
     facts = model_facts("openai/gpt-4o-mini")
-    assert facts.cost(Usage(1_000_000, 500_000, 0, 0)) == pytest.approx(0.075 + 0.0375)
+    assert facts.cost(Usage(total_input=1_000_000, cache_read=500_000, cache_write=0, output=0)) == pytest.approx(
+        0.075 + 0.0375
+    )
     borrowed = model_facts("ollama/gpt-4o-mini")
     assert (borrowed.window, borrowed.max_output) == (facts.window, facts.max_output)
-    assert borrowed.cost(Usage(1)) is None
+    assert borrowed.cost(Usage(total_input=1)) is None
     assert model_facts("nobody/knows-this") == ModelFacts()
     assert model_facts("nobody/knows-this").window == DEFAULT_WINDOW
 

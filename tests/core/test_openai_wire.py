@@ -38,7 +38,9 @@ TURN: list[Message] = [user("look"), assistant(None, [CALL]), tool_result("call_
 
 
 def provider(model: str = "openai/chat/gpt-x", base: str = "https://api.openai.com/v1") -> OpenAIChatProvider:
-    made = open_provider(model, ProviderOptions(base, "key", Deadlines(2, 5, 5), Retries(1)))
+    made = open_provider(
+        model, ProviderOptions(base, "key", Deadlines(connect=2, first_token=5, between_chunks=5), Retries(attempts=1))
+    )
     assert isinstance(made, OpenAIChatProvider)
     return made
 
@@ -257,11 +259,11 @@ async def test_the_end_marker_alone_is_a_finish_and_so_is_a_reason_alone():
         ({"reasoning_details": [{"type": "t"}]}, [ReasoningChunk("", details=[{"type": "t"}])]),
         (
             {"tool_calls": [{"id": "a", "function": {"name": "n", "arguments": "{}"}}, {"index": 5}]},
-            [ToolCallChunk(0, "a", "n", "{}"), ToolCallChunk(5)],
+            [ToolCallChunk(index=0, id="a", name="n", arguments="{}"), ToolCallChunk(index=5)],
         ),
         (
             {"tool_calls": [{"index": 0, "id": None, "function": {"name": "n", "arguments": {"a": 1}}}]},
-            [ToolCallChunk(0, "", "n", '{"a":1}')],
+            [ToolCallChunk(index=0, id="", name="n", arguments='{"a":1}')],
         ),
         ({"tool_calls": None, "refusal": None, "unknown": 1}, []),
     ],
@@ -273,7 +275,7 @@ async def test_every_shape_of_a_piece(fields: dict[str, Any], chunks: list[Chunk
 @pytest.mark.parametrize(
     ("reported", "usage"),
     [
-        ({"prompt_tokens": 10, "completion_tokens": 3}, Usage(10, output=3)),
+        ({"prompt_tokens": 10, "completion_tokens": 3}, Usage(total_input=10, output=3)),
         (
             {
                 "prompt_tokens": 100,
@@ -281,16 +283,19 @@ async def test_every_shape_of_a_piece(fields: dict[str, Any], chunks: list[Chunk
                 "prompt_tokens_details": {"cached_tokens": 80},
                 "completion_tokens_details": {"reasoning_tokens": 4},
             },
-            Usage(100, 80, 0, 9, 4),
+            Usage(total_input=100, cache_read=80, cache_write=0, output=9, reasoning=4),
         ),
-        ({"prompt_tokens": 100, "prompt_cache_hit_tokens": 60, "completion_tokens": 1}, Usage(100, 60, output=1)),
+        (
+            {"prompt_tokens": 100, "prompt_cache_hit_tokens": 60, "completion_tokens": 1},
+            Usage(total_input=100, cache_read=60, output=1),
+        ),
         (
             {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 1, "cache_write_tokens": 5}},
-            Usage(9, 1, 5),
+            Usage(total_input=9, cache_read=1, cache_write=5),
         ),
         ({"prompt_tokens": None, "prompt_tokens_details": None, "completion_tokens": "7"}, Usage()),
         ({"prompt_tokens": -5, "completion_tokens": 1e300, "total_tokens": True}, Usage()),
-        ({"prompt_tokens": 12.0, "completion_tokens": 1}, Usage(12, output=1)),
+        ({"prompt_tokens": 12.0, "completion_tokens": 1}, Usage(total_input=12, output=1)),
     ],
 )
 async def test_usage_is_normalised(reported: dict[str, Any], usage: Usage):
@@ -346,8 +351,8 @@ async def test_errors_and_unknown_shapes_in_the_stream(event: Any, says: str, re
         ([1, 2], Usage()),
         ("x", Usage()),
         ({"prompt_tokens": -5, "completion_tokens": 1e30}, Usage()),
-        ({"prompt_tokens": 7, "prompt_tokens_details": "x", "completion_tokens_details": [1]}, Usage(7)),
-        ({"prompt_tokens": 2.0, "completion_tokens": True}, Usage(2)),
+        ({"prompt_tokens": 7, "prompt_tokens_details": "x", "completion_tokens_details": [1]}, Usage(total_input=7)),
+        ({"prompt_tokens": 2.0, "completion_tokens": True}, Usage(total_input=2)),
     ],
 )
 async def test_a_usage_of_an_odd_shape_loses_no_answer(usage: Any, counted: Usage):

@@ -23,6 +23,19 @@ class Named(Point):
     name: str = "?"
 
 
+class Span(Record, kw_only=True):
+    """Two fields of one type: which is which has to be said."""
+
+    first: int
+    last: int = 0
+
+
+def test_where_fields_could_be_mistaken_for_each_other_they_are_named():
+    assert Span(first=1, last=2).replace(last=3) == Span(last=3, first=1)
+    with pytest.raises(TypeError, match="Span: the values are given by name"):
+        Span(1, 2)
+
+
 def test_fields_come_in_order_with_those_of_the_base_first():
     assert Point.fields == ("x", "y")
     assert Named.fields == ("x", "y", "name")

@@ -30,7 +30,7 @@ def calls_of(*chunks: Chunk, taken: set[str] | None = None) -> list[tuple[str, s
 
 
 def piece(index: int, arguments: str = "", call_id: str = "", name: str = "") -> ToolCallChunk:
-    return ToolCallChunk(index, call_id, name, arguments)
+    return ToolCallChunk(index=index, id=call_id, name=name, arguments=arguments)
 
 
 TWO = [("a", "read", '{"path": "x"}'), ("b", "grep", '{"pattern": "y"}')]
@@ -165,19 +165,19 @@ def test_each_chunk_gives_the_event_that_shows_it():
         reply.add(ReasoningChunk("why")),
         reply.add(ReasoningChunk(block={"type": "thinking"})),
         reply.add(piece(0, "{}", call_id="a", name="read")),
-        reply.add(UsageChunk(Usage(1))),
-        reply.add(UsageChunk(Usage(2, output=3))),
-        reply.add(RetryChunk(2, 5, 1.5, "busy")),
+        reply.add(UsageChunk(Usage(total_input=1))),
+        reply.add(UsageChunk(Usage(total_input=2, output=3))),
+        reply.add(RetryChunk(attempt=2, attempts=5, wait=1.5, reason="busy")),
         reply.add(FinishChunk("stop")),
         reply.add(TextChunk("lo")),
     ]
     assert [event for event in shown if event] == [
         events.Text("Hel"),
         events.Reasoning("why"),
-        events.Retry(2, 5, 1.5, "busy"),
+        events.Retry(attempt=2, attempts=5, wait=1.5, reason="busy"),
         events.Text("lo"),
     ]
-    assert (reply.text, reply.usage, reply.finish) == ("Hello", Usage(2, output=3), "stop")
+    assert (reply.text, reply.usage, reply.finish) == ("Hello", Usage(total_input=2, output=3), "stop")
 
 
 def test_reasoning_is_kept_with_its_origin():

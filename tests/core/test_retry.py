@@ -109,7 +109,7 @@ async def test_the_time_that_the_server_asks_for_is_waited():
     attempts = Attempts([ProviderError("busy", status=429, retryable=True, retry_after=0.4)], ANSWER)
     chunks, error = await collect(attempts, QUICK)
     assert error is None
-    assert chunks[0] == RetryChunk(2, 4, 0.4, "busy")
+    assert chunks[0] == RetryChunk(attempt=2, attempts=4, wait=0.4, reason="busy")
     assert attempts.times[1] - attempts.times[0] >= 0.4
 
 
@@ -149,7 +149,7 @@ async def test_nothing_is_repeated_after_the_first_chunk():
 
 
 async def test_usage_alone_has_shown_nothing_yet():
-    attempts = Attempts([UsageChunk(Usage(5)), BUSY], ANSWER)
+    attempts = Attempts([UsageChunk(Usage(total_input=5)), BUSY], ANSWER)
     chunks, error = await collect(attempts, QUICK)
     assert error is None
     assert [type(chunk) for chunk in chunks] == [UsageChunk, RetryChunk, TextChunk, FinishChunk]

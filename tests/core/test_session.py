@@ -182,7 +182,7 @@ async def test_resume_after_a_cancel_in_text_writes_it_anew(make_session: MakeSe
     model_server.script = [Reply(["half ", "an"], fault=Stop("stall", 3)), Reply("the whole")]
     session = make_session()
     await until(session, events.Text)
-    assert session.interruption == events.Interrupted((), (), ())
+    assert session.interruption == events.Interrupted(done=(), half_done=(), not_done=())
     texts = [message["content"] for message in session.messages if message["role"] == "assistant"]
     assert len(texts) == 1
     assert texts[0].startswith("half an")
@@ -207,14 +207,14 @@ async def test_resume_after_a_cancel_in_a_tool_tells_what_was_done(
     model_server.script = [Reply("Let me.", calls=calls), Reply("done")]
     session = make_session()
     await until(session, events.ToolProgress)
-    assert session.interruption == events.Interrupted(("r",), ("b",), ("w",))
+    assert session.interruption == events.Interrupted(done=("r",), half_done=("b",), not_done=("w",))
     await turn(session, None)
     sent = messages_of(model_server.requests[1])
     results = {message["tool_call_id"]: message["content"] for message in sent if message["role"] == "tool"}
     assert "hello" in results["r"]
-    assert results["b"].startswith(prompt.INTERRUPTED_RUNNING)
+    assert results["b"].startswith(prompt.STOPPED_RUNNING.format(why=prompt.BY_USER))
     assert "begun" in results["b"]
-    assert results["w"] == prompt.INTERRUPTED_WAITING
+    assert results["w"] == prompt.STOPPED_WAITING.format(why=prompt.BY_USER)
     assert "Let me." in json.dumps(sent), "what was whole stays"
 
 
@@ -245,7 +245,7 @@ async def test_a_turn_that_is_left_early_leaves_a_valid_list(make_session: MakeS
         "x", calls=[Call(f"b{request.number}", "bash", {"command": "sleep 60"})]
     )
     session = make_session()
-    for kind in (events.TurnStart, events.Reminder, events.StepStart, events.Text, events.ToolCall):
+    for kind in (events.TurnStart, events.Reminder, events.StepStart, events.Text, events.ToolCallStarted):
         async with aclosing(session.send("go")) as stream:
             async for event in stream:
                 if isinstance(event, kind):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from codelet.export.decode import from_json
-from codelet.export.stores import open_place
+from codelet.export.store_target import open_place
 from tests.e2e.conftest import KEYS, Codelet
 from tests.e2e.test_export import LOOK, keep, said
 from tests.e2e.test_export_repl import WIDE, ask, leave

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from codelet.export.stores import Store, open_place
+from codelet.export.store_target import open_place
+from codelet.export.stores.store import Store
 from tests.export.redis_server import PROGRAM, RedisServer
 
 _numbers = itertools.count(1)

@@ -12,12 +12,11 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 
-from codelet.errors import EXIT_USAGE
+from codelet.errors import EXIT_USAGE, ExportError
 from codelet.export.decode import from_json
 from codelet.export.document import FILE_NAMES, schema
 from codelet.export.encode import Encoder, to_json
-from codelet.export.errors import ExportError
-from codelet.export.masking import Mask
+from codelet.export.redaction import Mask
 from codelet.export.snapshot import Snapshot
 from codelet.messages import Message, assistant, system, tool_call, tool_result, unpaired, user
 from scripts.schema import PLACE, text

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from codelet.errors import ExportError, SessionHeld
 from codelet.export.encode import to_json
-from codelet.export.errors import ExportError, SessionHeld
 from codelet.export.live import read_export
 from codelet.export.saver import Saver, save_once
-from codelet.export.stores import open_target
+from codelet.export.store_target import open_target
 from scripts.kill_saves import kill_many
 from tests.export import material
 from tests.support.program import ROOT
@@ -34,9 +34,9 @@ def child(body: str, *arguments: str, wrap: tuple[str, ...] = ()) -> subprocess.
         import os, resource, sys
         from pathlib import Path
         from codelet.export.encode import to_json
-        from codelet.export.errors import ExportError
+        from codelet.errors import ExportError
         from codelet.export.saver import save_once
-        from codelet.export.stores import open_target
+        from codelet.export.store_target import open_target
         from tests.export import material
     """
     script = textwrap.dedent(head) + textwrap.dedent(body)

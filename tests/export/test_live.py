@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 from codelet.context import CompactionOptions
+from codelet.errors import ExportError
 from codelet.events import Compaction
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
-from codelet.export.errors import ExportError
 from codelet.export.live import LiveExport, default_mask, export_once, open_export, read_export
 from codelet.export.periodic import Periodic
 from codelet.export.recorder import Recorder, restore
@@ -312,7 +312,7 @@ async def test_a_thousand_sessions_side_by_side_are_isolated_and_none_is_lost(
 async def test_a_thousand_stored_sessions_side_by_side(tmp_path: Path) -> None:
     """The same at the store alone, all thousand open at once."""
     from codelet.export.saver import Saver
-    from codelet.export.stores import open_target
+    from codelet.export.store_target import open_target
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4_000), hard))
@@ -381,7 +381,7 @@ def test_a_document_of_ten_thousand_entries() -> None:
 async def test_saving_delays_no_event_of_a_running_turn(tmp_path: Path) -> None:
     """A few megabytes here; scripts/bench/save.py does it at 50. What a busy machine adds is measured first."""
     from codelet.export.saver import Saver
-    from codelet.export.stores import open_target
+    from codelet.export.store_target import open_target
 
     snapshot = material.long(2_000, 2_500)
     gc.collect()
@@ -457,7 +457,7 @@ async def test_segments_and_summary_follow_the_list(provider: Provider, repo: Pa
     assert recorder.snapshot(session).segments == ()
     session.conversation.rewrite([told, user("two")], "compacted")
     for phase in ("starting", "done", "stopped", "undone"):
-        recorder.see(Compaction(phase, "asked", 100, 10))
+        recorder.see(Compaction(phase=phase, reason="asked", before=100, after=10))
     snapshot = recorder.snapshot(session)
     assert [(mark["kind"], mark["before"], mark["after"]) for mark in snapshot.timeline] == [("compaction", 100, 10)]
     assert snapshot.segments == ({"first": 1, "last": 4, "text": told["content"]},)

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from codelet.errors import ExportError
 from codelet.export.encode import Encoder, encoded, to_json
-from codelet.export.errors import ExportError
 from codelet.export.live import default_mask
-from codelet.export.masking import Mask, masked
+from codelet.export.redaction import Mask, redacted
 from codelet.export.snapshot import Snapshot
 from codelet.export.suspects import Suspects
 from codelet.messages import Message, assistant, tool_call, tool_result, user
@@ -218,13 +218,13 @@ def test_a_long_text_is_masked_piece_by_piece_and_nothing_slips_through() -> Non
         for filler in ("a line of text\n", "word "):
             for place in range(16_340, 16_400, 5):
                 text = (filler * 40_000)[:place] + " " + secret + " " + (filler * 4_000)
-                assert secret.split()[-1] not in masked(text, mask.cover)
+                assert secret.split()[-1] not in redacted(text, mask.cover)
     text = "line\n" * 3_000 + key + "line\n" * 9_000
-    covered = masked(text, mask.cover)
+    covered = redacted(text, mask.cover)
     assert "MIIE" not in covered
     assert covered.count("line\n") == 12_000
     plain = "nothing to hide\n" * 10_000
-    assert masked(plain, mask.cover) is plain
+    assert redacted(plain, mask.cover) is plain
 
 
 _LONG_TEXT = st.tuples(st.text(max_size=20), st.integers(1, 300)).map(lambda parts: parts[0] * parts[1])

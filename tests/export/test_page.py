@@ -17,8 +17,8 @@ import html5lib
 import pytest
 
 from codelet.compaction.segments import Entry, Segment, render
-from codelet.export.masking import Mask
 from codelet.export.page import page
+from codelet.export.redaction import Mask
 from codelet.export.snapshot import Snapshot
 from codelet.messages import assistant, segment, tool_call, tool_result, user
 from tests.export.page_material import attacks, hostile, work

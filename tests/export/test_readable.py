@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codelet import events
+from codelet.errors import ExportError
 from codelet.export.context import context_of
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
-from codelet.export.errors import ExportError
 from codelet.export.live import open_export, read_export
-from codelet.export.masking import Mask
 from codelet.export.recorder import Recorder, restore
+from codelet.export.redaction import Mask
 from codelet.export.snapshot import Snapshot
 from codelet.export.suspects import Suspects
 from codelet.messages import Message, assistant, tool_call, tool_result, unpaired, user
@@ -63,9 +63,17 @@ def test_whatever_was_counted_is_written_so_that_it_comes_back(
     recorder = Recorder()
     for counts in counted:
         recorder.see(events.TurnStart(1, "scripted"))
-        recorder.see(events.UsageReport(Usage(*counts), size, 128_000, None, size))
-        recorder.see(events.Compaction("done", "hard", size, size))
-    session.meter.usage, session.meter.cost = Usage(*counted[0]), cost
+        recorder.see(
+            events.UsageReport(
+                usage=Usage(**dict(zip(Usage.fields, counts, strict=False))),
+                context=size,
+                window=128_000,
+                cache_note=None,
+                budget=size,
+            )
+        )
+        recorder.see(events.Compaction(phase="done", reason="hard", before=size, after=size))
+    session.meter.usage, session.meter.cost = Usage(**dict(zip(Usage.fields, counted[0], strict=False))), cost
     first = document_of(session, recorder)
     resumed = from_json(to_json(recorder.snapshot(session), mask=None))
     again = idle_session(tmp_path)

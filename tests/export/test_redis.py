@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 import redis
 
+from codelet.errors import ExportError, SaveConflict, SessionHeld, StoreUnreachable
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
-from codelet.export.errors import ExportError, SaveConflict, SessionHeld, StoreUnreachable
 from codelet.export.live import read_export
 from codelet.export.saver import Saver
 from codelet.export.snapshot import Snapshot
-from codelet.export.stores import Store, open_place, open_target
+from codelet.export.store_target import open_place, open_target
 from codelet.export.stores.redis import RedisLease
 from codelet.export.stores.redis_address import parse_address
+from codelet.export.stores.store import Store
 from tests.export import material
 from tests.export.redis_server import RedisServer
 from tests.support.program import ROOT
@@ -102,7 +103,7 @@ def test_a_save_whose_answer_was_lost_is_not_taken_for_somebody_elses(redis_serv
 
 MACHINE = """
 import asyncio, sys
-from codelet.export.errors import ExportError
+from codelet.errors import ExportError
 from codelet.export.live import read_export
 from codelet.export.saver import Saver
 from codelet.export.snapshot import Snapshot
@@ -114,7 +115,7 @@ async def main(url, letter):
         snapshot, revision = resumed.snapshot, resumed.revision
     except ExportError:
         snapshot, revision = Snapshot(0.0, 0, ()), None
-    from codelet.export.stores import open_target
+    from codelet.export.store_target import open_target
     saver = await Saver.open(open_target(url), mask=None, resumed=revision)
     for number in range(5):
         snapshot = snapshot.replace(messages=(*snapshot.messages, user(f"{letter}{number}")))
@@ -248,8 +249,8 @@ def test_addresses() -> None:
 def test_without_the_extra_one_line_says_how_to_install_it() -> None:
     script = (
         "import sys; sys.modules['redis'] = None\n"
-        "from codelet.export.stores import open_target\n"
-        "from codelet.export.errors import ExportError\n"
+        "from codelet.export.store_target import open_target\n"
+        "from codelet.errors import ExportError\n"
         "try: open_target('redis://127.0.0.1/x')\n"
         "except ExportError as error: print(error)\n"
     )

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from codelet.errors import ExportError, SessionHeld
 from codelet.export.encode import to_json
-from codelet.export.errors import ExportError, SessionHeld
 from codelet.export.saver import save_once
 from codelet.export.search import Index
 from codelet.export.snapshot import Snapshot
-from codelet.export.stores import Store, Target, open_target
+from codelet.export.store_target import Target, open_target
+from codelet.export.stores.store import Store
 from codelet.frontends.sessions import add_arguments, run_sessions
 from codelet.messages import assistant, tool_call, tool_result, user
 from tests.export import material

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from codelet.errors import ExportError, SaveConflict, SessionHeld
 from codelet.export.encode import to_json
-from codelet.export.errors import ExportError, SaveConflict, SessionHeld
 from codelet.export.live import read_export, same_target
 from codelet.export.saver import Saver, save_once
 from codelet.export.snapshot import Snapshot
-from codelet.export.stores import Store, Target, open_place, open_target, this_process
+from codelet.export.store_target import Target, open_place, open_target
+from codelet.export.stores.store import Store, this_process
 from tests.export import material
 
 NAME = "work.json"

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from codelet.export.decode import from_json
-from codelet.export.stores import open_place
+from codelet.export.store_target import open_place
 from tests.support.program import ROOT
 
 WRITERS = 8
@@ -17,12 +17,12 @@ WRITERS = 8
 # Each adds entries of its own; what it was told is saved, it prints with the place.
 WRITER = """
 import asyncio, json, sys, time
-from codelet.export.errors import SessionHeld
+from codelet.errors import SessionHeld
 from codelet.export.live import read_export
-from codelet.export.errors import ExportError
+from codelet.errors import ExportError
 from codelet.export.saver import Saver
 from codelet.export.snapshot import Snapshot
-from codelet.export.stores import open_target
+from codelet.export.store_target import open_target
 from codelet.messages import user
 
 async def once(target, label):
@@ -58,10 +58,10 @@ asyncio.run(main(*sys.argv[1:]))
 LAWLESS = """
 import json, sys
 from codelet.export.encode import to_json
-from codelet.export.errors import SaveConflict, SessionHeld
+from codelet.errors import SaveConflict, SessionHeld
 from codelet.export.snapshot import Snapshot
 from codelet.export.decode import from_json
-from codelet.export.stores import open_place
+from codelet.export.store_target import open_place
 from codelet.messages import user
 
 place, name, writer = sys.argv[1:]

@@ -59,7 +59,7 @@ QUICK = Deadlines(connect=5.0, first_token=20.0, between_chunks=20.0)
 
 def options(base: str, *, attempts: int = 1, deadlines: Deadlines = QUICK) -> ProviderOptions:
     """Options for a server on loopback."""
-    return ProviderOptions(base, "test-key", deadlines, Retries(attempts, total_wait=20.0, first_wait=0.05))
+    return ProviderOptions(base, "test-key", deadlines, Retries(attempts=attempts, total_wait=20.0, first_wait=0.05))
 
 
 def request(*messages: Message, tail: int = 0, tools: Sequence[dict[str, Any]] = ()) -> Request:

@@ -126,7 +126,7 @@ async def test_nothing_is_tried_again_once_a_word_was_shown(
 @both_ways
 async def test_a_server_that_comes_up_meanwhile_is_found(transport: Any):
     port = closed_port()
-    wanted = ProviderOptions(f"http://127.0.0.1:{port}/v1", "test-key", QUICK, Retries(5, first_wait=0.1))
+    wanted = ProviderOptions(f"http://127.0.0.1:{port}/v1", "test-key", QUICK, Retries(attempts=5, first_wait=0.1))
     provider = open_provider("openai/scripted", wanted, transport)
     if transport == "litellm":  # its import is no part of what is tried
         await provider.warm()
@@ -145,7 +145,7 @@ async def test_a_server_that_comes_up_meanwhile_is_found(transport: Any):
 
 @pytest.mark.parametrize("base", ["http://127.0.0.1:{port}/v1", "http://no-such-host.invalid/v1"])
 async def test_who_cannot_be_reached_is_asked_the_full_number_of_times(base: str):
-    wanted = ProviderOptions(base.format(port=closed_port()), "test-key", SHORT, Retries(4, first_wait=0.01))
+    wanted = ProviderOptions(base.format(port=closed_port()), "test-key", SHORT, Retries(attempts=4, first_wait=0.01))
     provider = open_provider("openai/scripted", wanted)
     chunks, error = await collect_until_error(provider)
     await provider.close()

@@ -24,14 +24,14 @@ def test_a_table_becomes_a_row_of_the_catalogue():
     }
     acme, here = vendors_from(table)
     assert acme == Vendor(
-        "acme",
-        "Acme",
-        "https://api.acme.example/v1",
-        ("ACME_API_KEY",),
+        prefix="acme",
+        name="Acme",
+        base="https://api.acme.example/v1",
+        key_names=("ACME_API_KEY",),
         default_model="acme/large",
         quirks=Quirks(alternating=True, longest_call_id=12),
     )
-    assert here == Vendor("here", "here", "http://localhost:9000/v1", wire="anthropic", local=True)
+    assert here == Vendor(prefix="here", name="here", base="http://localhost:9000/v1", wire="anthropic", local=True)
     assert vendor_of("acme/small", (acme, here)) is acme and vendor_of("acme/small") is None
     endpoint = endpoint_for("acme/small", None, None, {"ACME_API_KEY": "secret"}, own=(acme, here))
     assert endpoint is not None

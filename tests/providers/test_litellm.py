@@ -282,9 +282,13 @@ async def test_a_web_page_is_an_error(model: str, model_server: ModelServer):
 @pytest.mark.parametrize("after", [None, 0, 4])
 async def test_the_time_limits_are_ours(model: str, after: int | None, model_server: ModelServer):
     model_server.script = [Reply(["one ", "two"], fault=Stop("stall", after=after))] * 2
-    await collect_until_error(provider(model_server, model, deadlines=Deadlines(5.0, 0.4, 0.4)))  # the slow first call
+    await collect_until_error(
+        provider(model_server, model, deadlines=Deadlines(connect=5.0, first_token=0.4, between_chunks=0.4))
+    )  # the slow first call
     start = time.monotonic()
-    _, error = await collect_until_error(provider(model_server, model, deadlines=Deadlines(5.0, 0.5, 0.3)))
+    _, error = await collect_until_error(
+        provider(model_server, model, deadlines=Deadlines(connect=5.0, first_token=0.5, between_chunks=0.3))
+    )
     assert 0.25 < time.monotonic() - start < 2.5
     assert error is not None
     assert "stalled" in str(error)
@@ -297,7 +301,9 @@ async def test_a_slow_but_steady_answer_outlives_the_limit_between_chunks(model:
 
     model_server.script = [Reply("x"), Reply(["a", "b", "c", "d", "e", "f"], delivery=Delivery(pause=0.15))]
     await collect(provider(model_server, model))
-    chunks = await collect(provider(model_server, model, deadlines=Deadlines(5.0, 5.0, 0.6)))
+    chunks = await collect(
+        provider(model_server, model, deadlines=Deadlines(connect=5.0, first_token=5.0, between_chunks=0.6))
+    )
     assert joined(chunks)["text"] == "abcdef"
 
 

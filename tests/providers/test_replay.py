@@ -63,7 +63,10 @@ async def test_a_step_comes_in_small_pieces_that_join_to_what_was_recorded():
     ]
     assert json.loads("".join(chunk.arguments for chunk in calls if chunk.index == 0)) == arguments
     assert json.loads("".join(chunk.arguments for chunk in calls if chunk.index == 1)) == {}
-    assert chunks[-2:] == [UsageChunk(Usage(100, 90, 0, 7, 0)), FinishChunk("tool_calls")]
+    assert chunks[-2:] == [
+        UsageChunk(Usage(total_input=100, cache_read=90, cache_write=0, output=7, reasoning=0)),
+        FinishChunk("tool_calls"),
+    ]
 
 
 async def test_chunks_keep_their_borders_and_argument_text_is_sent_as_it_is():
@@ -72,7 +75,7 @@ async def test_chunks_keep_their_borders_and_argument_text_is_sent_as_it_is():
     )
     chunks = await played(provider)
     assert [chunk.text for chunk in chunks if isinstance(chunk, TextChunk)] == ["ab", "", "c d e"]
-    assert ToolCallChunk(0, arguments="{not json") in chunks
+    assert ToolCallChunk(index=0, arguments="{not json") in chunks
 
 
 async def test_steps_follow_one_another_and_the_end_is_an_error():

@@ -66,7 +66,7 @@ def plain(*shown: events.Event, columns: int = 80) -> str:
 
 
 def result(name: str, text: str, status: events.ResultStatus = "done", **more: object) -> events.ToolResult:
-    return events.ToolResult("1", name, status, text, **more)
+    return events.ToolResult(id="1", name=name, status=status, text=text, **more)
 
 
 def test_a_pipe_gets_plain_lines() -> None:
@@ -76,9 +76,9 @@ def test_a_pipe_gets_plain_lines() -> None:
         events.Reasoning("Let me think.\nMore."),
         events.Text("# Title\n\nSome **bold**"),
         events.Text(" text"),
-        events.ToolCall("1", "read", {"path": "app.py", "offset": 3, "limit": 10}),
+        events.ToolCallStarted(id="1", name="read", arguments={"path": "app.py", "offset": 3, "limit": 10}),
         result("read", "3\ta\n4\tb\n"),
-        events.TurnEnd("done", 1, Usage(1000, 800, 0, 50)),
+        events.TurnEnd("done", 1, Usage(total_input=1000, cache_read=800, cache_write=0, output=50)),
     )
     assert "\x1b" not in out
     assert "\r" not in out
@@ -115,18 +115,20 @@ def test_nothing_is_wider_than_the_terminal(columns: int) -> None:
         events.Reminder("claudeMd", "added", 100),
         events.StepStart(1),
         events.Note(long),
-        events.Retry(1, 5, 3.0, long),
+        events.Retry(attempt=1, attempts=5, wait=3.0, reason=long),
         events.Reasoning(long),
         events.Text(long + "\n\n- " + long + "\n\n> " + long),
-        events.ToolCall("1", "bash", {"command": long}),
+        events.ToolCallStarted(id="1", name="bash", arguments={"command": long}),
         result("bash", f"{long}\n{long}\n[exit code 1]", "failed"),
         result("edit", "edited", display=DIFF.replace("return", long)),
         result("bash", long, "refused"),
-        events.Compaction("starting", "hard", 1000, 1000),
-        events.Compaction("done", "hard", 1000, 10, lost=(long, long), pays_after=3, note=long),
-        events.Compaction("stopped", "cost", 10, 10, note=long),
-        events.Interrupted(("1",), ("2",), ("3",)),
-        events.TurnEnd("failed", 1, Usage(1, 2, 3, 4), long),
+        events.Compaction(phase="starting", reason="hard", before=1000, after=1000),
+        events.Compaction(
+            phase="done", reason="hard", before=1000, after=10, lost=(long, long), pays_after=3, note=long
+        ),
+        events.Compaction(phase="stopped", reason="cost", before=10, after=10, note=long),
+        events.Interrupted(done=("1",), half_done=("2",), not_done=("3",)),
+        events.TurnEnd("failed", 1, Usage(total_input=1, cache_read=2, cache_write=3, output=4), long),
         columns=columns,
     )
     assert max(len(line) for line in out.split("\n")) <= columns
@@ -142,17 +144,17 @@ def test_what_comes_from_outside_is_cleaned_and_never_markup() -> None:
         events.Reasoning(evil),
         events.Text(evil[:3]),
         events.Text(evil[3:]),
-        events.ToolCall("1", "bash", {"command": evil}),
+        events.ToolCallStarted(id="1", name="bash", arguments={"command": evil}),
         events.ToolProgress("1", evil[:9]),
         events.ToolProgress("1", evil[9:]),
         result("bash", evil, "failed"),
-        events.ToolCall("1", evil, {evil: evil}),
+        events.ToolCallStarted(id="1", name=evil, arguments={evil: evil}),
         result(evil, evil, display=DIFF.replace("return", evil)),
-        events.ToolCall("1", "read", evil),
-        events.Retry(1, 2, 1.0, evil),
-        events.Compaction("done", "asked", 1, 1, lost=(evil,), note=evil),
-        events.UsageReport(Usage(), 1, 2, evil),
-        events.Interrupted(("1",), (evil,), ()),
+        events.ToolCallStarted(id="1", name="read", arguments=evil),
+        events.Retry(attempt=1, attempts=2, wait=1.0, reason=evil),
+        events.Compaction(phase="done", reason="asked", before=1, after=1, lost=(evil,), note=evil),
+        events.UsageReport(usage=Usage(), context=1, window=2, cache_note=evil),
+        events.Interrupted(done=("1",), half_done=(evil,), not_done=()),
         events.TurnEnd("failed", 1, Usage(), evil),
     )
     written = screen.file.getvalue()
@@ -167,15 +169,15 @@ def test_what_comes_from_outside_is_cleaned_and_never_markup() -> None:
 def test_results_say_what_matters() -> None:
     output = "".join(f"line {n}\n" for n in range(20))
     out = plain(
-        events.ToolCall("1", "bash", {"command": "pytest -q"}),
+        events.ToolCallStarted(id="1", name="bash", arguments={"command": "pytest -q"}),
         result("bash", f"{output}FAILED test_x\n[exit code 1]", "failed", seconds=1.24),
-        events.ToolCall("1", "edit", {"path": "app.py", "edits": []}),
+        events.ToolCallStarted(id="1", name="edit", arguments={"path": "app.py", "edits": []}),
         result("edit", "edited", display=DIFF),
-        events.ToolCall("1", "grep", {"pattern": "x"}),
+        events.ToolCallStarted(id="1", name="grep", arguments={"pattern": "x"}),
         result("grep", "no matches"),
-        events.ToolCall("1", "grep", {"pattern": "y"}),
+        events.ToolCallStarted(id="1", name="grep", arguments={"pattern": "y"}),
         result("grep", "a:1:y\nb:2:y\n[more matches follow]"),
-        events.ToolCall("1", "bash", {"command": "rm -rf x"}),
+        events.ToolCallStarted(id="1", name="bash", arguments={"command": "rm -rf x"}),
         result("bash", "refused by the user: not now. Do not repeat it; ask or go another way.", "refused"),
     )
     assert out.rstrip().split("\n") == [
@@ -197,10 +199,10 @@ def test_results_say_what_matters() -> None:
 
 def test_the_receipt_names_calls_and_continue() -> None:
     out = plain(
-        events.ToolCall("a", "read", {"path": "x.py"}),
-        events.ToolCall("b", "bash", {"command": "make test"}),
-        events.ToolCall("c", "edit", {"path": "y.py"}),
-        events.Interrupted(("a",), ("b",), ("c",)),
+        events.ToolCallStarted(id="a", name="read", arguments={"path": "x.py"}),
+        events.ToolCallStarted(id="b", name="bash", arguments={"command": "make test"}),
+        events.ToolCallStarted(id="c", name="edit", arguments={"path": "y.py"}),
+        events.Interrupted(done=("a",), half_done=("b",), not_done=("c",)),
     )
     lines = out.rstrip().split("\n")
     assert lines[0] == "■ stopped"
@@ -222,7 +224,10 @@ def test_live_rows_are_replaced_not_repeated() -> None:
     assert "Hello" in screen.text
     assert "writing" in screen.text
     screen.show(events.Text(" world, this goes on\n\nNext"))
-    screen.show(events.ToolCall("1", "bash", {"command": "make"}), events.ToolProgress("1", "compiling\n"))
+    screen.show(
+        events.ToolCallStarted(id="1", name="bash", arguments={"command": "make"}),
+        events.ToolProgress("1", "compiling\n"),
+    )
     screen.time += 5
     screen.renderer.tick()
     assert "bash make" in screen.text
@@ -237,7 +242,7 @@ def test_live_rows_are_replaced_not_repeated() -> None:
 
 def test_a_retry_counts_down() -> None:
     screen = Screen()
-    screen.show(events.TurnStart(1, "m"), events.Retry(2, 5, 9.0, "529 overloaded"))
+    screen.show(events.TurnStart(1, "m"), events.Retry(attempt=2, attempts=5, wait=9.0, reason="529 overloaded"))
     screen.time += 5
     screen.renderer.tick()
     assert "in 9.0 s" in screen.text
@@ -289,7 +294,7 @@ def test_an_old_encoding_gets_plain_signs() -> None:
     file = io.TextIOWrapper(raw, encoding="ascii")
     renderer = Renderer(Console(file=file, width=80))
     renderer.show(result("bash", "x\n[exit code 0]"))
-    renderer.show(events.Interrupted((), ("1",), ()))
+    renderer.show(events.Interrupted(done=(), half_done=("1",), not_done=()))
     file.flush()
     assert raw.getvalue().isascii()
     assert raw.getvalue().startswith(b"+ bash")
@@ -325,9 +330,19 @@ def test_numbers() -> None:
 
 def test_a_compaction_leaves_a_receipt() -> None:
     out = plain(
-        events.Compaction("starting", "hard", 120_000, 120_000),
-        events.Compaction("done", "hard", 120_000, 32_000, 2, 3, ("error fixed: x",), lost=("src/a.py",), pays_after=5),
-        events.Compaction("stopped", "hard", 10, 10, note="nothing can shrink"),
+        events.Compaction(phase="starting", reason="hard", before=120_000, after=120_000),
+        events.Compaction(
+            phase="done",
+            reason="hard",
+            before=120_000,
+            after=32_000,
+            tier=2,
+            kept_turns=3,
+            anchors=("error fixed: x",),
+            lost=("src/a.py",),
+            pays_after=5,
+        ),
+        events.Compaction(phase="stopped", reason="hard", before=10, after=10, note="nothing can shrink"),
     )
     assert out.rstrip().split("\n") == [
         "· compacting 120k tokens: the budget is nearly used; esc stops it",
@@ -341,17 +356,36 @@ def test_a_compaction_leaves_a_receipt() -> None:
 
 
 def test_a_poor_cache_is_explained() -> None:
-    out = plain(events.UsageReport(Usage(10, 0, 0, 1), 11, 100, "the cache gave 0 of about 9,000 tokens: it expired"))
+    out = plain(
+        events.UsageReport(
+            usage=Usage(total_input=10, cache_read=0, cache_write=0, output=1),
+            context=11,
+            window=100,
+            cache_note="the cache gave 0 of about 9,000 tokens: it expired",
+        )
+    )
     assert out == "· the cache gave 0 of about 9,000 tokens: it expired\n"
 
 
 def test_the_receipt_of_a_reduction_and_of_what_was_taken_back() -> None:
     anchors = tuple(f"decision: number {n}" for n in range(7))
     out = plain(
-        events.Compaction("done", "hard", 46_400, 27_400, 1, 9, anchors, reduced=13, lost=("src/a.py",)),
-        events.Compaction("done", "hard", 46_400, 27_400, 2, 9, anchors, 1),
-        events.Compaction("undone", "asked", 27_400, 46_400, note="compaction"),
-        events.Compaction("undone", "asked", 27_400, 27_500, note="drop"),
+        events.Compaction(
+            phase="done",
+            reason="hard",
+            before=46_400,
+            after=27_400,
+            tier=1,
+            kept_turns=9,
+            anchors=anchors,
+            reduced=13,
+            lost=("src/a.py",),
+        ),
+        events.Compaction(
+            phase="done", reason="hard", before=46_400, after=27_400, tier=2, kept_turns=9, anchors=anchors, segments=1
+        ),
+        events.Compaction(phase="undone", reason="asked", before=27_400, after=46_400, note="compaction"),
+        events.Compaction(phase="undone", reason="asked", before=27_400, after=27_500, note="drop"),
     )
     assert out.rstrip().split("\n") == [
         "· compacted: the next request 46.4k → 27.4k tokens · 13 old messages reduced,",

@@ -17,10 +17,10 @@ from codelet.errors import ToolError
 from codelet.policy import Policy
 from codelet.policy.opener import open_file, open_folder, status_of
 from codelet.process import find_program
-from codelet.tools import search_child
+from codelet.tools import file_search_child
+from codelet.tools.file_search import Query, search_builtin, search_with_ripgrep
 from codelet.tools.files import open_regular
 from codelet.tools.replace import replace
-from codelet.tools.search import Query, builtin, ripgrep
 from tests.safety.conftest import call, toolbox
 
 TRIES = 1_000
@@ -115,10 +115,10 @@ def test_the_built_in_walk_never_follows_a_swapped_link(swapped: Path) -> None:
         if number >= TRIES and (number >= 20 * TRIES or seen > 50):
             break
         output = io.BytesIO()
-        top = search_child.opened(str(swapped), os.O_RDONLY | os.O_DIRECTORY)
-        for place in search_child.walk(str(swapped), top):
+        top = file_search_child.opened(str(swapped), os.O_RDONLY | os.O_DIRECTORY)
+        for place in file_search_child.walk(str(swapped), top):
             assert "hidden" not in place.path
-            search_child.search(place, pattern, 0, output)
+            file_search_child.search_file(place, pattern, 0, output)
         assert b"secret" not in output.getvalue()
         seen += b"app7.py" in output.getvalue()
     assert seen > 50
@@ -132,7 +132,7 @@ async def test_no_search_shows_what_stands_behind_a_swapped_link(swapped: Path, 
     seen = 0
     for _ in range(400 if engine == "ripgrep" else 20):
         for query in (Query(swapped, pattern="value"), Query(swapped, glob="*.py")):
-            found = await (ripgrep(query, str(program)) if engine == "ripgrep" else builtin(query))
+            found = await (search_with_ripgrep(query, str(program)) if engine == "ripgrep" else search_builtin(query))
             assert [hit for hit in found.hits if b"secret" in hit.text or "hidden" in hit.path] == []
             seen += any("app7.py" in hit.path for hit in found.hits)
     assert seen

@@ -21,7 +21,7 @@ from codelet.policy import Policy
 from codelet.policy.audit import AuditLog
 from codelet.policy.verdict import Answer, Question, Touch
 from codelet.tools.change import Change
-from codelet.tools.planning import plan_write
+from codelet.tools.planning import make_change, plan_write
 from codelet.tools.tool import Arguments, Preview, Progress, Tool, ToolContext, ToolOutput, tool
 from tests.safety.conftest import call, calls
 from tests.safety.test_approvals import YES, Person
@@ -128,7 +128,7 @@ def box_with(each: Tool, workspace: Path, *answers: Answer, audit: AuditLog | No
 async def test_its_title_is_what_every_front_end_prints(tmp_path: Path) -> None:
     box, person = box_with(unseen(), tmp_path, YES, Answer(False, "no"))
     seen = await calls(box, "translate", source="a.md", language="de")
-    made = next(event for event in seen if isinstance(event, events.ToolCall))
+    made = next(event for event in seen if isinstance(event, events.ToolCallStarted))
     assert describe_call(made) == title(made.name, made.arguments, made.title) == "translate a.md into de"
     await call(box, "translate", source="b.md")
     assert [one.about for one in box.approvals.history] == ["translate a.md into de", "translate b.md into fr"]
@@ -138,7 +138,7 @@ async def test_its_title_is_what_every_front_end_prints(tmp_path: Path) -> None:
 async def test_a_title_that_trips_over_arguments_says_them_all(tmp_path: Path) -> None:
     box, _ = box_with(unseen(), tmp_path)
     seen = await calls(box, "translate", language="de")
-    made = next(event for event in seen if isinstance(event, events.ToolCall))
+    made = next(event for event in seen if isinstance(event, events.ToolCallStarted))
     assert describe_call(made) == "translate language=de"
 
 
@@ -192,7 +192,7 @@ async def test_its_change_is_planned_once_and_what_was_approved_is_made(workspac
 
     async def translator(context: ToolContext, progress: Progress, *, source: str) -> ToolOutput:
         assert context.change is planned[0]
-        context.change.make(context)
+        make_change(context.change, context)
         return ToolOutput("done")
 
     def touches(arguments: Arguments) -> list[Touch]:

@@ -94,7 +94,7 @@ def test_near_a_limit_the_exact_count_decides_and_far_from_it_nothing_is_loaded(
 def test_what_was_reported_is_not_counted_again():
     gauge = Gauge(Budget(40_000), 0, model=MODEL)
     messages = listed(user("word " * 20_000))
-    gauge.measured(Usage(26_000, 0, 0, 0, 0), messages, 1)
+    gauge.measured(Usage(total_input=26_000, cache_read=0, cache_write=0, output=0, reasoning=0), messages, 1)
     messages.append(user(DENSE * 20))
     size = counted(gauge, messages)
     assert size == 26_000 + exact.count(DENSE * 20, "o200k_base") + 4

@@ -69,7 +69,7 @@ def refused(call: Call) -> Callable[..., Awaitable[str]]:
 @pytest.fixture
 def unprivileged() -> Iterator[ToolContext]:
     """A workspace, and this process without the rights of root while the test runs."""
-    for name in ("planning", "reading", "results", "search", "hints"):
+    for name in ("planning", "pages", "results", "file_search"):
         importlib.import_module(f"codelet.tools.{name}")
     folder = Path(tempfile.mkdtemp(dir="/tmp")).resolve()
     folder.chmod(0o777)

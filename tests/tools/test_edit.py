@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from codelet.errors import ToolError
 from codelet.tools import encoding
-from codelet.tools.diff import unified
-from codelet.tools.planning import plan_edit
+from codelet.tools.change import unified
+from codelet.tools.planning import make_change, plan_edit
 from codelet.tools.tool import ToolContext
 from tests.tools.conftest import Call
 
@@ -144,7 +144,7 @@ async def test_a_change_between_plan_and_write_is_seen(file: Put, context: ToolC
     change = plan_edit(context, "a.txt", [{"old": "one", "new": "two"}])
     path.write_bytes(b"other\n")
     with pytest.raises(ToolError, match="changed since it was read"):
-        change.make(context)
+        make_change(change, context)
     assert path.read_bytes() == b"other\n"
 
 
@@ -206,12 +206,12 @@ async def test_owner_stays(file: Put, call: Call) -> None:
 @given(st.binary(max_size=200) | st.text(max_size=80).map(lambda text: text.encode("utf-8", "ignore")))
 @settings(deadline=None, max_examples=300)
 def test_whatever_is_text_comes_back_as_it_was(data: bytes) -> None:
-    decoded = encoding.decode(data)
+    decoded = encoding.decode_text(data)
     if decoded is None:
         assert encoding.is_binary(data) or encoding.with_bom(data)
         return
     text, form = decoded
-    assert encoding.encode(text, form) == data
+    assert encoding.encode_text(text, form) == data
 
 
 @given(
@@ -223,10 +223,10 @@ def test_bytes_with_a_mark_come_back_as_they_were(how: tuple[str, bytes], text: 
     codec, bom = how
     assume(bom)
     data = bom + text.encode(codec)
-    decoded = encoding.decode(data)
+    decoded = encoding.decode_text(data)
     assert decoded is not None
     assert decoded[0] == text
-    assert encoding.encode(*decoded) == data
+    assert encoding.encode_text(*decoded) == data
 
 
 PIECES = st.lists(st.sampled_from(["a", "b", "é", "\n", "\r\n", "\r", "\t", "word", "✓"]), max_size=30).map("".join)
@@ -246,7 +246,7 @@ def test_all_outside_of_the_replaced_text_stays(
     path = workspace / "p.txt"
     path.write_text(before + "X" + middle + "Y" + after, newline="")
     context.seen[path.resolve()] = (path.stat().st_size, path.stat().st_mtime_ns)
-    plan_edit(context, "p.txt", [{"old": old, "new": "N" + new + "N"}]).make(context)
+    make_change(plan_edit(context, "p.txt", [{"old": old, "new": "N" + new + "N"}]), context)
     result = path.read_bytes().decode()
     assert result.startswith(before + "N")
     assert result.endswith("N" + after)

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codelet.errors import ToolError
-from codelet.tools.reading import read_path
+from codelet.tools.pages import read_path
 from codelet.tools.tool import ToolContext
 from tests.tools.conftest import Call
 
@@ -112,7 +112,7 @@ def test_memory_stays_bounded(workspace: Path) -> None:
     program = """
 import asyncio, sys
 from pathlib import Path
-from codelet.tools.reading import read_path
+from codelet.tools.pages import read_path
 from codelet.tools.tool import ToolContext
 text = asyncio.run(read_path(ToolContext(Path(sys.argv[1])), "line.txt", 2, 1)).text
 assert text == "2\\tsecond", text

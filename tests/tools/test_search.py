@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codelet.process import find_program
-from codelet.tools import search as searching
+from codelet.tools import file_search as searching
+from codelet.tools.file_search import Query, Result
 from codelet.tools.results import files_found, lines_found
-from codelet.tools.search import Query, Result
 from codelet.tools.tool import ToolContext
 from tests.tools.conftest import Call
 
@@ -37,10 +37,10 @@ def write(root: Path, files: dict[str, str | bytes]) -> None:
 @pytest.fixture(params=["ripgrep", "builtin"])
 def engine(request: pytest.FixtureRequest) -> Engine:
     if request.param == "builtin":
-        return searching.builtin
+        return searching.search_builtin
     if RG is None:
         pytest.skip("needs the program rg")
-    return lambda query: searching.ripgrep(query, str(RG))
+    return lambda query: searching.search_with_ripgrep(query, str(RG))
 
 
 @pytest.fixture
@@ -177,8 +177,8 @@ GREPS: dict[str, dict[str, object]] = {
 async def test_both_answer_the_same(how: dict[str, object], tree: Path, context: ToolContext) -> None:
     options = {**how}
     pattern = str(options.pop("pattern"))
-    with_rg = await grep(lambda query: searching.ripgrep(query, str(RG)), context, pattern, **options)
-    built_in = await grep(searching.builtin, context, pattern, **options)
+    with_rg = await grep(lambda query: searching.search_with_ripgrep(query, str(RG)), context, pattern, **options)
+    built_in = await grep(searching.search_builtin, context, pattern, **options)
     assert built_in == with_rg
 
 
@@ -212,7 +212,7 @@ def test_both_ignore_the_same(
 
     async def both() -> tuple[Result, Result]:
         query = Query(root, glob=glob)
-        return await searching.ripgrep(query, str(RG)), await searching.builtin(query)
+        return await searching.search_with_ripgrep(query, str(RG)), await searching.search_builtin(query)
 
     with_rg, built_in = asyncio.run(both())
     assert [hit.path for hit in built_in.hits] == [hit.path for hit in with_rg.hits]
@@ -263,14 +263,14 @@ async def test_names_that_are_no_utf_8(workspace: Path, context: ToolContext, en
 async def test_a_catastrophic_expression_is_stopped(workspace: Path, context: ToolContext) -> None:
     (workspace / "a.txt").write_text("before aab\n" + "a" * 40 + "!\n")
     begin = time.monotonic()
-    text = await grep(searching.builtin, context, "(a+)+b", seconds=1.0)
+    text = await grep(searching.search_builtin, context, "(a+)+b", seconds=1.0)
     assert time.monotonic() - begin < 4
     assert "the search was stopped because it took 1 s" in text
 
 
 async def test_a_search_can_be_cancelled(workspace: Path, context: ToolContext) -> None:
     (workspace / "a.txt").write_text("a" * 40 + "!\n")
-    task = asyncio.create_task(grep(searching.builtin, context, "(a+)+b"))
+    task = asyncio.create_task(grep(searching.search_builtin, context, "(a+)+b"))
     await asyncio.sleep(0.5)
     begin = time.monotonic()
     task.cancel()
@@ -280,7 +280,7 @@ async def test_a_search_can_be_cancelled(workspace: Path, context: ToolContext) 
 
 
 async def test_folders_that_are_closed(unprivileged: ToolContext, engine: Engine) -> None:
-    if os.getuid() == 0 and engine is searching.builtin:
+    if os.getuid() == 0 and engine is searching.search_builtin:
         pytest.skip("the interpreter itself may be closed to nobody")
     write(unprivileged.workspace, {"open/a.txt": "needle\n", "closed/a.txt": "needle\n"})
     (unprivileged.workspace / "closed").chmod(0)

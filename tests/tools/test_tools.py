@@ -85,7 +85,7 @@ def test_importing_the_tools_loads_nothing_slow() -> None:
     )
     slow = {
         *("ctypes", "difflib", "shutil", "tempfile", "pathspec", "psutil", "tiktoken"),
-        *("codelet.process", "codelet.tools.search", "codelet.tools.planning", "codelet.tools.reading"),
+        *("codelet.process", "codelet.tools.file_search", "codelet.tools.planning", "codelet.tools.pages"),
     }
     assert slow.isdisjoint(loaded)
 

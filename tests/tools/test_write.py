@@ -19,7 +19,7 @@ import pytest
 
 from codelet.errors import ToolError
 from codelet.tools.files import open_regular
-from codelet.tools.planning import plan_edit, plan_write
+from codelet.tools.planning import make_change, plan_edit, plan_write
 from codelet.tools.tool import ToolContext
 from tests.tools.conftest import Call
 
@@ -233,11 +233,11 @@ def test_a_writer_that_comes_between_wins(workspace: Path, context: ToolContext)
     change = plan_write(context, "a.txt", "mine\n")
     path.write_text("theirs!\n")
     with pytest.raises(ToolError, match="changed since it was read"):
-        change.make(context)
+        make_change(change, context)
     new = plan_write(context, "b.txt", "mine\n")
     (workspace / "b.txt").write_text("theirs!\n")
     with pytest.raises(ToolError, match="exists and was not read"):
-        new.make(context)
+        make_change(new, context)
     assert (path.read_text(), (workspace / "b.txt").read_text()) == ("theirs!\n", "theirs!\n")
     assert sorted(os.listdir(workspace)) == ["a.txt", "b.txt"]
 
@@ -257,7 +257,7 @@ def test_a_writer_that_comes_while_we_write_wins(workspace: Path, context: ToolC
     thread = threading.Thread(target=other)
     thread.start()
     with pytest.raises(ToolError, match="changed since it was read"):
-        change.make(context)
+        make_change(change, context)
     thread.join()
     assert path.read_text() == "theirs!\n"
     assert os.listdir(workspace) == ["a.txt"]
@@ -298,12 +298,12 @@ async def test_without_permission(unprivileged: ToolContext) -> None:
     status = path.stat()
     unprivileged.seen[path] = (status.st_size, status.st_mtime_ns)
     with pytest.raises(ToolError, match=r"permission denied: a\.txt"):
-        plan_write(unprivileged, "a.txt", "new").make(unprivileged)
+        make_change(plan_write(unprivileged, "a.txt", "new"), unprivileged)
     with pytest.raises(ToolError, match=r"permission denied: a\.txt"):
-        plan_edit(unprivileged, "a.txt", [{"old": "old", "new": "new"}]).make(unprivileged)
+        make_change(plan_edit(unprivileged, "a.txt", [{"old": "old", "new": "new"}]), unprivileged)
     (folder / "closed").mkdir(mode=0o500)
     with pytest.raises(ToolError, match="permission denied: closed/new"):
-        plan_write(unprivileged, "closed/new", "x").make(unprivileged)
+        make_change(plan_write(unprivileged, "closed/new", "x"), unprivileged)
     assert path.read_text() == "old\n"
     assert sorted(os.listdir(folder)) == ["a.txt", "closed"]
 

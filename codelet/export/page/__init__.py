@@ -19,9 +19,9 @@ from markupsafe import Markup
 from codelet.compaction.segments import parse
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
-from codelet.export.masking import Mask
-from codelet.export.page.messages import conversation
 from codelet.export.page.timeline import timeline
+from codelet.export.page.transcript import transcript
+from codelet.export.redaction import Mask
 from codelet.export.snapshot import Snapshot
 from codelet.messages import kind_of
 from codelet.text import clean, one_line
@@ -41,7 +41,7 @@ def page(snapshot: Snapshot, *, mask: Mask | None) -> str:
         summaries=_summaries(shown),
         session=shown,
         timeline=timeline(shown.timeline),
-        conversation=conversation(shown.messages),
+        conversation=transcript(shown.messages),
     )
 
 

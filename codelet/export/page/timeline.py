@@ -13,7 +13,7 @@ _HEIGHT = 100
 _TABLE_ROWS = 500
 
 
-class Part(Record):
+class BarPart(Record):
     """One colour of a bar, from the top in units of the picture."""
 
     kind: str
@@ -22,12 +22,12 @@ class Part(Record):
 
 
 class Bar(Record):
-    """A step, or the largest of several where there are too many; `cuts` tells of the compactions before it."""
+    """A step, or the largest of several where there are too many; `cuts` describes the compactions before it."""
 
     left: int
     turn: int
     told: str
-    parts: tuple[Part, ...]
+    parts: tuple[BarPart, ...]
     cuts: tuple[str, ...]
 
 
@@ -93,12 +93,12 @@ def _merged(marks: Sequence[StepMark | CompactionMark]) -> list[tuple[StepMark, 
 def _bar(number: int, step: StepMark, cuts: Sequence[CompactionMark], most: int) -> Bar:
     cached = step["cache_read"]
     fresh = max(0, step["total_input"] - cached)
-    parts: list[Part] = []
+    parts: list[BarPart] = []
     foot = float(_HEIGHT)
     for kind, tokens in (("cached", cached), ("fresh", fresh), ("output", step["output"])):
         height = _HEIGHT * tokens / most
         foot -= height
-        parts.append(Part(kind, f"{foot:.2f}", f"{height:.2f}"))
+        parts.append(BarPart(kind, f"{foot:.2f}", f"{height:.2f}"))
     told = f"turn {step['turn']}: {cached:,} cached, {fresh:,} anew, {step['output']:,} written"
     compactions = (f"compaction: {cut['before']:,} to {cut['after']:,} tokens ({cut['reason']})" for cut in cuts)
     return Bar(_BAR_WIDTH * number, step["turn"], told, tuple(parts), tuple(compactions))

@@ -12,10 +12,10 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
+from codelet.errors import ExportError, SaveConflict, StoreUnreachable
 from codelet.export.decode import MOST_BYTES
-from codelet.export.errors import ExportError, SaveConflict, StoreUnreachable, why
 from codelet.export.stores import lock
-from codelet.export.stores.base import Entry, Lease, Stored
+from codelet.export.stores.store import Lease, Stored, StoredExport, write_problem
 
 _AT_ONCE = 512
 
@@ -114,9 +114,9 @@ class FileStore:
             return sibling.name
         raise AssertionError
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[StoredExport]:
         """The `*.json` files of the folder."""
-        found: list[tuple[float, Entry]] = []
+        found: list[tuple[float, StoredExport]] = []
         try:
             with os.scandir(self.folder) as listing:
                 for item in listing:
@@ -124,7 +124,7 @@ class FileStore:
                         continue
                     status = item.stat(follow_symlinks=False)
                     holder = lock.holder(self.folder / item.name)
-                    found.append((status.st_mtime, Entry(item.name, status.st_size, status.st_mtime, holder)))
+                    found.append((status.st_mtime, StoredExport(item.name, status.st_size, status.st_mtime, holder)))
         except OSError as error:
             raise ExportError(f"{self.folder}: {error.strerror}") from None
         return [entry for _, entry in sorted(found, key=lambda item: (-item[0], item[1].name))]
@@ -173,7 +173,7 @@ class _Temporary:
             self._path.unlink()
 
     def write(self, parts: Sequence[bytes]) -> str:
-        """Write all of it and bring it to the disk; gives the revision that it will have in its place."""
+        """Write all of it and sync it to the disk; returns the revision that it will have in its place."""
         if sum(map(len, parts)) > MOST_BYTES:
             raise StoreUnreachable(f"{self._target}: not saved: the session is larger than {MOST_BYTES >> 20} MiB")
         descriptor, self._descriptor = self._descriptor, -1
@@ -222,7 +222,7 @@ class _Temporary:
                 raise self._failure(error) from None
 
     def _failure(self, error: OSError) -> StoreUnreachable:
-        return StoreUnreachable(f"{self._target}: not saved: {why(error)}")
+        return StoreUnreachable(f"{self._target}: not saved: {write_problem(error)}")
 
 
 def _write_all(descriptor: int, parts: Sequence[bytes]) -> None:

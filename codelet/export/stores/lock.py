@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codelet.export.errors import ExportError, SessionHeld, why
-from codelet.export.stores.base import this_process
+from codelet.errors import ExportError, SessionHeld
+from codelet.export.stores.store import this_process, write_problem
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -67,7 +67,7 @@ def take(target: Path) -> FileLease:
     except Timeout:
         raise SessionHeld(str(target), _holder(path)) from None
     except OSError as error:
-        raise ExportError(f"{path}: cannot lock: {why(error)}") from None
+        raise ExportError(f"{path}: cannot lock: {write_problem(error)}") from None
     with suppress(OSError):  # who it is helps others to understand; the lock itself does not need it
         _write_holder(path)
     return FileLease(lock, target)

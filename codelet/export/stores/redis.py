@@ -13,11 +13,11 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from codelet.errors import ExportError, SaveConflict, SessionHeld, StoreUnreachable
 from codelet.export.decode import MOST_BYTES
-from codelet.export.errors import ExportError, SaveConflict, SessionHeld, StoreUnreachable
 from codelet.export.stores import redis_scripts as scripts
-from codelet.export.stores.base import Entry, Lease, Stored, this_process
 from codelet.export.stores.redis_address import Address, parse_address
+from codelet.export.stores.store import Lease, Stored, StoredExport, this_process
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -130,9 +130,9 @@ class RedisStore:
             lease.release()
         return sibling
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[StoredExport]:
         """Every session of the database."""
-        found: list[Entry] = []
+        found: list[StoredExport] = []
         cursor: Any = b"0"
         while True:
             cursor, keys = self._command("", "SCAN", cursor, "MATCH", scripts.session_key("*"), "COUNT", 500)
@@ -155,19 +155,19 @@ class RedisStore:
         """One script, which Redis runs whole and alone."""
         return self._command(name, "EVAL", script, len(keys), *keys, *values)
 
-    def _entry(self, name: str) -> Entry | None:
+    def _entry(self, name: str) -> StoredExport | None:
         size, saved = self._command(name, "HMGET", scripts.session_key(name), "size", "saved")
         note = self._command(name, "GET", scripts.lock_key(name))
         if size is None or saved is None:
             return None
-        return Entry(name, int(size), float(saved), None if note is None else _holder(note))
+        return StoredExport(name, int(size), float(saved), None if note is None else _holder(note))
 
     def _command(self, name: str, *words: Any) -> Any:
         return _answered(self._client, words, self.shown(name))
 
 
 def _connection(address: Address, seconds: float) -> Redis:
-    """A client that gives an answer `seconds` to come; it connects when it is first used."""
+    """A client that waits `seconds` for an answer; it connects when it is first used."""
     try:
         from redis import Redis
         from redis.backoff import ConstantBackoff

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from codelet.export.errors import ExportError
+from codelet.errors import ExportError
 from codelet.record import Record
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}

@@ -38,7 +38,7 @@ end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return {fence, ''}
 """
-"""Keys: lock, fence, session. Values: note, lease in ms. Gives {token, ''}, or {0, the holder's note}."""
+"""Keys: lock, fence, session. Values: note, lease in ms. Returns {token, ''}, or {0, the holder's note}."""
 
 RENEW = """
 local held = redis.call('GET', KEYS[1])
@@ -68,5 +68,5 @@ redis.call('SET', KEYS[2], ARGV[7], 'PX', ARGV[5])
 return 'saved'
 """
 """Keys: session, lock. Values: three revisions that may be in force, fencing token, lease and time to live in ms
-(0: for ever), note, new revision, document, its size, the time. Gives 'saved', or why not: 'changed', 'fenced' or
+(0: for ever), note, new revision, document, its size, the time. Returns 'saved', or why not: 'changed', 'fenced' or
 the note of whoever holds the lock."""

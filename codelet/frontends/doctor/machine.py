@@ -10,7 +10,8 @@ from pathlib import Path
 
 import codelet
 from codelet.frontends.doctor.finding import Finding
-from codelet.git import open_repository, run_git
+from codelet.git import run_git
+from codelet.git.objects import head_of
 from codelet.process import StartError, capture, find_program
 from codelet.sandbox import find_confinement
 
@@ -58,7 +59,7 @@ def _no_git(folder: Path) -> Finding:
 
 
 async def _state(folder: Path) -> str:
-    branch = await asyncio.to_thread(_head, folder)
+    branch = await asyncio.to_thread(head_of, folder) or "no branch"
     changed = await run_git(folder, "status", "--porcelain", "-z", timeout=_PROBE_SECONDS, limit=_CHANGES_LIMIT)
     if changed is None or changed.exit_code != 0 or changed.timed_out:
         return f"{branch}, changes unknown"
@@ -66,20 +67,6 @@ async def _state(folder: Path) -> str:
     if entries == 0:
         return f"{branch}, clean"
     return f"{branch}, {'' if changed.complete else 'over '}{entries} changed"
-
-
-def _head(folder: Path) -> str:
-    """Where HEAD points, in words."""
-    import git
-
-    try:
-        with open_repository(folder) as repository:
-            if repository.head.is_detached:
-                return f"detached at {repository.head.object.hexsha[:9]}"
-            unborn = "" if repository.head.is_valid() else " (no commit yet)"
-            return f"branch {repository.active_branch.name}{unborn}"
-    except (git.GitError, ValueError, OSError):
-        return "no branch"
 
 
 async def ripgrep(folder: Path) -> Finding:

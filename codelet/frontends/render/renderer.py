@@ -22,7 +22,7 @@ from codelet.events import (
     Retry,
     StepStart,
     Text,
-    ToolCall,
+    ToolCallStarted,
     ToolProgress,
     ToolResult,
     TurnEnd,
@@ -178,7 +178,7 @@ class Renderer:
                 self._say("note", self._told())
                 self._status.now("waiting for the model")
                 self._draw([])
-            case ToolCall(id=call_id, name=name, arguments=arguments, title=about):
+            case ToolCallStarted(id=call_id, name=name, arguments=arguments, title=about):
                 self._titles[call_id] = title(name, arguments, about)
                 self._status.running[call_id] = Running(self._titles[call_id], self._clock())
                 self._draw([])

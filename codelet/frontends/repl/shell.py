@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from pathlib import Path
 
-from codelet.events import Event, ResultStatus, ToolCall, ToolProgress, ToolResult
+from codelet.events import Event, ResultStatus, ToolCallStarted, ToolProgress, ToolResult
 from codelet.frontends.render.calls import USER_COMMAND
 from codelet.process import Finished, StartError, run
 
@@ -37,7 +37,7 @@ class UserCommand:
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Run the command in the workspace; its output while it comes, then its result."""
-        yield ToolCall(_ID, USER_COMMAND, {"command": self._command}, self._command)
+        yield ToolCallStarted(id=_ID, name=USER_COMMAND, arguments={"command": self._command}, title=self._command)
         pieces: asyncio.Queue[str | None] = asyncio.Queue()
         task = asyncio.create_task(self._run(pieces))
         try:
@@ -49,7 +49,7 @@ class UserCommand:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-            yield ToolResult(_ID, USER_COMMAND, "interrupted", "".join(self._seen))
+            yield ToolResult(id=_ID, name=USER_COMMAND, status="interrupted", text="".join(self._seen))
             raise
         yield result
 
@@ -63,9 +63,16 @@ class UserCommand:
                 on_output=pieces.put_nowait,
             )
         except StartError as error:
-            return ToolResult(_ID, USER_COMMAND, "failed", str(error))
+            return ToolResult(id=_ID, name=USER_COMMAND, status="failed", text=str(error))
         finally:
             pieces.put_nowait(None)
         self._finished = done
         status: ResultStatus = "done" if done.exit_code == 0 else "failed"
-        return ToolResult(_ID, USER_COMMAND, status, f"[exit code {done.exit_code}]", done.output, done.seconds)
+        return ToolResult(
+            id=_ID,
+            name=USER_COMMAND,
+            status=status,
+            text=f"[exit code {done.exit_code}]",
+            display=done.output,
+            seconds=done.seconds,
+        )

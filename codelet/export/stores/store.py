@@ -1,7 +1,8 @@
-"""What a store of exports can do. All calls block: use them in a thread."""
+"""What a store of exports can do: the protocol, and what its stores share. All calls block: use them in a thread."""
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Sequence
@@ -9,15 +10,22 @@ from typing import Protocol
 
 from codelet.record import Record
 
+_REMEDIES = {
+    errno.ENOSPC: "make room there, or save to another disk",
+    errno.EDQUOT: "make room within your quota, or save to another disk",
+    errno.EFBIG: "raise the limit on a file's size (ulimit -f), or save to another disk",
+    errno.EROFS: "save to another disk",
+}
+
 
 class Stored(Record):
-    """A document as it stands in a store; `revision` tells it from every other state under that name."""
+    """A document as it stands in a store; `revision` distinguishes it from every other state under that name."""
 
     data: bytes
     revision: str
 
 
-class Entry(Record):
+class StoredExport(Record):
     """One export in a store: its size in bytes, when it was saved last, and who holds it, if anybody does."""
 
     name: str
@@ -56,16 +64,16 @@ class Store(Protocol):
         """The right to write `name`. Raises SessionHeld if somebody else has it."""
 
     def save(self, name: str, parts: Sequence[bytes], *, lease: Lease, expected: str | None) -> str:
-        """Replace the document of revision `expected` (None: there must be none); gives the new revision.
+        """Replace the document of revision `expected` (None: there must be none); returns the new revision.
 
         Whole or not at all. Raises SaveConflict if another revision is in force or the lease was lost, and
         StoreUnreachable if it could not be written; a lost answer may hide that it was.
         """
 
     def save_beside(self, name: str, parts: Sequence[bytes]) -> str:
-        """Keep a document under a new name that tells where it belongs, which is returned."""
+        """Keep a document under a new name that shows where it belongs; returns that name."""
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[StoredExport]:
         """Every export, the one saved last first."""
 
     def delete(self, name: str) -> None:
@@ -75,3 +83,9 @@ class Store(Protocol):
 def this_process() -> str:
     """Who we are, for the one who finds a name locked."""
     return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def write_problem(error: OSError) -> str:
+    """Why something could not be written and, where that is known, what to do about it."""
+    reason, remedy = error.strerror or str(error), _REMEDIES.get(error.errno or 0)
+    return f"{reason}: {remedy}" if remedy else reason

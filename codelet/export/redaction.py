@@ -11,7 +11,7 @@ from typing import Any
 from codelet.record import Record
 
 Cover = Callable[[str], str]
-"""Gives a text without its secrets."""
+"""Returns a text without its secrets."""
 
 
 def _everything(_: bytes) -> bool:
@@ -27,7 +27,7 @@ class Mask(Record):
 
 _OPAQUE = frozenset({"id", "tool_call_id", "signature", "data", "encrypted_content", "thought_signature"})
 _SIGNED = ("thinking_blocks", "reasoning_details", "extra")
-PIECE = 16 * 1024
+PIECE_LENGTH = 16 * 1024
 """Characters that are masked in one go, a few milliseconds' work during which no other thread runs."""
 
 _PAUSE_SECONDS = 0.0002
@@ -54,7 +54,7 @@ _HEADER_LENGTH = 200
 _KEY_BEGINS, _KEY_ENDS = "-----BEGIN ", "-----END "
 
 
-def masked(value: Any, cover: Cover) -> Any:
+def redacted(value: Any, cover: Cover) -> Any:
     """`value` with every text in it covered; the same object where nothing was found.
 
     A text that is itself the JSON of an object (a call's arguments) stays JSON: where masking the whole would
@@ -64,14 +64,14 @@ def masked(value: Any, cover: Cover) -> Any:
     if type(value) is str:
         return _masked_text(value, cover)
     if isinstance(value, dict):
-        items = {key: item if key in _OPAQUE else masked(item, cover) for key, item in value.items()}
+        items = {key: item if key in _OPAQUE else redacted(item, cover) for key, item in value.items()}
         changed = [key for key, item in value.items() if items[key] is not item]
         for key in _SIGNED:
             if key in changed:
                 del items[key]
         return items if changed else value
     if isinstance(value, list | tuple):
-        entries = [masked(item, cover) for item in value]
+        entries = [redacted(item, cover) for item in value]
         return value if all(new is old for new, old in zip(entries, value, strict=True)) else entries
     return value
 
@@ -81,7 +81,7 @@ def _masked_text(text: str, cover: Cover) -> str:
     if covered == text:
         return text
     if text.startswith("{") and _parsed(covered) is None and (inside := _parsed(text)) is not None:
-        return json.dumps(masked(inside, cover), ensure_ascii=False)
+        return json.dumps(redacted(inside, cover), ensure_ascii=False)
     return covered
 
 
@@ -94,7 +94,7 @@ def _parsed(text: str) -> Any:
 
 def _piecewise(text: str, cover: Cover) -> str:
     """A long text masked piece by piece."""
-    if len(text) <= 2 * PIECE:
+    if len(text) <= 2 * PIECE_LENGTH:
         return cover(text)
     done: list[str] = []
     pauses = Pauses()
@@ -109,7 +109,7 @@ def _pieces(text: str) -> Iterator[str]:
     """Cuts at ends of lines, or at blanks where a line is long; a key's block and a header's line stay whole."""
     start = 0
     while start < len(text):
-        cut = _cut(text, start + PIECE)
+        cut = _cut(text, start + PIECE_LENGTH)
         begins = text.rfind(_KEY_BEGINS, start, cut)
         if begins >= 0 and text.find(_KEY_ENDS, begins, cut) < 0:
             ends = text.find(_KEY_ENDS, cut)
@@ -123,7 +123,7 @@ def _pieces(text: str) -> Iterator[str]:
 def _cut(text: str, least: int) -> int:
     """The first place to cut from `least` on."""
     for mark in ("\n", " "):
-        found = text.find(mark, least, least + PIECE)
+        found = text.find(mark, least, least + PIECE_LENGTH)
         if found >= 0:
             return found + 1
     found = text.find("\n", least)

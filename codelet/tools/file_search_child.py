@@ -34,11 +34,11 @@ _MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xb
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY  # a pipe in a file's place is not waited for
 
-Rules = list[tuple[str, "GitIgnoreSpec"]]
+IgnoreRules = list[tuple[str, "GitIgnoreSpec"]]
 """Ignore rules with the folder that their patterns are relative to, outermost first."""
 
 
-class Place(NamedTuple):
+class FoundFile(NamedTuple):
     """A file below the root: its path for people, and the open folder and the name by which it is opened."""
 
     path: str
@@ -51,7 +51,7 @@ class _Listed(NamedTuple):
 
     path: str
     descriptor: int
-    rules: Rules
+    rules: IgnoreRules
     entries: list[tuple[str, bool]]
 
 
@@ -75,7 +75,7 @@ def opened(path: str, flags: int, folder: int | None = None) -> int:
             os.close(descriptor)
 
 
-def walk(root: str, top: int) -> Iterator[Place]:
+def walk(root: str, top: int) -> Iterator[FoundFile]:
     """All regular files below the open folder `root` that no .gitignore excludes, in the order of their names.
 
     Each folder is opened from the one that holds it. A place can be opened until the next one is asked for.
@@ -90,13 +90,13 @@ def walk(root: str, top: int) -> Iterator[Place]:
         name, is_folder = folder.entries.pop()
         path = f"{folder.path.rstrip('/')}/{name}"
         if not is_folder:
-            yield Place(path, folder.descriptor, name)
+            yield FoundFile(path, folder.descriptor, name)
             continue
         with contextlib.suppress(OSError):
             waiting.append(_listed(path, opened(name, os.O_RDONLY | os.O_DIRECTORY, folder.descriptor), folder.rules))
 
 
-def _listed(path: str, descriptor: int, above: Rules) -> _Listed:
+def _listed(path: str, descriptor: int, above: IgnoreRules) -> _Listed:
     rules = _rules_with(path, descriptor, above)
     entries = []
     with contextlib.suppress(OSError), os.scandir(descriptor) as scan:
@@ -109,9 +109,9 @@ def _listed(path: str, descriptor: int, above: Rules) -> _Listed:
     return _Listed(path, descriptor, rules, entries)
 
 
-def _rules_above(root: str) -> Rules:
+def _rules_above(root: str) -> IgnoreRules:
     """The rules of the folders above, up to the top of the repository; none if they exclude `root` itself."""
-    rules: Rules = []
+    rules: IgnoreRules = []
     folder = root
     while not os.path.lexists(f"{folder}/.git") and folder != str(Path(folder).parent):
         folder = str(Path(folder).parent)
@@ -122,7 +122,7 @@ def _rules_above(root: str) -> Rules:
     return [] if _ignored(root, True, rules) else rules
 
 
-def _rules_with(path: str, descriptor: int, rules: Rules) -> Rules:
+def _rules_with(path: str, descriptor: int, rules: IgnoreRules) -> IgnoreRules:
     """A repository inside another follows its own rules alone."""
     own = _own_rules(path, descriptor)
     try:
@@ -132,10 +132,10 @@ def _rules_with(path: str, descriptor: int, rules: Rules) -> Rules:
     return own
 
 
-def _own_rules(path: str, descriptor: int) -> Rules:
+def _own_rules(path: str, descriptor: int) -> IgnoreRules:
     from pathspec import GitIgnoreSpec
 
-    rules: Rules = []
+    rules: IgnoreRules = []
     for name in (".git/info/exclude", ".gitignore"):
         with contextlib.suppress(OSError), _regular(name, descriptor) as file:
             text = file.read().decode("utf-8", "surrogateescape")
@@ -154,7 +154,7 @@ def _regular(path: str, folder: int | None) -> BufferedReader:
     return os.fdopen(descriptor, "rb")
 
 
-def _ignored(path: str, is_folder: bool, rules: Rules) -> bool:
+def _ignored(path: str, is_folder: bool, rules: IgnoreRules) -> bool:
     for folder, spec in reversed(rules):
         relative = path[len(folder.rstrip("/")) + 1 :] + ("/" if is_folder else "")
         included = spec.check_file(relative).include
@@ -163,7 +163,7 @@ def _ignored(path: str, is_folder: bool, rules: Rules) -> bool:
     return False
 
 
-def search(place: Place, pattern: re.Pattern[str], around: int, output: BinaryIO) -> int:
+def search_file(place: FoundFile, pattern: re.Pattern[str], around: int, output: BinaryIO) -> int:
     """Write the matching lines of one file with `around` lines of context; how many matched."""
     name = os.fsencode(place.path) + b"\0"
     before: deque[tuple[int, str]] = deque(maxlen=around)
@@ -185,7 +185,7 @@ def search(place: Place, pattern: re.Pattern[str], around: int, output: BinaryIO
     return found
 
 
-def _lines(place: Place) -> Iterator[tuple[int, str]]:
+def _lines(place: FoundFile) -> Iterator[tuple[int, str]]:
     """The numbered lines of a text file; none of a binary one. Of a very long line only the first MiB."""
     try:
         with _regular(place.name, place.folder) as file:
@@ -226,14 +226,14 @@ def main(request: dict[str, Any]) -> None:
     except OSError:
         return
     whole = stat.S_ISDIR(os.fstat(top).st_mode)
-    for place in walk(root, top) if whole else [Place(root, None, root)]:
+    for place in walk(root, top) if whole else [FoundFile(root, None, root)]:
         if include and whole and not include.match(place.path[len(root.rstrip("/")) + 1 :]):
             continue
         if pattern is None:
             output.write(os.fsencode(place.path) + b"\0")
             left -= 1
         else:
-            left -= search(place, pattern, request["around"], output)
+            left -= search_file(place, pattern, request["around"], output)
         if left < 0:
             break
     output.flush()

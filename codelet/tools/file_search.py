@@ -13,13 +13,12 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from codelet.errors import ToolError
 from codelet.process import StartError, capture, find_program
 from codelet.record import Record
 from codelet.tools import encoding, files, globs
-from codelet.tools.confirm import confirmed
+from codelet.tools.confirm import FoundLine, confirmed
 from codelet.tools.tool import ToolContext
 
 _MOST_BYTES = 4 << 20
@@ -41,15 +40,15 @@ _LINES = (
     ),
     f"--max-columns={_LINE_COLUMNS}",
 )
-_NO_REGEX = re.compile(rb"regex parse error|regex could not be compiled|error compiling pattern")
-_HIT = re.compile(rb"([^\0]+)\0(\d+)([:-])(\d+)[:-](.*)", re.DOTALL)
+_NO_REGEX = rb"regex parse error|regex could not be compiled|error compiling pattern"
+_HIT = rb"([^\0]+)\0(\d+)([:-])(\d+)[:-](.*)"
 
 
 class Query(Record):
     """What to search: a resolved file or folder, a glob of paths in it, and for lines an expression.
 
     `pattern` None asks for the files themselves. `most` is how many hits the caller can use, `seconds` how long
-    the search may take. What `left_out` holds true of, given the path from the root, is no hit. `shown` is how many
+    the search may take. A path from the root for which `left_out` is true is no hit. `shown` is how many
     hits are shown at most; the rest is for counting only.
     """
 
@@ -65,19 +64,6 @@ class Query(Record):
     left_out: Callable[[str], object] | None = None
 
 
-class Hit(NamedTuple):
-    """A matching line, or with `match` False one of context; for a search of files, a file with line 0.
-
-    `offset` is where the line begins in the file, in bytes behind its byte order mark.
-    """
-
-    path: str
-    line: int = 0
-    match: bool = True
-    text: bytes = b""
-    offset: int = 0
-
-
 class Result(Record):
     """The hits in order. `stopped` says why the search ended early, if it did.
 
@@ -85,7 +71,7 @@ class Result(Record):
     files had lines that were left out.
     """
 
-    hits: list[Hit]
+    hits: list[FoundLine]
     stopped: str = ""
     literal: bool = False
     left_out: int = 0
@@ -117,16 +103,16 @@ def check_pattern(pattern: str) -> None:
 async def search(query: Query, workspace: Path) -> Result:
     """Search with what there is outside the workspace. Raises ToolError."""
     program = find_program("rg", workspace)
-    return await (ripgrep(query, program) if program else builtin(query))
+    return await (search_with_ripgrep(query, program) if program else search_builtin(query))
 
 
-async def ripgrep(query: Query, program: str) -> Result:
+async def search_with_ripgrep(query: Query, program: str) -> Result:
     """Search with ripgrep; what is to be shown of its hits is confirmed."""
     found = await _search(query, lambda asked: _ripgrep_argv(asked, program))
     return found.replace(hits=list(confirmed(found.hits, query.shown)))
 
 
-async def builtin(query: Query) -> Result:
+async def search_builtin(query: Query) -> Result:
     """Search with our own program."""
     return await _search(query, _builtin_argv)
 
@@ -157,7 +143,7 @@ def _builtin_argv(query: Query) -> list[str]:
         "literal": query.literal,
         "most": query.most,
     }
-    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("search_child.py")), json.dumps(request)]
+    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("file_search_child.py")), json.dumps(request)]
 
 
 async def _search(query: Query, argv_for: Callable[[Query], list[str]]) -> Result:
@@ -166,7 +152,7 @@ async def _search(query: Query, argv_for: Callable[[Query], list[str]]) -> Resul
         done = await capture(argv_for(query), cwd=cwd, timeout=query.seconds, limit=_MOST_BYTES)
     except StartError as error:
         raise ToolError(f"the search could not start: {error}") from error
-    if done.exit_code == 2 and _NO_REGEX.search(done.stderr) and not query.literal:
+    if done.exit_code == 2 and re.search(_NO_REGEX, done.stderr) and not query.literal:
         found = await _search(query.replace(literal=True), argv_for)
         return found.replace(literal=True)
     if done.exit_code > 1 and not done.stdout:
@@ -179,7 +165,7 @@ async def _search(query: Query, argv_for: Callable[[Query], list[str]]) -> Resul
     return Result(hits, stopped, left_out=len(left_out))
 
 
-def _hits(output: bytes, query: Query, left_out: set[str]) -> Iterator[Hit]:
+def _hits(output: bytes, query: Query, left_out: set[str]) -> Iterator[FoundLine]:
     wanted = re.compile(globs.to_regex(query.glob)) if query.glob and not query.root.is_file() else None
     start = len(str(query.root).rstrip("/")) + 1
 
@@ -196,9 +182,10 @@ def _hits(output: bytes, query: Query, left_out: set[str]) -> Iterator[Hit]:
         # What follows the last NUL is a name that was cut off.
         for name in output.split(b"\0")[:-1]:
             if is_wanted(path := os.fsdecode(name)):
-                yield Hit(path)
+                yield FoundLine(path)
         return
+    hit = re.compile(_HIT, re.DOTALL)
     for line in output.split(b"\n")[:-1]:
-        found = _HIT.fullmatch(line)
+        found = hit.fullmatch(line)
         if found and is_wanted(path := os.fsdecode(found[1])):
-            yield Hit(path, int(found[2]), found[3] == b":", found[5].removesuffix(b"\r"), int(found[4]))
+            yield FoundLine(path, int(found[2]), found[3] == b":", found[5].removesuffix(b"\r"), int(found[4]))

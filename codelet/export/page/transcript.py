@@ -11,7 +11,7 @@ from codelet.messages import Message, ToolCall, kind_of, reminder_type
 from codelet.record import Record
 from codelet.text import one_line
 from codelet.tools import title_of
-from codelet.tools.diff import unified
+from codelet.tools.change import unified
 
 _LONGEST = 60_000
 _FENCE = re.compile(r"^[ ]{0,3}(```+|~~~+)[^\n]*$", re.MULTILINE)
@@ -22,55 +22,55 @@ _OTHERS_SUMMARY = "[Memory Summary]"
 _KINDS = {"+": "add", "-": "del", "@": "at"}
 
 
-class Piece(Record):
+class InlinePiece(Record):
     """A piece of a text, or of `code`."""
 
     text: str
     code: bool = False
 
 
-class Block(Record):
+class TextBlock(Record):
     """A fenced block of `code`, or a paragraph in pieces."""
 
     text: str = ""
     code: bool = False
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[InlinePiece, ...] = ()
 
 
-class Line(Record):
+class DiffLine(Record):
     """A line of a difference; its `kind` is add, del, at or None."""
 
     text: str
     kind: str | None
 
 
-class Call(Record):
+class ShownCall(Record):
     """A call with its result, or with the differences that the result or the arguments tell."""
 
     name: str
     subject: str
     arguments: str
-    changes: tuple[list[Line], ...]
-    difference: list[Line] | None
+    changes: tuple[list[DiffLine], ...]
+    difference: list[DiffLine] | None
     result: str
     failed: bool
 
 
-class Entry(Record):
+class ShownMessage(Record, kw_only=True):
     """One message. `folded` names one that opens with a click."""
 
     role: str
     text: str
     folded: str = ""
     reasoning: str = ""
-    blocks: tuple[Block, ...] = ()
-    calls: tuple[Call, ...] = ()
+    blocks: tuple[TextBlock, ...] = ()
+    calls: tuple[ShownCall, ...] = ()
 
 
-def conversation(messages: Sequence[Message]) -> list[Entry]:
+def transcript(messages: Sequence[Message]) -> list[ShownMessage]:
     """All messages in order; a tool's result stands with its call."""
     results: dict[str, str] = {}
-    shown: list[Entry] = []
+    shown: list[ShownMessage] = []
     for message in reversed(messages):  # ids may come twice: a call's result is the nearest one after it
         if message["role"] == "tool":
             results[message["tool_call_id"]] = message["content"] or ""
@@ -79,21 +79,23 @@ def conversation(messages: Sequence[Message]) -> list[Entry]:
     return shown[::-1]
 
 
-def _entry(message: Message, results: dict[str, str]) -> Entry:
+def _entry(message: Message, results: dict[str, str]) -> ShownMessage:
     role, content = message["role"], message["content"] or ""
     text = _cut(content)
     if role == "assistant":
         reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
         calls = tuple(_call(call, results.pop(call["id"], "")) for call in message.get("tool_calls", ()))
-        return Entry(role, text, "", _cut(reasoning), tuple(_prose(text)), calls)
+        return ShownMessage(
+            role=role, text=text, folded="", reasoning=_cut(reasoning), blocks=tuple(_prose(text)), calls=calls
+        )
     if (kind := kind_of(message)) == "reminder":
-        return Entry(role, text, f"reminder {reminder_type(message)}")
+        return ShownMessage(role=role, text=text, folded=f"reminder {reminder_type(message)}")
     if kind == "segment" or content.startswith(_OTHERS_SUMMARY):
-        return Entry(role, text, "summary")
-    return Entry(role, text, "system" if role == "system" else "")
+        return ShownMessage(role=role, text=text, folded="summary")
+    return ShownMessage(role=role, text=text, folded="system" if role == "system" else "")
 
 
-def _prose(content: str) -> Iterator[Block]:
+def _prose(content: str) -> Iterator[TextBlock]:
     """Text with its fenced blocks of code set apart."""
     start = 0
     while (opened := _FENCE.search(content, start)) is not None:
@@ -101,27 +103,27 @@ def _prose(content: str) -> Iterator[Block]:
         closing = re.compile(rf"^[ ]{{0,3}}{re.escape(fence)}+[ \t]*$", re.MULTILINE).search(content, opened.end())
         end = closing.start() if closing else len(content)
         yield from _paragraph(content[start : opened.start()])
-        yield Block(content[opened.end() + 1 : end], code=True)
+        yield TextBlock(content[opened.end() + 1 : end], code=True)
         start = closing.end() if closing else len(content)
     yield from _paragraph(content[start:])
 
 
-def _paragraph(words: str) -> Iterator[Block]:
+def _paragraph(words: str) -> Iterator[TextBlock]:
     words = words.strip("\n")
     if not words.strip():
         return
-    pieces: list[Piece] = []
+    pieces: list[InlinePiece] = []
     start = 0
     for found in _INLINE.finditer(words):
-        pieces += [Piece(words[start : found.start()]), Piece(found[2], code=True)]
+        pieces += [InlinePiece(words[start : found.start()]), InlinePiece(found[2], code=True)]
         start = found.end()
-    yield Block(pieces=(*pieces, Piece(words[start:])))
+    yield TextBlock(pieces=(*pieces, InlinePiece(words[start:])))
 
 
-def _call(call: ToolCall, result: str) -> Call:
+def _call(call: ToolCall, result: str) -> ShownCall:
     name, written = call["function"]["name"], call["function"]["arguments"]
     arguments = _parsed(written)
-    return Call(
+    return ShownCall(
         name=one_line(name, 60),
         subject=one_line(title_of(name, arguments), 160),
         arguments=_cut("\n".join(_listed(arguments)) if arguments else written),
@@ -151,12 +153,12 @@ def _body(difference: str) -> str:
     return difference.split("\n", 3)[-1]
 
 
-def _lines(difference: str, *, body: bool = False) -> list[Line]:
+def _lines(difference: str, *, body: bool = False) -> list[DiffLine]:
     """The lines of a unified difference; `body` says that it has no headers."""
-    lines: list[Line] = []
+    lines: list[DiffLine] = []
     for line in _cut(difference).rstrip("\n").split("\n"):
         body = body or line.startswith("@@")
-        lines.append(Line(line, _KINDS.get(line[:1]) if body else "at"))
+        lines.append(DiffLine(line, _KINDS.get(line[:1]) if body else "at"))
     return lines
 
 

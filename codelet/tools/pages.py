@@ -1,0 +1,226 @@
+"""What `read` shows: a page of a file of any size as numbered lines, in bounded memory, or a folder's entries."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from codelet import prompt
+from codelet.errors import ToolError
+from codelet.tools import encoding, files
+from codelet.tools.seen import LineSpan, ShownLines
+from codelet.tools.tool import ToolContext, ToolOutput
+
+MOST_LINES = 2000
+_MOST_BYTES = 64_000
+_LINE_BYTES = 2000
+_MARKED_LIMIT = 16 << 20
+_MOST_ENTRIES = 50_000
+_CHUNK = 1 << 20
+_COUNT_LIMIT = 8 << 20
+"""Up to this size the lines are counted to the end, so that the model learns how many there are."""
+
+
+async def read_path(context: ToolContext, path: str, offset: int, limit: int) -> ToolOutput:
+    """The text for the model: at most `limit` lines from line `offset` (from 1). Raises ToolError."""
+    resolved = files.resolve(context, path)
+    name = files.shown(context, resolved)
+    first, count = max(offset, 1), min(max(limit, 1), MOST_LINES)
+    if files.is_folder(resolved, name):
+        return ToolOutput(_listing(resolved, name, first, count))
+    with files.open_regular(resolved, name) as file:
+        try:
+            status = os.fstat(file.fileno())
+            head = file.read(encoding.SAMPLE)
+            if encoding.is_binary(head):
+                kind = encoding.binary_kind(head)
+                return ToolOutput(prompt.NOT_TEXT.format(name=name, kind=kind, size=status.st_size))
+            text = _text_file(file, head, name, status.st_size)
+            page = await read_page(text, status.st_size, first, count, _LINE_BYTES, _MOST_BYTES)
+        except OSError as error:
+            raise files.failure(error, name) from error
+    context.seen[resolved] = files.fingerprint(status)
+    shown, spans = _numbered(page, name, first)
+    return ToolOutput(shown, lines=ShownLines(resolved, files.fingerprint(status), spans))
+
+
+def _text_file(file: BinaryIO, head: bytes, name: str, size: int) -> BinaryIO:
+    """The file from its first character on, in a form whose lines end in the byte of a line feed."""
+    marked = encoding.with_bom(head)
+    if marked is None or marked.codec == "utf-8":
+        file.seek(len(marked.bom) if marked else 0)
+        return file
+    if size > _MARKED_LIMIT:
+        raise ToolError(f"{name} is {marked.codec} with {size} bytes, too many to convert: use bash with iconv")
+    file.seek(len(marked.bom))
+    data = file.read()
+    return io.BytesIO(data.decode(marked.codec, "replace").encode("utf-8", "replace"))
+
+
+def _numbered(page: Page, name: str, first: int) -> tuple[str, tuple[LineSpan, ...]]:
+    """The page's text, and the lines that it shows as they are: none that is cut, or has bytes that are no text."""
+    if not page.lines:
+        if page.total:
+            raise ToolError(f"{name} has only {page.total} lines")
+        return prompt.EMPTY_FILE.format(name=name), ()
+    parts: list[str] = []
+    spans: list[LineSpan] = []
+    for number, (data, cut) in enumerate(page.lines, first):
+        line = _line(data, cut)
+        parts.append(f"{number}\t{line}")
+        if not cut and "\N{REPLACEMENT CHARACTER}" not in line:
+            spans.append((spans.pop()[0] if spans and spans[-1][1] == number - 1 else number, number))
+    last = first + len(page.lines) - 1
+    if page.more:
+        of = prompt.LINES_OF.format(total=page.total) if page.total else ""
+        parts.append(prompt.LINES_SHOWN.format(first=first, last=last, of=of, next=last + 1))
+    return "\n".join(parts), tuple(spans)
+
+
+def _line(data: bytes, cut: int) -> str:
+    if not cut:
+        return encoding.decode_part(data.removesuffix(b"\r"))
+    # The cut may have gone through a character of up to four bytes.
+    shorter = (data[: len(data) - n] for n in range(4))
+    whole = next((part for part in shorter if _is_utf8(part)), data)
+    return prompt.LINE_CUT.format(line=encoding.decode_part(whole), more=cut + len(data) - len(whole))
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _entries(folder: Path, name: str) -> list[str]:
+    """The names in a resolved folder, those of folders with a slash."""
+    entries = []
+    descriptor = files.open_listing(folder, name)
+    try:
+        with os.scandir(descriptor) as scan:
+            for entry in scan:
+                entries.append(entry.name + ("/" if entry.is_dir(follow_symlinks=False) else ""))
+                if len(entries) > _MOST_ENTRIES:
+                    raise ToolError(f"{name} has more than {_MOST_ENTRIES} entries: use find with a pattern")
+    except OSError as error:
+        raise files.failure(error, name) from error
+    finally:
+        os.close(descriptor)
+    return entries
+
+
+def _listing(folder: Path, name: str, first: int, count: int) -> str:
+    entries = sorted(_entries(folder, name))
+    page = entries[first - 1 : first - 1 + count]
+    if not page:
+        if entries:
+            raise ToolError(f"{name} has only {len(entries)} entries")
+        return prompt.EMPTY_FOLDER.format(name=name)
+    parts = [files.printable(entry) for entry in page]
+    last = first + len(page) - 1
+    if last < len(entries):
+        parts.append(prompt.ENTRIES_SHOWN.format(first=first, last=last, total=len(entries), next=last + 1))
+    return "\n".join(parts)
+
+
+@dataclass
+class Page:
+    """Lines from a file: each one's first bytes and how many more it has.
+
+    `more` says that lines follow, `total` is the number of lines of the file where it was counted.
+    """
+
+    lines: list[tuple[bytes, int]] = field(default_factory=list)
+    more: bool = False
+    total: int | None = None
+
+
+async def read_page(file: BinaryIO, size: int, first: int, count: int, line_limit: int, limit: int) -> Page:
+    """At most `count` lines from line `first` (from 1), `line_limit` bytes of each, `limit` bytes in all.
+
+    Yields to the event loop after each MiB, so that a cancel is prompt in a file of gigabytes.
+    """
+    page = Page()
+    reader = _Reader(page, first - 1, count, line_limit, limit)
+    while chunk := file.read(_CHUNK):
+        if not reader.take(chunk) and size > _COUNT_LIMIT:
+            return page
+        await asyncio.sleep(0)
+    reader.finish()
+    return page
+
+
+class _Reader:
+    """Takes a file's chunks in order; skips, keeps, then only counts."""
+
+    def __init__(self, page: Page, skip: int, count: int, line_limit: int, limit: int) -> None:
+        self._page = page
+        self._skip = skip
+        self._count = count
+        self._line_limit = line_limit
+        self._room = limit
+        self._line = b""
+        self._cut = 0
+        self._ended = 0
+        self._open = False
+
+    def take(self, chunk: bytes) -> bool:
+        """The next bytes; False when the page is full and more follows."""
+        start = 0
+        if self._ended < self._skip:
+            start = self._skipped(chunk)
+        while start < len(chunk) and not self._full():
+            end = chunk.find(b"\n", start)
+            stop = len(chunk) if end < 0 else end
+            self._add(chunk[start:stop])
+            start = stop + 1
+            if end >= 0:
+                self._end_line()
+        if start < len(chunk):
+            self._page.more = True
+            self._ended += chunk.count(b"\n", start)
+            self._open = not chunk.endswith(b"\n")
+        return not self._page.more
+
+    def finish(self) -> None:
+        """The file is at its end."""
+        if self._open and (self._page.more or self._ended < self._skip):
+            self._ended += 1
+        elif self._open:
+            self._end_line()
+        self._page.total = self._ended
+
+    def _full(self) -> bool:
+        return len(self._page.lines) >= self._count or self._room <= 0
+
+    def _skipped(self, chunk: bytes) -> int:
+        """Count the lines to skip; where in the chunk the wanted ones begin."""
+        ends = chunk.count(b"\n")
+        if self._ended + ends < self._skip:
+            self._ended += ends
+            self._open = not chunk.endswith(b"\n")
+            return len(chunk)
+        position = 0
+        while self._ended < self._skip:
+            position = chunk.index(b"\n", position) + 1
+            self._ended += 1
+        self._open = False
+        return position
+
+    def _add(self, piece: bytes) -> None:
+        room = self._line_limit - len(self._line)
+        self._line += piece[:room]
+        self._cut += max(len(piece) - room, 0)
+        self._open = True
+
+    def _end_line(self) -> None:
+        self._page.lines.append((self._line, self._cut))
+        self._room -= len(self._line) + 1
+        self._ended += 1
+        self._line, self._cut, self._open = b"", 0, False
