@@ -50,6 +50,8 @@ from codelet.upkeep import Upkeep
 if TYPE_CHECKING:
     from codelet.context.asked import Size
     from codelet.context.rows import ContextRow
+    from codelet.providers.asking import ServerFacts
+
 _CLOSE_SECONDS = 5.0
 """How long an extension may take to end what it opened."""
 
@@ -107,6 +109,8 @@ class Session:
         )
         self.touched = self._toolbox.touched
         self._turn_in_hand = TurnInHand()
+        self._asked = False
+        self._asking: asyncio.Task[ServerFacts | None] | None = None
         self.upkeep = self._upkeep(prompt.SYSTEM if system_prompt is None else system_prompt, bare=bare)
         self.commands = named("command", [command for each in self.extensions for command in each.commands])
         for each in self.extensions:
@@ -207,6 +211,11 @@ class Session:
         return self.gauge.budget.window
 
     @property
+    def window_is_guessed(self) -> bool:
+        """Whether neither a list, nor the server, nor the user has named the window."""
+        return not self.facts.known and self.context_limits.window is None
+
+    @property
     def budget(self) -> int:
         """What the list may reach, in tokens: the window less the room for an answer, or less where the user said so.
 
@@ -263,7 +272,7 @@ class Session:
 
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
-        self.provider, self.meter.facts = provider, _facts_of(provider)
+        self.provider, self.meter.facts, self._asked = provider, _facts_of(provider), False
         self.gauge.switch(self.context_limits.within(self.facts), provider.model)
         self.cache.switched()
 
@@ -315,6 +324,7 @@ class Session:
                         raise LimitReached(meter.out_of_time) from None
                     if meter.is_out_of_time:  # what the turn says of its own cancellation is said of the limit instead
                         event = await _end_of(turn, meter.out_of_time)
+                    self._learn(event)
                     for each in shown.take(event):
                         yield each
                     if meter.is_out_of_time:
@@ -322,6 +332,9 @@ class Session:
             for each in shown.flush():
                 yield each
         finally:
+            if self._asking is not None:
+                self._asking.cancel()
+                self._asking, self._asked = None, False
             try:
                 await self.upkeep.after_turn()
             finally:
@@ -339,7 +352,7 @@ class Session:
         except CodeletError:
             raise
         except Exception as error:
-            raise CodeletError(f"/{name} failed: {type(error).__name__}: {error}") from error
+            raise CodeletError(self.mask(f"/{name} failed: {type(error).__name__}: {error}")) from error
 
     async def close(self) -> None:
         """End everything that the session opened: a turn that was left in the middle, its extensions, the audit, its
@@ -362,6 +375,20 @@ class Session:
         async with aclosing(self.compactor.run("asked", instruction, size)) as steps:
             async for event in steps:
                 yield event
+
+    def _learn(self, event: events.Event) -> None:
+        """Ask the server for the model's sizes while it has time and more is to come, and take in what it says."""
+        going_on = isinstance(event, events.ToolCallStarted) or (self.turns > 1 and isinstance(event, events.Text))
+        if going_on and not self._asked:
+            self._asked = True
+            if self.provider.local or not self.facts.known:
+                self._asking = asyncio.create_task(self.provider.ask())
+        if self._asking is None or not self._asking.done():
+            return
+        asked, self._asking = self._asking, None
+        if (said := asked.result()) is not None:
+            self.meter.facts = said.added_to(self.facts)
+            self.gauge.budget = self.context_limits.within(self.facts)
 
 
 def _facts_of(provider: Provider) -> ModelFacts:

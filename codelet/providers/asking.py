@@ -71,9 +71,9 @@ async def ask(base: str, headers: Mapping[str, str], name: str, *, local: bool) 
     except TimeoutError:
         pass  # what came until then counts
     return ServerFacts(
-        _least(facts.window for facts in found),
-        _least(facts.max_output for facts in found),
-        next((facts.tools for facts in found if facts.tools is not None), None),
+        window=_least(facts.window for facts in found),
+        max_output=_least(facts.max_output for facts in found),
+        tools=next((facts.tools for facts in found if facts.tools is not None), None),
     )
 
 
@@ -88,7 +88,9 @@ def _of_entry(entry: dict[str, Any]) -> ServerFacts:
     places = [entry, *(_object(entry.get(place)) for place in ("meta", "top_provider"))]
     options = _list(entry.get("supported_parameters"))
     return ServerFacts(
-        _smallest(places, _WINDOWS), _smallest(places, _OUTPUTS), "tools" in options if options else None
+        window=_smallest(places, _WINDOWS),
+        max_output=_smallest(places, _OUTPUTS),
+        tools="tools" in options if options else None,
     )
 
 
@@ -96,7 +98,7 @@ def _of_props(props: Any) -> ServerFacts:
     props = _object(props)
     tools = _object(props.get("chat_template_caps")).get("supports_tools")
     places = [props, _object(props.get("default_generation_settings"))]
-    return ServerFacts(_smallest(places, _WINDOWS[:1]), None, tools if isinstance(tools, bool) else None)
+    return ServerFacts(window=_smallest(places, _WINDOWS[:1]), tools=tools if isinstance(tools, bool) else None)
 
 
 async def _ask_ollama(root: str, headers: Mapping[str, str], name: str) -> ServerFacts:
@@ -104,21 +106,24 @@ async def _ask_ollama(root: str, headers: Mapping[str, str], name: str) -> Serve
 
     Only for how much it was trained tells nothing: Ollama gives a model less, and cuts what does not fit in silence.
     """
-    running = _list(_object(await _answer(root, "/api/ps", headers)).get("models"))
-    matching = [
-        entry for entry in running if isinstance(entry, dict) and name in (entry.get("name"), entry.get("model"))
-    ]
+    listed = _object(await _answer(root, "/api/ps", headers))
+    if "models" not in listed:
+        return ServerFacts()  # another server
+    names = (name, f"{name}:latest")
+    running = [entry for entry in _list(listed["models"]) if isinstance(entry, dict)]
+    matching = [entry for entry in running if entry.get("name") in names or entry.get("model") in names]
     shown = _object(await _answer(root, "/api/show", headers, {"model": name}))
     set_in_file = [
-        int(words[1])
+        size
         for line in str(shown.get("parameters") or "").splitlines()
         if len(words := line.split()) == 2 and words[0] == "num_ctx" and words[1].isdecimal()
+        if _is_size(size := int(words[1][:12]))
     ]
     trained = [value for key, value in _object(shown.get("model_info")).items() if key.endswith(".context_length")]
     window = _smallest(matching, ("context_length",)) or _least(set_in_file)
     limit = _least(size for size in trained if _is_size(size))
     able = _list(shown.get("capabilities"))
-    return ServerFacts(_least([window, limit]) if window else None, None, "tools" in able if able else None)
+    return ServerFacts(window=_least([window, limit]) if window else None, tools="tools" in able if able else None)
 
 
 async def _answer(base: str, path: str, headers: Mapping[str, str], question: Any = None) -> Any:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from codelet.messages import Message
 from codelet.providers.catalog import Vendor
 from codelet.record import Record
 from codelet.tokens.usage import Usage
+
+if TYPE_CHECKING:
+    from codelet.providers.asking import ServerFacts
 
 LONGEST_ORIGIN = 512
 """Characters of a provider's `origin`, as an export takes it."""
@@ -157,6 +160,10 @@ class Provider(Protocol):
 
     async def warm(self) -> None:
         """Start ahead what the first request would wait for, a connection or an import, and return at once."""
+        ...
+
+    async def ask(self) -> ServerFacts | None:
+        """What the server itself says of the model, in a few seconds at most; None where nobody can be asked."""
         ...
 
     async def close(self) -> None:

@@ -103,6 +103,9 @@ class LiteLLMProvider:
         """Start importing litellm."""
         warm()
 
+    async def ask(self) -> None:
+        """Nobody can be asked: litellm has its own ways to servers."""
+
     async def close(self) -> None:
         """Close litellm's connections, unless another provider's stream is using them."""
         litellm = _library.if_loaded()

@@ -15,6 +15,7 @@ from codelet.errors import ProviderError
 from codelet.messages import Message, assistant, kind_of, user
 from codelet.providers.failure import wants_alternation
 from codelet.record import Record
+from codelet.tokens.windows import real_name
 
 NO_REASONING = " "
 """What stands where a model gave no reasoning. An empty text serves at DeepSeek, but Kimi takes it for none."""
@@ -128,7 +129,9 @@ class Quirks(Record):
         """What the user should know of the requests, in a sentence."""
         if self.effort != "none":
             return None
-        return f"{model} has tools over Chat Completions only without reasoning: it is asked not to reason"
+        way = f"openai/responses/{real_name(model).removeprefix('openai/')}"
+        silent = f"{model} has tools over Chat Completions only without reasoning: it is asked not to reason"
+        return f"{silent}; over {way} it may"
 
 
 def returned(message: Message) -> dict[str, Any]:

@@ -103,6 +103,9 @@ class ReplayProvider:
     async def warm(self) -> None:
         """Nothing to do ahead."""
 
+    async def ask(self) -> None:
+        """Nobody can be asked."""
+
     async def close(self) -> None:
         """Nothing is open."""
 

@@ -121,6 +121,9 @@ class ScriptedProvider:
     async def warm(self) -> None:
         """Nothing to do."""
 
+    async def ask(self) -> None:
+        """Nobody can be asked."""
+
     async def close(self) -> None:
         """Nothing is open."""
 

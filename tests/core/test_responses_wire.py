@@ -13,6 +13,10 @@ import pytest
 
 from codelet import prompt
 from codelet.errors import ProviderError
+from codelet.export.decode import from_json
+from codelet.export.encode import to_json
+from codelet.export.live import default_mask
+from codelet.export.snapshot import Snapshot
 from codelet.messages import Message, assistant, reminder, tool_call, tool_result, user
 from codelet.providers import open_provider
 from codelet.providers.base import (
@@ -269,6 +273,20 @@ def test_what_a_file_holds_in_their_place_is_left_out(extra: Any):
     assert sent(wire, message) == [{"role": "assistant", "content": "so"}, PLAIN_CALL]
 
 
+def test_an_export_keeps_reasoning_and_no_secret_in_it():
+    wire = provider()
+    secret = "sk-proj-Zk4x9Qw7eR7tY2uIoP5aS8dF1gH3"
+    plain = own(wire, TURN[1], {**REASONING, "encrypted_content": secret}, KEPT_CALL)
+    told: list[dict[str, Any]] = [{"type": "summary_text", "text": f"the key is {secret}"}]
+    shown = own(wire, TURN[1], {**REASONING, "summary": told}, KEPT_CALL)
+    for message, kept in ((plain, True), (shown, False)):
+        saved = to_json(Snapshot(1.0, 1, (TURN[0], message, TURN[2])), mask=default_mask(raw=False))
+        assert (secret in saved.decode()) is kept, "what is encrypted is no secret of ours; what is shown is masked"
+        resumed = from_json(saved).messages
+        first = sent(wire, *resumed)[1]
+        assert first == (sent(wire, message)[0] if kept else PLAIN_CALL)
+
+
 def test_user_and_assistant_take_turns_at_a_server_that_nobody_knows():
     wire = provider("openai/responses/gemma", LOCAL)
     stopped = [*TURN, user("go on"), assistant("a"), assistant("b"), user("c"), *TAIL]
@@ -366,7 +384,10 @@ async def test_usage_counts_cached_written_and_reasoning_tokens():
         "output_tokens": 20,
         "output_tokens_details": {"reasoning_tokens": 15},
     }
-    assert await chunks_of(done(usage=usage)) == [UsageChunk(Usage(100, 60, 30, 20, 15)), FinishChunk("stop")]
+    assert await chunks_of(done(usage=usage)) == [
+        UsageChunk(Usage(total_input=100, cache_read=60, cache_write=30, output=20, reasoning=15)),
+        FinishChunk("stop"),
+    ]
     for odd in ({"input_tokens": "x", "input_tokens_details": 5}, 7, {"output_tokens_details": None}):
         assert await chunks_of(done(usage=odd)) == [UsageChunk(Usage()), FinishChunk("stop")]
 
@@ -386,7 +407,7 @@ def ended(reason: str | None) -> dict[str, Any]:
 @pytest.mark.parametrize(("reason", "finish"), [("max_output_tokens", "length"), ("content_filter", "refused")])
 async def test_an_incomplete_answer_says_why(reason: str, finish: Literal["length", "refused"]):
     chunks = await chunks_of({"type": "response.output_text.delta", "delta": "a"}, ended(reason))
-    assert chunks == [TextChunk("a"), UsageChunk(Usage(5)), FinishChunk(finish)]
+    assert chunks == [TextChunk("a"), UsageChunk(Usage(total_input=5)), FinishChunk(finish)]
 
 
 FAILURES: dict[str, tuple[dict[str, Any], str, bool]] = {
@@ -416,6 +437,11 @@ FAILURES: dict[str, tuple[dict[str, Any], str, bool]] = {
         False,
     ),
     "a gateway's error": ({"error": {"message": "gone", "code": 503}}, "the provider broke off: gone", True),
+    "cut": (
+        {"type": "response.output_text.delta", "delta": "a"},
+        "the answer was cut: the stream ended without its finish marker",
+        True,
+    ),
     "garbled": ({"type": "response.output_item.done", "item": 5}, "an event has an unknown shape", False),
     "garbled end": ({"type": "response.completed"}, "an event has an unknown shape", False),
 }

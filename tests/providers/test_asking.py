@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from codelet import events
+from codelet.policy import Policy
 from codelet.providers import open_provider
-from codelet.providers.asking import ServerFacts, ask
+from codelet.providers.asking import TIMEOUT, ServerFacts, ask
+from codelet.session import Session
 from codelet.tokens.windows import DEFAULT_WINDOW, ModelFacts, model_facts
-from tests.core.raw import RawServer, read_request
+from tests.core.raw import RawServer, event_stream, read_request
 from tests.providers.chunks import options
-from tests.support.server import closed_port
+from tests.support.script import Call, Delivery, Reply
+from tests.support.server import ModelServer, Recorded, closed_port
 
 Answers = dict[str, Any]
 
@@ -66,7 +72,7 @@ SERVERS: dict[str, tuple[Answers, ServerFacts]] = {
     "vLLM": ({"/v1/models": models({"id": "org/m", "max_model_len": 32768})}, ServerFacts(window=32768)),
     "LiteLLM's proxy": (
         {"/v1/models": models({"id": "x"}, {"id": "org/m", "max_input_tokens": 200000, "max_output_tokens": 64000})},
-        ServerFacts(200_000, 64_000),
+        ServerFacts(window=200_000, max_output=64_000),
     ),
     "LM Studio": (
         {"/v1/models": models({"id": "org/m", "max_context_length": 131072, "loaded_context_length": 8192})},
@@ -84,11 +90,11 @@ SERVERS: dict[str, tuple[Answers, ServerFacts]] = {
                 *({"id": f"many/{number}", "context_length": 1} for number in range(2_000)),
             )
         },
-        ServerFacts(131_072, 16_384, True),
+        ServerFacts(window=131_072, max_output=16_384, tools=True),
     ),
     "Groq": (
         {"/v1/models": models({"id": "org/m", "context_window": 131072, "max_completion_tokens": 65536})},
-        ServerFacts(131_072, 65_536),
+        ServerFacts(window=131_072, max_output=65_536),
     ),
     "Ollama with the model running": (
         {
@@ -101,12 +107,16 @@ SERVERS: dict[str, tuple[Answers, ServerFacts]] = {
     "Ollama with a window in the model's file": (
         {
             "/v1/models": models({"id": "org/m"}),
+            "/api/ps": {"models": []},
             "/api/show": {"parameters": 'stop "<|im_end|>"\nnum_ctx                        16384\ntop_k 20'},
         },
         ServerFacts(window=16_384),
     ),
     "Ollama that says only for how much the model was trained": (
-        {"/api/show": {"capabilities": ["completion"], "model_info": {"qwen3.context_length": 40960}}},
+        {
+            "/api/ps": {"models": []},
+            "/api/show": {"capabilities": ["completion"], "model_info": {"qwen3.context_length": 40960}},
+        },
         ServerFacts(tools=False),
     ),
     "a list without the model": ({"/v1/models": models({"id": "a", "n_ctx": 1}, {"id": "b"})}, ServerFacts()),
@@ -114,6 +124,11 @@ SERVERS: dict[str, tuple[Answers, ServerFacts]] = {
         {"/v1/models": models({"id": "org/m", "n_ctx": True, "max_model_len": -1, "context_length": "8k", "meta": 5})},
         ServerFacts(),
     ),
+    "Ollama with an odd window in the model's file": (
+        {"/api/ps": {"models": [5, {"model": "org/m:latest"}]}, "/api/show": {"parameters": f"num_ctx {'9' * 5_000}"}},
+        ServerFacts(),
+    ),
+    "no Ollama": ({"/api/ps": models(), "/api/show": {"parameters": "num_ctx 5"}}, ServerFacts()),
     "nothing": ({}, ServerFacts()),
     "no JSON": ({"/v1/models": b"<html>", "/props": b"\xff", "/api/ps": b"[" * 100_000}, ServerFacts()),
     "other JSON": ({"/v1/models": [1], "/props": {"default_generation_settings": []}, "/api/ps": 5}, ServerFacts()),
@@ -174,3 +189,67 @@ def test_what_a_server_says_goes_before_what_a_list_says():
     listed = ModelFacts(window=128_000, max_output=16_000, input_price=1.0, known=True)
     assert ServerFacts(window=32_000).added_to(listed) == listed.replace(window=32_000)
     assert ServerFacts(tools=True).added_to(unknown) is unknown
+
+
+async def say(session: Session, prompt: str = "go") -> list[events.Event]:
+    async with aclosing(session.send(prompt)) as stream:
+        return [event async for event in stream]
+
+
+async def test_a_session_that_goes_on_takes_in_what_its_server_says(tmp_path: Path):
+    asked_before: list[list[str]] = []
+    (tmp_path / "notes.txt").write_text("x")
+
+    def script(request: Recorded) -> Reply:
+        if request.number > 1:
+            return Reply("Done.")
+        call = Call(f"c{request.number}", "read", {"path": "notes.txt"})
+        return Reply(["a"] * 20 * (1 + request.number), calls=[call], delivery=Delivery(pause=0.02))
+
+    with ModelServer(script, on_request=lambda _: asked_before.append(list(server.asked))) as server:
+        server.about = {"max_model_len": 9_000}
+        provider = open_provider("openai/house-1", options(server.openai))
+        session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
+        assert (session.window, session.facts.known, session.window_is_guessed) == (DEFAULT_WINDOW, False, True)
+        seen = await say(session)
+        await say(session, "and on")
+        await provider.close()
+    assert asked_before[0] == [], "the first request waits for nothing"
+    assert server.asked == ["/v1/models", "/props"], "asked once"
+    assert (session.window, session.facts.known, session.facts.input_price) == (9_000, True, None)
+    assert not session.window_is_guessed
+    assert [event.window for event in seen if isinstance(event, events.UsageReport)][-1] == 9_000
+    first, _, *later = [request.json.get("max_completion_tokens") for request in server.requests]
+    assert (first, later) == (None, [2_250, 2_250]), "an answer has a limit once the window is known"
+
+
+async def test_the_users_own_window_stays(tmp_path: Path, model_server: ModelServer):
+    model_server.script = lambda _: Reply(["a"] * 40, delivery=Delivery(pause=0.02))
+    model_server.about = {"max_model_len": 9_000}
+    provider = open_provider("openai/house-1", options(model_server.openai))
+    session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True, window=5_000)
+    await say(session)
+    assert model_server.asked == [], "a run of one step asks nobody"
+    await say(session, "and on")
+    await provider.close()
+    assert session.facts.window == 9_000
+    assert (session.window, session.window_is_guessed) == (5_000, False)
+
+
+async def test_a_server_that_hangs_at_the_question_delays_no_turn(tmp_path: Path, model_server: ModelServer):
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head, _ = await read_request(reader)
+        if head.startswith("GET"):
+            await asyncio.sleep(30)
+        event = b'data: {"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+        writer.write(event_stream(event))
+        await writer.drain()
+
+    with RawServer(handle) as server:
+        provider = open_provider("house-1", options(server.base))
+        session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
+        async with asyncio.timeout(TIMEOUT - 1):
+            for _ in range(2):
+                await say(session)
+        await provider.close()
+    assert session.window == DEFAULT_WINDOW

@@ -94,6 +94,24 @@ async def test_three_steps_are_taken_at_the_first_try(
         assert returned is (name != "groq"), "what came beside an answer goes back, unless the vendor refuses it"
 
 
+async def test_openais_own_address_is_asked_over_responses(
+    model_server: ModelServer, workspace: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The default model as its vendor has it, reached through a proxy that is a scripted OpenAI."""
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", model_server.base)
+    dialect = DIALECTS[RESPONSES]
+    model_server.script = dialect.script(STEPS)
+    provider = open_provider("openai/gpt-5.6", options("http://api.openai.com/v1"))
+    session = session_of(provider, workspace)
+    assert refused(model_server, await turn(session)) == []
+    await provider.close()
+    assert [request.path for request in model_server.requests] == ["http://api.openai.com:80/v1/responses"] * 3
+    assert all(dialect.mark(step) in model_server.requests[2].body.decode() for step in (1, 2))
+    assert session.meter.spent_cost, "the list price holds"
+
+
 @EACH_WAY
 async def test_a_session_of_another_vendor_goes_on_here(
     name: str, transport: str, model_server: ModelServer, workspace: Path
