@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from codelet.export.document import schema
 from codelet.extensions.builtin import EXPORT_PARTS
@@ -16,7 +17,19 @@ PLACE = Path(__file__).resolve().parent.parent / "codelet" / "export" / "schema.
 
 def text() -> str:
     """What the file is to hold: a line for each field of the document, and for each of the forms that it refers to."""
-    return _lines(schema({part.key: part.schema for part in EXPORT_PARTS}), 0) + "\n"
+    return _lines(_on_one_line(schema({part.key: part.schema for part in EXPORT_PARTS})), 0) + "\n"
+
+
+def _on_one_line(value: Any) -> Any:
+    """With descriptions that are not broken: how far Python indents a docstring differs between its versions."""
+    if isinstance(value, list):
+        return [_on_one_line(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: " ".join(part.split()) if name == "description" and isinstance(part, str) else _on_one_line(part)
+        for name, part in value.items()
+    }
 
 
 def _lines(value: object, level: int) -> str:

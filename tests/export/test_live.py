@@ -35,7 +35,7 @@ from tests.support.amount import amount
 from tests.support.program import ROOT
 from tests.support.script import Call, Reply, Stop, Tokens
 from tests.support.server import ModelServer, Recorded
-from tests.support.waiting import until
+from tests.support.waiting import happens, until
 
 
 def work(request: Recorded) -> Reply:
@@ -236,9 +236,13 @@ async def test_snapshots_from_time_to_time_are_pruned(tmp_path: Path) -> None:
     periodic = Periodic(tmp_path / "snaps", None, seconds=60, keep=3, clock=lambda: now)
     other = tmp_path / "snaps" / "other-20200101T000000-000.json"
     for number in range(10):
-        periodic.save(material.numbered(number))
-        await asyncio.sleep(0.05)  # clock: two saves within one period, the first of them written
-        periodic.save(material.numbered(number))
+        written = tmp_path / "snaps" / f"numbered-19700101T{number:06}-000.json"
+
+        def saved(number: int = number, written: Path = written) -> bool:
+            periodic.save(material.numbered(number))  # again and again in one period: one of them is written
+            return written.exists()
+
+        await happens(saved)
         now += 61
         if number == 0:
             await periodic.close()

@@ -177,7 +177,8 @@ async def test_a_file_is_played(tmp_path: Path):
 
 def test_the_import_is_cheap():
     code = (
-        "import __future__, sys, asyncio, json, dataclasses, typing, pathlib, mmap; before = set(sys.modules)\n"
+        "import __future__, sys, asyncio, json, dataclasses, typing, pathlib, mmap, urllib.parse\n"
+        "before = set(sys.modules)\n"
         "import codelet.providers.replay\n"
         "print(*[name for name in sys.modules if name not in before and not name.startswith('codelet')])"
     )
