@@ -35,20 +35,20 @@ TYPE_CHECKING = False  # type checkers take it for True
 if TYPE_CHECKING:
     from codelet import events
     from codelet.api import Result, open_session, run
-    from codelet.compaction import compact
+    from codelet.context.compaction import compact
     from codelet.errors import CodeletError, ToolError, UsageError
     from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Source
-    from codelet.policy.verdict import Answer, Question, Touch, Verdict
-    from codelet.session import Session
+    from codelet.loop.session import Session
+    from codelet.safety.verdict import Answer, Question, Touch, Verdict
     from codelet.tools.tool import Tool, ToolOutput, tool
 
 _MODULES = {
     "api": "Result open_session run",
-    "compaction": "compact",
+    "context.compaction": "compact",
     "errors": "CodeletError ToolError UsageError",
     "extensions.base": "Command ExportPart Extension Guard GuardedCall Source",
-    "policy.verdict": "Answer Question Touch Verdict",
-    "session": "Session",
+    "safety.verdict": "Answer Question Touch Verdict",
+    "loop.session": "Session",
     "tools.tool": "Tool ToolOutput tool",
 }
 

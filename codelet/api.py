@@ -15,16 +15,16 @@ from typing import Any
 
 from codelet.errors import CodeletError, UsageError
 from codelet.extensions.base import Extension
+from codelet.loop.session import Session
 from codelet.messages import Message
 from codelet.opening import session_from, turn_of
 from codelet.outcome import TurnSoFar
-from codelet.policy.secrets.masker import Masker
-from codelet.policy.verdict import Ask, Mode
 from codelet.record import Record
-from codelet.session import Session
+from codelet.safety.secrets.masker import Masker
+from codelet.safety.verdict import Ask, Mode
 from codelet.settings import KEEPING, SETTINGS, settings_from
-from codelet.tokens.usage import Usage
 from codelet.tools.tool import Tool
+from codelet.usage import Usage
 
 
 class Result(Record):

@@ -173,8 +173,8 @@ def _repl(settings: Settings, trusting: Callable[[], Settings], first: str | Non
 def _report(error: BaseException, ending: _Ending, *, debug: bool) -> int:
     """One line on stderr for what went wrong; the exit status that it leads to."""
     from codelet.errors import CodeletError
-    from codelet.frontends.printing.streams import say
-    from codelet.text import one_line
+    from codelet.frontends.streams import say
+    from codelet.system.text import one_line
 
     if isinstance(error, CodeletError):
         line, status = str(error), error.exit_status
@@ -202,8 +202,8 @@ def _as_json(message: str, status: int, ending: _Ending) -> int:
         return status
     from codelet.frontends.printing.json_output import write_failure
     from codelet.outcome import Outcome
-    from codelet.policy.secrets.masker import mask
-    from codelet.tokens.usage import Usage
+    from codelet.safety.secrets.masker import mask
+    from codelet.usage import Usage
 
     took = time.monotonic() - ending.begun
     failed = Outcome("", True, status, mask(message), Usage(), None, (), model=ending.model, duration=took)
@@ -229,7 +229,7 @@ def _leave(status: int) -> NoReturn:
 
 
 def _unwritten(error: OSError) -> int:
-    from codelet.frontends.printing.streams import say
+    from codelet.frontends.streams import say
 
     say(f"codelet: the output could not be written: {error.strerror or error}")
     return _EXIT_INCOMPLETE

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from codelet.record import Record
-from codelet.tokens.usage import Usage
+from codelet.usage import Usage
 
 ResultStatus = Literal["done", "failed", "refused", "interrupted"]
 EndReason = Literal["done", "limit", "interrupted", "failed"]

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelet import prompt
-from codelet.calls import Safeguards
 from codelet.context import CompactionOptions, Piped
 from codelet.errors import UsageError
 from codelet.events import Event
 from codelet.extensions.base import Extension
-from codelet.meter import Limits
-from codelet.policy import Policy
-from codelet.policy.secrets.masker import Masker
-from codelet.policy.verdict import Ask
+from codelet.loop.calls import Safeguards
+from codelet.loop.meter import Limits
+from codelet.loop.session import Session
 from codelet.providers import open_provider
 from codelet.providers.base import Deadlines, Provider, ProviderOptions, Retries
-from codelet.sandbox import Sandbox
-from codelet.session import Session
+from codelet.safety import Policy
+from codelet.safety.sandbox import Sandbox
+from codelet.safety.secrets.masker import Masker
+from codelet.safety.verdict import Ask
 from codelet.settings import Settings
-from codelet.text import valid_unicode
+from codelet.system.text import valid_unicode
 from codelet.tools import select_tools
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _safeguards(settings: Settings, workspace: Path, masker: Masker | None) -> S
     """What guards the session beside the policy; opens the audit file where one is named."""
     audit = None
     if settings.audit is not None:
-        from codelet.policy.audit.log import AuditLog
+        from codelet.safety.audit.log import AuditLog
 
         audit = AuditLog(workspace / settings.audit)
     return Safeguards(

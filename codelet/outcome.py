@@ -9,11 +9,11 @@ from types import MappingProxyType
 from codelet import events
 from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, EXIT_REFUSED, CodeletError, NoAnswer
 from codelet.events import Cut
-from codelet.policy.secrets.masker import mask
+from codelet.loop.session import Session
 from codelet.record import Record
-from codelet.session import Session
-from codelet.text import is_blank
-from codelet.tokens.usage import Usage
+from codelet.safety.secrets.masker import mask
+from codelet.system.text import is_blank
+from codelet.usage import Usage
 
 
 class Outcome(Record):

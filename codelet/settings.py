@@ -37,11 +37,11 @@ TYPE_CHECKING = False  # type checkers take it for True: nothing of this is impo
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from codelet.policy.verdict import Mode
+    from codelet.context.reminders.zones import Placement
     from codelet.providers import Transport
     from codelet.providers.catalog import Vendor
-    from codelet.reminders.zones import Placement
-    from codelet.sandbox import Use
+    from codelet.safety.sandbox import Use
+    from codelet.safety.verdict import Mode
 
 
 ONE_SHOT = Group("one shot")
@@ -276,7 +276,7 @@ def _known(name: str, place: str = "") -> Setting:
 
 
 def _nearest(name: str) -> str | None:
-    from codelet.text.spelling import nearest  # for mistakes only
+    from codelet.system.text.spelling import nearest  # for mistakes only
 
     return nearest(name, SETTINGS)
 

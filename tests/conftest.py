@@ -16,11 +16,14 @@ import pytest
 
 from tests.support import repo as repositories
 from tests.support.amount import FULL
+from tests.support.case_workspace import places as places
+from tests.support.case_workspace import workspace as workspace
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.proxy import Proxy
 from tests.support.recorded import Start, recording
 from tests.support.script import Script
 from tests.support.server import ModelServer
+from tests.support.sessions import make_session as make_session
 from tests.support.shared import ABSENT, SHARED
 from tests.support.terminal import Terminal
 

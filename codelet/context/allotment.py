@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from codelet.context.tokens.budget import CATEGORIES, Budget, BudgetExceeded, Shares
+from codelet.context.tokens.estimate import Estimate
 from codelet.context.window import ContextWindow
 from codelet.messages import Message, kind_of, newest_prompt
 from codelet.record import Record
-from codelet.tokens.budget import CATEGORIES, Budget, BudgetExceeded, Shares
-from codelet.tokens.estimate import Estimate
 
 if TYPE_CHECKING:
     from codelet.loop.conversation import Parts
@@ -115,7 +115,7 @@ def beyond(shares: Shares, used: Mapping[str, int]) -> dict[str, int]:
 
 def _quoted(segment: Message) -> int:
     """Characters of the lines that a segment quotes from what tools and the model said."""
-    from codelet.compaction.segments import parse
+    from codelet.context.compaction.segments import parse
 
     entries = parse(segment["content"] or "").entries
     return sum(len(line) + 1 for e in entries if not e.is_words for line in e.lines)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from codelet.context.tokens.estimate import Estimate
 from codelet.errors import CodeletError
 from codelet.messages import Message, kind_of, newest_messages
 from codelet.record import Record
-from codelet.tokens.estimate import Estimate
 
 # Without a size: what comes before the newest turns is made so much smaller, in per cent.
 _OLD_PERCENT = 35

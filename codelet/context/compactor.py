@@ -12,16 +12,16 @@ from codelet import events
 from codelet.context.allotment import Share, category_sizes, shares_of
 from codelet.context.options import CompactionOptions, Reason
 from codelet.context.pins import Pins, unit_at
+from codelet.context.tokens.budget import BudgetExceeded, worked
 from codelet.context.window import ContextWindow, Measurement
 from codelet.errors import UsageError
 from codelet.messages import Message, newest_messages
 from codelet.record import Record
-from codelet.tokens.budget import BudgetExceeded, worked
 
 if TYPE_CHECKING:
-    from codelet.compaction import Compacted, CompactionReport
-    from codelet.compaction.archive import Archive, Archived
     from codelet.context.asked import Size
+    from codelet.context.compaction import Compacted, CompactionReport
+    from codelet.context.compaction.archive import Archive, Archived
     from codelet.context.tiers import Tiers
     from codelet.loop.conversation import Conversation, Parts
 
@@ -133,8 +133,8 @@ class Compactor:
 
         `instruction` is what the user wants kept, `size` what the next request is to have.
         """
-        from codelet.compaction import IrreducibleContext
         from codelet.context.asked import NothingToTakeOut
+        from codelet.context.compaction import IrreducibleContext
 
         before = self._window.size(self._conversation)
         warm = not self._window.cold
@@ -178,7 +178,7 @@ class Compactor:
     def archive(self) -> Archive:
         """What compaction took out of the list."""
         if self._archive is None:
-            from codelet.compaction.archive import Archive
+            from codelet.context.compaction.archive import Archive
 
             self._archive = Archive()
         return self._archive
@@ -313,7 +313,7 @@ class Compactor:
 
     def _commit(self, snapshot: Parts, made: Compacted) -> str | None:
         """Swap the result in, or return a sentence that says why not."""
-        from codelet.compaction.parsing import faults
+        from codelet.context.compaction.parsing import faults
 
         body = list(snapshot.body)
         new = cast("list[Message]", made.messages)
@@ -337,7 +337,7 @@ class Compactor:
 
     def _keep(self, body: list[Message], removed: tuple[int, ...]) -> None:
         """Archive what went, except what came from the archive: segments and what was reduced before."""
-        from codelet.compaction.parsing import parse_messages
+        from codelet.context.compaction.parsing import parse_messages
 
         readings = parse_messages(body)
         self.archive.put_all(

@@ -16,13 +16,13 @@ from codelet.context.inputs import Input, Piped, Shown, composed, cut_in
 from codelet.context.window import ContextWindow
 from codelet.events import Cut
 from codelet.messages import Message, newest_prompt, user
-from codelet.policy.secrets.masker import Masker
 from codelet.record import Record
-from codelet.text import valid_unicode
-from codelet.text.ranges import byte_length, line_count
+from codelet.safety.secrets.masker import Masker
+from codelet.system.text import valid_unicode
+from codelet.system.text.ranges import byte_length, line_count
 
 if TYPE_CHECKING:
-    from codelet.compaction.archive import ShownRange
+    from codelet.context.compaction.archive import ShownRange
     from codelet.loop.conversation import Conversation
 
 LARGEST_TEXT = 256 * 1024
@@ -77,7 +77,7 @@ class Entry:
             cap = min(cap, most)
         if len(text) <= cap:
             return text
-        from codelet.compaction.reduction import cut
+        from codelet.context.compaction.reduction import cut
 
         key = self._kept("tool", text)
         self.reduced.append(f"a tool result of {len(text):,} characters was cut to its head and tail")
@@ -243,7 +243,7 @@ class Entry:
 
     def _kept(self, role: Literal["user", "tool"], text: str) -> str:
         """Put a text into the archive; its id, empty where it does not fit."""
-        from codelet.compaction.parsing import parse_messages
+        from codelet.context.compaction.parsing import parse_messages
 
         readings = parse_messages(self._conversation.body)
         message: Message = {"role": role, "content": text}

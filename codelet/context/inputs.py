@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from codelet import prompt
 from codelet.events import Cut
 from codelet.record import Record
-from codelet.text.ranges import Spans, byte_length, ends, line_at, line_count
+from codelet.system.text.ranges import Spans, byte_length, ends, line_at, line_count
 
 _LEAST_SHOWN = 80
 _MARKER = r"\n\[… cut here: (stdin|the prompt) has ([0-9,]+) bytes in [0-9,]+ lines and does not fit; .*?…\]\n"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from codelet.context.tokens.budget import CATEGORIES, Budget
 from codelet.errors import UsageError
+from codelet.providers.facts import ModelFacts
 from codelet.record import Record
-from codelet.tokens.budget import CATEGORIES, Budget
-from codelet.tokens.windows import ModelFacts
 
 Reason = Literal["hard", "cost", "entries", "asked", "overflow"]
 """Why the list is compacted: one of the two limits, too many entries, the user, or a request refused as too long."""

@@ -9,8 +9,8 @@ from codelet.errors import UsageError
 from codelet.messages import Message, kind_of, reminder_type, segment
 
 if TYPE_CHECKING:
-    from codelet.compaction import CompactionReport
-    from codelet.compaction.archive import Archive
+    from codelet.context.compaction import CompactionReport
+    from codelet.context.compaction.archive import Archive
 
 
 class Pins:
@@ -59,8 +59,8 @@ def put_back(
 
     The message quotes the newest lines that held it, behind the first segments. None if the archive has none of them.
     """
-    from codelet.compaction.parsing import parse_messages
-    from codelet.compaction.segments import Segment, SegmentEntry, render
+    from codelet.context.compaction.parsing import parse_messages
+    from codelet.context.compaction.segments import Segment, SegmentEntry, render
 
     loss = report.loss
     found = archive.lines_with((*loss.rules, *loss.paths, *loss.names, *loss.numbers))

@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from codelet import prompt
+from codelet.context.reminders.zones import NESTED, Zones
+from codelet.context.tokens.estimate import estimate_message
 from codelet.errors import CodeletError
 from codelet.events import Event, Note
 from codelet.extensions.base import Source
 from codelet.messages import reminder_type
 from codelet.record import Record
-from codelet.reminders.zones import NESTED, Zones
-from codelet.tokens.estimate import estimate_message
 
 
 class ReminderRow(Record):

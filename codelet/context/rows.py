@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from codelet.context.tokens.estimate import estimate_message
 from codelet.messages import Message, kind_of, reminder_type
 from codelet.record import Record
-from codelet.tokens.estimate import estimate_message
 
 
 class ContextRow(Record):
@@ -55,9 +55,9 @@ def floor_of(rows: Sequence[ContextRow]) -> dict[str, int]:
 
 def _turns(messages: Sequence[Message]) -> tuple[list[int], dict[int, str]]:
     """The turn of each message, and the kinds of anchors by turn."""
-    from codelet.compaction.history import History
-    from codelet.compaction.parsing import parse_messages
-    from codelet.compaction.score import find_anchors
+    from codelet.context.compaction.history import History
+    from codelet.context.compaction.parsing import parse_messages
+    from codelet.context.compaction.score import find_anchors
 
     readings = parse_messages(messages)
     kinds: dict[int, list[str]] = {}

@@ -10,9 +10,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from codelet.compaction import Compacted, CompactionSettings, IrreducibleContext, compact
-from codelet.compaction.parsing import faults
-from codelet.compaction.reduction import holds_as_much, reduction
 from codelet.context.allotment import (
     beside_of,
     beyond,
@@ -23,16 +20,19 @@ from codelet.context.allotment import (
     shares_of,
 )
 from codelet.context.asked import Size, manual_request
+from codelet.context.compaction import Compacted, CompactionSettings, IrreducibleContext, compact
+from codelet.context.compaction.parsing import faults
+from codelet.context.compaction.reduction import holds_as_much, reduction
 from codelet.context.options import CompactionOptions, Reason
 from codelet.context.pins import Pins
+from codelet.context.tokens.budget import CATEGORIES, saves_enough
+from codelet.context.tokens.estimate import Estimate
 from codelet.context.window import ContextWindow
 from codelet.messages import Message, newest_messages, user
 from codelet.record import Record
-from codelet.tokens.budget import CATEGORIES, saves_enough
-from codelet.tokens.estimate import Estimate
 
 if TYPE_CHECKING:
-    from codelet.compaction.archive import Archive
+    from codelet.context.compaction.archive import Archive
     from codelet.loop.conversation import Parts
 
 # A compaction by hand aims at the usual size if that leaves at most so much of a conversation; else at a relative one.

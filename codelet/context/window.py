@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from operator import is_
 from typing import TYPE_CHECKING
 
+from codelet.context.tokens.budget import Budget, effective_tokens
+from codelet.context.tokens.counter import ExactCounter
+from codelet.context.tokens.estimate import Estimator, estimate_message
 from codelet.messages import AnyMessage, Message, reminder_type
 from codelet.record import Record
-from codelet.tokens.budget import Budget, effective_tokens
-from codelet.tokens.counter import ExactCounter
-from codelet.tokens.estimate import Estimator, estimate_message
-from codelet.tokens.usage import Usage
+from codelet.usage import Usage
 
 if TYPE_CHECKING:
     from codelet.loop.conversation import Parts

@@ -10,11 +10,11 @@ from codelet.errors import ExportError
 from codelet.export.document import FILE_NAMES, Anchor, ArchiveEntry, Interruption, check_free
 from codelet.export.snapshot import Snapshot
 from codelet.extensions.base import ExportPart
+from codelet.loop.session import Session
 from codelet.messages import Message
-from codelet.session import Session
 
 if TYPE_CHECKING:
-    from codelet.compaction.archive import Archived
+    from codelet.context.compaction.archive import Archived
 
 _LONGEST_PROBLEM = 200
 

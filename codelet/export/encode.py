@@ -18,7 +18,7 @@ from codelet.export.fit import field_fit, item_fit, most_items
 from codelet.export.redaction import Cover, Mask, Pauses, redacted
 from codelet.export.snapshot import Snapshot
 from codelet.record import Record
-from codelet.text import valid_unicode
+from codelet.system.text import valid_unicode
 
 _BY_LINE = frozenset({"messages", "archive", "timeline", "recent_history", "segments"})
 _AT_ONCE = 128 * 1024

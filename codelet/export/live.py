@@ -28,10 +28,10 @@ from codelet.export.redaction import Mask
 from codelet.export.saver import Saver, save_once
 from codelet.export.snapshot import Snapshot
 from codelet.export.store_target import Target, is_url, open_target
-from codelet.policy.secrets.masker import own_masker
-from codelet.policy.secrets.prefilter import SecretPrefilter
+from codelet.loop.session import Session
 from codelet.record import Record
-from codelet.session import Session
+from codelet.safety.secrets.masker import own_masker
+from codelet.safety.secrets.prefilter import SecretPrefilter
 
 Beside = Callable[[], Mapping[str, Any]]
 """Returns the parts of a snapshot that the session does not keep: facts, plan, archive, …"""

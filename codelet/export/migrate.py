@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from codelet.compaction.segments import Segment, SegmentEntry, render
+from codelet.context.compaction.segments import Segment, SegmentEntry, render
 from codelet.errors import ExportError
 from codelet.export.document import READABLE_VERSIONS, VERSION
 from codelet.export.snapshot import no_usage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from codelet.compaction.parsing import normalise
+from codelet.context.compaction.parsing import normalise
 from codelet.messages import Message, unpaired
 
 

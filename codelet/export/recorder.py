@@ -13,7 +13,8 @@ from operator import is_
 from typing import Any
 
 from codelet import events
-from codelet.compaction.segments import parse
+from codelet.context.compaction.segments import parse
+from codelet.context.tokens.estimate import estimate_message
 from codelet.export.context import restore_context, with_extensions
 from codelet.export.document import (
     CompactionMark,
@@ -26,11 +27,10 @@ from codelet.export.document import (
 )
 from codelet.export.snapshot import Snapshot, no_stats
 from codelet.loop.conversation import Conversation
+from codelet.loop.session import Session
 from codelet.messages import Message, kind_of
 from codelet.providers import REPLAY_PREFIX
-from codelet.session import Session
-from codelet.tokens.estimate import estimate_message
-from codelet.tokens.usage import Usage
+from codelet.usage import Usage
 
 HISTORY_ENTRIES = 50
 HISTORY_CHARACTERS = 2_000

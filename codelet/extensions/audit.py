@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from codelet.extensions.base import Extension, Guard, GuardedCall, Noted
 
 if TYPE_CHECKING:
-    from codelet.policy.audit.log import AuditLog
+    from codelet.safety.audit.log import AuditLog
 
 
 class Audit(Extension, Guard):

@@ -2,7 +2,7 @@
 
 An extension brings tools, reminders, guards that stand before and after each call, commands, and a key of the export.
 It is given to `Session(extensions=…)`; nothing is looked for elsewhere. Where a session is handed over it is a
-`codelet.session.Session`; that module imports this one, so it cannot be named in the types here.
+`codelet.loop.session.Session`; that module imports this one, so it cannot be named in the types here.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeVar
 
 from codelet import prompt
 from codelet.errors import CodeletError, ToolError, UsageError
-from codelet.policy.secrets.masker import Masker
-from codelet.policy.verdict import Action, Touch, Verdict
 from codelet.record import Record
+from codelet.safety.secrets.masker import Masker
+from codelet.safety.verdict import Action, Touch, Verdict
 from codelet.tools.tool import Arguments, Tool, ToolOutput
 
 Zone = Literal["head", "tail"]

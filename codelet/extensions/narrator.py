@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from codelet.compaction.narrative import INSTRUCTION, LARGEST, Breaker, narrate
+from codelet.context.compaction.narrative import INSTRUCTION, LARGEST, Breaker, narrate
 from codelet.extensions.base import Extension
 from codelet.messages import Message, user
 from codelet.providers.base import Provider, Request, TextChunk, UsageChunk
-from codelet.tokens.usage import Usage
+from codelet.usage import Usage
 
 TRY_LIMIT = 30.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codelet import prompt
 from codelet.extensions.base import Extension, Guard, GuardedCall
-from codelet.sandbox import Sandbox
+from codelet.safety.sandbox import Sandbox
 from codelet.tools.tool import ToolOutput
 
 

@@ -18,7 +18,7 @@ from codelet.extensions.base import Extension, Guard, GuardedCall
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
-    from codelet.compaction.archive import Archive, Archived, ShownRange
+    from codelet.context.compaction.archive import Archive, Archived, ShownRange
 
 _RANGE = re.compile(r"\s*L?([0-9]{1,12})\s*(?:(-|:|\.\.)\s*L?([0-9]{1,12})?)?\s*", re.IGNORECASE)
 _LARGEST = 10**12
@@ -99,8 +99,8 @@ def _answered(
 
 def _piece(entry: Archived, lines: str, byte_range: str, room: int) -> tuple[str, Sequence[ShownRange]]:
     """One piece of an entry, with a line above it that says which one and how to go on."""
-    from codelet.compaction.archive import ShownRange, text_in
-    from codelet.text.ranges import byte_at, byte_length, line_at, line_count, place_of_byte, place_of_line
+    from codelet.context.compaction.archive import ShownRange, text_in
+    from codelet.system.text.ranges import byte_at, byte_length, line_at, line_count, place_of_byte, place_of_line
 
     text = text_in(entry)
     if byte_range:

@@ -324,7 +324,7 @@ def _commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
 
 def _nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant."""
-    from codelet.text.spelling import nearest  # for mistakes only
+    from codelet.system.text.spelling import nearest  # for mistakes only
 
     names = list(known)
     longer = [name for name in names if word.startswith("--") and len(word) > 4 and name.startswith(word)]

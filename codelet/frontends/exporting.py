@@ -16,10 +16,10 @@ from codelet.export.document import ArchiveEntry, EnvironmentState
 from codelet.export.live import LiveExport, Resumed, open_export
 from codelet.export.machine import machine_state
 from codelet.export.snapshot import Snapshot
-from codelet.git import run_git
+from codelet.loop.session import Session
 from codelet.opening import unfinished
-from codelet.session import Session
 from codelet.settings import Settings
+from codelet.system.git import run_git
 
 _LOOK_SECONDS = 3.0
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from codelet.errors import UsageError
 from codelet.opening import current_folder
 from codelet.settings import Settings, project_settings_file
-from codelet.text import one_line
+from codelet.system.text import one_line
 
 _MOST_SHOWN = 300
 _LABELS = {"ask": "ask rules", "deny": "deny rules"}

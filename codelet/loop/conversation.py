@@ -14,10 +14,10 @@ from operator import is_
 from typing import Protocol, overload
 
 from codelet import prompt
+from codelet.context.reminders import zones
 from codelet.events import Event, Interrupted
 from codelet.messages import Message, kind_of, tool_result, unpaired, with_kinds
 from codelet.record import Record
-from codelet.reminders import zones
 
 _MOST_CHECKPOINTS = 50
 _PREPENDED = "--reminders prepend renews it each turn"

@@ -7,7 +7,7 @@ from typing import Literal
 from codelet.errors import UsageError
 from codelet.providers.base import Provider, ProviderOptions
 from codelet.providers.catalog import endpoint_for, speaks_responses, vendor_of
-from codelet.tokens.windows import is_listed
+from codelet.providers.facts import is_listed
 
 Transport = Literal["auto", "native", "litellm"]
 

@@ -30,7 +30,7 @@ from codelet.providers.base import (
 from codelet.providers.catalog import Endpoint
 from codelet.providers.failure import stream_failure
 from codelet.providers.native import NativeProvider, compact_json
-from codelet.tokens.usage import Usage
+from codelet.usage import Usage
 
 _VERSION = "2023-06-01"
 _DEFAULT_MAX_OUTPUT = 8_192

@@ -17,8 +17,8 @@ import h11
 
 from codelet.errors import CodeletError
 from codelet.providers.connection import Connection, checked_url, open_direct, open_through, proxy_for
+from codelet.providers.facts import ModelFacts
 from codelet.record import Record
-from codelet.tokens.windows import ModelFacts
 
 _WINDOWS = (
     "n_ctx",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from codelet.messages import Message
 from codelet.providers.catalog import Vendor
 from codelet.record import Record
-from codelet.tokens.usage import Usage
+from codelet.usage import Usage
 
 if TYPE_CHECKING:
     from codelet.providers.asking import ServerFacts

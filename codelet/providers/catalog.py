@@ -12,9 +12,9 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from codelet.errors import UsageError
+from codelet.providers.facts import CHAT_PREFIX, RESPONSES_PREFIX, model_facts, real_name
 from codelet.providers.quirks import Quirks
 from codelet.record import Record
-from codelet.tokens.windows import CHAT_PREFIX, RESPONSES_PREFIX, model_facts, real_name
 
 Wire = Literal["openai", "anthropic"]
 

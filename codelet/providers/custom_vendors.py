@@ -20,8 +20,8 @@ from typing import Any, get_args, get_type_hints
 from codelet.providers.catalog import Vendor, Wire, on_this_machine, vendor_of
 from codelet.providers.connection import http_address
 from codelet.providers.quirks import Quirks
-from codelet.text.secret_shapes import is_secret
-from codelet.text.spelling import nearest
+from codelet.system.text.secret_shapes import is_secret
+from codelet.system.text.spelling import nearest
 
 _KEYS = ("base", "key", "name", "wire", "model", "quirks")
 

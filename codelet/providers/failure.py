@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from codelet.errors import ProviderError
-from codelet.text import valid_unicode
-from codelet.text.secret_shapes import SHORTEST_SECRET
+from codelet.system.text import valid_unicode
+from codelet.system.text.secret_shapes import SHORTEST_SECRET
 
 # Statuses below 500 that another attempt may cure; every one from 500 on may be cured.
 _PASSING = frozenset({408, 409, 425, 429})

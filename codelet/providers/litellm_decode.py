@@ -1,4 +1,4 @@
-"""litellm's stream in, chunks out. Tool calls go on in pieces: folding them is `codelet.reply`'s work."""
+"""litellm's stream in, chunks out. Tool calls go on in pieces: folding them is `codelet.loop.reply`'s work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from codelet.providers.base import (
     ToolCallChunk,
     UsageChunk,
 )
-from codelet.tokens.usage import Usage
+from codelet.usage import Usage
 
 _FINISH: dict[str, FinishReason] = {
     "tool_calls": "tool_calls",

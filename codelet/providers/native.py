@@ -17,7 +17,7 @@ from codelet.providers.catalog import Endpoint
 from codelet.providers.failure import http_failure, without_key
 from codelet.providers.http import HttpClient
 from codelet.providers.retry import with_retries
-from codelet.text import valid_unicode
+from codelet.system.text import valid_unicode
 
 if TYPE_CHECKING:
     from codelet.providers.asking import ServerFacts

@@ -29,7 +29,7 @@ from codelet.providers.catalog import Endpoint, quirks_of
 from codelet.providers.failure import stream_failure
 from codelet.providers.native import NativeProvider, PrefixCache, compact_json
 from codelet.providers.quirks import SEPARATOR, joint_of, returned, stand_in
-from codelet.tokens.usage import Usage
+from codelet.usage import Usage
 
 _FINISH: dict[str, FinishReason] = {
     "stop": "stop",

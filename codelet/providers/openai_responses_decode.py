@@ -24,7 +24,7 @@ from codelet.providers.base import (
     UsageChunk,
 )
 from codelet.providers.failure import stream_failure
-from codelet.tokens.usage import Usage
+from codelet.usage import Usage
 
 ITEMS = "output_items"
 """The field of a message's `extra` with the items of its answer, in order.

@@ -13,9 +13,9 @@ from typing import Any, Literal
 from codelet import prompt
 from codelet.errors import ProviderError
 from codelet.messages import Message, assistant, kind_of, user
+from codelet.providers.facts import real_name
 from codelet.providers.failure import wants_alternation
 from codelet.record import Record
-from codelet.tokens.windows import real_name
 
 NO_REASONING = " "
 """What stands where a model gave no reasoning. An empty text serves at DeepSeek, but Kimi takes it for none."""

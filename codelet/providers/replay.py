@@ -33,7 +33,7 @@ from codelet.providers.base import (
     UsageChunk,
 )
 from codelet.record import Record
-from codelet.tokens.usage import Usage
+from codelet.usage import Usage
 
 RECORDING_VERSION = 1
 _PIECE = re.compile(r"\s*\S+\s*|\s+")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from codelet import prompt
 from codelet.errors import ToolError
-from codelet.policy.verdict import Touch
+from codelet.safety.verdict import Touch
 from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput
 
 if TYPE_CHECKING:
-    from codelet.process import Finished
+    from codelet.system.process import Finished
 
 _SHOWN = 30_000
 _KEPT = 4 << 20
@@ -35,8 +35,8 @@ def preview(context: ToolContext, arguments: Arguments) -> Preview:
 
 async def bash(context: ToolContext, progress: Progress, *, command: str, timeout: float = 120) -> ToolOutput:
     """Run a shell command in the workspace, for `timeout` seconds (most 600). No stdin; ends background processes."""
-    from codelet.git import hardened_environment
-    from codelet.process import StartError, child_environment, run
+    from codelet.system.git import hardened_environment
+    from codelet.system.process import StartError, child_environment, run
 
     seconds = min(max(timeout, 0.1), _LONGEST)
     began = time.time_ns()

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from codelet.policy.opener import open_file, status_of
+from codelet.safety.opener import open_file, status_of
 
 # Of a line at most 300 characters are shown, which are no more bytes than this.
 _COMPARED = 1_200

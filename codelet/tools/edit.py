@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from codelet.policy.verdict import Touch
+from codelet.safety.verdict import Touch
 from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput
 
 

@@ -15,9 +15,9 @@ from functools import cache
 from pathlib import Path
 
 from codelet.errors import ToolError
-from codelet.process import StartError, capture, find_program
 from codelet.record import Record
-from codelet.text import globs
+from codelet.system.process import StartError, capture, find_program
+from codelet.system.text import globs
 from codelet.tools import encoding, files
 from codelet.tools.confirm import FoundLine, confirmed
 from codelet.tools.tool import ToolContext

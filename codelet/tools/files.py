@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from codelet.errors import ToolError
-from codelet.policy.opener import open_file, status_of
+from codelet.safety.opener import open_file, status_of
 from codelet.tools import encoding
 from codelet.tools.seen import Fingerprint
 from codelet.tools.tool import ToolContext

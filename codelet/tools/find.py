@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codelet.policy.verdict import Touch
+from codelet.safety.verdict import Touch
 from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput
 
 _MOST_COUNTED = 100_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from codelet.policy.verdict import Touch
+from codelet.safety.verdict import Touch
 from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput
 
 _MOST_HITS = 1000
@@ -31,7 +31,7 @@ async def grep(
 
     Skips what git ignores, and files with secrets.
     """
-    from codelet.policy.sensitive_names import secret
+    from codelet.safety.sensitive_names import secret
     from codelet.tools.file_search import Query, check_pattern, root_of, search
     from codelet.tools.results import lines_found
 

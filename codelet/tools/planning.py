@@ -11,8 +11,8 @@ from typing import Any
 
 from codelet import prompt
 from codelet.errors import ToolError
-from codelet.policy.opener import status_of
-from codelet.policy.sensitive_names import secret
+from codelet.safety.opener import status_of
+from codelet.safety.sensitive_names import secret
 from codelet.tools import encoding, files
 from codelet.tools.change import Change
 from codelet.tools.replace import replace

@@ -9,7 +9,7 @@ import stat
 import time
 from pathlib import Path
 
-from codelet.policy.opener import Made, open_folder
+from codelet.safety.opener import Made, open_folder
 from codelet.tools.files import current_status, failure, fingerprint
 from codelet.tools.seen import Fingerprint
 

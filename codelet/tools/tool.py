@@ -28,8 +28,8 @@ from typing import (
 )
 
 from codelet.errors import ToolError
-from codelet.policy.verdict import Touch
 from codelet.record import Record
+from codelet.safety.verdict import Touch
 
 if TYPE_CHECKING:
     from codelet.tools.change import Change

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from codelet.policy.verdict import Touch
+    from codelet.safety.verdict import Touch
 
 MOST_FOLDERS = 1_000
 _MOST_WORDS = 500

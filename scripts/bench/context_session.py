@@ -27,12 +27,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from context import history, readers, recall
 
 from codelet import events
-from codelet.compaction.parsing import normalise
 from codelet.context import CompactionOptions, Compactor, ContextWindow
+from codelet.context.compaction.parsing import normalise
+from codelet.context.tokens.budget import Budget
+from codelet.context.tokens.estimate import estimate_message
 from codelet.loop.conversation import Conversation
 from codelet.messages import unpaired
-from codelet.tokens.budget import Budget
-from codelet.tokens.estimate import estimate_message
 
 Message = dict[str, Any]
 FIXED = 2_500

@@ -21,11 +21,11 @@ from contextlib import aclosing
 from pathlib import Path
 
 from codelet import events
+from codelet.loop.session import Session
 from codelet.messages import assistant, tool_call, tool_result, user
-from codelet.policy import Policy
 from codelet.providers.base import Chunk, FinishChunk, Request, TextChunk, ToolCallChunk, UsageChunk
-from codelet.session import Session
-from codelet.tokens.usage import Usage
+from codelet.safety import Policy
+from codelet.usage import Usage
 
 LENGTHS = (100, 1_000, 10_000)
 STEPS = 60

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.policy.shell.generator import PATHS, Generator
+from tests.safety.shell.generator import PATHS, Generator
 
 _CALLS = 5_000
 _SEED = 20_261_122
@@ -31,14 +31,22 @@ _RULES = (
 _PROBE = """
 import json, sys
 from pathlib import Path
-from codelet.policy import Policy
+from importlib import import_module
 from codelet.tools import all_tools
 from codelet.tools.tool import Tool
 
-try:
-    from codelet.frontends.commands.policy_cases import judge_cases, read_cases, workspace_of_cases
-except ImportError:  # an older version
-    from codelet.policy.check import judge_cases, read_cases, workspace_of_cases
+def first(*names):
+    """The first of these modules that this version has; the last ones are those of older versions."""
+    for name in names:
+        try:
+            return import_module(name)
+        except ModuleNotFoundError:
+            pass
+    raise SystemExit(f"no {names[0]}")
+
+Policy = first("codelet.safety.judge", "codelet." + "policy.judge").Policy
+cases = first("codelet.frontends.commands.policy_cases", "codelet." + "policy.check")
+judge_cases, read_cases, workspace_of_cases = cases.judge_cases, cases.read_cases, cases.workspace_of_cases
 
 if "touches" in Tool.fields:
     tools = {tool.name: tool for tool in all_tools()}

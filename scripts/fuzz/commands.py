@@ -6,10 +6,10 @@ import os
 import tempfile
 from pathlib import Path
 
-from codelet.policy import Policy
-from codelet.policy.verdict import Touch
-from tests.policy.shell.generator import Generator
-from tests.policy.shell.runner import Jail
+from codelet.safety import Policy
+from codelet.safety.verdict import Touch
+from tests.safety.shell.generator import Generator
+from tests.safety.shell.runner import Jail
 
 
 def run(count: int, seed: int) -> int:

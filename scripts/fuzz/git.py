@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from codelet.git import hardened_environment
-from codelet.policy import Policy
-from codelet.policy.verdict import Touch
-from codelet.process import child_environment
+from codelet.safety import Policy
+from codelet.safety.verdict import Touch
+from codelet.system.git import hardened_environment
+from codelet.system.process import child_environment
 from scripts.fuzz.git_places import PLANTED, Places
 from scripts.fuzz.git_texts import Texts
 

@@ -13,12 +13,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from codelet.policy import Policy
-from codelet.policy.verdict import Touch
-from codelet.process import child_environment
+from codelet.safety import Policy
+from codelet.safety.verdict import Touch
+from codelet.system.process import child_environment
 from scripts.fuzz.sed import Scripts
 from scripts.fuzz.words import BRACKETS
-from tests.policy.shell.runner import SECRET, Jail
+from tests.safety.shell.runner import SECRET, Jail
 
 TIME_LIMIT = 2
 BATCH = 25

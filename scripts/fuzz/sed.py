@@ -7,8 +7,8 @@ from __future__ import annotations
 import random
 import subprocess
 
-from codelet.policy.shell.arguments import RefusedError
-from codelet.policy.shell.sed import read_sed
+from codelet.safety.shell.arguments import RefusedError
+from codelet.safety.shell.sed import read_sed
 
 OPTIONS = (["-n"], ["-E"], ["-z"], ["-s"], ["-nE"], ["--posix"], ["-u"], ["--debug", "-n"], [])
 DELIMITERS = "////////||##,,:@!%~;_+="

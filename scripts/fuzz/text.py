@@ -6,10 +6,10 @@ import random
 import time
 from pathlib import Path
 
-from codelet.policy import Policy
-from codelet.policy.verdict import Touch
-from codelet.text import Cleaner, clean
-from tests.policy.shell.generator import Generator
+from codelet.safety import Policy
+from codelet.safety.verdict import Touch
+from codelet.system.text import Cleaner, clean
+from tests.safety.shell.generator import Generator
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SLOWEST = 0.25

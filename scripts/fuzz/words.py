@@ -13,11 +13,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from codelet.policy.shell.arguments import RefusedError
-from codelet.policy.shell.folders import Location
-from codelet.policy.shell.script_parser import read_script
-from codelet.policy.shell.syntax import SimpleCommand
-from codelet.policy.shell.wildcards import expansion
+from codelet.safety.shell.arguments import RefusedError
+from codelet.safety.shell.folders import Location
+from codelet.safety.shell.script_parser import read_script
+from codelet.safety.shell.syntax import SimpleCommand
+from codelet.safety.shell.wildcards import expansion
 
 LOCALES = ("C", "C.UTF-8")
 BATCH = 100

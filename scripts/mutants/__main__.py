@@ -1,6 +1,6 @@
 """Draw mutants, try each, and tell which survived.
 
-Use: python -m scripts.mutants [--count N] [--seed S] [--named] FOLDER-OR-FILE…    (as codelet/loop codelet/turn.py)
+Use: python -m scripts.mutants [--count N] [--seed S] [--named] FOLDER-OR-FILE…    (as codelet/loop)
 
 A mutant is killed when one of the tests near it fails or uses far more processor time than without it. Survivors are
 told with their place and their change. The seed is printed; with it the same mutants are drawn from the same code.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.session import Session
+from codelet.loop.session import Session
 from tests.context.scripted import ScriptedProvider, session_of
 
 Open = Callable[..., tuple[Session, ScriptedProvider]]

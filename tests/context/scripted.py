@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from codelet import events
+from codelet.context.tokens.estimate import estimate_message, estimate_text
 from codelet.errors import CodeletError, ProviderError, ToolError
+from codelet.loop.session import Session
 from codelet.messages import Message
-from codelet.policy import Policy
 from codelet.providers.base import Chunk, FinishChunk, Request, TextChunk, ToolCallChunk, UsageChunk
-from codelet.session import Session
-from codelet.tokens.estimate import estimate_message, estimate_text
-from codelet.tokens.usage import Usage
+from codelet.safety import Policy
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
+from codelet.usage import Usage
 
 
 @dataclass

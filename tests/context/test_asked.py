@@ -7,9 +7,9 @@ from contextlib import aclosing
 import pytest
 
 from codelet import events
-from codelet.compaction import IrreducibleContext
 from codelet.context.asked import NothingToTakeOut, Size, parsed
-from codelet.session import Session
+from codelet.context.compaction import IrreducibleContext
+from codelet.loop.session import Session
 from tests.context.conftest import Open
 from tests.context.scripted import compactions, fill, turn
 

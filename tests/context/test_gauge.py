@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from codelet.context import ContextWindow
+from codelet.context.tokens.budget import Budget
 from codelet.loop.conversation import Conversation
 from codelet.messages import Message, assistant, user
-from codelet.tokens.budget import Budget
-from codelet.tokens.usage import Usage
+from codelet.usage import Usage
 
 
 def listed(*messages: Message) -> Conversation:

@@ -8,8 +8,8 @@ import pytest
 
 from codelet import events
 from codelet.context import Piped
+from codelet.loop.session import Session
 from codelet.providers.base import Request
-from codelet.session import Session
 from tests.context.conftest import Open
 from tests.context.scripted import Answer
 

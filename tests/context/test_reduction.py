@@ -7,11 +7,11 @@ from contextlib import aclosing
 from itertools import pairwise
 
 from codelet import events
-from codelet.compaction.archive import text_in
-from codelet.compaction.reduction import reduction
+from codelet.context.compaction.archive import text_in
+from codelet.context.compaction.reduction import reduction
 from codelet.loop.conversation import Parts
+from codelet.loop.session import Session
 from codelet.messages import unpaired
-from codelet.session import Session
 from tests.context.conftest import Open
 from tests.context.scripted import Answer, ScriptedProvider, cancelled_compaction, compactions, fill, turn
 

@@ -9,9 +9,9 @@ import pytest
 
 from codelet import events, prompt
 from codelet.errors import LimitReached
+from codelet.loop.meter import Limits
+from codelet.loop.session import Session
 from codelet.messages import unpaired
-from codelet.meter import Limits
-from codelet.session import Session
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
 from tests.context.conftest import Open
 from tests.context.scripted import Answer, turn, turn_until_error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from codelet.compaction.parsing import normalise
+from codelet.context.compaction.parsing import normalise
 from codelet.messages import unpaired
 from scripts.bench.context.readers import read_all
 from tests.context.conftest import Open

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from codelet import events
+from codelet.loop.session import Session
 from codelet.messages import unpaired
-from codelet.policy.verdict import Answer, Question
 from codelet.providers import open_provider
 from codelet.providers.base import ProviderOptions
-from codelet.session import Session
+from codelet.safety.verdict import Answer, Question
 from tests.e2e.conftest import Codelet
 from tests.support.program import descendants, processes_with
 from tests.support.script import Call, Delivery, HttpError, Reply, Step, Stop

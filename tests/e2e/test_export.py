@@ -351,7 +351,7 @@ def test_without_the_options_none_of_it_is_imported(codelet: Codelet):
     command = (sys.executable, "-X", "importtime", "-m", "codelet")
     plain = codelet("-p", "go", command=command)
     kept = codelet("-p", "go", "--export", "work.json", command=command)
-    assert "codelet.session" in plain.err
+    assert "codelet.loop.session" in plain.err
     assert "codelet.export" not in plain.err
     assert "exporting" not in plain.err
     assert "msgspec" not in plain.err

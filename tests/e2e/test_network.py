@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.raw import RawServer
 from tests.e2e.conftest import KEYS
 from tests.support.certificates import Certificates
 from tests.support.program import Finished, run
 from tests.support.proxy import Proxy
+from tests.support.raw import RawServer
 from tests.support.script import HttpError, Reply
 from tests.support.server import ModelServer
 

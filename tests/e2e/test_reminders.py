@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.test_reminders import IN_FRONT, kinds, reminder
+from tests.context.reminders.test_reminders import IN_FRONT, kinds, reminder
 from tests.e2e.conftest import Codelet
 from tests.e2e.test_export import keep, saved
 from tests.support import repo as repositories

@@ -220,7 +220,7 @@ def test_free_parts_are_bounded_in_depth() -> None:
 
 
 def test_control_characters_of_a_bad_file_do_not_reach_the_line() -> None:
-    from codelet.text import one_line
+    from codelet.system.text import one_line
 
     line = refused(with_("\x1b]0;title\x07", 10**30))
     assert "\x1b" not in one_line(line, 2000)

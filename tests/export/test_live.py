@@ -25,10 +25,10 @@ from codelet.export.live import LiveExport, default_mask, export_once, open_expo
 from codelet.export.periodic import Periodic
 from codelet.export.recorder import Recorder, restore
 from codelet.export.snapshot import current_tasks, kept_up, unique_facts
+from codelet.loop.session import Session
 from codelet.messages import segment, unpaired, user
 from codelet.providers import open_provider
 from codelet.providers.base import Provider, ProviderOptions
-from codelet.session import Session
 from scripts.bench.save import lateness
 from tests.export import material
 from tests.support.amount import amount
@@ -149,7 +149,7 @@ from contextlib import aclosing
 from codelet.export.live import open_export
 from codelet.providers import open_provider
 from codelet.providers.base import ProviderOptions
-from codelet.session import Session
+from codelet.loop.session import Session
 
 async def main(base, path):
     provider = open_provider("openai/scripted", ProviderOptions(api_base=base, api_key="test-key"))

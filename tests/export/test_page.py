@@ -16,7 +16,7 @@ from typing import Any
 import html5lib
 import pytest
 
-from codelet.compaction.segments import Segment, SegmentEntry, render
+from codelet.context.compaction.segments import Segment, SegmentEntry, render
 from codelet.export.page import page
 from codelet.export.redaction import Mask
 from codelet.export.snapshot import Snapshot

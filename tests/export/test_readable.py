@@ -21,13 +21,13 @@ from codelet.export.live import open_export, read_export
 from codelet.export.recorder import Recorder, restore
 from codelet.export.redaction import Mask
 from codelet.export.snapshot import Snapshot
+from codelet.loop.session import Session
 from codelet.messages import Message, assistant, tool_call, tool_result, unpaired, user
-from codelet.policy.secrets.masker import Masker
-from codelet.policy.secrets.prefilter import SecretPrefilter
 from codelet.providers import open_provider
 from codelet.providers.base import ProviderOptions
-from codelet.session import Session
-from codelet.tokens.usage import Usage
+from codelet.safety.secrets.masker import Masker
+from codelet.safety.secrets.prefilter import SecretPrefilter
+from codelet.usage import Usage
 from tests.export import material
 from tests.support.script import Body
 from tests.support.server import ModelServer

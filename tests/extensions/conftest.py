@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from codelet.extensions.base import Extension
-from codelet.policy import Policy
-from codelet.session import Session
+from codelet.loop.session import Session
+from codelet.safety import Policy
 from codelet.tools import all_tools
 from tests.context.scripted import ScriptedProvider
 

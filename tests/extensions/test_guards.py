@@ -13,8 +13,8 @@ import pytest
 from codelet import events
 from codelet.extensions.base import Extension, Guard, GuardedCall
 from codelet.messages import unpaired
-from codelet.policy import Policy
-from codelet.policy.verdict import Action, Answer, Question, Touch, Verdict
+from codelet.safety import Policy
+from codelet.safety.verdict import Action, Answer, Question, Touch, Verdict
 from codelet.tools import all_tools
 from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput, tool
 from tests.context.scripted import Answer as Said

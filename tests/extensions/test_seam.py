@@ -16,8 +16,8 @@ from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
 from codelet.export.snapshot import Snapshot
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Source
+from codelet.loop.session import Session
 from codelet.messages import reminder_type
-from codelet.session import Session
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
 from tests.context.scripted import Answer, ScriptedProvider, Sent, turn
 from tests.extensions.conftest import Open

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from codelet import events
-from codelet.calls import Safeguards
 from codelet.errors import ToolError
 from codelet.export.context import context_of
 from codelet.export.encode import to_json
@@ -19,12 +18,13 @@ from codelet.export.page import page
 from codelet.export.recorder import Recorder
 from codelet.export.redaction import Mask
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Source
-from codelet.policy import Policy
-from codelet.policy.audit.log import AuditLog
-from codelet.policy.secrets.masker import Masker
-from codelet.policy.verdict import Answer, Question, Verdict
+from codelet.loop.calls import Safeguards
+from codelet.loop.session import Session
 from codelet.providers.base import Chunk, FinishChunk, ReasoningChunk, Request, TextChunk, ToolCallChunk
-from codelet.session import Session
+from codelet.safety import Policy
+from codelet.safety.audit.log import AuditLog
+from codelet.safety.secrets.masker import Masker
+from codelet.safety.verdict import Answer, Question, Verdict
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
 from tests.context.scripted import ScriptedProvider
 

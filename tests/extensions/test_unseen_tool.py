@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from codelet import events
-from codelet.calls import Safeguards
 from codelet.export.context import context_of
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
@@ -20,9 +19,10 @@ from codelet.export.page import page
 from codelet.export.recorder import Recorder
 from codelet.extensions.base import Extension
 from codelet.frontends.printing.text_output import describe_call
-from codelet.policy import Policy
-from codelet.policy.audit.log import AuditLog
-from codelet.policy.verdict import Answer, Question, Touch
+from codelet.loop.calls import Safeguards
+from codelet.safety import Policy
+from codelet.safety.audit.log import AuditLog
+from codelet.safety.verdict import Answer, Question, Touch
 from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput
 from tests.context.scripted import Answer as Said
 from tests.context.scripted import turn

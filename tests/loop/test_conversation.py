@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from codelet import prompt
-from codelet.compaction import compact
 from codelet.context import CompactionOptions
+from codelet.context.compaction import compact
+from codelet.context.reminders import zones
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
 from codelet.loop.conversation import Conversation, Parts
+from codelet.loop.session import Session
 from codelet.messages import (
     Message,
     assistant,
@@ -32,8 +34,6 @@ from codelet.messages import (
     user,
     with_kinds,
 )
-from codelet.reminders import zones
-from codelet.session import Session
 from tests.context.scripted import ScriptedProvider, compactions, fill, session_of, turn
 from tests.support.amount import amount
 

@@ -87,7 +87,7 @@ async def collect_until_error(provider: Provider) -> tuple[list[Chunk], Provider
 
 
 def joined(chunks: Sequence[Chunk]) -> dict[str, Any]:
-    """What the chunks say together. Calls are told apart as `codelet.reply` does it, no arguments are `{}` there
+    """What the chunks say together. Calls are told apart as `codelet.loop.reply` does it, no arguments are `{}` there
     too, and a usage of nothing is none.
     """
     calls: list[list[Any]] = []

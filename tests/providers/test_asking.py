@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from codelet import events
-from codelet.policy import Policy
+from codelet.loop.session import Session
 from codelet.providers import open_provider
 from codelet.providers.asking import TIMEOUT, ServerFacts, ask
-from codelet.session import Session
-from codelet.tokens.windows import DEFAULT_WINDOW, ModelFacts, model_facts
-from tests.core.raw import RawServer, event_stream, read_request
+from codelet.providers.facts import DEFAULT_WINDOW, ModelFacts, model_facts
+from codelet.safety import Policy
 from tests.providers.chunks import options
+from tests.support.raw import RawServer, event_stream, read_request
 from tests.support.script import Call, Delivery, Reply
 from tests.support.server import ModelServer, Recorded, closed_port
 

@@ -13,8 +13,8 @@ from codelet.providers import open_provider
 from codelet.providers.answer import LARGEST_ANSWER, MOST_CALLS
 from codelet.providers.base import Deadlines, TextChunk, ToolCallChunk
 from codelet.providers.litellm_bridge import LiteLLMProvider
-from tests.core.raw import RawServer, read_request
 from tests.providers.chunks import IN_TEXT, MODELS, WAYS, collect_until_error, joined, options, request
+from tests.support.raw import RawServer, read_request
 from tests.support.script import Body, Call, Insert, Reply
 from tests.support.server import ModelServer
 

@@ -14,11 +14,11 @@ import pytest
 
 from codelet import events
 from codelet.errors import ProviderError
+from codelet.loop.session import Session
 from codelet.messages import Message
-from codelet.policy import Policy
 from codelet.providers import open_provider
 from codelet.providers.base import Deadlines, ExtraChunk
-from codelet.session import Session
+from codelet.safety import Policy
 from tests.providers.chunks import IN_TEXT, collect_until_error, joined, options
 from tests.providers.chunks import MODELS as EVERY_MODEL
 from tests.support.script import Body, Call, Delivery, HttpError, Insert, Reply, Step, Stop, StreamError, Tokens

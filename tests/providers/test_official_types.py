@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from codelet import events
+from codelet.loop.session import Session
 from codelet.messages import unpaired
-from codelet.policy import Policy
 from codelet.providers import open_provider
-from codelet.session import Session
+from codelet.safety import Policy
 from tests.providers.chunks import options
 from tests.support import wires
 from tests.support.bodies import stable_prefix

@@ -12,8 +12,8 @@ from codelet.messages import Message, assistant, tool_call, tool_result, user
 from codelet.providers import open_provider
 from codelet.providers.base import NoteChunk, RetryChunk
 from codelet.providers.catalog import quirks_of
+from codelet.providers.facts import model_facts
 from codelet.providers.quirks import NO_REASONING
-from codelet.tokens.windows import model_facts
 from tests.providers.chunks import TOOLS, collect, joined, options, request
 from tests.support.script import HttpError, Reply
 from tests.support.server import ModelServer

@@ -23,7 +23,7 @@ from codelet.providers.base import (
     UsageChunk,
 )
 from codelet.providers.replay import ReplayProvider, open_replay, read_recording
-from codelet.tokens.usage import Usage
+from codelet.usage import Usage
 from tests.support.waiting import Neighbour
 
 REQUEST = Request("be brief", [user("hello")])

@@ -18,12 +18,12 @@ from codelet import events
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.snapshot import Snapshot
+from codelet.loop.session import Session
 from codelet.messages import unpaired
-from codelet.policy import Policy
 from codelet.providers import open_provider
 from codelet.providers.base import Provider
 from codelet.providers.catalog import VENDORS
-from codelet.session import Session
+from codelet.safety import Policy
 from tests.providers.chunks import options
 from tests.support.script import Reply, Stop, Tokens
 from tests.support.server import ModelServer

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from codelet import events, prompt
-from codelet.calls import CallRunner, Safeguards, Toolbox, equip
 from codelet.extensions.base import Guard
+from codelet.loop.calls import CallRunner, Safeguards, Toolbox, equip
 from codelet.loop.conversation import Conversation
 from codelet.messages import tool_result
-from codelet.policy import Policy
-from codelet.policy.verdict import Ask
+from codelet.safety import Policy
+from codelet.safety.verdict import Ask
 from codelet.tools import all_tools
 from codelet.tools.tool import ToolContext
 from tests.e2e.conftest import Codelet

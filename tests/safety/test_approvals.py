@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from codelet.policy import Policy
-from codelet.policy.verdict import Answer, Question
+from codelet.safety import Policy
+from codelet.safety.verdict import Answer, Question
 from tests.e2e.conftest import Codelet
 from tests.safety.conftest import call, toolbox
 from tests.support.recorded import Start, step

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codelet.policy.audit.log import AuditLog
+from codelet.safety.audit.log import AuditLog
 from tests.e2e.conftest import KEYS, Codelet
 from tests.support.program import CODELET, start, stop
 from tests.support.script import Call, Reply

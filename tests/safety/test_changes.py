@@ -13,10 +13,10 @@ import pytest
 
 from codelet import events
 from codelet.extensions.base import Guard, GuardedCall
-from codelet.policy import Policy
-from codelet.policy.secrets.masker import Masker
-from codelet.policy.verdict import Answer, Mode, Question
-from codelet.session import Session
+from codelet.loop.session import Session
+from codelet.safety import Policy
+from codelet.safety.secrets.masker import Masker
+from codelet.safety.verdict import Answer, Mode, Question
 from codelet.tools import all_tools
 from codelet.tools.tool import ToolOutput
 from tests.context.scripted import Answer as Said

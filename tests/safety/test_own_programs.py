@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from codelet.git import run_git
-from codelet.process import find_program
-from codelet.sandbox import find_confinement
-from codelet.sandbox.command_lines import landlock_argv, protected_places
+from codelet.safety.sandbox import find_confinement
+from codelet.safety.sandbox.command_lines import landlock_argv, protected_places
+from codelet.system.git import run_git
+from codelet.system.process import find_program
 from tests.e2e.conftest import Codelet
 from tests.support.bodies import messages_of
 from tests.support.repo import git, plain

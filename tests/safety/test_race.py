@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from codelet.errors import ToolError
-from codelet.policy import Policy
-from codelet.policy.opener import open_file, open_folder, status_of
-from codelet.process import find_program
+from codelet.safety import Policy
+from codelet.safety.opener import open_file, open_folder, status_of
+from codelet.system.process import find_program
 from codelet.tools import file_search_child
 from codelet.tools.file_search import Query, search_builtin, search_with_ripgrep
 from codelet.tools.files import open_regular

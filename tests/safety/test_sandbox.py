@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from codelet.policy import Policy
-from codelet.sandbox import Confinement, Sandbox, find_confinement
+from codelet.safety import Policy
+from codelet.safety.sandbox import Confinement, Sandbox, find_confinement
 from tests.e2e.conftest import Codelet
 from tests.safety.conftest import call, toolbox
 from tests.support.bodies import messages_of

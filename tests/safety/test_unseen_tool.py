@@ -12,15 +12,15 @@ import pytest
 from rich.console import Console
 
 from codelet import events
-from codelet.calls import Safeguards, Toolbox, equip
 from codelet.extensions.audit import Audit
 from codelet.frontends.printing.text_output import describe_call
 from codelet.frontends.terminal.question import body_rows, head_rows
 from codelet.frontends.terminal.show.call_rows import call_title
 from codelet.frontends.terminal.show.renderer import Renderer
-from codelet.policy import Policy
-from codelet.policy.audit.log import AuditLog
-from codelet.policy.verdict import Answer, Question, Touch
+from codelet.loop.calls import Safeguards, Toolbox, equip
+from codelet.safety import Policy
+from codelet.safety.audit.log import AuditLog
+from codelet.safety.verdict import Answer, Question, Touch
 from codelet.tools.change import Change
 from codelet.tools.planning import make_change, plan_write
 from codelet.tools.tool import Arguments, Preview, Progress, Tool, ToolContext, ToolOutput, tool

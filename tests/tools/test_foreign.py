@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from codelet.calls import Safeguards, equip
 from codelet.errors import ToolError
-from codelet.policy import Policy
+from codelet.loop.calls import Safeguards, equip
+from codelet.safety import Policy
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput
 from tests.safety.conftest import call
 
@@ -127,7 +127,7 @@ def test_a_schema_elsewhere_is_not_fetched() -> None:
 
 def test_jsonschema_is_loaded_by_the_first_call_of_such_a_tool() -> None:
     program = (
-        "import sys, codelet.session\n"
+        "import sys, codelet.loop.session\n"
         "from codelet.tools import all_tools\n"
         "from codelet.tools.tool import Tool\n"
         "all_tools()[0].checked({'path': 'a'})\n"

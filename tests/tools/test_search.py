@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codelet.process import find_program
+from codelet.system.process import find_program
 from codelet.tools import file_search as searching
 from codelet.tools.file_search import Query, Result
 from codelet.tools.results import files_found, lines_found

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from codelet.errors import ToolError, UsageError
-from codelet.policy.verdict import Touch
-from codelet.session import Session
+from codelet.loop.session import Session
+from codelet.safety.verdict import Touch
 from codelet.tools import all_tools, select_tools
 from codelet.tools.tool import ToolContext, ToolOutput, tool
 from tests.context.scripted import ScriptedProvider
@@ -84,7 +84,7 @@ def test_importing_the_tools_loads_nothing_slow() -> None:
     )
     slow = {
         *("ctypes", "difflib", "shutil", "tempfile", "pathspec", "psutil", "tiktoken"),
-        *("codelet.process", "codelet.tools.file_search", "codelet.tools.planning", "codelet.tools.pages"),
+        *("codelet.system.process", "codelet.tools.file_search", "codelet.tools.planning", "codelet.tools.pages"),
     }
     assert slow.isdisjoint(loaded)
 

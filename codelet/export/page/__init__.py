@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from codelet.compaction.segments import parse
+from codelet.context.compaction.segments import parse
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.page.timeline import timeline
@@ -24,7 +24,7 @@ from codelet.export.page.transcript import transcript
 from codelet.export.redaction import Mask
 from codelet.export.snapshot import Snapshot
 from codelet.messages import kind_of
-from codelet.text import clean, one_line
+from codelet.system.text import clean, one_line
 
 if TYPE_CHECKING:
     from jinja2 import Template

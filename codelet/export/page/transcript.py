@@ -9,7 +9,7 @@ from typing import Any
 
 from codelet.messages import Message, ToolCall, kind_of, reminder_type
 from codelet.record import Record
-from codelet.text import one_line
+from codelet.system.text import one_line
 from codelet.tools import title_of
 from codelet.tools.change import unified
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, UsageError
 from codelet.frontends.commands.policy_cases import JudgedCase, judge_cases, read_cases
-from codelet.policy import Policy
-from codelet.policy.audit.verify import AuditReport, verify
-from codelet.policy.verdict import Touch, Verdict
-from codelet.text import visible
+from codelet.safety import Policy
+from codelet.safety.audit.verify import AuditReport, verify
+from codelet.safety.verdict import Touch, Verdict
+from codelet.system.text import visible
 
 
 def run_check(arguments: argparse.Namespace) -> int:

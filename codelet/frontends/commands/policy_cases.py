@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from codelet.errors import UsageError
-from codelet.policy.judge import Policy
-from codelet.policy.verdict import Action, Mode, Touch
 from codelet.record import Record
-from codelet.text import Cleaner, clean, has_markup
-from codelet.text.lookalikes import confusables
+from codelet.safety.judge import Policy
+from codelet.safety.verdict import Action, Mode, Touch
+from codelet.system.text import Cleaner, clean, has_markup
+from codelet.system.text.lookalikes import confusables
 
 _FILES = {
     "a.txt": "one\ntwo\n",
@@ -125,7 +125,7 @@ def workspace_of_cases() -> Iterator[tuple[Path, Path]]:
 def _set_up(case: Case, workspace: Path, outside: Path) -> None:
     import asyncio
 
-    from codelet.process import StartError, capture, child_environment
+    from codelet.system.process import StartError, capture, child_environment
 
     environment = child_environment() | {"WS": str(workspace), "OUT": str(outside)}
     try:

@@ -77,13 +77,13 @@ def _count(text: str) -> int:
 
 
 def _say(line: str) -> None:
-    from codelet.text import one_line
+    from codelet.system.text import one_line
 
     print(one_line(line, _WIDTH))
 
 
 def _note(line: str) -> None:
-    from codelet.text import one_line
+    from codelet.system.text import one_line
 
     print(f"codelet: {one_line(line, _WIDTH)}", file=sys.stderr)
 
@@ -122,7 +122,7 @@ def _list(store: Store, *, as_json: bool) -> int:
 def _row(row: dict[str, Any]) -> str:
     import time
 
-    from codelet.text import one_line
+    from codelet.system.text import one_line
 
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["saved"]))
     start = f"{when}  {_size(row['bytes']):>8}  {one_line(row['name'], 80)}"
@@ -156,7 +156,7 @@ def _known(store: Store, name: str) -> str:
 
 def _show(store: Store, name: str, options: argparse.Namespace) -> int:
     from codelet.messages import kind_of
-    from codelet.text import clean
+    from codelet.system.text import clean
 
     snapshot = _read(store, name)
     said = [(n, m) for n, m in enumerate(snapshot.messages) if options.all or kind_of(m) != "reminder"]
@@ -177,7 +177,7 @@ def _show(store: Store, name: str, options: argparse.Namespace) -> int:
 
 def _heading(number: int, message: Message) -> str:
     """The line above a message; a search names messages by the same number."""
-    from codelet.text import one_line
+    from codelet.system.text import one_line
 
     return one_line(f"{number} {message['role']} {message.get('tool_call_id', '')}", 80)
 
@@ -227,7 +227,7 @@ def _old(entries: list[StoredExport], options: argparse.Namespace) -> list[Store
 def _search(store: Store, words: str, most: int) -> int:
     from codelet.errors import UsageError
     from codelet.export.search import BEGIN, END, Index
-    from codelet.text import one_line
+    from codelet.system.text import one_line
 
     with Index() as index:
         for entry in store.entries():

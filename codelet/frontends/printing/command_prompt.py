@@ -9,7 +9,7 @@ from codelet.events import Event, Text
 from codelet.frontends.terminal.commands.command_list import commands_for
 from codelet.frontends.terminal.commands.slash_command import SlashCommand
 from codelet.frontends.terminal.screen import TextScreen
-from codelet.session import Session
+from codelet.loop.session import Session
 
 
 def answer_of_command(session: Session, prompt: str, *, piped: bool) -> AsyncGenerator[Event, None] | None:

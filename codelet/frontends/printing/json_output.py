@@ -10,7 +10,7 @@ from codelet import events
 from codelet.errors import EXIT_DONE, EXIT_LIMIT
 from codelet.outcome import Outcome
 from codelet.record import Record
-from codelet.tokens.usage import Usage
+from codelet.usage import Usage
 
 FORMAT_VERSION = 1
 

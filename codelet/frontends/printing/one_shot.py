@@ -25,14 +25,14 @@ from codelet.errors import (
     LimitReached,
     UsageError,
 )
-from codelet.frontends.printing.streams import KEPT, read_stdin, say
+from codelet.frontends.streams import KEPT, read_stdin, say
+from codelet.loop.session import Session
 from codelet.opening import session_from, turn_of
 from codelet.outcome import Outcome, TurnSoFar
-from codelet.session import Session
+from codelet.providers.facts import model_facts
 from codelet.settings import Settings
-from codelet.text import one_line, valid_unicode
-from codelet.tokens.usage import Usage
-from codelet.tokens.windows import model_facts
+from codelet.system.text import one_line, valid_unicode
+from codelet.usage import Usage
 
 if TYPE_CHECKING:
     from codelet.frontends.exporting import Exporting

@@ -6,9 +6,9 @@ import os
 import sys
 
 from codelet import events
-from codelet.frontends.printing.streams import say
+from codelet.frontends.streams import say
 from codelet.outcome import Outcome, unread
-from codelet.text import Cleaner, one_line
+from codelet.system.text import Cleaner, one_line
 
 _LINE_WIDTH = 160
 

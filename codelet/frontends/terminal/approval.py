@@ -19,8 +19,8 @@ from codelet.frontends.terminal.question import AnswerChoice, body_rows, choices
 from codelet.frontends.terminal.show.console import wrap
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ACCENT, QUIET
-from codelet.policy.verdict import Answer, Question
-from codelet.text import clean, visible
+from codelet.safety.verdict import Answer, Question
+from codelet.system.text import clean, visible
 
 _TYPING_SECONDS = 1.0
 """Keys within this time after the last typed-ahead one are still meant for the line, not for a question."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from codelet.git import run_git
-from codelet.text import clean
+from codelet.system.git import run_git
+from codelet.system.text import clean
 
 _FILES = 20_000
 _SHOWN = 50

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codelet.frontends.terminal.keys import Key
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, Signs
-from codelet.text import clean, one_line
+from codelet.system.text import clean, one_line
 
 if TYPE_CHECKING:
     from rich.text import Text

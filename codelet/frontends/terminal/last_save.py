@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from codelet.errors import EXIT_DONE, EXIT_USAGE, CodeletError
-from codelet.frontends.printing.streams import say
-from codelet.text import one_line
+from codelet.frontends.streams import say
+from codelet.system.text import one_line
 
 if TYPE_CHECKING:
     from codelet.frontends.exporting import Exporting

@@ -13,9 +13,9 @@ from codelet.frontends.terminal.show.console import truncate, wrap
 from codelet.frontends.terminal.show.diff_rows import diff_rows, is_diff
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, WARN
-from codelet.policy.verdict import Question
-from codelet.text import clean, visible, visible_command
-from codelet.text.lookalikes import confusables
+from codelet.safety.verdict import Question
+from codelet.system.text import clean, visible, visible_command
+from codelet.system.text.lookalikes import confusables
 
 _NO_LIMIT = 1_000_000
 _MOST_WARNINGS = 3

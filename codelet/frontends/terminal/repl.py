@@ -21,17 +21,17 @@ from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.style import writable
 from codelet.frontends.terminal.status_row import fitted, short_path, status_parts
-from codelet.git import run_git
-from codelet.masking import masked
-from codelet.policy.verdict import MODES, Mode
+from codelet.loop.masking import masked
+from codelet.loop.session import Session
 from codelet.providers.base import Provider
-from codelet.session import Session
-from codelet.text import clean, one_line
+from codelet.safety.verdict import MODES, Mode
+from codelet.system.git import run_git
+from codelet.system.text import clean, one_line
 from codelet.version import __version__
 
 if TYPE_CHECKING:
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
-    from codelet.sandbox import Confinement
+    from codelet.safety.sandbox import Confinement
 
 
 class Repl:

@@ -15,13 +15,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE, CodeletError, UsageError
-from codelet.frontends.printing.streams import say
+from codelet.frontends.streams import say
 from codelet.frontends.terminal.last_save import LastSave
-from codelet.text import one_line
+from codelet.system.text import one_line
 
 if TYPE_CHECKING:
     from codelet.frontends.exporting import Exporting
-    from codelet.session import Session
+    from codelet.loop.session import Session
     from codelet.settings import Settings
 
 

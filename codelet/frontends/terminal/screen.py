@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from codelet.errors import UsageError
 from codelet.frontends.terminal.show.style import Signs, signs_for
-from codelet.policy.secrets.masker import mask
-from codelet.text import clean
+from codelet.safety.secrets.masker import mask
+from codelet.system.text import clean
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from codelet.events import Event, ResultStatus, ToolCallStarted, ToolProgress, ToolResult
 from codelet.frontends.terminal.show.call_rows import USER_COMMAND
-from codelet.process import Finished, StartError, run
+from codelet.system.process import Finished, StartError, run
 
 _OUTPUT_LIMIT = 30_000
 _SECONDS = 3_600.0

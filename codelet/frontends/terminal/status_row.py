@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from codelet.context.tokens.budget import percent_of
 from codelet.frontends.terminal.show.numbers import money, tokens
 from codelet.frontends.terminal.show.style import Signs
-from codelet.session import Session
-from codelet.text import clean
-from codelet.tokens.budget import percent_of
+from codelet.loop.session import Session
+from codelet.system.text import clean
 
 _BAR = 8
 

@@ -21,8 +21,8 @@ from codelet.frontends.terminal.keys import Key, Keyboard
 from codelet.frontends.terminal.show.call_rows import titles_of
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import BAD
-from codelet.session import Session
-from codelet.text import clean
+from codelet.loop.session import Session
+from codelet.system.text import clean
 
 _FRAME_SECONDS = 0.1
 

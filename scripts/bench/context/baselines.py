@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from codelet.compaction import IrreducibleContext, compact
-from codelet.tokens.estimate import estimate_message, estimate_text
+from codelet.context.compaction import IrreducibleContext, compact
+from codelet.context.tokens.estimate import estimate_message, estimate_text
 from context.recall import spoken
 
 Message = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from codelet.compaction import IrreducibleContext, compact
+from codelet.context.compaction import IrreducibleContext, compact
 
 BUDGETS = (0.10, 0.20, 0.30)
 SEEDS = (1, 2, 3, 4)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import Any
 
-from codelet.compaction import compact
+from codelet.context.compaction import compact
 from context.baselines import Message, size
 
 SIZES = (10_000, 20_000, 50_000, 150_000, 350_000, 1_000_000, 2_000_000)

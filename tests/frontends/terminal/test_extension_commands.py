@@ -19,7 +19,7 @@ from codelet.frontends.terminal.prompt_line import KEYS_HELP
 from codelet.frontends.terminal.repl import Repl
 from codelet.providers import open_provider
 from codelet.providers.base import ProviderOptions
-from codelet.session import Session
+from codelet.loop.session import Session
 
 async def greet(session, name):
     if not name:

@@ -26,10 +26,10 @@ from codelet.errors import (
     UsageError,
 )
 from codelet.frontends.commands.demo.project import test_command, test_environment, test_passes, write_project
-from codelet.policy import Policy
-from codelet.policy.verdict import Answer, Question
+from codelet.loop.session import Session
 from codelet.providers.replay import Recording, ReplayProvider, read_recording
-from codelet.session import Session
+from codelet.safety import Policy
+from codelet.safety.verdict import Answer, Question
 
 if TYPE_CHECKING:
     from codelet.frontends.terminal.show.renderer import Renderer

@@ -7,7 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from codelet.process import child_environment, run
+from codelet.system.process import child_environment, run
 
 _CODE = '''\
 """What a basket of goods costs. All amounts are in cents."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from codelet.record import Record
-from codelet.text import one_line
+from codelet.system.text import one_line
 from codelet.version import __version__
 
 if TYPE_CHECKING:

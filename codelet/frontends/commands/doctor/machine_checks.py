@@ -10,10 +10,10 @@ from pathlib import Path
 
 import codelet
 from codelet.frontends.commands.doctor.check_result import CheckResult
-from codelet.git import run_git
-from codelet.git.objects import head_of
-from codelet.process import StartError, capture, find_program
-from codelet.sandbox import find_confinement
+from codelet.safety.sandbox import find_confinement
+from codelet.system.git import run_git
+from codelet.system.git.objects import head_of
+from codelet.system.process import StartError, capture, find_program
 
 _PROBE_SECONDS = 3.0
 _CHANGES_LIMIT = 1 << 20

@@ -6,23 +6,23 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from codelet.context.asked import NothingToTakeOut, Size, parsed
+from codelet.context.tokens.budget import percent_of
 from codelet.errors import UsageError
 from codelet.frontends.terminal.commands.show_context import indented
 from codelet.frontends.terminal.commands.show_session import styled
 from codelet.frontends.terminal.show.event_rows import next_request
 from codelet.frontends.terminal.show.numbers import plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
-from codelet.text import clean
-from codelet.tokens.budget import percent_of
+from codelet.system.text import clean
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from codelet.compaction import CompactionReport
-    from codelet.compaction.score import Score
+    from codelet.context.compaction import CompactionReport
+    from codelet.context.compaction.score import Score
     from codelet.frontends.terminal.commands.slash_command import ReplControls
     from codelet.frontends.terminal.screen import Screen
-    from codelet.session import Session
+    from codelet.loop.session import Session
 
 _WIDE = 110
 """Columns from which on the parts of a score are shown, too."""
@@ -50,7 +50,7 @@ async def compact_now(repl: ReplControls, argument: str) -> None:
 
 def _preview(screen: Screen, session: Session, wish: str, size: Size | None) -> None:
     """Say what a compaction would do."""
-    from codelet.compaction import IrreducibleContext
+    from codelet.context.compaction import IrreducibleContext
 
     try:
         seen = session.compactor.preview(wish, size)

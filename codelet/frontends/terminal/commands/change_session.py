@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codelet.errors import EXIT_DONE, CodeletError
-from codelet.policy.verdict import MODES, mode_named
-from codelet.text import one_line
+from codelet.safety.verdict import MODES, mode_named
+from codelet.system.text import one_line
 
 if TYPE_CHECKING:
     from codelet.frontends.terminal.commands.slash_command import ReplControls

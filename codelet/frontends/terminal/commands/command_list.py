@@ -15,7 +15,7 @@ from codelet.frontends.terminal.commands import (
 )
 from codelet.frontends.terminal.commands.slash_command import Commands, ReplControls, SlashCommand
 from codelet.frontends.terminal.screen import Screen
-from codelet.session import Session
+from codelet.loop.session import Session
 
 _OWN = (
     SlashCommand("model", "show the model, or go on with another", act=change_session.switch_model, arguments="[NAME]"),

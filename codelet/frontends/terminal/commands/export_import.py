@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelet.errors import CodeletError
-from codelet.text import one_line
+from codelet.system.text import one_line
 
 if TYPE_CHECKING:
     from codelet.export.snapshot import Snapshot

@@ -8,20 +8,20 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from codelet.context.tokens.budget import percent_of
 from codelet.frontends.terminal.commands.show_session import styled
 from codelet.frontends.terminal.show.numbers import plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
 from codelet.messages import kind_of
 from codelet.prompt import reminder_text
-from codelet.text import clean, one_line
-from codelet.tokens.budget import percent_of
+from codelet.system.text import clean, one_line
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from codelet.context.rows import ContextRow
     from codelet.frontends.terminal.screen import Screen
-    from codelet.session import Session
+    from codelet.loop.session import Session
 
 _ROWS = 40
 _MAP_CELLS = 60
@@ -132,8 +132,8 @@ def indented(screen: Screen, line: Text) -> list[Text]:
 
 async def _exact(screen: Screen, session: Session) -> Text | None:
     """What a real tokeniser counts, where one is on this machine; the provider's own may differ."""
-    from codelet.tokens.counter import exact_size, has_own_encoding
-    from codelet.tokens.exact import ExactUnavailable, encoding_name
+    from codelet.context.tokens.counter import exact_size, has_own_encoding
+    from codelet.context.tokens.exact import ExactUnavailable, encoding_name
 
     model = session.provider.model
     beside = [session.system_prompt, json.dumps([tool.schema() for tool in session.tools], ensure_ascii=False)]

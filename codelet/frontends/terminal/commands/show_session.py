@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from codelet.frontends.terminal.show.numbers import money, plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET
-from codelet.git import run_git
-from codelet.text import clean, first_sentence, one_line
+from codelet.system.git import run_git
+from codelet.system.text import clean, first_sentence, one_line
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from codelet.frontends.terminal.commands.slash_command import ReplControls
     from codelet.frontends.terminal.screen import Screen
-    from codelet.session import Session
+    from codelet.loop.session import Session
     from codelet.tools.tool import Tool
 
 _ROWS = 40

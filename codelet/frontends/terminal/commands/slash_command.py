@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 from codelet.events import Event
 from codelet.frontends.terminal.screen import Screen
 from codelet.frontends.terminal.show.style import ACCENT
-from codelet.policy.verdict import Mode
+from codelet.loop.session import Session
 from codelet.record import Record
-from codelet.session import Session
-from codelet.text import one_line
-from codelet.text.spelling import nearest
+from codelet.safety.verdict import Mode
+from codelet.system.text import one_line
+from codelet.system.text.spelling import nearest
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codelet.frontends.terminal.export_log import ExportLog
     from codelet.frontends.terminal.turn_view import TurnStatus
     from codelet.providers.base import Provider
-    from codelet.sandbox import Confinement
+    from codelet.safety.sandbox import Confinement
 
 
 class ReplControls(Protocol):

@@ -16,7 +16,7 @@ from codelet.frontends.terminal.show.numbers import duration, plural
 from codelet.frontends.terminal.show.style import BAD, GOOD, MARGIN, QUIET, WARN, Signs
 from codelet.messages import Message
 from codelet.messages import ToolCall as Call
-from codelet.text import clean, first_sentence, one_line
+from codelet.system.text import clean, first_sentence, one_line
 from codelet.tools import title_of
 from codelet.tools.tool import Tool
 

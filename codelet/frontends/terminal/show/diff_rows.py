@@ -9,7 +9,7 @@ from rich.text import Text
 
 from codelet.frontends.terminal.show.console import truncate
 from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, Signs
-from codelet.text import clean
+from codelet.system.text import clean
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
+from codelet.context.tokens.budget import percent_of
 from codelet.events import Compaction, Interrupted, Note, Reminder, Retry, TurnEnd, UsageReport
 from codelet.frontends.terminal.show.console import truncate, wrap
 from codelet.frontends.terminal.show.numbers import duration, plural, tokens
 from codelet.frontends.terminal.show.style import BAD, MARGIN, QUIET, WARN, Signs
 from codelet.outcome import unread
-from codelet.text import clean, one_line
-from codelet.tokens.budget import percent_of
+from codelet.system.text import clean, one_line
 
 
 def retry_row(event: Retry, left: float, width: int, signs: Signs) -> Text:

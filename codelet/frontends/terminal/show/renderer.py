@@ -21,7 +21,7 @@ from codelet.frontends.terminal.show.live_area import LiveArea
 from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
 from codelet.frontends.terminal.show.numbers import duration
 from codelet.frontends.terminal.show.style import QUIET, signs_for
-from codelet.text import Cleaner, clean, one_line
+from codelet.system.text import Cleaner, clean, one_line
 
 _FRAME_SECONDS = 0.05
 _TAIL_ROWS = 4

@@ -14,7 +14,7 @@ from codelet.frontends.terminal.show.call_rows import call_title
 from codelet.frontends.terminal.show.diff_rows import count_diff, is_diff
 from codelet.frontends.terminal.show.numbers import duration, tokens
 from codelet.frontends.terminal.show.renderer import Renderer
-from codelet.tokens.usage import Usage
+from codelet.usage import Usage
 
 DIFF = "--- a/app.py\n+++ b/app.py\n@@ -10,3 +10,3 @@\n def f(a, b):\n-    return a - b\n+    return a + b\n \n"
 

@@ -1,0 +1,145 @@
+"""What a tool call does, told from its name and arguments: which file, which command, read or write."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from codelet.context.compaction.edits import shows_edit, texts_in, without_removed
+from codelet.messages import call_arguments, call_name
+
+_PATH_KEYS = ("path", "file_path", "filename", "file", "notebook_path", "target_file")
+_COMMAND_KEYS = ("command", "cmd", "script")
+_OTHER_KEYS = ("pattern", "query", "url", "name", "prompt", "description")
+_WRITERS = frozenset({"write", "edit", "create", "apply_patch", "multiedit", "multi_edit", "patch", "insert"})
+_WRITING = ("write", "edit", "create", "replace", "insert", "patch")
+READERS = frozenset({"read", "open", "cat", "view", "read_file", "open_file", "goto", "get_file"})
+LABEL_LENGTH = 110
+_WHOLE_WRITES = ("write", "create")
+
+
+# A tool with one name for several actions says here that it only looks.
+_LOOKS = frozenset({"view", "read", "open"})
+# A command that applies a patch in its own text.
+_PATCHES = re.compile(r"\b(?:apply_patch|git apply|patch)\b")
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One step of a call: `text` is what it says or adds, `removed` pairs of a file ("" if unknown) and lines."""
+
+    text: str
+    removed: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True)
+class Action:
+    """What a tool call does. `kind` is read, write, command or other; `subject` its file, command or main argument.
+
+    `edits` are its other arguments in order, with real line ends and without their names. `written` and `deleted`
+    are the files that a write changes and deletes; `whole` says that nothing of the file's old content is left.
+    """
+
+    call_id: str
+    name: str
+    kind: str
+    subject: str
+    edits: tuple[Edit, ...] = ()
+    written: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    whole: bool = False
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """What the call says or adds, apart from its subject."""
+        return tuple(edit.text for edit in self.edits if edit.text)
+
+
+def action_of(call: Mapping[str, Any]) -> Action:
+    """Return what a call does. Arguments that do not parse count as one value."""
+    name, raw = call_name(call), call_arguments(call)
+    call_id = str(call.get("id"))
+    try:
+        parsed = json.loads(raw) if raw else {}
+    except (ValueError, RecursionError):
+        parsed = raw
+    if not isinstance(parsed, dict):
+        kind = _kind(name, isinstance(parsed, str) and shows_edit(parsed))
+        return _write(call_id, name, "", parsed) if kind == "write" else Action(call_id, name, kind, "", (Edit(raw),))
+    path = _first(parsed, _PATH_KEYS)
+    command = _first(parsed, _COMMAND_KEYS) or _listed(parsed)
+    subject = path or command or _first(parsed, _OTHER_KEYS)
+    rest = {key: value for key, value in parsed.items() if value is not None and value != subject}
+    patches = any(isinstance(value, str) and shows_edit(value) for value in rest.values())
+    kind = "command" if command and not path else _kind(name, bool(path) or patches)
+    if path and command in _LOOKS:
+        kind = "read"
+    if kind == "command" and shows_edit(command) and _PATCHES.search(command):
+        return _write(call_id, name, "", [command])
+    if kind == "write":
+        return _write(call_id, name, subject if path else "", rest, whole=command == "create")
+    edits = tuple(Edit(text) for _, text in texts_in(rest) if text and text != subject)
+    return Action(call_id, name, kind, subject, edits)
+
+
+def _write(call_id: str, name: str, path: str, rest: object, *, whole: bool = False) -> Action:
+    """A call that edits files: the one at `path`, and those that patches in its arguments name."""
+    edits: list[Edit] = []
+    written, deleted = [path] if path and "\n" not in path else [], []
+    for old, text in texts_in(rest):
+        if old:
+            edits.append(Edit("", ((path, tuple(text.split("\n"))),)))
+        elif text and shows_edit(text):
+            own = without_removed(text)
+            edits.append(Edit(own.text, tuple((file or path, tuple(lines)) for file, lines in own.removed)))
+            written += own.written
+            deleted += own.deleted
+        elif text:
+            edits.append(Edit(text))
+    gone = dict.fromkeys(file for file in deleted if file not in written)
+    stays = dict.fromkeys(file for file in written if file not in gone)
+    whole = (whole or name.lower().startswith(_WHOLE_WRITES)) and not any(edit.removed for edit in edits)
+    subject = path or next(iter([*stays, *gone]), "")
+    return Action(call_id, name, "write", subject, tuple(edits), tuple(stays), tuple(gone), whole)
+
+
+def _listed(parsed: dict[str, Any]) -> str:
+    """A command given as a list of words, as one line: what a shell is told to run, or else the words themselves."""
+    words: list[object] = next((parsed[key] for key in _COMMAND_KEYS if isinstance(parsed.get(key), list)), [])
+    told = [word for word in words if isinstance(word, str)]
+    if len(told) < len(words):
+        return ""
+    if len(told) == 3 and told[0].rpartition("/")[2] in _SHELLS and told[1] in ("-c", "-lc"):
+        return told[2]
+    return shlex.join(told)
+
+
+def _first(parsed: dict[str, Any], keys: tuple[str, ...]) -> str:
+    return next((parsed[key] for key in keys if isinstance(parsed.get(key), str) and parsed[key]), "")
+
+
+def _kind(name: str, has_path: bool) -> str:
+    low = name.lower()
+    if low in _WRITERS or (has_path and any(word in low for word in _WRITING)):
+        return "write"
+    if low in READERS or (has_path and ("read" in low or "view" in low or "open" in low)):
+        return "read"
+    return "other"
+
+
+def is_writer(name: str) -> bool:
+    """Whether a tool of that name edits files."""
+    return _kind(name, True) == "write"
+
+
+def label_of(action: Action) -> str:
+    """A short line that names the call: its name and the head of its subject."""
+    subject = " ".join(action.subject[: 2 * LABEL_LENGTH].split())
+    if len(subject) > LABEL_LENGTH:
+        subject = subject[: LABEL_LENGTH - 1] + "…"
+    return f"{action.name} {subject}".strip().replace("]", ")")

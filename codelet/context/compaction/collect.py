@@ -1,0 +1,217 @@
+"""Collect from the old messages of a plan what a summary is made of: the user's words, and candidate lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from codelet.context.compaction.actions import LABEL_LENGTH, READERS, Action, is_writer, label_of
+from codelet.context.compaction.assemble import OldBlock
+from codelet.context.compaction.candidates import LineCollector
+from codelet.context.compaction.edits import shows_edit, without_removed
+from codelet.context.compaction.history import write_failed
+from codelet.context.compaction.parsing import ParsedMessage
+from codelet.context.compaction.plan import CompactionPlan, Transcript
+from codelet.context.compaction.score import Score
+from codelet.context.compaction.segments import REQUESTS
+from codelet.context.compaction.user_text import EarlierPrompt
+from codelet.messages import text_of
+
+Position = tuple[int, int]
+# A line that the answer to an edit shows as taken out.
+_MINUS = re.compile(r"\s*(?:\d+\s+)?-(?!-)")
+
+
+@dataclass
+class Collected:
+    """Blocks of old messages, what the user said in them, and the collector that holds their lines."""
+
+    collector: LineCollector
+    blocks: list[OldBlock] = field(default_factory=list)
+    said: list[EarlierPrompt] = field(default_factory=list)
+    places: list[Position] = field(default_factory=list)
+
+
+def collect(transcript: Transcript, plan: CompactionPlan) -> Collected:
+    """Walk over the messages once; return what the old ones hold."""
+    found = Collected(LineCollector(len(transcript.messages)))
+    sources: dict[str, int] = {}
+    results = {r.answers.call_id: r.text for r in transcript.readings if r.kind == "result" and r.answers is not None}
+    block: OldBlock | None = None
+    for index, reading in enumerate(transcript.readings):
+        if index in plan.kept:
+            _edits_in(found, reading, results)
+            if index in plan.reduced:
+                _take_cut(found, index, transcript.readings, text_of(plan.kept[index]))
+            block = None
+            continue
+        if block is None:
+            block = OldBlock(index, index, max(1, reading.turn), reading.turn)
+            found.blocks.append(block)
+        block.stop = index + 1
+        block.last = max(block.last, reading.turn, block.first)
+        _take(found, index, reading, sources, block, results)
+        if reading.kind == "result":
+            found.collector.stale.happened(transcript.history.effects.get(index, ()))
+    found.collector.read()
+    return found
+
+
+def _take_cut(found: Collected, index: int, readings: Sequence[ParsedMessage], shown: str) -> None:
+    """Collect the lines that were cut from a kept message, for the segment before its unit (there always is one)."""
+    reading = readings[index]
+    if not found.blocks:
+        start = index
+        while start > 0 and readings[start].kind == "result":
+            start -= 1
+        found.blocks.append(OldBlock(start, start, max(1, reading.turn), max(1, reading.turn)))
+    here = set(shown.split("\n"))
+    rest = "\n".join(line for line in reading.text.split("\n") if line not in here)
+    label = "from user" if reading.answers is None else label_of(reading.answers)
+    source = found.collector.source((index, 1), reading.turn, label)
+    if reading.kind == "user":
+        found.collector.add(source, _still_there(found.collector, rest), "user")
+    else:
+        _take_result(found.collector, source, reading, rest)
+
+
+def _edits_in(found: Collected, reading: ParsedMessage, results: Mapping[str, str]) -> None:
+    """Strike out what the edits in a kept message removed: it must not stand before it as if it were current."""
+    for action in reading.actions:
+        if action.kind == "write" and not write_failed(results.get(action.call_id, "")):
+            for edit in action.edits:
+                _remove(found.collector, edit.removed, edit.text)
+
+
+def _remove(collector: LineCollector, removed: Sequence[tuple[str, Sequence[str]]], kept: str = "") -> None:
+    stays = kept.split("\n") if removed else ()
+    for file, lines in removed:
+        collector.stale.remove(file, lines, stays)
+
+
+def _still_there(collector: LineCollector, text: str) -> str:
+    """The user's words that were cut, without lines that an edit has removed since."""
+    gone = collector.stale.gone
+    return "\n".join(line for line in text.split("\n") if line.strip() not in gone) if gone else text
+
+
+def _take_action(collector: LineCollector, source: int, action: Action, answer: str) -> None:
+    """Collect what a call says; of a write that failed, only its heading."""
+    wrote = action.kind == "write"
+    failed = wrote and write_failed(answer)
+    if action.kind in ("read", "write") and not failed:
+        collector.stale.shows(source, action.subject, wrote=wrote)
+    if len(action.subject) > LABEL_LENGTH:
+        collector.add(source, action.subject, "assistant")
+    if failed:
+        return
+    if action.whole:
+        collector.stale.rewrite(action.subject, [line for text in action.values for line in text.split("\n")])
+    for edit in action.edits:
+        _remove(collector, edit.removed)
+        if edit.text:
+            collector.add(source, edit.text, "assistant")
+    for file in action.deleted:
+        collector.stale.rewrite(file)
+
+
+def _take_result(collector: LineCollector, source: int, reading: ParsedMessage, text: str) -> None:
+    """Collect a result; of the diffs in it only what they add, unless it is a file that was read."""
+    kind = reading.answers.kind if reading.answers is not None else "other"
+    if kind == "write":
+        text = "\n".join(line for line in text.split("\n") if not _MINUS.match(line))
+    if kind != "read" and shows_edit(text):
+        parts = without_removed(text)
+        _remove(collector, [(file, lines) for file, lines in parts.removed])
+        text = parts.text
+    collector.add(source, text, "result")
+
+
+def _take(
+    found: Collected,
+    index: int,
+    reading: ParsedMessage,
+    sources: dict[str, int],
+    block: OldBlock,
+    results: Mapping[str, str],
+) -> None:
+    collector = found.collector
+    if reading.kind == "user":
+        found.said.append(EarlierPrompt(reading.turn, reading.text))
+        found.places.append((index, 0))
+    elif reading.kind == "segment":
+        _take_segment(found, index, reading, block)
+    elif reading.kind == "assistant":
+        if reading.text:
+            text = reading.text
+            if shows_edit(text):
+                parts = without_removed(text)
+                _remove(collector, [(file, lines) for file, lines in parts.removed])
+                text = parts.text
+            collector.add(collector.source((index, 0), reading.turn, ""), text, "assistant")
+        for number, action in enumerate(reading.actions, 1):
+            label = label_of(action)
+            source = collector.source((index, number), reading.turn, label, as_line=True, tells=action.kind != "read")
+            sources[action.call_id] = source
+            collector.add_head(source, "assistant")
+            _take_action(collector, source, action, results.get(action.call_id, ""))
+    elif reading.kind == "result" and reading.answers is not None:
+        source = sources.get(reading.answers.call_id, -1)
+        if source < 0:
+            source = collector.source((index, 0), reading.turn, "result")
+        _take_result(collector, source, reading, reading.text)
+    elif reading.text:
+        _from_source(found, index, reading, "other", "other")
+
+
+def _from_source(found: Collected, index: int, reading: ParsedMessage, label: str, speaker: str) -> None:
+    source = found.collector.source((index, 1), reading.turn, label)
+    found.collector.add(source, reading.text, speaker)
+
+
+def _take_segment(found: Collected, index: int, reading: ParsedMessage, block: OldBlock) -> None:
+    """Collect an earlier segment: its user's words and its lines compete anew, its ledger is carried on."""
+    segment = reading.segment
+    if segment is None:
+        return
+    block.first = min(block.first, segment.first) if block.start != index else segment.first
+    for number, entry in enumerate(segment.entries):
+        if entry.is_user:
+            found.said.append(EarlierPrompt(entry.turn, "\n".join(entry.lines)))
+            found.places.append((index, number))
+        elif entry.label == REQUESTS:
+            for line in entry.lines:
+                found.said.append(EarlierPrompt(entry.turn, line))
+                found.places.append((index, number))
+        else:
+            collector = found.collector
+            tells = entry.label.split(" ", 1)[0] not in READERS and bool(entry.label)
+            source = collector.source((index, number), entry.turn, entry.label, as_line=bool(entry.label), tells=tells)
+            collector.add_head(source, "segment")
+            name, _, subject = entry.label.partition(" ")
+            if name in READERS or is_writer(name):
+                collector.stale.shows(source, subject, wrote=is_writer(name))
+            collector.add(source, "\n".join(entry.lines), "segment")
+
+
+def add_cut_words(found: Collected, cut: list[tuple[int, str]]) -> None:
+    """Make candidates of what was cut from the user's words; `cut` are (position in `said`, text) pairs."""
+    for position, text in cut:
+        index, number = found.places[position]
+        source = found.collector.source((index, number), found.said[position].turn, "from user")
+        found.collector.add(source, _still_there(found.collector, text), "user")
+    found.collector.read()
+
+
+def factors(found: Collected, scores: Mapping[int, Score], minimum: int) -> None:
+    """Raise the factor of each line by its turn's score, by up to a third; a turn below `minimum` gives no lines."""
+    candidates, sources = found.collector.candidates, found.collector.sources
+    per_source = []
+    for source in sources:
+        score = scores.get(source.turn)
+        total = score.total if score else 0
+        per_source.append(1000 + 3 * total if total >= minimum else 0)
+    candidates.factor = [
+        factor * per_source[source] // 1000 for factor, source in zip(candidates.factor, candidates.source, strict=True)
+    ]

@@ -1,0 +1,303 @@
+"""What shell commands did to files, and which candidate lines are no longer what their file says.
+
+Of commands only what surely ran counts: the first command of a line, or one whose line went well; a program that
+failed says so. Lines are known by their text: one that comes again later (read again, written again) is current
+again, and a line that a file is known to hold does not go stale by an edit of another file.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import accumulate, pairwise
+
+from codelet.context.compaction.shell_commands import TRIVIAL, ShellCommand
+
+_PROGRAMS = frozenset({"rm", "unlink", "mv", "git", "sed", "perl", "touch", "tee"})
+_SAID_NO = re.compile(r"(?:^|\n)(?:rm|mv|unlink|sed|fatal|error|git|perl)\b[^\n]{0,40}:")
+_SUBSTITUTION = re.compile(r"(?:\A|[;\s])s([/|#,@!:%])((?:(?!\1)[^\\\n]|\\.)*)\1(?:(?!\1)[^\\\n]|\\.)*\1")
+# What a basic regular expression takes as it stands, and an extended one does not.
+_SWAPPED = re.compile(r"\\([+?(){}|])|([+?(){}|])")
+_LONGEST_PATTERN = 300
+# A repeated group, or many repetitions, could take a time that grows without bounds.
+_SLOW = re.compile(r"\)\s*[*+{]|\\\d|(?:[*+}].*){4}", re.DOTALL)
+_GLOB = re.compile(r"[*?\[]")
+_PASSING = ("/tmp/", "/dev/", "/proc/")
+
+
+@dataclass(frozen=True)
+class FileEffect:
+    """What was done to one path, which may be a pattern or a folder; "" as path of `reverted` means all files.
+
+    `how` is deleted, moved (it stands elsewhere), written, committed, reverted to what was committed, or edited
+    in place, which removes the lines that match `pattern`.
+    """
+
+    how: str
+    path: str
+    pattern: re.Pattern[str] | None = None
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether two paths can name one file: they are equal, or one ends with the other."""
+    if one == other:
+        return True
+    long, short = (one, other) if len(one) > len(other) else (other, one)
+    short = short.removeprefix("./")
+    return bool(short) and (long == short or long.endswith("/" + short))
+
+
+def meant(pattern: str, path: str) -> bool:
+    """Whether a path in a command, which may be a pattern or a folder, covers a file."""
+    pattern = pattern.rstrip("/").removeprefix("./")
+    if _GLOB.search(pattern):
+        return fnmatchcase(path, pattern) or fnmatchcase(path, "*/" + pattern)
+    return same_file(pattern, path) or f"/{pattern.lstrip('/')}/" in "/" + path
+
+
+def effects(ended: Sequence[tuple[ShellCommand, bool | None]], output: str) -> list[FileEffect]:
+    """The effects of a line of commands, in order."""
+    found: list[FileEffect] = []
+    sure = True
+    for command, passed in ended:
+        if command.link in ("|", "||", "&"):
+            sure = False
+        elif command.link == ";":
+            sure = True
+        acts = command.name in _PROGRAMS or command.writes
+        if acts and (passed is True or (passed is None and sure and not _SAID_NO.search(output))):
+            found += _of(command)
+        sure = sure and (command.name in TRIVIAL or command.name in _PROGRAMS)
+    return found
+
+
+def _of(command: ShellCommand) -> list[FileEffect]:
+    words = command.words[1:]
+    named = [_placed(command, word) for word in words if not word.startswith("-")]
+    found = [FileEffect("written", _placed(command, file)) for file in command.writes]
+    match command.name:
+        case "rm" | "unlink":
+            found += [FileEffect("deleted", path) for path in named]
+        case "mv":
+            found += _moved(named)
+        case "touch" | "tee":
+            found += [FileEffect("written", path) for path in named]
+        case "git":
+            found += _of_git(command, [word for word in words if word != "--"], separated="--" in words)
+        case "sed" | "perl":
+            found += _in_place(command)
+    return [effect for effect in found if not effect.path.startswith(_PASSING) and "$" not in effect.path]
+
+
+def _placed(command: ShellCommand, path: str) -> str:
+    if not command.folder or path.startswith(("/", "~")):
+        return path
+    return posixpath.normpath(f"{command.folder}/{path}")
+
+
+def _moved(named: Sequence[str]) -> list[FileEffect]:
+    """The effects of a move. Its target is a file if it looks like one, else a folder."""
+    if len(named) < 2:
+        return []
+    target = named[-1]
+    found = [FileEffect("moved", path) for path in named[:-1]]
+    for path in named[:-1]:
+        name = posixpath.basename(path)
+        folder = len(named) > 2 or target.endswith("/") or ("." in name and "." not in posixpath.basename(target))
+        found.append(FileEffect("written", posixpath.join(target, name) if folder else target))
+    return found
+
+
+def _of_git(command: ShellCommand, words: list[str], *, separated: bool) -> list[FileEffect]:
+    plain = [word for word in words[1:] if not word.startswith("-")]
+    flags = [word for word in words[1:] if word.startswith("-")]
+    paths = [_placed(command, word) for word in plain]
+    match words[0] if words else "":
+        case "commit" if "--dry-run" not in flags:
+            return [FileEffect("committed", "")]
+        case "rm" if "--cached" not in flags:
+            return [FileEffect("deleted", path) for path in paths]
+        case "mv":
+            return _moved(paths)
+        case "restore" if "--staged" not in flags or "--worktree" in flags:
+            return [FileEffect("reverted", "" if path in (".", ":/") else path) for path in paths]
+        case "checkout" if separated or "." in plain:
+            return [
+                FileEffect("reverted", "" if word in (".", ":/") else path)
+                for word, path in zip(plain, paths, strict=True)
+            ]
+        case "reset" if "--hard" in flags:
+            return [FileEffect("reverted", "")]
+        case "stash" if not plain or plain[0] in ("push", "save"):
+            return [FileEffect("reverted", "")]
+    return []
+
+
+def _in_place(command: ShellCommand) -> list[FileEffect]:
+    """The effects of `sed -i` and `perl -pi`: lines that their substitutions match are no longer what they were."""
+    words = list(command.words[1:])
+    flags = [word for word in words if word.startswith("-")]
+    if not any(re.match(r"-\w*i|--in-place", flag) for flag in flags):
+        return []
+    scripts: list[str] = []
+    files: list[str] = []
+    for before, word in pairwise(["", *words]):
+        if before in ("-e", "--expression"):
+            scripts.append(word)
+        elif word and not word.startswith("-"):  # an empty word is the suffix that BSD's sed wants behind -i
+            (files if scripts or "-e" in flags else scripts).append(word)
+    extended = command.name == "perl" or any(re.match(r"-\w*[Er]\Z|--regexp-extended", flag) for flag in flags)
+    old = [text for script in scripts for _, text in _SUBSTITUTION.findall(script)]
+    patterns = [pattern for text in old if (pattern := _compiled(text, extended=extended)) is not None]
+    found = []
+    for path in files:
+        found += [FileEffect("edited", _placed(command, path), pattern) for pattern in patterns]
+        found.append(FileEffect("written", _placed(command, path)))
+    return found
+
+
+def _compiled(text: str, *, extended: bool) -> re.Pattern[str] | None:
+    """The pattern of a substitution; None if Python does not know its syntax, or it could be slow."""
+    if not extended:
+        text = _SWAPPED.sub(lambda found: found.group(1) or "\\" + found.group(2), text)
+    try:
+        return re.compile(text, re.MULTILINE) if len(text) <= _LONGEST_PATTERN and not _SLOW.search(text) else None
+    except (re.error, RecursionError, OverflowError):
+        return None
+
+
+# A line as tools print it beside its number: `12\tx = 1`, `12: x = 1`, `src/a.py:12:x = 1`, `[12] x`.
+_NUMBERED = re.compile(r"(?:[\w./@-]+[:-])?\[?\d+(?:\]|[:|\u2192\u2502\t-])[ \t|]*|\d+ +(?=\S)")
+_SHORTEST_PART = 6
+
+
+class StaleLines:
+    """Keeps the numbers of stale candidates in `dead`, and the texts that were removed in `gone`.
+
+    `texts` are the candidates' texts, `source_of` the number of the source that each stood in last, `number` finds a
+    candidate by its text. `files[source]` is the file that a source shows, if it is known.
+    """
+
+    def __init__(self, texts: Sequence[str], source_of: Sequence[int], number: Callable[[str], int | None]) -> None:
+        self.dead: set[int] = set()
+        self.gone: set[str] = set()
+        # The sources that changed a file since the last commit: what goes back to the commit loses what they put in.
+        self.wrote: set[int] = set()
+        self.files: dict[int, str] = {}
+        self._texts = texts
+        self._source_of = source_of
+        self._number = number
+        self._of_source: dict[int, list[int]] = {}
+        # The sources that show a file, and the files by their last name.
+        self._showing: dict[str, list[int]] = {}
+        self._named: dict[str, list[str]] = {}
+        self._numbered: dict[str, list[int]] = {}
+        self._looked_at = 0
+
+    def shows(self, source: int, file: str, *, wrote: bool) -> None:
+        """Record which file a source shows, and whether it changed it."""
+        if file:
+            self.files[source] = file
+            if file not in self._showing:
+                self._named.setdefault(file.rpartition("/")[2], []).append(file)
+            self._showing.setdefault(file, []).append(source)
+        if wrote:
+            self.wrote.add(source)
+
+    def took(self, source: int, numbers: Iterable[int], texts: Iterable[str]) -> None:
+        """Record that candidates came in, or came again: they are current."""
+        if source in self.files or source in self._of_source or source in self.wrote:
+            self._of_source.setdefault(source, []).extend(numbers)
+        if self.gone:
+            self.gone.difference_update(texts)
+
+    def revived(self, numbers: Iterable[int]) -> None:
+        """Make candidates that came again current."""
+        self.dead.difference_update(numbers)
+
+    def remove(self, file: str, lines: Sequence[str], kept: Iterable[str] = ()) -> None:
+        """Record that an edit of a file ("" if unknown) removed `lines`, except those that it put back (`kept`)."""
+        bare = [line.strip() for line in lines]
+        stays = {line.strip() for line in kept}
+        self._look_at_numbered()
+        for place, line in enumerate(bare):
+            if not line or line in stays:
+                continue
+            self.gone.add(line)
+            first = self._number(line)
+            hits = [*self._numbered.get(line, ()), *([] if first is None else [first])]
+            self.dead.update(hit for hit in hits if self._may_be_of(hit, file))
+            if not hits and place in (0, len(bare) - 1) and len(line) >= _SHORTEST_PART:
+                self._remove_part(file, line)
+
+    def _remove_part(self, file: str, part: str) -> None:
+        """Strike out lines that contain `part`: the first and the last line of a removed text may be part of a line."""
+        self.dead.update(number for number in self._of_file(file) if part in self._texts[number])
+
+    def rewrite(self, file: str, kept: Iterable[str] = ()) -> None:
+        """Record that a file was deleted, or written anew as `kept`: what was seen of it before is stale."""
+        stays = {line.strip() for line in kept}
+        self.dead.update(number for number in self._of_file(file) if self._texts[number] not in stays)
+
+    def happened(self, effects: Iterable[FileEffect]) -> None:
+        """Record what the commands of one line did to files."""
+        patterns: dict[str, list[re.Pattern[str]]] = {}
+        for effect in effects:
+            if effect.pattern is not None:
+                patterns.setdefault(effect.path, []).append(effect.pattern)
+            else:
+                self._happened(effect)
+        for path, own in patterns.items():
+            self._edited(path, own)
+
+    def _happened(self, effect: FileEffect) -> None:
+        if effect.how == "deleted":
+            self.dead.update(number for file in self._meant(effect.path) for number in self._of_file(file))
+        elif effect.how == "committed":
+            self.wrote.clear()
+        elif effect.how == "reverted":
+            for source in self.wrote:
+                file = self.files.get(source, "")
+                if not effect.path or not file or meant(effect.path, file):
+                    self.dead.update(self._of(source))
+
+    def _edited(self, path: str, patterns: Iterable[re.Pattern[str]]) -> None:
+        """Record that a command replaced what matches one of the patterns in the files that a path covers."""
+        for file in self._meant(path):
+            numbers = list(self._of_file(file))
+            texts = [self._texts[number] for number in numbers]
+            ends = list(accumulate(len(text) + 1 for text in texts))
+            # One search in all lines is far cheaper than one in each.
+            whole = "\n".join(texts)
+            places = (found.start() for pattern in patterns for found in pattern.finditer(whole))
+            self.dead.update(numbers[bisect_right(ends, place)] for place in places if place < len(whole))
+
+    def _meant(self, path: str) -> list[str]:
+        return [file for file in self._showing if meant(path, file)]
+
+    def _of_file(self, file: str) -> Iterator[int]:
+        """The candidates that stood last in a source that shows a file."""
+        for shown in self._named.get(file.rpartition("/")[2], ()) if file else ():
+            if same_file(shown, file):
+                for source in self._showing[shown]:
+                    yield from self._of(source)
+
+    def _of(self, source: int) -> list[int]:
+        return [n for n in self._of_source.get(source, ()) if self._source_of[n] == source]
+
+    def _may_be_of(self, number: int, file: str) -> bool:
+        """Whether a candidate may be a line of a file: it is not known to belong to another."""
+        own = self.files.get(self._source_of[number], "")
+        return not own or not file or same_file(own, file)
+
+    def _look_at_numbered(self) -> None:
+        """Index the candidates that are numbered lines by the line without its number."""
+        for number in range(self._looked_at, len(self._texts)):
+            found = _NUMBERED.match(self._texts[number])
+            if found:
+                self._numbered.setdefault(self._texts[number][found.end() :], []).append(number)
+        self._looked_at = len(self._texts)

@@ -1,0 +1,244 @@
+"""What ran in a conversation and how each run ended, as far as an exit status or the tool itself says.
+
+A run whose exit status nobody reported counts as nothing: it neither passed nor failed, and it settles nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from codelet.context.compaction.file_changes import FileEffect, effects
+from codelet.context.compaction.parsing import ParsedMessage
+from codelet.context.compaction.runners import Run, run_in, run_of
+from codelet.context.compaction.shell_commands import ShellCommand, endings
+from codelet.context.compaction.signals import EXIT_MARK, is_error_line
+
+_NO_END = re.compile(
+    r"\[(?:timed out|ended by signal|interrupted)|interrupted |Command timed out|\[Request interrupted"
+)
+_EDGE_LINES = 6
+# What programs that look at text are called: an error in what they print is text, not something that happened.
+_LOOKERS = frozenset(
+    "grep rg egrep fgrep ag cat head tail sed awk less more find fd ls wc sort uniq diff git-grep echo printf jq tree "
+    "nl bat cut tr column xxd strings stat file which cd".split()
+)
+_GIT_LOOKS = frozenset({"grep", "log", "show", "diff", "blame", "status", "ls-files", "cat-file", "reflog"})
+_NOTHING_RAN = re.compile(
+    r"\bRan 0 tests\b|\bno tests? (?:ran|found|to run)\b|\[no test files\]|\b0 tests\b", re.IGNORECASE
+)
+_TELLING = re.compile(
+    r"\b\d+ (?:passed|failed|passing|failing|tests?|errors?|warnings?)\b|"
+    r"^test result: |^(?:ok|FAIL)\s|^OK\b|^FAILED \(|^Success: |^All checks passed|^Found \d+ error|"
+    r"BUILD (?:SUCCESS|FAIL)|"
+    r"^\[[\w/.-]+(?: \(root-commit\))? [0-9a-f]{7,}\] "
+)
+_LONGEST = 120
+# How much of an answer tells whether the call itself failed.
+_HEAD = 400
+_SEARCHES = ("grep", "search", "find", "glob", "list", "fetch", "web")
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One command, or one call of another tool, by its place in the list; `passed` is None if nobody can tell.
+
+    `text` names it: equal texts are the same command. `line` is what it said of its end, if it did.
+    """
+
+    place: int
+    turn: int
+    text: str
+    run: Run | None
+    passed: bool | None
+    line: str = ""
+
+    @property
+    def what(self) -> str:
+        """The kind of its run: tests, build or commit; "" for other commands."""
+        return self.run.what if self.run is not None else ""
+
+    def covers(self, text: str) -> bool:
+        """Whether this is the command of that text, or a run that runs all of it."""
+        if self.text == text:
+            return True
+        other = run_in(text) if self.run is not None else None
+        return self.run is not None and other is not None and self.run.covers(other)
+
+
+Endings = dict[int, list[tuple[ShellCommand, bool | None]]]
+
+
+def exit_code(output: str) -> int | None:
+    """The exit status that a tool reported at the head or end of an output; None if there is none, or two differ."""
+    head, heads = _at_head(output)
+    if heads:  # what follows is the command's own output
+        return head
+    found = {code for code in (_at_end(output), head) if code is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _at_end(output: str) -> int | None:
+    for line in reversed(output[-4_000:].rstrip().split("\n")[-_EDGE_LINES:]):
+        if _NO_END.match(line.strip()):
+            return None
+        if mark := EXIT_MARK.fullmatch(line.strip()):
+            return int(next(filter(None, mark.groups())))
+    return None
+
+
+def _at_head(output: str) -> tuple[int | None, bool]:
+    """The status before the output, and whether a line says that the output begins behind it."""
+    code = None
+    for line in output[:2_000].split("\n")[:_EDGE_LINES]:
+        if line == "Output:":
+            return code, code is not None
+        if (mark := EXIT_MARK.fullmatch(line.strip())) and not line.startswith("[exit code"):
+            code = int(next(filter(None, mark.groups())))
+    return code, False
+
+
+def command_endings(readings: Sequence[ParsedMessage]) -> Endings:
+    """For each result of a shell command, by its index: the commands in it and how they ended."""
+    found: Endings = {}
+    for index, reading in enumerate(readings):
+        action = reading.answers
+        if reading.kind == "result" and action is not None and action.kind == "command":
+            found[index] = endings(action.subject, exit_code(reading.text), reading.text)
+    return found
+
+
+def executions(readings: Sequence[ParsedMessage], ended: Endings) -> list[Execution]:
+    """All commands and calls that changed or ran something, in order."""
+    found: list[Execution] = []
+    for index, reading in enumerate(readings):
+        if reading.kind != "result" or reading.answers is None:
+            continue
+        if index in ended:
+            found += _of_commands(index, reading, ended[index])
+        elif reading.answers.kind in ("write", "other"):
+            other = reading.answers.kind == "other"
+            passed = not is_error_line(reading.text[:_HEAD]) if other else not write_failed(reading.text)
+            found.append(Execution(index, reading.turn, call_text(reading), None, passed))
+    return found
+
+
+def _of_commands(
+    index: int, reading: ParsedMessage, ended: Sequence[tuple[ShellCommand, bool | None]]
+) -> list[Execution]:
+    found = []
+    for command, passed in ended:
+        if not command.words:
+            continue
+        run = run_of(command)
+        end = passed if run is None else _end_of(run, passed, reading.text)
+        line = telling_line(reading.text) if run is not None else ""
+        found.append(Execution(index, reading.turn, short(command.text), run, end, line))
+    return found
+
+
+def _end_of(run: Run, passed: bool | None, output: str) -> bool | None:
+    """How a run ended; None (nobody can tell) if it ran nothing or could not begin."""
+    if passed and _NOTHING_RAN.search(output):
+        return None
+    return None if passed is False and not run.tells(exit_code(output) or 0) else passed
+
+
+def telling_line(text: str) -> str:
+    """The last line in which a runner or git says how it went; "" if none does."""
+    lines = [line.strip() for line in text[-4_000:].split("\n")]
+    return next((line[:160] for line in reversed(lines) if _TELLING.search(line)), "")
+
+
+def call_text(reading: ParsedMessage) -> str:
+    """The text of a call that is not a command: its tool and its subject."""
+    action = reading.answers
+    return short(" ".join(f"{action.name} {action.subject}".split())) if action is not None else ""
+
+
+def short(text: str) -> str:
+    """A command in one line; one that is too long is cut and given a checksum, so that it stays unlike any other."""
+    text = text.replace("\n", " ")
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…{zlib.crc32(text.encode(errors='replace')):08x}"
+
+
+def origins(reading: ParsedMessage, ended: Sequence[tuple[ShellCommand, bool | None]] | None) -> list[str]:
+    """The texts of the commands that an error in a result may come from; empty where it is only text that was read."""
+    action = reading.answers
+    if action is None:
+        return []
+    if action.kind == "read":
+        return []
+    if action.kind != "command":
+        searches = any(word in action.name.lower() for word in _SEARCHES)
+        return [] if searches or not is_error_line(reading.text[:_HEAD]) else [call_text(reading)]
+    if not ended:  # not understood: nothing that runs later is known to be the same
+        return [short(" ".join(action.subject.split()))]
+    return [short(command.text) for command, passed in ended if not passed and not _looks(command)]
+
+
+def says_looker(line: str) -> bool:
+    """Whether a line is the message of a program that looks at things and did not find one."""
+    name, colon, _ = line.partition(": ")
+    return bool(colon) and name.rpartition("/")[2] in _LOOKERS
+
+
+def _looks(command: ShellCommand) -> bool:
+    """Whether a command only shows text."""
+    if command.name == "git":
+        return len(command.words) > 1 and command.words[1] in _GIT_LOOKS
+    return command.name in _LOOKERS or not command.words
+
+
+_UNREADABLE = re.compile(
+    r"does not exist|no such file|not found|\berror: |<tool_use_error>|refused|is a folder|interrupted", re.IGNORECASE
+)
+_WORKED = re.compile(
+    r"\s*(?:success|the file .{1,400} (?:has been|was) (?:updated|created|edited|written)|"
+    r"file (?:created|updated|written)|"
+    r"(?:updated|replaced|edited|created|wrote|written|applied|done|ok|text replaced)\b)",
+    re.IGNORECASE,
+)
+_REFUSED = re.compile(
+    r"\berror|\bfail|could not|couldn't|can(?:no|')t\b|not found|no (?:exact )?match|did not match|"
+    r"does not (?:exist|match|occur)|"
+    r"denied|refused|rejected|not permitted|invalid|interrupted|no changes|is a folder|must be read|has not been read|"
+    r"occurs \d+ times|not unique|syntax error|before it started|doesn't|is not ",
+    re.IGNORECASE,
+)
+
+
+def write_failed(text: str) -> bool:
+    """Whether the result of a write says that nothing was written."""
+    return _WORKED.match(text) is None and _REFUSED.search(text[:600]) is not None
+
+
+def read_failed(text: str) -> bool:
+    """Whether the result of a read says that nothing was read."""
+    return len(text) <= _HEAD and _UNREADABLE.search(text) is not None
+
+
+class History:
+    """Of a list that was read: its commands, how they ended, and what they did to files."""
+
+    def __init__(self, readings: Sequence[ParsedMessage]) -> None:
+        self._readings = readings
+
+    @cached_property
+    def ended(self) -> Endings:
+        """For each result of a command, by index, the commands in it and how each ended."""
+        return command_endings(self._readings)
+
+    @cached_property
+    def executions(self) -> list[Execution]:
+        """Its commands and calls in order."""
+        return executions(self._readings, self.ended)
+
+    @cached_property
+    def effects(self) -> dict[int, list[FileEffect]]:
+        """For each result of a command, by index, what it did to files; nothing for those that did nothing."""
+        found = ((index, effects(ended, self._readings[index].text)) for index, ended in self.ended.items())
+        return {index: done for index, done in found if done}

@@ -1,0 +1,287 @@
+"""Tier 2: segments for old messages: the user's words, the ledger, lines chosen by coverage, filled to the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from codelet.context.compaction.assemble import OldBlock, message_of, segment_lengths, split
+from codelet.context.compaction.collect import Collected, add_cut_words, collect, factors
+from codelet.context.compaction.coverage import REPEAT_PERCENT, Selection, cover
+from codelet.context.compaction.identifiers import NUMBER_WEIGHT
+from codelet.context.compaction.ledger import Ledger, open_errors
+from codelet.context.compaction.plan import CompactionPlan, CompactionSettings, IrreducibleContext, Transcript
+from codelet.context.compaction.score import Anchor, Score, newest, scores, scoring_words
+from codelet.context.compaction.user_text import EarlierPrompt, FittedPrompts, fit_prompts
+from codelet.context.tokens.estimate import characters, estimate_length, estimate_message
+from codelet.messages import text_of
+
+NOTE_FROM = 6_000
+LEDGER_FROM = 2_000
+SMALL_ROOM = 4_000
+SHOWN_PERCENT = 15
+# What the user's words may take: at their least, and if a list is little else.
+LEAST_PERCENT = 60
+TALK_PERCENT = 80
+FACTS_PERCENT = 15
+FILES_PERCENT = 10
+COMPANY_PERCENT = 2
+_ROUNDS = 24
+
+
+@dataclass
+class Summary:
+    """The new list that was made for a plan, and what the report needs to know of it.
+
+    Its new segments take `written` tokens and `characters`.
+    """
+
+    messages: list[dict[str, Any]]
+    size: int
+    written: int
+    characters: int
+    segments: int
+    found: Collected
+    words: FittedPrompts
+    chosen: list[int]
+    anchors: list[Anchor]
+    scores: dict[int, Score]
+    present: set[int]
+
+
+def summarise(
+    transcript: Transcript, plan: CompactionPlan, settings: CompactionSettings, target: int, narrative: Sequence[str]
+) -> Summary:
+    """Make the list for a plan, at most `target` tokens. Raises IrreducibleContext if bare segments are too much."""
+    found = collect(transcript, plan)
+    collector = found.collector
+    anchors = transcript.anchors
+    present, names = _names(transcript, plan, found)
+    older = [(i, reading) for i, reading in enumerate(transcript.readings) if i not in plan.kept]
+    errors = [fault.turn for fault in open_errors(older, transcript.history)]
+    rated = scores(transcript.readings, names, collector.lexicon, anchors, errors, settings.feedback)
+    room = _room(transcript, plan, found, target)
+    words = _words(transcript, plan, found, found.said, room, settings, target)
+    add_cut_words(found, words.cut)
+    left = room - words.size()
+    if found.blocks and room >= LEDGER_FROM:
+        ledger_room = min(left // 2, room * settings.ledger_percent // 100)
+        found.blocks[-1].ledger = _ledger(transcript, plan, found, anchors, narrative).lines(ledger_room)
+        left -= sum(len(key) + len(text) + 3 for key, text in found.blocks[-1].ledger)
+    collector.mark()
+    factors(found, rated, settings.minimum_score)
+    shown = {n for e in words.entries for n in collector.lexicon.read("\n".join(e.lines))}
+    listed = {n for b in found.blocks for n in collector.lexicon.read("\n".join(text for _, text in b.ledger))}
+    # More than fits is chosen, as joined headings give room back; what is too much goes when it is fitted.
+    slack = 104 if transcript.measure is estimate_message else 115
+    chosen = _chosen(found, present | shown, max(0, left) * slack // 100)
+    note = room >= NOTE_FROM
+    messages, size, segments, used = _fit(transcript, plan, found, chosen, target, note=note)
+    present |= shown | listed
+    for index in chosen[:used]:
+        present.update(collector.candidates.names[index])
+    written = size - sum(transcript.measure(message) for message in plan.kept.values())
+    length = sum(map(characters, messages)) - sum(map(characters, plan.kept.values()))
+    return Summary(messages, size, written, length, segments, found, words, chosen[:used], anchors, rated, present)
+
+
+def _chosen(found: Collected, shown: set[int], budget: int) -> list[int]:
+    """The lines to keep, best first: facts in their share of the room, by how rare they are, then what covers most."""
+    collector = found.collector
+    selection = Selection(collector.candidates, collector.headers, [source.head for source in collector.sources])
+    rare = list(collector.lexicon.shape)
+    cover(rare, shown, SHOWN_PERCENT)
+    facts = selection.take(collector.facts, rare, budget * FACTS_PERCENT // 100, REPEAT_PERCENT)
+    weights = collector.weights()
+    cover(weights, shown, SHOWN_PERCENT)
+    facts = facts + selection.take(
+        list(collector.files.values()),
+        rare,
+        budget * (FACTS_PERCENT + FILES_PERCENT) // 100 - selection.spent,
+        REPEAT_PERCENT,
+    )
+    for index in facts:
+        cover(weights, collector.candidates.names[index], SHOWN_PERCENT)
+    company = budget * COMPANY_PERCENT // 100
+    lines = selection.take(range(len(collector.candidates.text)), weights, budget - selection.spent - company)
+    selection.accompany(lines, [shape >= NUMBER_WEIGHT for shape in collector.lexicon.shape], budget - selection.spent)
+    return selection.chosen
+
+
+def _names(transcript: Transcript, plan: CompactionPlan, found: Collected) -> tuple[set[int], dict[int, set[int]]]:
+    """The words in what is kept, and the words of each turn that bear on its score."""
+    collector = found.collector
+    names: dict[int, set[int]] = {}
+    present: set[int] = set()
+    for index, message in plan.kept.items():
+        reading = transcript.readings[index]
+        here = collector.lexicon.read(text_of(message))
+        for action in reading.actions:
+            here |= collector.lexicon.read(action.subject)
+            for edit in action.edits:
+                here |= collector.lexicon.read(edit.text)
+                for _, taken in edit.removed:
+                    here |= collector.lexicon.read("\n".join(taken))
+        present |= here
+        if reading.kind not in ("system", "reminder"):
+            names.setdefault(reading.turn, set()).update(here)
+    turns = [source.turn for source in collector.sources]
+    by_turn: dict[int, list[tuple[int, ...]]] = {}
+    for source, found_names in zip(collector.candidates.source, collector.candidates.names, strict=True):
+        by_turn.setdefault(turns[source], []).append(found_names)
+    for turn in newest(transcript.readings):
+        names.setdefault(turn, set()).update(*by_turn.pop(turn, ()))
+    # Of the older turns only those words are told that can bear on a score: to tell all takes several times longer.
+    told = scoring_words(transcript.readings, names, collector.lexicon)
+    for turn, lines in by_turn.items():
+        names.setdefault(turn, set()).update(told.intersection(chain.from_iterable(lines)))
+    return present, names
+
+
+def _room(transcript: Transcript, plan: CompactionPlan, found: Collected, target: int) -> int:
+    """Characters for all segments together. If that is little, only segments with the user's words are counted on."""
+    fixed = target - sum(transcript.measure(message) for message in plan.kept.values())
+    frame = transcript.measure({"role": "user", "content": ""})
+    with_words = [b for b in found.blocks if any(b.start <= place[0] < b.stop for place in found.places)]
+    room = 0
+    for blocks in (found.blocks, with_words):
+        left = fixed - len(blocks) * frame
+        if transcript.measure is estimate_message:
+            room = 4 * left
+        else:
+            texts = sum(transcript.sizes) - len(transcript.sizes) * frame
+            room = left * sum(map(characters, transcript.messages)) // max(1, texts)
+        room = max(0, room - sum(block.overhead() for block in blocks))
+        if room > SMALL_ROOM or not with_words:
+            break
+    return room
+
+
+def _words(
+    transcript: Transcript,
+    plan: CompactionPlan,
+    found: Collected,
+    said: list[EarlierPrompt],
+    room: int,
+    settings: CompactionSettings,
+    target: int,
+) -> FittedPrompts:
+    """Fit the user's words into their blocks, fewer of them while the bare segments are too large."""
+    fixed = sum(transcript.measure(message) for message in plan.kept.values())
+    verbatim, least = (TALK_PERCENT, 100) if plan.talk else (settings.user_percent, LEAST_PERCENT)
+    while True:
+        words = fit_prompts(said, room * verbatim // 100, room * least // 100)
+        _place_words(found, words)
+        made = _segments(found, [], note=False)
+        over = fixed + sum(transcript.measure(message) for message in made if message is not None) - target
+        if over <= 0 or not words.entries:
+            return words
+        room = max(0, min(room, words.size()) - max(8, over * room // max(1, target - fixed)))
+
+
+def _place_words(found: Collected, words: FittedPrompts) -> None:
+    """Give each block its entries. One entry for all messages goes to the first block that has any."""
+    for block in found.blocks:
+        block.said = []
+    if len(words.entries) == len(found.places):
+        for place, entry in zip(found.places, words.entries, strict=True):
+            block = next(b for b in found.blocks if b.start <= place[0] < b.stop)
+            block.said.append((place, entry))
+    elif words.entries:
+        block = next(b for b in found.blocks if b.start <= found.places[0][0] < b.stop)
+        block.said.append((found.places[0], words.entries[0]))
+
+
+def _ledger(
+    transcript: Transcript,
+    plan: CompactionPlan,
+    found: Collected,
+    anchors: Sequence[Anchor],
+    narrative: Sequence[str],
+) -> Ledger:
+    old = [i for b in found.blocks for i in range(b.start, b.stop)]
+    ledger = Ledger()
+    for index in old:
+        segment = transcript.readings[index].segment
+        if segment is not None:
+            ledger.carry_on(segment.ledger)
+    turns = {transcript.readings[i].turn for i in old}
+    readings = [(i, transcript.readings[i]) for i in old]
+    ledger.take_in(readings, transcript.history, [a for a in anchors if a.turn in turns])
+    ledger.narrative.extend(narrative)
+    return ledger
+
+
+def _fit(
+    transcript: Transcript, plan: CompactionPlan, found: Collected, chosen: list[int], target: int, *, note: bool
+) -> tuple[list[dict[str, Any]], int, int, int]:
+    """The list with as many of the chosen lines, best first, as the target takes: messages, size, segments, lines."""
+    fixed = sum(transcript.measure(message) for message in plan.kept.values())
+    size_of = _sizes(transcript, found, chosen, fixed, note=note)
+    low, high, used = 0, len(chosen), len(chosen)
+    best: tuple[int, int] | None = None
+    for _ in range(_ROUNDS):
+        size = size_of(used)
+        if size <= target:
+            best, low = (size, used), used
+            if high == used or 200 * size >= 199 * target:
+                break
+        else:
+            high = used - 1
+        if low >= high:
+            if best is None and used > 0:
+                used = 0
+                continue
+            break
+        over = size - target
+        step = len(chosen) * abs(over) // max(1, size - fixed) + 1
+        guess = used - step if over > 0 else used + step
+        used = guess if low < guess <= high else (low + high + 1) // 2
+    if best is None:
+        made = _segments(found, [], note=False)
+        size, used = fixed + sum(transcript.measure(message) for message in made if message is not None), 0
+        if size > target:
+            bare = size - fixed
+            raise IrreducibleContext(target, {"kept messages": fixed, "segments": bare})
+    else:
+        size, used = best
+        made = _segments(found, chosen[:used], note=note)
+    messages: list[dict[str, Any]] = []
+    starts = {block.start: segment for block, segment in zip(found.blocks, made, strict=True)}
+    for index in range(len(transcript.messages)):
+        segment = starts.get(index)
+        if segment is not None:
+            messages.append(segment)
+        if index in plan.kept:
+            messages.append(plan.kept[index])
+    return messages, size, sum(1 for segment in made if segment is not None), used
+
+
+def _sizes(
+    transcript: Transcript, found: Collected, chosen: list[int], fixed: int, *, note: bool
+) -> Callable[[int], int]:
+    """Return a function from a number of chosen lines to the size of the list that holds them."""
+    known = (
+        segment_lengths(found.blocks, found.collector, chosen, note=note)
+        if transcript.measure is estimate_message
+        else None
+    )
+
+    def size_of(used: int) -> int:
+        if known is not None:
+            return fixed + sum(map(estimate_length, known.of(used)))
+        made = _segments(found, chosen[:used], note=note)
+        return fixed + sum(transcript.measure(message) for message in made if message is not None)
+
+    return size_of
+
+
+def _segments(found: Collected, chosen: Sequence[int], *, note: bool) -> list[dict[str, Any] | None]:
+    parts = split(found.blocks, found.collector, chosen)
+    blocks: list[OldBlock] = found.blocks
+    return [
+        message_of(block, found.collector, part, note=note and number == 0)
+        for number, (block, part) in enumerate(zip(blocks, parts, strict=True))
+    ]

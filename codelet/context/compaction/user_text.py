@@ -1,0 +1,220 @@
+"""The user's prompts in a segment: verbatim while there is room, then head and tail of each, then one stub each.
+
+Order is kept, and no prompt is left without a word while a stub of it fits. Stubs: what was laid down (rules, values)
+comes first, the shortest of it before the longer, so that most of it gets in whole; then what tells most; small talk
+and repetition come last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from codelet.context.compaction.segments import REQUESTS, USER, SegmentEntry, heading
+from codelet.context.compaction.signals import STOP_WORDS, chats, states_rule
+
+LEAST = 160
+_READABLE = 60
+_GAP = " […] "
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
+
+
+@dataclass(frozen=True)
+class EarlierPrompt:
+    """One user message of an earlier turn."""
+
+    turn: int
+    text: str
+
+
+@dataclass
+class FittedPrompts:
+    """Entries for a segment, one per message (or one for all of them, if there is little room).
+
+    `cut` holds what was cut away, with the position of its message; `left_out` counts messages without any line.
+    """
+
+    entries: list[SegmentEntry] = field(default_factory=list)
+    cut: list[tuple[int, str]] = field(default_factory=list)
+    mode: str = "verbatim"
+    left_out: int = 0
+
+    def size(self) -> int:
+        """Characters of the rendered entries."""
+        return sum(
+            (0 if e.label == REQUESTS else len(heading(e.turn, e.label)) + 1) + sum(len(line) + 1 for line in e.lines)
+            for e in self.entries
+        )
+
+
+def fit_prompts(said: Sequence[EarlierPrompt], budget: int, room: int) -> FittedPrompts:
+    """Fit every message into `budget` characters, or into `room` if `budget` is not enough for their heads."""
+    if not said:
+        return FittedPrompts()
+    frame = sum(len(heading(one.turn, USER)) + 2 for one in said)
+    if frame + sum(len(one.text) for one in said) <= budget:
+        return FittedPrompts([_entry(one, one.text) for one in said])
+    lengths = sorted(len(one.text) for one in said)
+    cap = _cap(lengths, budget - frame)
+    if cap < LEAST:
+        cap = min(LEAST, _cap(lengths, room - frame))
+    if cap < _READABLE:
+        lines, left_out = stubs([one.text for one in said], room)
+        entries = [SegmentEntry(said[0].turn, REQUESTS, lines)] if lines else []
+        return FittedPrompts(entries, mode="stubs", left_out=left_out)
+    result = FittedPrompts(mode="head and tail" if cap > LEAST else "head")
+    for position, one in enumerate(said):
+        head, tail = clip(one.text, cap)
+        result.entries.append(_entry(one, head + (_GAP + tail if tail else "")))
+        if len(one.text) > cap:
+            result.cut.append((position, one.text[len(head) : len(one.text) - len(tail)]))
+    return result
+
+
+def _entry(one: EarlierPrompt, text: str) -> SegmentEntry:
+    return SegmentEntry(one.turn, USER, text.split("\n"))
+
+
+def _cap(lengths: Sequence[int], budget: int) -> int:
+    """The largest cap under which the sum of the (sorted) lengths fits the budget; 0 if none."""
+    spent = 0
+    for place, length in enumerate(lengths):
+        rest = len(lengths) - place
+        if spent + length * rest > budget:
+            return max(0, (budget - spent) // rest)
+        spent += length
+    return lengths[-1] if lengths else 0
+
+
+def clip(text: str, cap: int) -> tuple[str, str]:
+    """Head and tail of a text, together with their gap at most `cap` long; the head gets two thirds, at least 160."""
+    if len(text) <= cap:
+        return text, ""
+    head = min(cap, max(LEAST, cap * 2 // 3))
+    tail = cap - head - len(_GAP)
+    if tail < 20:
+        return text[:cap], ""
+    return text[:head], text[len(text) - tail :]
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences and lines of a text."""
+    return [part.strip() for part in _SENTENCE.split(text) if part.strip()]
+
+
+SHORTEST = 6
+# Passes over the messages: characters for each (0: all), and the least rank that gets them.
+_STEPS = ((50, 1), (80, 1), (10, -9), (0, 1), (18, -5), (26, -5), (36, -5), (50, -5), (0, -5))
+# From this rank on, a message lays something down.
+_LAID_DOWN = 3
+# A word that so many of the messages share tells little of any of them.
+_SHARED = 3
+_READ = 600
+_MARKS = ".,;:!?()\"'"
+_VALUE = re.compile(r"\d|[`\"'][^`\"'\n]{2,60}[`\"']|\w[/_]\w|[a-z][A-Z]")
+
+
+@dataclass(frozen=True)
+class WeighedWords:
+    """The words of a text and how much each of them tells; `count` of them tell anything."""
+
+    words: tuple[str, ...]
+    worth: tuple[int, ...]
+    count: int
+
+    @classmethod
+    def of(cls, text: str, common: Mapping[str, int]) -> WeighedWords:
+        """Read a text; `common` counts in how many of the messages each word occurs."""
+        words = tuple(word.rstrip(".,;:!") for word in text.split())
+        worth = tuple(_worth(word, common) for word in words)
+        return cls(words, worth, sum(one > 0 for one in worth))
+
+    def repeats(self, common: Mapping[str, int]) -> bool:
+        """Whether most of what it tells is in several other messages too."""
+        own = [_bare(word) for word, worth in zip(self.words, self.worth, strict=True) if worth]
+        return 3 * sum(common.get(word, 0) >= _SHARED for word in own) >= 2 * len(own)
+
+    def abridged(self, cap: int) -> str:
+        """The most telling words, in order, as many as `cap` characters take.
+
+        Articles, auxiliaries and courtesies go first, then words that many of the messages share; values, names,
+        negations and bounds go last.
+        """
+        words, worth = self.words, self.worth
+        left = cap + 1
+        taken: list[int] = []
+        for index in sorted(range(len(words)), key=lambda i: -worth[i]):
+            if worth[index] > 0 and len(words[index]) + 1 <= left:
+                taken.append(index)
+                left -= len(words[index]) + 1
+        return " ".join(words[i] for i in sorted(taken)) or " ".join(words)[: min(cap, 20)]
+
+
+def _bare(word: str) -> str:
+    return word.strip(_MARKS).lower()
+
+
+def _worth(word: str, common: Mapping[str, int]) -> int:
+    """How much a word tells: 0 for a filler, most for a value or a name."""
+    low = _bare(word)
+    if not low or low in STOP_WORDS:
+        return 0
+    if any(c.isdigit() for c in low) or _VALUE.search(word) or word[:1] in "\"'`":
+        return 100
+    if states_rule(low):
+        return 60
+    return 50 - min(40, 6 * (common.get(low, 1) - 1)) + 5 * word[:1].isupper()
+
+
+def stubs(said: Sequence[str], room: int) -> tuple[list[str], int]:
+    """One line per distinct message in at most `room` characters, and how many messages got none."""
+    counts: dict[str, int] = {}
+    for spoken in said:
+        text = " ".join(spoken.split())
+        counts[text] = counts.get(text, 0) + 1
+    texts = [text for text in counts if text]
+    common: dict[str, int] = {}
+    for text in texts:
+        for word in set(map(_bare, text.split())):
+            common[word] = common.get(word, 0) + 1
+    weighed = [WeighedWords.of(text[:_READ], common) for text in texts]
+    ranks = [_rank(text, counts[text] + one.repeats(common)) for text, one in zip(texts, weighed, strict=True)]
+    lines = _fill(texts, weighed, ranks, room)
+    return lines, len(texts) - len(lines)
+
+
+def _fill(texts: Sequence[str], weighed: Sequence[WeighedWords], ranks: Sequence[int], room: int) -> list[str]:
+    """The lines, in order, as the passes make them: each may replace a shorter one of the same message."""
+    shown = [""] * len(texts)
+    left = room
+    for cap, least in _STEPS:
+        wanting = [i for i, rank in enumerate(ranks) if rank >= least and shown[i] != texts[i]]
+        drafts = {i: weighed[i].abridged(cap) if cap else texts[i] for i in wanting}
+
+        def order(i: int, drafts: Mapping[int, str] = drafts) -> tuple[int, int, int]:
+            rank = min(ranks[i], _LAID_DOWN)
+            return -rank, len(drafts[i]) if rank == _LAID_DOWN else -weighed[i].count, -i
+
+        for index in sorted(wanting, key=order):
+            if left < SHORTEST:
+                break
+            fitting = _fitting(cap, left)
+            version = drafts[index] if fitting == cap else weighed[index].abridged(fitting)
+            more = len(version) - len(shown[index]) + (not shown[index])
+            if 0 < more <= left:
+                shown[index] = version
+                left -= more
+    return [line for line in shown if line]
+
+
+def _fitting(cap: int, left: int) -> int:
+    """The cap, or a little less if that is all that is left: a shorter line is better than none. 0 is no cap."""
+    return left - 1 if 2 * cap // 3 <= left - 1 < cap else cap
+
+
+def _rank(text: str, times: int) -> int:
+    """How important it is to keep a message whole: rules and values raise it, small talk and repetition lower it."""
+    laid_down = 2 * states_rule(text) + 2 * bool(_VALUE.search(text))
+    again = 3 * min(2, times - 1)
+    return (laid_down or -2 * chats(text)) + 1 - again

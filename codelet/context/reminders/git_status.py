@@ -1,0 +1,179 @@
+"""gitStatus: branch, distance to the upstream, and what has changed, bounded; kept true within a turn."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codelet import prompt
+from codelet.extensions.base import Source
+from codelet.system.git import run_git
+
+_SHOWN = 20
+_OUTPUT_LIMIT = 256_000
+_TIMEOUT = 2.0
+STEP_SECONDS = 0.5
+"""How long a request in the middle of a turn waits for git; at the turn's start it is given its whole time."""
+
+
+class GitStatus(Source):
+    """The status of one workspace. What it says always holds: now, or as of the moment that it names.
+
+    git is asked at the turn's start and again after each step that may have changed files. A question that it does not
+    answer within STEP_SECONDS goes on beside the request, and serves a later one.
+    """
+
+    name = "gitStatus"
+    quiet = True
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._text: str | None = None
+        self._when = prompt.TURN_START
+        self._changes = 0
+        self._answered = 0
+        self._asking: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Ask anew, and wait for it: the turn before was stopped."""
+        self._changes = self._answered = 0
+        self._when = prompt.TURN_START
+        self._text = await git_status(self._workspace)
+
+    def changed(self) -> None:
+        """Begin to ask git, unless it is still busy with the question before."""
+        self._changes += 1
+        self._ask()
+
+    async def text(self) -> str | None:
+        """The status; waits at most STEP_SECONDS for git. None outside a repository or without git."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + STEP_SECONDS
+        while self._answered < self._changes and (left := deadline - clock()) > 0:
+            asking = self._ask()
+            done, _ = await asyncio.wait({asking}, timeout=left)
+            for task in done:
+                task.result()
+        if self._text is None or self._answered == self._changes:
+            return self._text
+        return prompt.AS_OF_CHANGED.format(when=self._when, text=self._text)
+
+    async def stop(self) -> None:
+        """End a question that is still open."""
+        asking, self._asking = self._asking, None
+        if asking is not None:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+
+    def _ask(self) -> asyncio.Task[None]:
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._answer(self._changes))
+        return self._asking
+
+    async def _answer(self, changes: int) -> None:
+        self._text = await git_status(self._workspace)
+        self._answered, self._when = changes, prompt.EARLIER_STEP
+
+
+@dataclass(eq=False, repr=False)
+class Status:
+    """What `git status` said. `changes` are lines such as ` M src/app.py`; `more` counts those left out."""
+
+    branch: str = ""
+    upstream: str = ""
+    ahead: int = 0
+    behind: int = 0
+    unborn: bool = False
+    changes: list[str] = field(default_factory=list)
+    more: int = 0
+    cut: bool = False
+
+
+async def git_status(workspace: Path) -> str | None:
+    """The reminder's text; None outside a repository or without git.
+
+    Where looking for new files takes too long, they are left out and the text says so.
+    """
+    arguments = ("--porcelain=v2", "--branch", "-z")
+    answer = await run_git(
+        workspace, "status", *arguments, "--untracked-files=normal", timeout=_TIMEOUT, limit=_OUTPUT_LIMIT
+    )
+    without_new = answer is not None and answer.timed_out
+    if without_new:
+        answer = await run_git(
+            workspace, "status", *arguments, "--untracked-files=no", timeout=_TIMEOUT, limit=_OUTPUT_LIMIT
+        )
+    if answer is None or (answer.exit_code != 0 and answer.complete):
+        return None
+    if answer.timed_out:
+        return prompt.GIT_SLOW
+    text = describe(parse_status(answer.stdout, complete=answer.complete))
+    return text + (prompt.GIT_WITHOUT_NEW if without_new else "")
+
+
+def parse_status(output: bytes, *, complete: bool = True) -> Status:
+    """Read the output of `git status --porcelain=v2 --branch -z`, whose last entry may be cut."""
+    status = Status(cut=not complete)
+    entries = output.decode("utf-8", "replace").split("\0")
+    if not complete:
+        entries.pop()
+    remaining = iter(entries)
+    for entry in remaining:
+        if entry.startswith("# branch."):
+            _read_branch(status, entry[len("# branch.") :])
+            continue
+        change = _change(entry)
+        if change is not None and entry.startswith("2 "):  # a rename or copy is followed by the old name
+            change = f"{change[:3]}{_shown(next(remaining, '?'))} -> {change[3:]}"
+        if change is None:
+            continue
+        if len(status.changes) < _SHOWN:
+            status.changes.append(change)
+        else:
+            status.more += 1
+    return status
+
+
+def describe(status: Status) -> str:
+    """The status in words for the model."""
+    branch = status.branch if status.branch != "(detached)" else prompt.GIT_DETACHED
+    line = prompt.GIT_BRANCH.format(branch=branch) + (prompt.GIT_UNBORN if status.unborn else "")
+    if status.upstream:
+        line += prompt.GIT_UPSTREAM.format(name=status.upstream, ahead=status.ahead, behind=status.behind)
+    if not status.changes:
+        return line + prompt.GIT_CLEAN
+    more = prompt.GIT_MORE.format(count=f"{status.more}{'+' if status.cut else ''}") if status.more else ""
+    return line + prompt.GIT_CHANGES.format(changes="\n".join(status.changes)) + more
+
+
+def _read_branch(status: Status, entry: str) -> None:
+    name, _, value = entry.partition(" ")
+    if name == "oid":
+        status.unborn = value == "(initial)"
+    elif name == "head":
+        status.branch = value
+    elif name == "upstream":
+        status.upstream = value
+    elif name == "ab":
+        ahead, _, behind = value.partition(" ")
+        status.ahead, status.behind = abs(int(ahead)), abs(int(behind))
+
+
+def _change(entry: str) -> str | None:
+    """One entry in git's short form: two letters and the path."""
+    kind = entry[:2]
+    if kind == "? ":
+        return f"?? {_shown(entry[2:])}"
+    columns = {"1 ": 8, "2 ": 9, "u ": 10}.get(kind)
+    if columns is None:
+        return None
+    fields = entry.split(" ", columns)
+    if len(fields) <= columns:
+        return None
+    return f"{fields[1].replace('.', ' ')} {_shown(fields[-1])}"
+
+
+def _shown(path: str) -> str:
+    """A path on one line, whatever characters it holds."""
+    return path if path.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in path)

@@ -1,0 +1,190 @@
+"""claudeMd: the instructions that people wrote for the model, from CLAUDE.md or else AGENTS.md.
+
+Read are the user's own file, then the files from the repository's root down to the workspace, then those of
+folders below it that the model has worked in. Lines may import others by `@path`, bounded in depth and size
+and only from the tree that the file belongs to: a repository must not pull in files from elsewhere, nor any whose
+name says that it holds secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from codelet import prompt
+from codelet.system.text import with_codes
+
+NAMES = ("CLAUDE.md", "AGENTS.md")
+
+_FILE_LIMIT = 40_000
+_TOTAL_LIMIT = 80_000
+_IMPORT_DEPTH = 5
+_IMPORT = re.compile(r"(?:^|(?<=\s))@((?:~/|(?:\.{1,2}/)*|/)\w(?:[\w./-]*[\w/-])?)")
+_CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
+
+
+class Instructions:
+    """Finds and reads the instruction files of one workspace. `folders` are those that the model has worked in."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace.resolve()
+        self._root = repository_root(self._workspace) or self._workspace
+        self._told: set[Path] | None = None
+
+    def text(self, folders: Iterable[Path] = ()) -> str | None:
+        """The reminder's text, or None where there are no instructions."""
+        files = self._files(folders)
+        self._told = {path for path, _ in files}
+        body = _joined(files)
+        return prompt.INSTRUCTIONS.format(body=body) if body else None
+
+    def forget(self) -> None:
+        """A turn begins: until `text` is asked for there is no more."""
+        self._told = None
+
+    def more(self, folders: Iterable[Path]) -> str | None:
+        """What has come up since `text` was made: the files that it did not name; None where there are none."""
+        if self._told is None:
+            return None
+        told = self._told
+        body = _joined([file for file in self._files(folders) if file[0] not in told])
+        return prompt.MORE_INSTRUCTIONS.format(body=body) if body else None
+
+    def _files(self, worked_in: Iterable[Path]) -> list[tuple[Path, Path]]:
+        """The instruction files in order, each with the tree that its imports may come from."""
+        found: dict[Path, Path] = {}
+        for folder in user_folders():
+            if (path := instruction_file(folder)) is not None:
+                path = path.resolve()  # the user's own file may well be a link to where they keep such files
+                found[path] = path.parent
+                break
+        folders = [self._root, *_below(self._root, self._workspace)]
+        nested = {parent for folder in worked_in for parent in _below(self._workspace, folder)}
+        for folder in [*folders, *sorted(nested)]:
+            if (path := instruction_file(folder)) is not None:
+                found.setdefault(path, self._root)
+        return list(found.items())
+
+
+def _joined(files: Iterable[tuple[Path, Path]]) -> str:
+    """The texts of the files under their names, as much as is let in."""
+    parts: list[str] = []
+    left = _TOTAL_LIMIT
+    for path, tree in files:
+        body = _legible(read_with_imports(path, tree)).strip()
+        if not body:
+            continue
+        part = f"# {path}\n\n{body}"[:left]
+        left -= len(part)
+        parts.append(part)
+        if left <= 0:
+            parts.append(prompt.INSTRUCTIONS_CUT)
+            break
+    return "\n\n".join(parts)
+
+
+def _legible(text: str) -> str:
+    """The text with letters that nobody sees written as their codes: what a person did not see gives no orders."""
+    coded = with_codes(text)
+    return f"{prompt.CODED}\n\n{coded}" if coded != text else text
+
+
+def instruction_file(folder: Path) -> Path | None:
+    """A folder's instruction file: CLAUDE.md, else AGENTS.md."""
+    return next((folder / name for name in NAMES if _is_regular(folder / name)), None)
+
+
+def user_folders() -> list[Path]:
+    """Where the user's own instructions may stand, the first one found counts."""
+    home = os.environ.get("HOME")
+    config = os.environ.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else None)
+    folders = [Path(config) / "codelet"] if config else []
+    return [*folders, Path(home) / ".claude"] if home else folders
+
+
+def repository_root(folder: Path) -> Path | None:
+    """The nearest folder upwards that holds `.git`."""
+    return next((place for place in (folder, *folder.parents) if os.path.lexists(place / ".git")), None)
+
+
+def read_with_imports(path: Path, tree: Path) -> str:
+    """A file's text, each `@path` outside code replaced by that file's text where it may be read.
+
+    Each file is read once, and only from inside `tree`, links followed, as long as all of it stays within the limit.
+    """
+    return _Reader(tree).read(path, 0)
+
+
+class _Reader:
+    def __init__(self, tree: Path) -> None:
+        self._tree = tree.resolve()
+        self._read: set[Path] = set()
+        self._left = _TOTAL_LIMIT
+
+    def read(self, path: Path, depth: int) -> str:
+        target = self._allowed(path)
+        if target is None or target in self._read or self._left <= 0:
+            return ""
+        self._read.add(target)
+        text = _head_of(target)
+        self._left -= len(text)
+        if depth >= _IMPORT_DEPTH or "@" not in text:
+            return text
+
+        def imported(match: re.Match[str]) -> str:
+            name = match[1]
+            place = Path(os.path.expanduser(name)) if name.startswith("~/") else target.parent / name
+            return self.read(place, depth + 1).strip() if self._allowed(place) else match[0]
+
+        parts = _CODE.split(text)
+        parts[::2] = [_IMPORT.sub(imported, part) for part in parts[::2]]
+        return "".join(parts)
+
+    def _allowed(self, path: Path) -> Path | None:
+        """The resolved path if it is a regular file inside the tree, not a hidden one, and not named like a secret.
+
+        Both names count: a link must not lend a secret a harmless one.
+        """
+        try:
+            target = path.resolve()
+        except (OSError, RuntimeError, ValueError):
+            return None
+        if not target.is_relative_to(self._tree) or not _is_regular(target):
+            return None
+        name = target.relative_to(self._tree)
+        spelled = os.path.relpath(os.path.normpath(path), self._tree)
+        from codelet.safety.sensitive_names import secret  # where an instruction file imports another
+
+        if secret(str(name)) or secret(spelled):
+            return None
+        return None if any(part.startswith(".") for part in name.parts) else target
+
+
+def _head_of(path: Path) -> str:
+    """A file's text, or as much of it as is let in."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_FILE_LIMIT + 1).decode("utf-8", "replace").removeprefix("\ufeff")
+    except OSError:
+        return ""
+    if len(text) <= _FILE_LIMIT:
+        return text
+    return text[:_FILE_LIMIT] + prompt.INSTRUCTION_FILE_CUT
+
+
+def _is_regular(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _below(top: Path, folder: Path) -> list[Path]:
+    """The folders from below `top` down to `folder`; none where it is not inside."""
+    if not folder.is_relative_to(top):
+        return []
+    names = folder.relative_to(top).parts
+    return [top.joinpath(*names[: count + 1]) for count in range(len(names))]

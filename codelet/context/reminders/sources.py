@@ -1,0 +1,111 @@
+"""Codelet's own reminders: where each text comes from. gitStatus is in a module of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from codelet.context.reminders.git_status import GitStatus
+from codelet.context.reminders.instructions import Instructions
+from codelet.context.tokens.budget import percent_of
+from codelet.extensions.base import Source
+from codelet.tools.touched import Touched
+
+
+def own_sources(workspace: Path, touched: Touched, used: Callable[[], int], budget: Callable[[], int]) -> list[Source]:
+    """The sources of a session. `used` and `budget` give the size of its list and what it may reach, in tokens."""
+    instructions = Instructions(workspace)
+    return [
+        Environment(workspace),
+        ClaudeMd(instructions, touched),
+        NestedClaudeMd(instructions, touched),
+        GitStatus(workspace),
+        TokenStatus(used, budget),
+    ]
+
+
+class Environment(Source):
+    """Where the model works. No clock, only the date: it stands in the cached prefix."""
+
+    name = "environment"
+    zone = "head"
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+
+    async def text(self) -> str:
+        """Folder, platform, shell and date."""
+        system = os.uname() if hasattr(os, "uname") else None
+        platform = f"{system.sysname} {system.release} {system.machine}" if system else sys.platform
+        lines = [
+            f"Working directory: {self._workspace}",
+            f"Platform: {platform}",
+            f"Shell: {os.environ.get('SHELL', 'sh')}",
+            f"Date: {time.strftime('%Y-%m-%d')}",
+        ]
+        return "\n".join(lines)
+
+
+class ClaudeMd(Source):
+    """The instructions for the workspace and for the folders that the model has worked in."""
+
+    name = "claudeMd"
+    zone = "head"
+
+    def __init__(self, instructions: Instructions, touched: Touched) -> None:
+        self._instructions = instructions
+        self._touched = touched
+
+    async def text(self) -> str | None:
+        """The instructions that hold at the turn's start."""
+        return self._instructions.text(self._touched.folders)
+
+
+class NestedClaudeMd(Source):
+    """The instructions of folders that came up in the middle of the turn. Nothing while claudeMd is switched off."""
+
+    name = "nestedClaudeMd"
+
+    def __init__(self, instructions: Instructions, touched: Touched) -> None:
+        self._instructions = instructions
+        self._touched = touched
+        self._known = 0
+        self._text: str | None = None
+
+    async def begin(self) -> None:
+        """What came up in the turn before is part of claudeMd now."""
+        self._known = self._touched.count
+        self._text = None
+        self._instructions.forget()
+
+    def changed(self) -> None:
+        """Instruction files may have changed too."""
+        self._known = -1
+
+    async def text(self) -> str | None:
+        """The instructions that claudeMd does not have yet."""
+        if self._known != self._touched.count:
+            self._known = self._touched.count
+            self._text = self._instructions.more(self._touched.folders)
+        return self._text
+
+
+class TokenStatus(Source):
+    """How much of the budget is used, in whole per cent so that it changes seldom."""
+
+    name = "tokenStatus"
+    late = True
+    quiet = True
+
+    def __init__(self, used: Callable[[], int], budget: Callable[[], int]) -> None:
+        self._used = used
+        self._budget = budget
+
+    async def text(self) -> str:
+        """How full the list is as it stands."""
+        budget = self._budget()
+        percent = min(100, percent_of(self._used(), budget))
+        return f"Context: about {percent} % of the budget of {budget:,} tokens used."

@@ -1,0 +1,131 @@
+"""The standard streams beside stdout: a pipe on stdin, read to its end in bounded memory, and lines on stderr."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from codelet.errors import LimitReached
+
+if TYPE_CHECKING:
+    from codelet.context import Piped
+
+KEPT = 16_000_000
+"""Bytes of a pipe to keep in memory. Of a longer one, three quarters are its beginning and one quarter is its end."""
+_CHUNK = 64 << 10
+_SLACK = 1 << 20
+_PATIENCE = 2.0
+
+_WAITING = "codelet: waiting for the pipe on stdin to end; if there is none, start codelet with </dev/null"
+
+
+def say(line: str) -> None:
+    """Write one line to stderr, without secrets. Where stderr is closed, full or broken, the line is lost."""
+    from codelet.safety.secrets.masker import mask  # not before there is something to say: --help has no use for it
+
+    with suppress(OSError, ValueError):
+        if sys.stderr is not None:
+            sys.stderr.write(f"{mask(line)}\n")
+            sys.stderr.flush()
+
+
+def read_stdin(limit: float | None = None, kept: int = KEPT) -> tuple[Piped, list[str]] | None:
+    """Read stdin to its end unless it is a terminal; return at most `kept` bytes, and remarks for the user about them.
+
+    Raises LimitReached if it has not ended after `limit` seconds: some pipes never do (`yes |`, `</dev/zero`).
+    """
+    try:
+        descriptor = sys.stdin.fileno()
+        if sys.stdin.isatty():
+            return None
+        pipe = _Pipe(kept)
+        waiting = _Waiting(limit)
+        while data := waiting.read(descriptor):
+            pipe.feed(data)
+    except (AttributeError, ValueError, OSError):
+        return None  # closed, or not readable: there is no pipe
+    return pipe.piped()
+
+
+class _Pipe:
+    """Collects the beginning and the end of the input, and counts all of it."""
+
+    def __init__(self, kept: int) -> None:
+        self._head, self._tail = bytearray(), bytearray()
+        self._head_room, self._tail_room = kept * 3 // 4, kept - kept * 3 // 4
+        self._bytes = self._line_ends = 0
+        self._ended = True
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece."""
+        self._bytes += len(data)
+        self._line_ends += data.count(b"\n")
+        self._ended = data.endswith(b"\n")
+        taken = min(len(data), self._head_room - len(self._head))
+        self._head += data[:taken]
+        self._tail += data[taken:]
+        if len(self._tail) > self._tail_room + _SLACK:
+            del self._tail[: -self._tail_room]
+
+    def piped(self) -> tuple[Piped, list[str]]:
+        """The input as text. If some of it was not kept, both parts are cut at a line's end where possible."""
+        from codelet.context import Piped  # the command line, which only says things, has no use for it
+
+        missing = self._bytes - len(self._head) - self._tail_room
+        if missing > 0:
+            del self._tail[: -self._tail_room]
+            _cut_at_lines(self._head, self._tail)
+        else:
+            self._head += self._tail
+            self._tail.clear()
+        head = self._head.decode("utf-8", "replace")
+        self._head.clear()
+        tail = self._tail.decode("utf-8", "replace")
+        self._tail.clear()
+        notes = []
+        if any(mark in text for text in (head, tail) for mark in "\ufffd\0"):
+            notes.append("stdin is not all UTF-8 text: what is not is replaced")
+            head, tail = head.replace("\0", "\u2400"), tail.replace("\0", "\u2400")
+        return Piped(head, tail, self._bytes, self._line_ends + (not self._ended)), notes
+
+
+def _cut_at_lines(head: bytearray, tail: bytearray) -> None:
+    """Remove the incomplete line at the inner end of each part, or at least the incomplete character."""
+    last, first = head.rfind(b"\n"), tail.find(b"\n")
+    if last > len(head) // 2:
+        del head[last + 1 :]
+    if 0 <= first < len(tail) // 2:
+        del tail[: first + 1]
+    while tail and tail[0] & 0xC0 == 0x80:
+        del tail[0]
+    for back in range(1, min(4, len(head)) + 1):
+        if head[-back] & 0xC0 != 0x80:
+            if head[-back] >= 0xC0:
+                del head[-back:]
+            break
+
+
+class _Waiting:
+    """Reads piece by piece; says once that it is waiting, and stops at the limit in seconds."""
+
+    def __init__(self, limit: float | None) -> None:
+        self._limit = limit
+        self._begun = time.monotonic()
+        self._patience: float | None = _PATIENCE
+
+    def read(self, descriptor: int) -> bytes:
+        """The next piece; empty at the end. Raises LimitReached."""
+        while True:
+            waited = time.monotonic() - self._begun
+            if self._limit is not None and waited >= self._limit:
+                raise LimitReached(f"the pipe on stdin has not ended within the limit of {self._limit:g} s (--timeout)")
+            if self._patience is not None and waited >= self._patience:
+                self._patience = None
+                say(_WAITING)
+            moments = [moment for moment in (self._limit, self._patience) if moment is not None]
+            if select.select([descriptor], [], [], min(moments) - waited if moments else None)[0]:
+                return os.read(descriptor, _CHUNK)

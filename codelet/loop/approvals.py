@@ -1,0 +1,220 @@
+"""Whether a tool call may run: the policy judges, a person is asked, and what came of it is remembered.
+
+In memory only, for `/permissions`; the guards are told too, among them the audit where the user asked for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from codelet import prompt
+from codelet.extensions.base import GuardedCall, Guards, stricter
+from codelet.loop.masking import without_secrets
+from codelet.record import Record
+from codelet.safety import Policy
+from codelet.safety.secrets.masker import Masker
+from codelet.safety.verdict import Answer, Ask, Question, Verdict
+from codelet.tools.tool import Preview
+
+if TYPE_CHECKING:
+    from codelet.tools.change import Change
+    from codelet.tools.tool import ToolContext
+
+_HISTORY = 1_000
+
+DecisionOutcome = Literal["denied", "yes", "always", "no", "no answer", "nobody to ask"]
+
+
+class Decision(Record):
+    """One decision that was not the policy's own yes: what was wanted, what came of it, and why."""
+
+    about: str
+    outcome: DecisionOutcome
+    reason: str
+
+
+class Admission(Record):
+    """The verdict on a call, and what the model is told where the call may not run.
+
+    `change` is what a call that changes a file was planned to do: what was approved is what is made.
+    """
+
+    verdict: Verdict
+    refusal: str | None = None
+    change: Change | None = None
+
+
+class Approvals:
+    """Decides on the calls of one session. `ask` is None where nobody can be asked; `timeout` is in seconds.
+
+    `refused` collects the calls that were refused without a person, each in one line; `denied` those of them that no
+    answer could have permitted, with the reason; `history` all decisions.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        masker: Masker,
+        ask: Ask | None = None,
+        timeout: float | None = None,
+        guards: Guards | None = None,
+    ) -> None:
+        self.policy = policy
+        self.masker = masker
+        self.ask = ask
+        self.timeout = timeout
+        self.guards = guards or Guards(masker)
+        self.refused: list[str] = []
+        self.denied: dict[str, str] = {}
+        self.history: deque[Decision] = deque(maxlen=_HISTORY)
+        self._asking = asyncio.Lock()
+
+    async def admit(self, call: GuardedCall, context: ToolContext) -> Admission:
+        """Judge a call whose arguments are final, and ask where that is due. Questions come one after the other.
+
+        Raises ToolError where a file cannot be changed as the call wants it: nobody is asked about that.
+        """
+        touches = call.touches
+        verdict = self.policy.judge(call.name, touches)
+        wanted = await self.guards.judged(call.replace(verdict=verdict))
+        if self._tightened(verdict, wanted).action != "ask":
+            return await self._decide(call, self._tightened(verdict, wanted), context)
+        async with self._asking:
+            verdict = self.policy.judge(call.name, touches)  # an "always" may have come in meanwhile
+            return await self._decide(call, self._tightened(verdict, wanted), context)
+
+    def _tightened(self, verdict: Verdict, wanted: Verdict | None) -> Verdict:
+        """The policy's verdict with what the guards want; `--yes` answers what they ask too."""
+        if wanted is None or (wanted.action == "ask" and self.policy.yes):
+            return verdict
+        return stricter(verdict, wanted)
+
+    async def _decide(self, call: GuardedCall, verdict: Verdict, context: ToolContext) -> Admission:
+        if verdict.action == "deny":
+            self._record_verdict(call, verdict)
+            about = self._described(call)
+            self.refused.append(about)
+            self.denied[about] = self.masker.mask(verdict.reason)
+            self._remember(call, "denied", verdict.reason)
+            return Admission(verdict, prompt.REFUSED_BY_POLICY.format(reason=verdict.reason))
+        planned = None
+        context = replace(context, place=verdict.place)
+        plans = call.tool.preview if call.tool is not None else None
+        try:
+            if plans is not None and any(touch.kind == "write" for touch in call.touches or ()):
+                planned = await asyncio.to_thread(plans, context, call.arguments)
+                if planned.change is not None:
+                    verdict = self._with_content(verdict, planned.change)
+        finally:
+            self._record_verdict(call, verdict)
+        if verdict.action == "allow":
+            return Admission(verdict, change=None if planned is None else planned.change)
+        if plans is None:
+            preview = _preview(call, context, None)
+        else:
+            preview = await asyncio.to_thread(_preview, call, context, planned)
+        return Admission(verdict, await self._ask(call, verdict, preview), preview.change)
+
+    def _with_content(self, verdict: Verdict, change: Change) -> Verdict:
+        """The verdict, stricter where a file would be replaced of which the model was not shown every line.
+
+        No mode and no rule is a yes to that; `--yes` is. Raises ToolError where nobody can be asked.
+        """
+        if not change.unseen or self.policy.yes:
+            return verdict
+        reason = f"it replaces all of {change.name}; {change.unseen} were shown to the model"
+        if verdict.action == "ask":
+            return verdict.replace(reason=f"{verdict.reason}: {reason}", suggestion=None, lifted_by=None)
+        if self.ask is None:
+            from codelet.tools.planning import known_content
+
+            known_content(change)
+        return Verdict("ask", verdict.tier, reason, place=verdict.place)
+
+    async def _ask(self, call: GuardedCall, verdict: Verdict, preview: Preview) -> str | None:
+        """None for a yes, else what the model is told."""
+        if self.ask is None:
+            self.refused.append(self._described(call))
+            self._record_answer(call, "nobody to ask", verdict.reason)
+            return prompt.REFUSED_UNATTENDED.format(reason=verdict.reason)
+        mask = self.masker.mask
+        question = Question(
+            call.id,
+            call.name,
+            without_secrets(call.arguments, self.masker),
+            _masked(verdict, mask),
+            mask(preview.text),
+            self.timeout,
+            asks=mask(preview.asks),
+            touches=without_secrets(call.touches or (), self.masker),
+        )
+        answer = await self._answered(self.ask(question))
+        if answer is None:
+            self._record_answer(call, "no answer", f"within {self.timeout:g} s")
+            return prompt.REFUSED_BY_USER.format(reason=f": no answer within {self.timeout:g} s")
+        if not answer.allow:
+            self._record_answer(call, "no", answer.reason)
+            return prompt.REFUSED_BY_USER.format(reason=f": {answer.reason}" if answer.reason else "")
+        made = self._widened(verdict, answer)
+        self._record_answer(call, "always" if made else "yes", made)
+        return None
+
+    def _widened(self, verdict: Verdict, answer: Answer) -> str:
+        """Allow from now on what the person's yes covers beside this call; gives it in words, "" for nothing."""
+        if answer.mode and verdict.lifted_by is not None:
+            self.policy.mode = verdict.lifted_by
+            return f"mode {verdict.lifted_by}"
+        if not answer.always:
+            return ""
+        if verdict.suggestion is not None:
+            self.policy.add_allow(verdict.suggestion)
+            return verdict.suggestion
+        if verdict.exactly is not None:
+            self.policy.allow_exactly(verdict.exactly, verdict.parts)
+            return f"exactly: {verdict.exactly}"
+        return ""
+
+    async def _answered(self, answer: Awaitable[Answer]) -> Answer | None:
+        """The answer; None where the time for it is over."""
+        try:
+            async with asyncio.timeout(self.timeout):
+                return await answer
+        except TimeoutError:
+            return None
+
+    def _record_verdict(self, call: GuardedCall, verdict: Verdict) -> None:
+        facts = {"action": verdict.action, "tier": verdict.tier, "reason": verdict.reason, "rule": verdict.rule}
+        self.guards.record("verdict", call, **facts)
+
+    def _record_answer(self, call: GuardedCall, outcome: DecisionOutcome, reason: str) -> None:
+        self._remember(call, outcome, reason)
+        self.guards.record("approval", call, outcome=outcome, reason=reason)
+
+    def _described(self, call: GuardedCall) -> str:
+        return self.masker.mask(call.described)
+
+    def _remember(self, call: GuardedCall, outcome: DecisionOutcome, reason: str) -> None:
+        self.history.append(Decision(self._described(call), outcome, self.masker.mask(reason)))
+
+
+def _preview(call: GuardedCall, context: ToolContext, planned: Preview | None) -> Preview:
+    """What a person approves: the difference, what the tool shows, its commands, or else what the call is about."""
+    preview = planned
+    if preview is None:
+        shows = call.tool.preview if call.tool is not None else None
+        preview = Preview() if shows is None else shows(context, call.arguments)
+    text = preview.text if preview.change is None else preview.change.diff()
+    commands = [touch.what for touch in call.touches or () if touch.kind == "run"]
+    return preview.replace(text=text or "\n".join(commands) or call.described)
+
+
+def _masked(verdict: Verdict, mask: Callable[[str], str]) -> Verdict:
+    """The verdict as a person may see it."""
+    parts = tuple((mask(text), mask(reason)) for text, reason in verdict.parts)
+    suggestion = None if verdict.suggestion is None else mask(verdict.suggestion)
+    exactly = None if verdict.exactly is None else mask(verdict.exactly)
+    return verdict.replace(reason=mask(verdict.reason), suggestion=suggestion, exactly=exactly, parts=parts)

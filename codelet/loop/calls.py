@@ -1,0 +1,340 @@
+"""The tool calls of one step: judged, run, answered, in an order that is safe and a result order that is fixed.
+
+Each call: guards that change its arguments, the check of these, the verdict, guards that may only tighten it, the
+question, the run, guards on the output, masking, and the note of what really ran.
+
+Consecutive reading calls run at once, every other one alone. Each call's placeholder result already stands
+in the list when this begins; `answer` fills it in. So a cancel at any moment leaves a valid list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from codelet import events, prompt
+from codelet.errors import ToolError
+from codelet.extensions.base import Guard, GuardedCall, Guards, named
+from codelet.loop.approvals import Approvals
+from codelet.loop.conversation import Conversation
+from codelet.loop.reply import parsed_arguments
+from codelet.messages import ToolCall
+from codelet.record import Record
+from codelet.safety import Policy
+from codelet.safety.sandbox import Sandbox
+from codelet.safety.secrets.masker import Masker, own_masker
+from codelet.safety.verdict import Ask, Touch
+from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput
+from codelet.tools.touched import Touched
+
+if TYPE_CHECKING:
+    from codelet.safety.audit.log import AuditLog
+
+Status = Literal["done", "failed", "refused"]
+State = Literal["waiting", "running", Status]
+
+_PROGRESS_BACKLOG = 200
+_PARTIAL_OUTPUT = 2_000
+_LONGEST_ERROR = 2_000
+
+
+class Safeguards(Record):
+    """What guards a session beside its policy.
+
+    `masker` keeps secrets out of what leaves the session; None is the one for this process's environment.
+    `ask_timeout` is in seconds. `audit` and `sandbox` are None where there is none.
+    """
+
+    masker: Masker | None = None
+    ask_timeout: float | None = None
+    audit: AuditLog | None = None
+    sandbox: Sandbox | None = None
+
+    @property
+    def hides(self) -> Masker:
+        """What keeps secrets out."""
+        return self.masker or own_masker()
+
+
+@dataclass(eq=False, repr=False)
+class Toolbox:
+    """What calls are run with. `approvals` decides on each, `guards` stand before and after it; `masker` keeps secrets
+    out of what they answer; `touched` are the folders that they worked in.
+    """
+
+    tools: Mapping[str, Tool]
+    context: ToolContext
+    approvals: Approvals
+    masker: Masker
+    touched: Touched
+    guards: Guards
+    sandbox: Sandbox | None = None
+
+    async def ready(self, touches: Sequence[Touch]) -> ToolContext:
+        """What a call that touches these is to run with. Raises ToolError where a sandbox is due and none works."""
+        policy = self.approvals.policy
+        if self.sandbox is None or all(touch.kind != "run" for touch in touches):
+            return self.context
+        policy.sandboxed = self.sandbox.demanded(policy.mode) and await self.sandbox.works()
+        return replace(self.context, wrap_command=self.sandbox.wrap if policy.sandboxed else None)
+
+    def add(self, tool: Tool) -> None:
+        """Offer one more tool from the next request on."""
+        self.tools = {**self.tools, tool.name: tool}
+        self.__dict__.pop("schemas", None)
+
+    @cached_property
+    def schemas(self) -> list[dict[str, Any]]:
+        """The tools as a request carries them."""
+        return [tool.schema() for tool in self.tools.values()]
+
+
+def equip(
+    tools: Sequence[Tool],
+    context: ToolContext,
+    policy: Policy,
+    ask: Ask | None,
+    safeguards: Safeguards,
+    guards: Sequence[Guard] = (),
+    closing: Sequence[Guard] = (),
+) -> Toolbox:
+    """The toolbox of a session; the answers of calls are masked behind `guards` and before `closing`."""
+    masker = safeguards.hides
+    standing = Guards(masker, guards, closing)
+    approvals = Approvals(policy, masker, ask, safeguards.ask_timeout, standing)
+    guarded = replace(context, prepare_command=policy.prepare)
+    touched = Touched(context.workspace)
+    return Toolbox(named("tool", tools), guarded, approvals, masker, touched, standing, safeguards.sandbox)
+
+
+@dataclass(eq=False, repr=False)
+class _Pending:
+    """One call on its way. `problem` says why it cannot be run, `call` is what guards see of it."""
+
+    asked: ToolCall
+    call: GuardedCall
+    state: State = "waiting"
+    started: float = 0.0
+    prepared: bool = False
+    problem: str = ""
+    unusable: bool = False
+    changes: bool = False
+    recent: str = ""
+    result: events.ToolResult | None = None
+
+    @property
+    def id(self) -> str:
+        return self.call.id
+
+    @property
+    def name(self) -> str:
+        return self.call.name
+
+    @property
+    def reads(self) -> bool:
+        """Whether the call only reads: such calls may run at once. Its arguments were not checked yet."""
+        touches = self.call.touches
+        return touches is not None and all(touch.kind in ("read", "list") for touch in touches)
+
+
+class CallRunner:
+    """Runs the calls of one step, whose placeholders stand in the conversation. `cut` says that the answer was."""
+
+    def __init__(self, calls: Sequence[ToolCall], toolbox: Toolbox, conversation: Conversation, *, cut: bool) -> None:
+        self._pending = [_Pending(call, GuardedCall(call["id"], call["function"]["name"], {})) for call in calls]
+        self._toolbox = toolbox
+        self._answer = conversation.answer
+        self._cut = cut
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    async def run(self) -> AsyncGenerator[events.Event, None]:
+        """Run all calls; gives their events. Closing or cancelling it stops what still runs."""
+        waiting = self._pending[::-1]
+        while waiting:
+            batch = await self._next_batch(waiting)
+            async with aclosing(self._run_batch(batch)) as batch_events:
+                async for event in batch_events:
+                    yield event
+
+    @property
+    def changed(self) -> bool:
+        """Whether a call ran that is not known to only read."""
+        return any(item.changes for item in self._pending)
+
+    @property
+    def all_unusable(self) -> bool:
+        """Whether no call could be run: unknown tools, malformed arguments."""
+        return bool(self._pending) and all(item.unusable for item in self._pending)
+
+    def settle(self, why: str = prompt.BY_USER) -> events.Interrupted:
+        """Answer what an interrupt left unanswered, and say `why` it did; gives the receipt."""
+        done, half, waiting = [], [], []
+        for item in self._pending:
+            if item.result is not None:
+                done.append(item.id)
+            elif item.state == "running":
+                half.append(item.id)
+                self._record_end(item, "interrupted")
+                recent = self._toolbox.masker.mask(item.recent)
+                output = prompt.PARTIAL_OUTPUT.format(output=recent) if recent else ""
+                self._answer(item.id, prompt.STOPPED_RUNNING.format(why=why) + output, failed=True)
+            else:
+                waiting.append(item.id)
+                self._answer(item.id, prompt.STOPPED_WAITING.format(why=why), failed=True)
+        return events.Interrupted(done=tuple(done), half_done=tuple(half), not_done=tuple(waiting))
+
+    async def _next_batch(self, waiting: list[_Pending]) -> list[_Pending]:
+        """Take the calls that are next from the end of `waiting`: one, or all in a row that only read."""
+        batch: list[_Pending] = []
+        while waiting:
+            await self._prepare(waiting[-1])
+            if batch and not waiting[-1].reads:
+                break
+            batch.append(waiting.pop())
+            if not batch[0].reads:
+                break
+        return batch
+
+    async def _prepare(self, item: _Pending) -> None:
+        """Find the tool and the arguments as the guards want them; a problem is told once the call is due."""
+        if item.prepared:
+            return
+        item.prepared = True
+        tool = self._toolbox.tools.get(item.name)
+        arguments = parsed_arguments(item.asked)
+        item.call = item.call.replace(tool=tool, arguments=arguments if isinstance(arguments, dict) else {})
+        if tool is None:
+            names = ", ".join(self._toolbox.tools)
+            item.problem = prompt.UNKNOWN_TOOL.format(name=item.name, names=names)
+        elif not isinstance(arguments, dict):
+            problem = str(arguments)[:200]
+            bad = prompt.BAD_ARGUMENTS.format(name=item.name, problem=problem)
+            item.problem = prompt.CUT_ARGUMENTS if self._cut else bad
+        else:
+            try:
+                item.call = item.call.replace(arguments=await self._toolbox.guards.rewritten(item.call))
+            except ToolError as error:
+                item.problem = str(error)
+            return
+        item.unusable = True
+
+    async def _run_batch(self, batch: list[_Pending]) -> AsyncGenerator[events.Event, None]:
+        queue: asyncio.Queue[events.ToolProgress | None] = asyncio.Queue()
+        for item in batch:
+            yield self._shown(item)
+        tasks = [asyncio.create_task(self._execute(item, queue)) for item in batch]
+        for task in tasks:
+            task.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            running = len(tasks)
+            while running:
+                event = await queue.get()
+                if event is None:
+                    running -= 1
+                else:
+                    yield event
+            for item, task in zip(batch, tasks, strict=True):
+                yield self._result_of(item, task)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _shown(self, item: _Pending) -> events.ToolCallStarted:
+        """The call as people see it: with the arguments that it is to run with, or those that could not be read."""
+        tool, arguments = item.call.tool, item.call.arguments
+        if tool is not None and tool.check is not None:
+            from codelet.tools.call_arguments import with_known_names
+
+            arguments = with_known_names(arguments, tool.parameters.get("properties", ()))
+        parsed = parsed_arguments(item.asked)
+        if not isinstance(parsed, dict):
+            return events.ToolCallStarted(id=item.id, name=item.name, arguments=item.asked["function"]["arguments"])
+        title = item.call.replace(arguments=arguments).title
+        return events.ToolCallStarted(id=item.id, name=item.name, arguments=arguments, title=title)
+
+    def _result_of(self, item: _Pending, task: asyncio.Task[None]) -> events.ToolResult:
+        """The call's result. An error that nobody expected is ours, but the model may go on."""
+        error = asyncio.CancelledError("it cancelled itself") if task.cancelled() else task.exception()
+        if error is not None:
+            text = prompt.TOOL_BROKE.format(name=item.name, problem=f"{type(error).__name__}: {error}"[:_LONGEST_ERROR])
+            self._settled(item, "failed", ToolOutput(self._toolbox.masker.mask(text)))
+        assert item.result is not None
+        return item.result
+
+    async def _execute(self, item: _Pending, queue: asyncio.Queue[events.ToolProgress | None]) -> None:
+        def progress(delta: str) -> None:
+            item.recent = (item.recent + delta)[-_PARTIAL_OUTPUT:]
+            if queue.qsize() < _PROGRESS_BACKLOG:
+                queue.put_nowait(events.ToolProgress(item.id, delta))
+
+        item.started = time.monotonic()
+        refusal = None
+        try:
+            context = await self._ready(item)
+            admission = await self._toolbox.approvals.admit(item.call, context)
+            item.call, refusal = item.call.replace(verdict=admission.verdict), admission.refusal
+            if refusal is not None:
+                given = ToolOutput(refusal, failed=True)
+            else:
+                given = await self._run(item, replace(context, change=admission.change), progress)
+        except ToolError as error:
+            given = ToolOutput(str(error), failed=True)
+        output = await self._toolbox.guards.after(item.call, given)
+        done: Status = "failed" if output.failed else "done"
+        self._settled(item, done if refusal is None else "refused", output)
+        if given.lines is not None and item.result is not None and item.result.text == given.text:
+            self._toolbox.context.saw(given.lines)  # cut, masked or changed, it does not show them
+
+    async def _ready(self, item: _Pending) -> ToolContext:
+        """Check the arguments, which are final from here on; gives what the call is to run with."""
+        if item.problem:
+            raise ToolError(item.problem)
+        item.unusable = True
+        assert item.call.tool is not None
+        item.call = item.call.replace(arguments=item.call.tool.checked(item.call.arguments))
+        item.unusable = False
+        return await self._toolbox.ready(item.call.touches or ())
+
+    async def _run(self, item: _Pending, context: ToolContext, progress: Progress) -> ToolOutput:
+        """Run a call that may run. Raises ToolError, also where its tool breaks."""
+        tool, verdict, touches = item.call.tool, item.call.verdict, item.call.touches or ()
+        assert tool is not None and verdict is not None
+        item.state, item.started = "running", time.monotonic()
+        item.call = item.call.replace(ran=True)
+        item.changes = verdict.tier != "read"
+        self._toolbox.touched.note(touches, verdict.place)
+        try:
+            output: ToolOutput = await tool.run(replace(context, place=verdict.place), progress, **item.call.arguments)
+        except ToolError:
+            raise
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise ToolError(prompt.TOOL_BROKE.format(name=tool.name, problem=problem)) from error
+        if any(touch.kind == "write" for touch in touches):
+            self._toolbox.guards.record("change", item.call, summary=output.text, diff=output.display)
+        return output
+
+    def _settled(self, item: _Pending, status: Status, output: ToolOutput) -> None:
+        """The call has its answer, which everybody may see."""
+        item.state = status
+        text = prompt.escape(output.text)
+        seconds = self._record_end(item, status)
+        item.result = events.ToolResult(
+            id=item.id, name=item.name, status=status, text=text, display=output.display, seconds=seconds
+        )
+        self._answer(item.id, text, failed=status != "done")
+
+    def _record_end(self, item: _Pending, status: str) -> float:
+        """Note how a call ended; gives the seconds that it took."""
+        seconds = time.monotonic() - item.started
+        if status != "refused":
+            self._toolbox.guards.record("execution", item.call, status=status, seconds=round(seconds, 3))
+        return seconds

@@ -1,0 +1,240 @@
+"""The reply: an assistant message still being assembled from chunks."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from itertools import count
+from math import isfinite
+from typing import Any, Literal, NoReturn
+
+from codelet import events
+from codelet.messages import Message, ToolCall, tool_call
+from codelet.providers.base import (
+    Chunk,
+    ExtraChunk,
+    FinishChunk,
+    FinishReason,
+    NoteChunk,
+    ReasoningChunk,
+    RefusalChunk,
+    RetryChunk,
+    TextChunk,
+    ToolCallChunk,
+    UsageChunk,
+)
+from codelet.system.text import is_blank
+from codelet.usage import Usage
+
+_PLAIN = {"role", "content", "tool_calls"}
+
+
+@dataclass(eq=False, repr=False)
+class _OpenCall:
+    id: str
+    index: int
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class Reply:
+    """Folds the chunks of one answer; `add` gives the events to show for each.
+
+    Rule for tool calls: a new non-empty id opens a new call, because some servers use one index for all of
+    them; a piece without an id belongs to the call last opened at its index, unless that one is whole and the
+    piece names a function again: some servers send neither ids nor indices.
+    """
+
+    def __init__(self) -> None:
+        self.usage: Usage | None = None
+        self.finish: FinishReason | None = None
+        self.refusal = ""
+        """What the model says instead of an answer, where its wire tells that apart."""
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._reasoning_field: Literal["reasoning_content", "reasoning"] = "reasoning_content"
+        self._extra: dict[str, Any] = {}
+        self._details: list[dict[str, Any]] = []
+        self._thinking: list[dict[str, Any]] = []
+        self._calls: list[_OpenCall] = []
+        self._at_index: dict[int, _OpenCall] = {}
+        self._by_id: dict[tuple[str, int], _OpenCall] = {}
+
+    def add(self, chunk: Chunk) -> events.Event | None:
+        """Take one chunk in; gives the event that shows it, if it is one to show."""
+        match chunk:
+            case TextChunk():
+                self._text.append(chunk.text)
+                return events.Text(chunk.text)
+            case ReasoningChunk():
+                return self._add_reasoning(chunk)
+            case ToolCallChunk():
+                self._add_call_piece(chunk)
+            case ExtraChunk():
+                _merge(self._extra, chunk.extra)
+            case UsageChunk():
+                self.usage = chunk.usage if chunk.usage.known else self.usage
+            case RefusalChunk():
+                self.refusal += chunk.text
+            case FinishChunk():
+                self.finish = chunk.reason
+                if not is_blank(self.refusal) and chunk.reason == "stop":
+                    self.finish = "refused"
+                if self.finish == "refused":
+                    self._calls.clear()  # what was refused is not to be run: a filter may have taken parts of it
+            case RetryChunk():
+                return events.Retry(
+                    attempt=chunk.attempt, attempts=chunk.attempts, wait=chunk.wait, reason=chunk.reason
+                )
+            case NoteChunk():
+                return events.Note(chunk.text)
+        return None
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(self._text)
+
+    @property
+    def is_void(self) -> bool:
+        """Whether a finished answer has neither text nor calls; one that reached its output limit is none of these."""
+        return self.finish != "length" and not self._calls and is_blank(self.text)
+
+    def calls(self, taken: set[str]) -> list[ToolCall]:
+        """The finished calls. Ids that are missing or in `taken` are replaced, and all are added to it.
+
+        Arguments stay as the model wrote them, empty ones as `{}`.
+        """
+        finished = []
+        for call in self._calls:
+            call_id = call.id
+            if not call_id or call_id in taken:
+                fresh = (f"{call.id or 'call'}_{number}" for number in count(len(taken) + 1))
+                call_id = next(each for each in fresh if each not in taken)
+            taken.add(call_id)
+            made = tool_call(call_id, call.name, "".join(call.pieces).strip() or "{}")
+            finished.append({**made, "extra": call.extra} if call.extra else made)
+        return finished
+
+    def message(self, calls: list[ToolCall], origin: str) -> Message:
+        """The assistant message. Arguments that are no JSON object become `{}`, names are made legal ones.
+
+        A history with invalid arguments or names would make every later request fail at some providers.
+        """
+        message: Message = {"role": "assistant", "content": self.text or None}
+        if calls:
+            message["tool_calls"] = [_legal(call) for call in calls]
+        if self._thinking:
+            message["thinking_blocks"] = self._thinking
+        if self._details:
+            message["reasoning_details"] = self._details
+        if self._reasoning:
+            message[self._reasoning_field] = "".join(self._reasoning)
+        if self._extra:
+            message["extra"] = self._extra
+        if message.keys() - _PLAIN or any("extra" in call for call in calls):
+            message["origin"] = origin
+        return message
+
+    def _add_reasoning(self, chunk: ReasoningChunk) -> events.Event | None:
+        if chunk.block is not None:
+            self._thinking.append(chunk.block)
+        if chunk.details:
+            for detail in chunk.details:
+                self._add_detail(detail)
+        if not chunk.text:
+            return None
+        self._reasoning.append(chunk.text)
+        self._reasoning_field = chunk.field
+        return events.Reasoning(chunk.text)
+
+    def _add_detail(self, detail: dict[str, Any]) -> None:
+        """One entry of `reasoning_details`: pieces of the same entry are put together, as it must go back whole."""
+        last = self._details[-1] if self._details else None
+        kind = detail.get("type")
+        if last is None or kind is None or last.get("type") != kind or last.get("index") != detail.get("index"):
+            self._details.append(dict(detail))
+            return
+        for name, value in detail.items():
+            if name in ("text", "summary", "data") and isinstance(last.get(name), str) and isinstance(value, str):
+                last[name] += value
+            elif value is not None:
+                last[name] = value
+
+    def _add_call_piece(self, chunk: ToolCallChunk) -> None:
+        call = self._call_of(chunk)
+        if call is None:
+            call = _OpenCall(chunk.id, chunk.index)
+            self._calls.append(call)
+            self._by_id[call.id, call.index] = call
+        self._at_index[chunk.index] = call
+        call.name = call.name or chunk.name
+        if chunk.arguments:
+            call.pieces.append(chunk.arguments)
+        if chunk.extra:
+            _merge(call.extra, chunk.extra)
+
+    def _call_of(self, chunk: ToolCallChunk) -> _OpenCall | None:
+        """The open call that a piece belongs to, or None where it begins a new one."""
+        last = self._at_index.get(chunk.index)
+        if not chunk.id:
+            again = last is not None and chunk.name and last.name and _is_whole("".join(last.pieces))
+            return None if again else last
+        return self._by_id.get((chunk.id, chunk.index))
+
+
+def parsed_arguments(call: ToolCall) -> object:
+    """The arguments as JSON, or their raw text where they do not parse.
+
+    What JSON itself does not know (NaN, numbers too large for a double) counts as not parsing.
+    """
+    text = call["function"]["arguments"]
+    try:
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text} is too large")
+    return number
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _legal(call: ToolCall) -> ToolCall:
+    """The call as every provider takes it back."""
+    name = call["function"]["name"]
+    legal = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
+    arguments = call["function"]["arguments"] if isinstance(parsed_arguments(call), dict) else "{}"
+    if (legal, arguments) == (name, call["function"]["arguments"]):
+        return call
+    return {**call, "function": {"name": legal, "arguments": arguments}}
+
+
+def _merge(whole: dict[str, Any], piece: dict[str, Any]) -> None:
+    """Take a later piece of such fields into the earlier ones: lists grow, another value replaces the one before."""
+    for name, value in piece.items():
+        known = whole.get(name)
+        if isinstance(known, dict) and isinstance(value, dict):
+            merged = dict(known)
+            _merge(merged, value)
+            whole[name] = merged
+        elif isinstance(known, list) and isinstance(value, list):
+            whole[name] = known + value
+        else:
+            whole[name] = value

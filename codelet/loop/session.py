@@ -1,0 +1,417 @@
+"""Session: a conversation with its usage, provider, tools and policy, and everything that may change it.
+
+In memory only: when the last reference goes, the conversation is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codelet import events, prompt
+from codelet.context import (
+    CacheWatch,
+    CompactionOptions,
+    Compactor,
+    ContextLimits,
+    ContextWindow,
+    Entry,
+    Piped,
+    ReminderLedger,
+    Renewal,
+)
+from codelet.context.entry import LONGEST_KEPT
+from codelet.context.reminders.sources import own_sources
+from codelet.context.reminders.zones import Placement
+from codelet.context.tokens.estimate import estimate_text
+from codelet.errors import CodeletError, LimitReached
+from codelet.extensions.base import Extension, named, offered_by
+from codelet.extensions.builtin import Builtin
+from codelet.loop.approvals import Approvals
+from codelet.loop.calls import Safeguards, equip
+from codelet.loop.conversation import Conversation, Messages
+from codelet.loop.masking import MaskedPieces
+from codelet.loop.meter import Limits, Meter
+from codelet.loop.turn import TurnInHand, run_turn
+from codelet.loop.upkeep import Upkeep
+from codelet.messages import Message
+from codelet.providers.base import Provider
+from codelet.providers.facts import ModelFacts, model_facts
+from codelet.safety import Policy
+from codelet.safety.verdict import Ask
+from codelet.tools import all_tools
+from codelet.tools.tool import Tool, ToolContext
+from codelet.usage import Usage
+
+if TYPE_CHECKING:
+    from codelet.context.asked import Size
+    from codelet.context.rows import ContextRow
+    from codelet.providers.asking import ServerFacts
+
+_CLOSE_SECONDS = 5.0
+"""How long an extension may take to end what it opened."""
+
+
+class Session:
+    """One conversation with its usage, provider, tools and policy.
+
+    `clock` gives seconds, by which a provider's cache gets old. Whoever made a session ends it with `close`.
+    """
+
+    _closed = False
+
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        workspace: Path,
+        tools: Sequence[Tool] | None = None,
+        policy: Policy | None = None,
+        ask: Ask | None = None,
+        system_prompt: str | None = None,
+        limits: Limits | None = None,
+        bare: bool = False,
+        window: int | None = None,
+        budget: int | None = None,
+        compaction: CompactionOptions | None = None,
+        environment: Mapping[str, str] | None = None,
+        safeguards: Safeguards | None = None,
+        placement: Placement = "tail",
+        clock: Callable[[], float] = time.monotonic,
+        extensions: Sequence[Extension] = (),
+    ) -> None:
+        self.provider, self.workspace, self.turns = provider, workspace, 0
+        self.safeguards = safeguards or Safeguards()
+        context = ToolContext(workspace, None if environment is None else dict(environment))
+        facts, self.context_limits = _facts_of(provider), ContextLimits(window, budget)
+        self.gauge = ContextWindow(self.context_limits.of(facts), 0, clock, model=provider.model)
+        self.cache = CacheWatch(clock)
+        self.conversation = Conversation(self.gauge, self.cache, context, placement=placement)
+        self.meter = Meter(self.conversation, self.gauge, self.cache, facts, limits or Limits())
+        self.compactor = Compactor(self.conversation, self.gauge, compaction or CompactionOptions())
+        has_tools = tools is None or len(tools) > 0 or bool(offered_by(extensions))
+        self._entry = Entry(self.conversation, self.compactor, self.gauge, self.safeguards.hides, recall=has_tools)
+        chosen = tools is not None
+        own = Builtin(self.safeguards, self.compactor, self._entry, chosen=chosen, has_tools=has_tools)
+        self.extensions = (*own.first, *own.last, *extensions)
+        self._toolbox = equip(
+            [*(all_tools() if tools is None else tools), *offered_by(self.extensions)],
+            context,
+            policy or Policy(workspace),
+            ask,
+            self.safeguards,
+            guards=[guard for each in (*own.first, *extensions) for guard in each.guards],
+            closing=[guard for each in own.last for guard in each.guards],
+        )
+        self.touched = self._toolbox.touched
+        self._turn_in_hand = TurnInHand()
+        self._asked = False
+        self._asking: asyncio.Task[ServerFacts | None] | None = None
+        self.upkeep = self._upkeep(prompt.SYSTEM if system_prompt is None else system_prompt, bare=bare)
+        self.commands = named("command", [command for each in self.extensions for command in each.commands])
+        for each in self.extensions:
+            each.attach(self)
+
+    def _upkeep(self, system: str, *, bare: bool) -> Upkeep:
+        """What keeps the list up, with the reminders of codelet, unless it is `bare`, and of the extensions."""
+        used, budget = (lambda: self.size), (lambda: self.budget)
+        own = [] if bare else own_sources(self.workspace, self.touched, used, budget)
+        sources = [*own, *(source for each in self.extensions for source in each.reminders)]
+        named("reminder", sources)
+        self.reminders = ReminderLedger(sources)
+        self.conversation.zones = self.reminders.zones
+        return Upkeep(
+            self.conversation,
+            self.gauge,
+            self._toolbox,
+            self.compactor,
+            self._entry,
+            Renewal(self.conversation, sources, self.reminders, mask=self.mask),
+            self.extensions,
+            system=system,
+        )
+
+    @property
+    def messages(self) -> Messages:
+        """What was said and done, behind the reminders of the head: live, read-only, the same objects each time.
+
+        The volatile reminders, which go out behind it, are in `conversation.sent()`.
+        """
+        return self.conversation.messages
+
+    @property
+    def policy(self) -> Policy:
+        """What judges the model's actions."""
+        return self.approvals.policy
+
+    @property
+    def approvals(self) -> Approvals:
+        """What decides on the model's calls, and its history."""
+        return self._toolbox.approvals
+
+    @property
+    def ask(self) -> Ask | None:
+        """How a person is asked, or None."""
+        return self.approvals.ask
+
+    @ask.setter
+    def ask(self, ask: Ask | None) -> None:
+        self.approvals.ask = ask
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools that the model has."""
+        return tuple(self._toolbox.tools.values())
+
+    @property
+    def usage(self) -> Usage:
+        """What the session has used, what it had before it was taken up here included."""
+        return self.meter.usage
+
+    @property
+    def cost(self) -> float | None:
+        """The same in dollars; None where a price is not known."""
+        return self.meter.cost
+
+    @property
+    def interruption(self) -> events.Interrupted | None:
+        """What the early end of the last turn left, if it had one."""
+        return self.conversation.interruption
+
+    @interruption.setter
+    def interruption(self, left: events.Interrupted | None) -> None:
+        self.conversation.interruption = left
+
+    @property
+    def system_prompt(self) -> str:
+        """What the model is told first."""
+        return self.upkeep.system
+
+    def add_tool(self, tool: Tool) -> None:
+        """Offer one more tool from the next request on: the provider's cache of the whole list is lost by it."""
+        self.upkeep.add_tool(tool)
+
+    @property
+    def refused(self) -> list[str]:
+        """The calls that were refused because of the policy, each in one line."""
+        return self.approvals.refused
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What is known of the model: sizes, and prices unless it answers on this machine."""
+        return self.meter.facts
+
+    @property
+    def window(self) -> int:
+        """The model's window in tokens, or what the user set."""
+        return self.gauge.budget.window
+
+    @property
+    def window_is_guessed(self) -> bool:
+        """Whether neither a list, nor the server, nor the user has named the window."""
+        return not self.facts.known and self.context_limits.window is None
+
+    @property
+    def budget(self) -> int:
+        """What the list may reach, in tokens: the window less the room for an answer, or less where the user said so.
+
+        How full the context is, is measured against this everywhere: compaction begins a little below it.
+        """
+        return self.gauge.budget.limit
+
+    @property
+    def size(self) -> int:
+        """The next request's size in tokens: the last one's, as reported, and an estimate of what came since."""
+        return self.gauge.size(self.conversation)
+
+    @property
+    def cut(self) -> tuple[events.Cut, ...]:
+        """What of the newest prompt, and of what was piped in with it, was not sent whole; how much of it was."""
+        return self._entry.cut
+
+    def send(self, text: str, piped: Piped | None = None) -> AsyncGenerator[events.Event, None]:
+        """One turn: takes the prompt in, then steps until the model stops calling tools.
+
+        `piped` goes with the prompt, or is the prompt where `text` is empty.
+        Raises CancelledError, ProviderError or LimitReached, always after the turn's last event. Iterate
+        inside `contextlib.aclosing`, so that leaving early stops the turn at once.
+        """
+        return self._turn_in_hand.begin(self._turn(lambda: self._take_in(text, piped)))
+
+    def resume(self) -> AsyncGenerator[events.Event, None]:
+        """Take an interrupted turn up again, without a new user message.
+
+        Text that was cut off is taken out: the model writes it anew. What tools did stands in the list.
+        """
+        return self._turn_in_hand.begin(self._turn(self._go_on))
+
+    def rewind(self) -> str | None:
+        """Go back to before the last prompt, which is returned; None if there is none. Files stay as they are."""
+        asked = self.conversation.back()
+        if asked is not None:
+            self.compactor.went_back()
+        return asked
+
+    def clear(self) -> None:
+        """Forget the conversation; usage and cost go on."""
+        self.conversation.clear()
+        self._toolbox.context.seen.clear()
+        self.touched.clear()
+        self.compactor.forget()
+        self._entry.forget()
+
+    def adopt(self, messages: Sequence[Message], before: Sequence[Message] | None = None) -> None:
+        """Go on with a list from elsewhere; `before` is the list before its last prompt, if known."""
+        self.clear()
+        self.conversation.adopt(messages, before)
+        self._entry.adopt()
+
+    def switch(self, provider: Provider) -> None:
+        """Go on with another model and the same list."""
+        self.provider, self.meter.facts, self._asked = provider, _facts_of(provider), False
+        self.gauge.switch(self.context_limits.within(self.facts), provider.model)
+        self.cache.switched()
+
+    def context(self) -> list[ContextRow]:
+        """What the next request would carry, entry by entry, with estimates."""
+        from codelet.context.rows import context_rows
+
+        schemas = estimate_text(str(self._toolbox.schemas))
+        return context_rows(
+            self.conversation.sent(), estimate_text(self.system_prompt), schemas, self.compactor.is_pinned
+        )
+
+    def _take_in(self, text: str, piped: Piped | None) -> None:
+        message = self._entry.prompt(text, piped)
+        self.conversation.checkpoint(text if 0 < len(text) <= LONGEST_KEPT else message["content"] or "")
+        self.conversation.append(message)
+        self.turns += 1
+        self.compactor.new_turn()
+
+    def _go_on(self) -> None:
+        if self.interruption is not None:
+            self.conversation.drop_partial()
+
+    async def _turn(self, begin: Callable[[], None]) -> AsyncGenerator[events.Event, None]:
+        """A turn's events, masked, under the time limit, which ends it as LimitReached instead of an interrupt."""
+        begin()
+        self.interruption = None
+        meter, shown = self.meter, MaskedPieces(self._toolbox.masker)
+        meter.timer = None
+        turn = run_turn(self.conversation, self.provider, self._toolbox, self.upkeep, meter)
+        yield events.TurnStart(self.turns, self.provider.model)
+        seconds = meter.limits.timeout
+        deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
+        self._turn_in_hand.runs()
+        try:
+            async with aclosing(turn):
+                while True:
+                    try:
+                        if deadline is None:
+                            event = await anext(turn)
+                        else:
+                            async with asyncio.timeout_at(deadline) as meter.timer:
+                                event = await anext(turn)
+                    except StopAsyncIteration:
+                        break
+                    except TimeoutError:
+                        if not meter.is_out_of_time:
+                            raise
+                        raise LimitReached(meter.out_of_time) from None
+                    if meter.is_out_of_time:  # what the turn says of its own cancellation is said of the limit instead
+                        event = await _end_of(turn, meter.out_of_time)
+                    self._learn(event)
+                    for each in shown.take(event):
+                        yield each
+                    if meter.is_out_of_time:
+                        raise LimitReached(meter.out_of_time)
+            for each in shown.flush():
+                yield each
+        finally:
+            if self._asking is not None:
+                self._asking.cancel()
+                self._asking, self._asked = None, False
+            try:
+                await self.upkeep.after_turn()
+            finally:
+                self._turn_in_hand.is_over()
+
+    def mask(self, text: str) -> str:
+        """The text without secrets."""
+        return self._toolbox.masker.mask(text)
+
+    async def run_command(self, name: str, argument: str = "") -> str:
+        """What a command of an extension says, without secrets. Raises CodeletError, and KeyError if there is none."""
+        command = self.commands[name]
+        try:
+            return self.mask(await command.run(self, argument.strip()))
+        except CodeletError:
+            raise
+        except Exception as error:
+            raise CodeletError(self.mask(f"/{name} failed: {type(error).__name__}: {error}")) from error
+
+    async def close(self) -> None:
+        """End everything that the session opened: a turn that was left in the middle, its extensions, the audit, its
+        provider. Safe to call twice.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        await self._turn_in_hand.end()
+        async with AsyncExitStack() as ending:  # each is ended, whatever happens to the others
+            ending.push_async_callback(self.provider.close)
+            for each in self.extensions:
+                ending.push_async_callback(_ended, each)
+
+    async def compact(self, instruction: str = "", size: Size | None = None) -> AsyncGenerator[events.Event, None]:
+        """Compact now, whether it is due or not; between turns only. `instruction` says what matters.
+
+        `size` is what the next request is to have; without it the newest turns stay and what is older gets smaller.
+        """
+        async with aclosing(self.compactor.run("asked", instruction, size)) as steps:
+            async for event in steps:
+                yield event
+
+    def _learn(self, event: events.Event) -> None:
+        """Ask the server for the model's sizes while it has time and more is to come, and take in what it says."""
+        going_on = isinstance(event, events.ToolCallStarted) or (self.turns > 1 and isinstance(event, events.Text))
+        if going_on and not self._asked:
+            self._asked = True
+            if self.provider.local or not self.facts.known:
+                self._asking = asyncio.create_task(self.provider.ask())
+        if self._asking is None or not self._asking.done():
+            return
+        asked, self._asking = self._asking, None
+        if (said := asked.result()) is not None:
+            self.meter.facts = said.added_to(self.facts)
+            self.gauge.budget = self.context_limits.within(self.facts)
+
+
+def _facts_of(provider: Provider) -> ModelFacts:
+    facts = model_facts(provider.model)
+    return facts.without_prices() if provider.local else facts
+
+
+async def _ended(extension: Extension) -> None:
+    """Close an extension; what takes too long is left. Raises CodeletError."""
+    try:
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await extension.close()
+    except TimeoutError:
+        return
+    except CodeletError:
+        raise
+    except Exception as error:
+        raise CodeletError(f"{type(extension).__name__} did not end well: {type(error).__name__}: {error}") from error
+
+
+async def _end_of(turn: AsyncGenerator[events.Event, None], reason: str) -> events.TurnEnd:
+    """The last event of a turn that the time limit ended."""
+    async for event in turn:
+        if isinstance(event, events.TurnEnd):
+            return event.replace(reason="limit", error=reason)
+    raise LimitReached(reason)

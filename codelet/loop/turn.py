@@ -1,0 +1,256 @@
+"""The agent loop: one turn, as an async generator of events.
+
+A turn is steps: one model request each, then the tool calls that it asks for. The assistant message and a
+placeholder result for each of its calls are put into the list together, so there is no moment at which a
+cancel leaves a call without its result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import Literal
+from weakref import ref
+
+from codelet import events, prompt
+from codelet.errors import LimitReached, NoAnswer, ProviderError
+from codelet.loop.calls import CallRunner, Toolbox
+from codelet.loop.conversation import Conversation
+from codelet.loop.meter import Meter
+from codelet.loop.reply import Reply
+from codelet.loop.upkeep import Upkeep
+from codelet.messages import assistant, tool_result
+from codelet.providers.base import Provider, RetryChunk
+from codelet.system.text import is_blank, one_line
+from codelet.usage import Usage
+
+_UNUSABLE_STEPS = 5
+_LONGEST_REFUSAL = 1_000
+_PAUSED = "the provider paused the answer: it is not finished"
+_REFUSED = "the model or the provider's content filter refused to answer"
+
+
+class _Turn:
+    """What one turn works with and what it has come to."""
+
+    def __init__(
+        self, conversation: Conversation, provider: Provider, toolbox: Toolbox, upkeep: Upkeep, meter: Meter
+    ) -> None:
+        self.conversation = conversation
+        self.provider = provider
+        self.toolbox = toolbox
+        self.upkeep = upkeep
+        self.meter = meter
+        self.steps = 0
+        self.usage = Usage()
+        self.reply: Reply | None = None
+        self.calls: CallRunner | None = None
+        self.unusable_steps = 0
+        self.overflow: Literal["no", "now", "handled"] = "no"
+        self.asked_again = False
+        self.open = True
+
+    def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
+        """The turn's last event."""
+        self.open = False
+        return events.TurnEnd(reason, self.steps, self.usage, error, self.upkeep.cut)
+
+    def settle(self, reason: str | None = None) -> events.Interrupted:
+        """Leave a valid list that says what happened: partial text kept, open calls answered.
+
+        `reason` is the limit or the failure that ended the turn; without one the user did, or the time limit.
+        """
+        if reason is None and self.meter.is_out_of_time:
+            reason = self.meter.out_of_time
+        note = prompt.INTERRUPTED_TEXT if reason is None else prompt.CUT_TEXT.format(reason=reason)
+        receipt = events.Interrupted(done=(), half_done=(), not_done=())
+        if self.reply is not None:
+            if self.reply.usage is not None:  # what had been reported before the answer broke off was spent
+                self.usage += self.reply.usage
+                self.meter.count(self.reply.usage)
+            if not is_blank(self.reply.text):
+                self.conversation.append(assistant(f"{self.reply.text}\n\n{note}"))
+            self.reply = None
+        if self.calls is not None:
+            receipt = self.calls.settle(prompt.BY_USER if reason is None else prompt.BECAUSE.format(reason=reason))
+            self.calls = None
+        self.open = False
+        self.conversation.interruption = receipt
+        return receipt
+
+
+class TurnInHand:
+    """The turn that a session has begun, so that one which its caller left in the middle can be ended."""
+
+    def __init__(self) -> None:
+        self._turn: ref[AsyncGenerator[events.Event, None]] | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def begin(self, turn: AsyncGenerator[events.Event, None]) -> AsyncGenerator[events.Event, None]:
+        """Take note of a turn, which is returned."""
+        self._turn = ref(turn)
+        return turn
+
+    def runs(self) -> None:
+        """Its first event was asked for."""
+        self._idle.clear()
+
+    def is_over(self) -> None:
+        """Nothing of it runs any more."""
+        self._idle.set()
+
+    async def end(self) -> None:
+        """End it where nobody asks for its events any more; one that another task follows goes on."""
+        turn = self._turn() if self._turn is not None else None
+        if turn is None:
+            await self._idle.wait()  # nobody holds it: the event loop is closing it
+        else:
+            with suppress(RuntimeError):
+                await turn.aclose()
+
+
+async def run_turn(
+    conversation: Conversation, provider: Provider, toolbox: Toolbox, upkeep: Upkeep, meter: Meter
+) -> AsyncGenerator[events.Event, None]:
+    """Steps until the model stops calling tools, or something else ends the turn.
+
+    What an early end left is in `conversation.interruption`. Raises what ended it early, after the list is settled and
+    its TurnEnd is out: CancelledError, ProviderError or LimitReached.
+    """
+    turn = _Turn(conversation, provider, toolbox, upkeep, meter)
+    try:
+        await provider.warm()
+        for event in await upkeep.before_turn():
+            yield event
+        while turn.open:
+            async with aclosing(_run_step(turn)) as step:
+                async for event in step:
+                    yield event
+        yield turn.end("done")
+    except asyncio.CancelledError:
+        yield turn.settle()
+        yield turn.end("interrupted")
+        raise
+    except ProviderError as error:
+        turn.settle(str(error))
+        yield turn.end("failed", str(error))
+        raise
+    except LimitReached as error:
+        turn.settle(str(error))
+        yield turn.end("limit", str(error))
+        raise
+    except GeneratorExit:
+        turn.settle()
+        raise
+
+
+async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
+    turn.meter.check(turn.steps)
+    async with aclosing(turn.upkeep.before_step(turn.overflow == "now")) as preparation:
+        async for event in preparation:
+            yield event
+    if turn.overflow == "now":
+        turn.overflow = "handled"
+    turn.steps += 1
+    yield events.StepStart(turn.steps)
+    reply = turn.reply = Reply()
+    begun = False
+    try:
+        async with aclosing(turn.provider.stream(turn.upkeep.request(max_output=turn.meter.room))) as chunks:
+            async for chunk in chunks:
+                if not begun and not isinstance(chunk, RetryChunk):
+                    begun = True
+                    turn.upkeep.answering()
+                shown = reply.add(chunk)
+                if shown is not None:
+                    yield shown
+    except ProviderError as error:
+        if not error.overflow or turn.overflow != "no":
+            raise
+        if not turn.upkeep.may_compact:
+            raise ProviderError(f"{error}; compaction is off (--compact auto)", status=error.status) from error
+        turn.overflow = "now"  # one forced compaction, then the step is tried once more
+        turn.steps -= 1
+        turn.reply = None
+        return
+    turn.overflow = "no"
+    answered = _take_in(turn, reply)
+    if reply.usage is not None:
+        turn.usage += reply.usage
+        for event in turn.meter.spend(reply.usage, answered):
+            yield event
+    else:
+        turn.meter.count(None)
+    if reply.is_void:
+        yield _again_or_fail(turn, reply)
+        return
+    turn.asked_again = False
+    if turn.calls is not None:
+        async with aclosing(turn.calls.run()) as results:
+            async for event in results:
+                yield event
+        _after_calls(turn)
+    else:
+        _after_answer(turn, reply)
+
+
+def _take_in(turn: _Turn, reply: Reply) -> int:
+    """Put the finished reply into the list, together with a placeholder result for each call.
+
+    Gives the index behind the assistant message.
+    """
+    calls = reply.calls(turn.conversation.call_ids)
+    turn.reply = None
+    if not calls and is_blank(reply.text):
+        return len(turn.conversation.messages)
+    message = reply.message(calls, turn.provider.origin)
+    placeholders = [tool_result(call["id"], prompt.INTERRUPTED) for call in calls]
+    place = turn.conversation.append(message, *placeholders)
+    if calls:
+        turn.calls = CallRunner(calls, turn.toolbox, turn.conversation, cut=reply.finish == "length")
+    return place + 1
+
+
+def _after_calls(turn: _Turn) -> None:
+    assert turn.calls is not None
+    if turn.calls.changed:
+        turn.upkeep.after_calls()
+    turn.unusable_steps = turn.unusable_steps + 1 if turn.calls.all_unusable else 0
+    turn.calls = None
+    if turn.unusable_steps >= _UNUSABLE_STEPS:
+        raise LimitReached(
+            f"the model made unusable tool calls in {_UNUSABLE_STEPS} steps in a row; try another --model"
+        )
+
+
+def _again_or_fail(turn: _Turn, reply: Reply) -> events.Retry:
+    """An answer without text and calls: asked for once more, unless it says that the model refuses.
+
+    Raises NoAnswer where that is final, with a note of it in the answer's place: else the next prompt would follow
+    right on this one.
+    """
+    if not is_blank(reply.refusal):
+        why = f"the model refused: {one_line(reply.refusal, _LONGEST_REFUSAL)}"
+    else:
+        why = _REFUSED if reply.finish == "refused" else "the model's answer is empty"
+        if not turn.asked_again:
+            turn.asked_again = True
+            turn.steps -= 1
+            return events.Retry(attempt=2, attempts=2, wait=0.0, reason=why)
+        why = f"{why}, also when asked again"
+    turn.conversation.append(assistant(prompt.NO_TEXT.format(reason=why)))
+    raise NoAnswer(why)
+
+
+def _after_answer(turn: _Turn, reply: Reply) -> None:
+    turn.open = False
+    if reply.finish == "length":
+        raise LimitReached("the answer reached the model's output limit")
+    if reply.finish == "refused":
+        said = f": {one_line(reply.refusal, _LONGEST_REFUSAL)}" if not is_blank(reply.refusal) else ""
+        raise NoAnswer(f"{_REFUSED}{said}")
+    if reply.finish == "paused":
+        raise NoAnswer(_PAUSED)
+    turn.meter.check()

@@ -1,0 +1,111 @@
+"""Upkeep: what a conversation needs before each request, so that it fits and says what is so now."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+from codelet import events
+from codelet.context import Compactor, ContextWindow, Entry, Renewal
+from codelet.context.tokens.estimate import estimate_text
+from codelet.extensions.base import Extension, offered_by
+from codelet.loop.calls import Toolbox
+from codelet.loop.conversation import Conversation
+from codelet.messages import Message
+from codelet.providers.base import Request
+from codelet.tools.tool import Tool
+
+
+class Upkeep:
+    """Cuts the user's input to size, compacts where that is due, renews the reminders, offers what tools are new.
+
+    `system` is the system prompt; `gauge.fixed` follows from it and from the tools.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        gauge: ContextWindow,
+        toolbox: Toolbox,
+        compactor: Compactor,
+        entry: Entry,
+        renewal: Renewal,
+        extensions: Sequence[Extension],
+        *,
+        system: str,
+    ) -> None:
+        self.system = system
+        self._conversation = conversation
+        self._gauge = gauge
+        self._toolbox = toolbox
+        self._compactor = compactor
+        self._entry = entry
+        self._renewal = renewal
+        self._extensions = extensions
+        gauge.fixed = self.fixed_size
+
+    @property
+    def fixed_size(self) -> int:
+        """The plain estimate of system prompt and tools in tokens."""
+        return estimate_text(self.system) + estimate_text(str(self._toolbox.schemas))
+
+    @property
+    def may_compact(self) -> bool:
+        """Whether an overflow may be answered by a compaction."""
+        return self._compactor.options.automatic
+
+    @property
+    def cut(self) -> tuple[events.Cut, ...]:
+        """What of the user's input was not sent whole."""
+        return self._entry.cut
+
+    def request(self, messages: Sequence[Message] | None = None, max_output: int | None = None) -> Request:
+        """The next request; for other messages, one of the session's own beside the turn."""
+        tools = self._toolbox.schemas
+        if messages is not None:
+            return Request(self.system, messages, tools=tools, max_output=max_output)
+        return Request(self.system, self._conversation.sent(), len(self._conversation.tail), tools, max_output)
+
+    def add_tool(self, tool: Tool) -> None:
+        """Offer one more tool from the next request on: the provider's cache of the whole list is lost by it."""
+        self._toolbox.add(tool)
+        self._gauge.fixed = self.fixed_size
+
+    async def before_turn(self) -> list[events.Event]:
+        """Gather the reminders anew."""
+        return await self._renewal.for_turn()
+
+    async def before_step(self, overflow: bool) -> AsyncGenerator[events.Event, None]:
+        """Make the list fit and renew the volatile reminders. `overflow`: the provider said that it was too long."""
+        self._entry.fit()
+        reason = "overflow" if overflow else self._compactor.due()
+        if reason in ("overflow", "hard") and self._entry.shrink():
+            reason = None
+        while self._entry.reduced:
+            size = self._gauge.size(self._conversation)
+            yield events.Compaction(
+                phase="reduced", reason="entry", before=size, after=size, note=self._entry.reduced.pop(0)
+            )
+        self._gauge.settle(self._conversation)
+        if reason is not None:
+            async with aclosing(self._compactor.run(reason)) as steps:
+                async for event in steps:
+                    yield event
+        for tool in offered_by(self._extensions):
+            if tool.name not in self._toolbox.tools:
+                self.add_tool(tool)
+        for event in await self._renewal.for_step():
+            yield event
+        self._renewal.ledger.count(self._conversation)
+
+    def answering(self) -> None:
+        """The provider has begun to answer, so that it was sent the list."""
+        self._entry.sent()
+
+    def after_calls(self) -> None:
+        """Calls may have changed files: begin at once to see what is different."""
+        self._renewal.changed()
+
+    async def after_turn(self) -> None:
+        """The turn is over."""
+        await self._renewal.stop()

@@ -1,0 +1,157 @@
+"""The audit file: an append-only list of records, each chained to the one before by its hash.
+
+One JSON object a line: `n` counts from 1, `previous` is the hash of the record before, `hash` that of the
+record itself without this field. Whoever changes, removes, adds or moves a line breaks the chain there. A
+rewrite of the whole file, or of its end, with newly computed hashes is found only by comparing the last hash, which
+`verify` returns, with a copy kept elsewhere.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+from codelet.errors import EXIT_INCOMPLETE, CodeletError, UsageError
+from codelet.safety.secrets.masker import mask
+
+FIRST = "0" * 64
+"""What stands as `previous` in the first record."""
+
+_TAIL = 1 << 16
+_RESERVED = frozenset(("n", "time", "session", "kind", "previous", "hash"))
+
+
+def record_hash(record: dict[str, Any]) -> str:
+    """The hash of a record, its own field `hash` left out."""
+    return hashlib.sha256(canonical({key: value for key, value in record.items() if key != "hash"})).hexdigest()
+
+
+def torn_hash(line: bytes) -> str:
+    """The hash of a line that a killed writer left half written."""
+    return hashlib.sha256(line).hexdigest()
+
+
+def canonical(record: dict[str, Any]) -> bytes:
+    """The record as it stands in the file, without the newline."""
+    return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+class AuditError(CodeletError):
+    """What was to be recorded could not be: nothing may go on unseen."""
+
+    exit_status = EXIT_INCOMPLETE
+
+
+class AuditLog:
+    """Appends the records of one session to an audit file that other sessions may write at the same time.
+
+    Raises UsageError where the file cannot be opened or is no audit file. Secrets are masked before writing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        try:
+            self._file = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise UsageError(f"cannot write the audit file {path}: {error.strerror}") from error
+        if not stat.S_ISREG(os.fstat(self._file).st_mode):
+            os.close(self._file)
+            raise UsageError(f"cannot write the audit file {path}: it is no regular file")
+        self._path = path
+        self._session = os.urandom(8).hex()
+        self._known: tuple[int, int, str] | None = None
+        self._closed = False
+        self.record("start")
+
+    def record(self, kind: str, **fields: object) -> None:
+        """Append one record: `kind` and what belongs to it. Nothing is written between reading the end and this.
+
+        Raises AuditError where the file takes no more.
+        """
+        if _RESERVED & fields.keys():
+            raise ValueError(f"an audit record names these itself: {sorted(_RESERVED & fields.keys())}")
+        plain = {key: _masked(value) for key, value in fields.items()}
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            number, previous, torn = self._end()
+            if torn is not None:
+                os.write(self._file, b"\n")
+            if torn:
+                number, previous = self._append(number, torn_hash(torn), "recovered", {})
+            number, previous = self._append(number, previous, kind, plain)
+            self._known = (os.fstat(self._file).st_size, number, previous)
+        except OSError as error:
+            raise AuditError(f"the audit file {self._path} cannot be written: {error.strerror or error}") from error
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Append the closing record: without it the end of the file counts as cut off. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self.record("end")
+        finally:
+            os.close(self._file)
+
+    def _append(self, number: int, previous: str, kind: str, fields: dict[str, object]) -> tuple[int, str]:
+        record: dict[str, object] = dict(fields)
+        record |= {"n": number + 1, "time": round(time.time(), 3), "session": self._session, "kind": kind}
+        record["previous"] = previous
+        record["hash"] = record_hash(record)
+        line = canonical(record) + b"\n"
+        if os.write(self._file, line) != len(line):
+            raise OSError("the disk is full")
+        return number + 1, str(record["hash"])
+
+    def _end(self) -> tuple[int, str, bytes | None]:
+        """The number and hash of the last record, and what a killed writer left of a line after it.
+
+        The third is None where the file ends as it should, b"" where only the newline is missing.
+        """
+        size = os.fstat(self._file).st_size
+        if size == 0:
+            return 0, FIRST, None
+        if self._known and self._known[0] == size:
+            return self._known[1], self._known[2], None
+        start = size
+        tail = b""
+        while start and tail.count(b"\n") < 2:
+            start = max(0, size - 2 * (size - start) - _TAIL)
+            tail = os.pread(self._file, size - start, start)
+        *lines, torn = tail.split(b"\n")
+        if torn and (whole := _number_and_hash(torn)):
+            return *whole, b""
+        if lines and (last := _number_and_hash(lines[-1])):
+            return *last, torn or None
+        if not lines and torn.startswith(b'{"'):
+            return 0, FIRST, torn
+        raise UsageError(f"{self._path} is no audit file; nothing was written to it")
+
+
+def _number_and_hash(line: bytes) -> tuple[int, str] | None:
+    try:
+        record = json.loads(line)
+        return int(record["n"]), str(record["hash"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _masked(value: object) -> object:
+    """The value as JSON can hold it, secrets masked and lone surrogates replaced."""
+    if isinstance(value, str):
+        return mask(value.encode("utf-8", "replace").decode(), patterns=True)
+    if isinstance(value, dict):
+        return {mask(str(key)): _masked(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked(item) for item in value]
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return _masked(str(value))

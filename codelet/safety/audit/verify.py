@@ -1,0 +1,112 @@
+"""Verify an audit file: find every line that was changed, removed, added or moved, and say where."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from codelet.errors import UsageError
+from codelet.record import Record
+from codelet.safety.audit.log import FIRST, canonical, record_hash, torn_hash
+
+
+class AuditProblem(Record):
+    """What is wrong at a line of the file, counted from 1."""
+
+    line: int
+    what: str
+
+
+class AuditReport(Record):
+    """The result: how many records there are, what is wrong, and the last hash, to be kept elsewhere.
+
+    `unclosed` names the sessions without a closing record: each still runs, was killed, or had its end cut off.
+    """
+
+    records: int
+    problems: tuple[AuditProblem, ...]
+    last_hash: str
+    unclosed: tuple[str, ...]
+
+
+def verify(path: Path) -> AuditReport:
+    """Check the whole file. Raises UsageError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            content = file.read()
+    except OSError as error:
+        raise UsageError(f"cannot read the audit file {path}: {error.strerror}") from error
+    check = _Check()
+    lines = content.split(b"\n")
+    for number, line in enumerate(lines[:-1], 1):
+        check.problems += check.line(number, line, lines[number] if number < len(lines) else b"")
+    if lines[-1]:
+        check.problems.append(AuditProblem(len(lines), "the last line is cut off"))
+    return AuditReport(check.records, tuple(check.problems), check.previous, tuple(check.open))
+
+
+class _Check:
+    """Walks down the chain."""
+
+    def __init__(self) -> None:
+        self.problems: list[AuditProblem] = []
+        self.records = 0
+        self.previous = FIRST
+        self.number = 0
+        self.open: dict[str, int] = {}
+
+    def line(self, at: int, line: bytes, following: bytes) -> Iterator[AuditProblem]:
+        record = _parsed(line)
+        if record is None:
+            if _recovers(following, line):
+                self.previous = torn_hash(line)
+            else:
+                yield AuditProblem(at, "changed or added: it is no audit record")
+            return
+        self.records += 1
+        sound = record["hash"] == record_hash(record) and canonical(record) == line
+        if not sound:
+            yield AuditProblem(at, "changed: its content does not fit its hash")
+        expected = self.number + 1
+        if record["n"] != expected and sound:
+            yield AuditProblem(at, _displaced(record["n"], expected))
+        elif record["previous"] != self.previous and sound:
+            yield AuditProblem(at, "the line before it was changed, removed or added: the chain is broken here")
+        self.number = record["n"] if sound else expected
+        self.previous = record["hash"] if sound else _claimed(following, record)
+        if record["kind"] == "end":
+            self.open.pop(str(record["session"]), None)
+        elif record["kind"] == "start":
+            self.open[str(record["session"])] = at
+
+
+def _displaced(number: int, expected: int) -> str:
+    if number > expected:
+        missing = f"{expected}" if number == expected + 1 else f"{expected} to {number - 1}"
+        return f"removed or moved: record {missing} is missing before record {number}"
+    return f"added or moved: record {number} stands where record {expected} should"
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict):
+        return None
+    kinds = {"n": int, "hash": str, "previous": str, "kind": str, "session": str}
+    return record if all(isinstance(record.get(key), kind) for key, kind in kinds.items()) else None
+
+
+def _recovers(following: bytes, torn: bytes) -> bool:
+    """Whether the next record says that it found the half line of a killed writer."""
+    record = _parsed(following)
+    return record is not None and record["kind"] == "recovered" and record["previous"] == torn_hash(torn)
+
+
+def _claimed(following: bytes, changed: dict[str, Any]) -> str:
+    """What the next record gives as its predecessor: one changed line is then reported as one problem, not as two."""
+    record = _parsed(following)
+    return str(record["previous"]) if record else str(changed["hash"])

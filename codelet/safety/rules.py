@@ -1,0 +1,94 @@
+"""Rules that a user gives: `tool(prefix *)` for commands, `tool(path glob)` for paths, `tool`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from codelet.errors import UsageError
+from codelet.record import Record
+
+_FORM = re.compile(r"(?P<tool>[a-z][a-z0-9_-]*)(?:\((?P<body>.*)\))?", re.DOTALL)
+_OTHER_NAMES = {"multiedit": "edit", "glob": "find", "ls": "read", "shell": "bash"}
+_SHELL_SIGNS = re.compile(r"[;&|<>`\n]|\$\(")
+
+
+class Rule(Record):
+    """One parsed rule. `body` is None for the bare form `tool`, which matches every use of the tool."""
+
+    text: str
+    tool: str
+    body: str | None
+
+    def matches_words(self, words: Sequence[str]) -> bool:
+        """Whether the rule covers a command of these words: word by word, `*` at the end for any rest."""
+        if self.body is None:
+            return True
+        wanted = self.body.split()
+        if wanted[-1] == "*":
+            return len(words) >= len(wanted) - 1 and list(words[: len(wanted) - 1]) == wanted[:-1]
+        return list(words) == wanted
+
+    def matches_path(self, path: str) -> bool:
+        """Whether the rule covers the path, relative to the workspace (`src/a.py`) or absolute outside it."""
+        return self.body is None or _path_pattern(self.body.removeprefix("./")).fullmatch(path) is not None
+
+    def spells(self, path: str) -> bool:
+        """Whether the rule names this very path: no wildcard, and no folder above it."""
+        return self.body is not None and self.body.removeprefix("./") in (path, escaped(path))
+
+
+def parse_rule(text: str) -> Rule:
+    """The rule that `text` spells; raises UsageError with the reason where it spells none."""
+    found = _FORM.fullmatch(text.strip())
+    if found is None or (found["tool"] == "bash" and (found["body"] or "").rstrip().endswith(":*")):
+        meant = _meant(text)
+        how = f"write {meant!r}" if meant else "write tool(prefix *) or tool(path glob), e.g. 'bash(git log *)'"
+        raise UsageError(f"bad rule {text!r}: {how}")
+    tool, body = found["tool"], found["body"]
+    if body is not None:
+        body = body.strip()
+        if not body:
+            raise UsageError(f"bad rule {text!r}: the parentheses are empty; write {tool!r} for every use of it")
+        if tool == "bash":
+            _check_prefix(text, body)
+    return Rule(text.strip(), tool, body)
+
+
+def _meant(text: str) -> str | None:
+    """The rule as it is spelled here, where it is spelled as other programs do: `Bash(npm test:*)`."""
+    found = re.fullmatch(r"\s*([A-Za-z]+)\s*(?:\((.*)\)\s*)?", text, re.DOTALL)
+    if found is None:
+        return None
+    tool = found[1].lower()
+    tool = _OTHER_NAMES.get(tool, tool)
+    body = re.sub(r":\*\s*$", " *", found[2] or "").strip() if tool == "bash" else (found[2] or "").strip()
+    meant = f"{tool}({body})" if body and body != "*" else tool
+    try:
+        return parse_rule(meant).text if meant != text.strip() else None
+    except UsageError:
+        return None
+
+
+def escaped(path: str) -> str:
+    """A path as a rule spells it: what would be a wildcard stands for itself."""
+    return re.sub(r"[*?\\]", r"\\\g<0>", path)
+
+
+def _check_prefix(text: str, body: str) -> None:
+    words = body.split()
+    if any("*" in word for word in words[:-1]) or ("*" in words[-1] and words[-1] != "*"):
+        raise UsageError(f"bad rule {text!r}: in a command '*' stands alone and last, e.g. 'bash(git log *)'")
+    if words == ["*"]:
+        raise UsageError(f"bad rule {text!r}: write 'bash' for every command")
+    if _SHELL_SIGNS.search(body):
+        raise UsageError(f"bad rule {text!r}: one rule names one command; give each part of a list its own")
+
+
+@cache
+def _path_pattern(glob: str) -> re.Pattern[str]:
+    """What a rule's path glob matches; a folder covers its content."""
+    from codelet.system.text.globs import rule_regex  # for sessions that have a rule for paths
+
+    return re.compile(rule_regex(glob).rstrip("/") + "(?:/.*)?", re.DOTALL)

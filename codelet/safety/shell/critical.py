@@ -1,0 +1,270 @@
+"""What no rule and no mode allows: commands that destroy the system, the home or the workspace as a whole,
+rewrite shared history, or plant what runs later. Found in wrappers and in `sh -c` strings too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from codelet.safety import sensitive_names
+from codelet.safety.paths import contained, relative_name, workspace_root
+from codelet.safety.shell.folders import Folders
+from codelet.safety.shell.nested import SHELLS, base_name, nested_scripts, unwrapped
+from codelet.safety.shell.script_parser import read_script
+from codelet.safety.shell.syntax import Redirect, Script, SimpleCommand, UnclearPart
+
+_MAKES_FILE_SYSTEMS = frozenset(
+    ["mke2fs", "mkswap", "wipefs", "blkdiscard", "format", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk",
+     "parted", "pvremove", "vgremove", "lvremove"]
+)  # fmt: skip
+_SYSTEMCTL_STOPS = frozenset(("reboot", "poweroff", "halt", "kexec", "emergency", "rescue"))
+_STOPS = frozenset(("shutdown", "reboot", "halt", "poweroff", "telinit"))
+_DEVICES_FOR_OUTPUT = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd", "/dev/full")
+_PLANTS = (
+    "/etc/cron", "/var/spool/cron", "/var/spool/at", "/etc/profile", "/etc/bash.bashrc", "/etc/bashrc",
+    "/etc/zsh",
+    "/etc/environment", "/etc/ld.so.preload", "/etc/passwd", "/etc/shadow", "/etc/sudoers", "/etc/systemd",
+    "/etc/init.d", "/etc/rc.local", "/etc/pam.d", "/etc/ssh", "/etc/gitconfig", "/boot", "/lib/systemd",
+    "/usr/lib/systemd",
+)  # fmt: skip
+_DEFINES = re.compile(r"\(\s*\)\s*\{")
+_FORK_BOMB = re.compile(r"([\w:.@%+-]{1,40})\s*\(\s*\)\s*\{[^}]*\1\s*[|&][^}]*\}")
+_COPIES_ITSELF = re.compile(r"\$0\s*[|&]\s*\$0|%0\s*\|\s*%0")
+_TEXT_CAP = 20_000
+"""Characters of a command that the patterns are looked for in; the rest is past every cap anyway."""
+_ROOT_REMOVED = re.compile(
+    r"\brm\s+(?:-\S+\s+)*-(?:\w*[rR]\w*|-recursive|-no-preserve-root)\s+(?:-\S+\s+)*[\"']?(?:/|~|\$\{?HOME\}?)/?\*?[\"']?(?:\s|[;&|)]|$)"
+)
+
+
+@dataclass(frozen=True)
+class _Context:
+    folders: frozenset[str]
+    workspace: Path
+
+
+def find_critical(command: str, script: Script, workspace: Path, depth: int = 0) -> str | None:
+    """Why the command is critical, or None."""
+    text = command[:_TEXT_CAP]
+    if script.fork_bomb or (_DEFINES.search(text) and _FORK_BOMB.search(text)) or _COPIES_ITSELF.search(text):
+        return "a fork bomb"
+    if any(isinstance(part, UnclearPart) for part in script.parts) and _ROOT_REMOVED.search(text):
+        return "it removes the whole file system or home"
+    folders = Folders(workspace)
+    printed: list[str] = []
+    for part in script.parts:
+        why = None
+        if isinstance(part, Redirect) and part.access == "write":
+            why = _first(forbidden_place(part.target.text, cwd, workspace) for cwd in folders.of(part))
+        elif isinstance(part, SimpleCommand) and part.words:
+            context = _Context(_follow(part, folders), workspace)
+            words = [word.text for word in part.words if not word.splits]
+            if words[:1] in (["echo"], ["printf"]):
+                printed.append(" ".join(words[1:]))
+            why = _words_critical(words, context, depth, printed)
+        if why:
+            return why
+    return None
+
+
+def _follow(command: SimpleCommand, folders: Folders) -> frozenset[str]:
+    """The folders the command runs in; a `cd` is followed here without judging it."""
+    here = folders.of(command)
+    words = [word.text for word in command.words]
+    if words[:1] == ["cd"] and len(words) <= 2:
+        target = words[1] if len(words) == 2 else os.environ.get("HOME", "/")
+        folders.change(
+            command,
+            frozenset(os.path.normpath(f"{cwd}/{target}" if target[:1] != "/" else target) for cwd in here),
+        )
+    return here
+
+
+def _first(found: Iterator[str | None]) -> str | None:
+    return next(filter(None, found), None)
+
+
+def _words_critical(words: list[str], context: _Context, depth: int, printed: Sequence[str]) -> str | None:
+    for inner in unwrapped(words):
+        name = base_name(inner[0])
+        if why := _simple(name, inner, context):
+            return why
+        if name in SHELLS and not [word for word in inner[1:] if not word.startswith("-")]:
+            # A shell that reads its commands from the pipe: what was printed before is what it runs.
+            for line in printed:
+                read = read_script(line, context.workspace)
+                if depth < 3 and (why := find_critical(line, read, context.workspace, depth + 1)):
+                    return why
+    if depth < 3:
+        for text in nested_scripts(words):
+            if why := find_critical(text, read_script(text, context.workspace), context.workspace, depth + 1):
+                return why
+    return None
+
+
+def _simple(name: str, words: list[str], context: _Context) -> str | None:
+    if name in _MAKES_FILE_SYSTEMS or name.startswith("mkfs"):
+        return None if "/" in words[0] and name == "format" else f"{name} destroys a file system"
+    if name in _STOPS or (name == "init" and words[1:2] in (["0"], ["6"])):
+        return f"{name} stops the machine"
+    if name == "systemctl" and _SYSTEMCTL_STOPS & set(words[1:]):
+        return "systemctl stops the machine"
+    if name == "crontab" and "-l" not in words:
+        return "crontab plants what runs later"
+    if name in ("kill", "killall5") and (name == "killall5" or words[-1:] == ["-1"]) and len(words) != 2:
+        return "it kills every process"
+    check = _CHECKS.get(name)
+    return check(words, context) if check else None
+
+
+def _rm(words: list[str], context: _Context) -> str | None:
+    recursive = any(re.fullmatch(r"-\w*[rR]\w*|--recursive", word) for word in words[1:])
+    if "--no-preserve-root" in words:
+        return "rm --no-preserve-root removes the whole file system"
+    for operand in _operands(words):
+        if (recursive or operand.endswith("*")) and (why := _everything(operand, context)):
+            return f"rm removes {why}"
+    return _changes(words, context)
+
+
+def _find(words: list[str], context: _Context) -> str | None:
+    destroys = "-delete" in words or any(
+        word in ("-exec", "-execdir", "-ok", "-okdir") and base_name(words[at + 1]) in ("rm", "shred", "unlink")
+        for at, word in enumerate(words[:-1])
+    )
+    narrowed = any(word.startswith(("-name", "-iname", "-path", "-regex", "-newer", "-mtime")) for word in words)
+    if destroys and not narrowed:
+        for word in words[1:]:
+            if word.startswith("-"):
+                break
+            if why := _everything(word, context):
+                return f"find removes {why}"
+    return None
+
+
+def _owner_or_mode(words: list[str], context: _Context) -> str | None:
+    if any(re.fullmatch(r"-\w*R\w*|--recursive", word) for word in words[1:]):
+        for operand in _operands(words)[1:]:
+            why = _everything(operand, context)
+            if why and why != "the whole workspace":
+                return f"{words[0]} -R changes {why}"
+    return _changes(words, context)
+
+
+def _everything(operand: str, context: _Context) -> str | None:
+    """What of value as a whole the operand stands for: the system, the home, the workspace; or None."""
+    home = os.path.realpath(os.environ.get("HOME") or "/")
+    root = workspace_root(context.workspace)
+    for cwd in context.folders:
+        spelled = operand if operand.startswith("/") else f"{cwd}/{operand}"
+        place = os.path.realpath(re.sub(r"(?:/(?:\*+|\.|\.\*|\{[^}]*\}))+$", "", os.path.normpath(spelled)) or "/")
+        if place == root:
+            return "the whole workspace"
+        if contained(root, place):
+            return "a folder that holds the workspace"
+        if place == home or (contained(home, place) and place != "/"):
+            return "the whole home"
+        if place.count("/") == 1 and place not in ("/tmp", "/mnt", "/srv", "/media", "/workspace", "/data"):
+            return f"{place}, a folder of the system"
+    return None
+
+
+def _destination(words: list[str], context: _Context) -> str | None:
+    """`cp`, `mv` and the like: the last operand is written, and `mv` takes its sources away."""
+    operands = _operands(words)
+    targets = [word.partition("=")[2] for word in words if word.startswith("--target-directory=")]
+    targets += [words[at + 1] for at, word in enumerate(words[:-1]) if word == "-t"]
+    if base_name(words[0]) == "mv":
+        for operand in operands[:-1]:
+            if why := _everything(operand, context):
+                return f"mv moves {why} away"
+        if operands[-1:] == ["/dev/null"]:
+            return "mv replaces /dev/null"
+        targets += operands
+    return _first(
+        forbidden_place(target, cwd, context.workspace)
+        for target in [*targets, *operands[-1:]]
+        for cwd in context.folders
+    )
+
+
+def _changes(words: list[str], context: _Context) -> str | None:
+    """Programs whose every operand is written."""
+    return _first(
+        forbidden_place(operand, cwd, context.workspace) for operand in _operands(words) for cwd in context.folders
+    )
+
+
+def _in_place(words: list[str], context: _Context) -> str | None:
+    if any(re.match(r"-\w*i|--in-place", word) for word in words[1:]):
+        return _first(
+            forbidden_place(operand, cwd, context.workspace)
+            for operand in _operands(words)[1:]
+            for cwd in context.folders
+        )
+    return None
+
+
+def _dd(words: list[str], context: _Context) -> str | None:
+    targets = [word.partition("=")[2] for word in words if word.startswith("of=")]
+    return _first(forbidden_place(target, cwd, context.workspace) for target in targets for cwd in context.folders)
+
+
+def _git(words: list[str], _: _Context) -> str | None:
+    rest = words[1:]
+    while rest and rest[0].startswith("-"):
+        rest = rest[2:] if rest[0] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace") else rest[1:]
+    if rest[:1] != ["push"]:
+        return None
+    for word in rest[1:]:
+        if re.fullmatch(r"-\w*f\w*|--force|--mirror", word) or (word.startswith("+") and len(word) > 1):
+            return "git push --force rewrites shared history"
+    return None
+
+
+_CHECKS: dict[str, Callable[[list[str], _Context], str | None]] = {
+    "rm": _rm,
+    "find": _find,
+    "chmod": _owner_or_mode,
+    "chown": _owner_or_mode,
+    "chgrp": _owner_or_mode,
+    "dd": _dd,
+    "git": _git,
+    "sed": _in_place,
+    "perl": _in_place,
+    **dict.fromkeys(("cp", "mv", "ln", "install", "rsync", "link"), _destination),
+    **dict.fromkeys(("tee", "touch", "truncate", "shred", "unlink", "rmdir", "mkdir", "sponge"), _changes),
+}
+
+
+def forbidden_place(text: str, cwd: str, workspace: Path) -> str | None:
+    """Why nothing may ever be written at the place, or None where a person may decide."""
+    if "\0" in text:
+        return "the path holds a NUL character"
+    spelled = text if text.startswith("/") else f"{cwd}/{text}"
+    root = workspace_root(workspace)
+    for place in {os.path.normpath(spelled), os.path.realpath(spelled)}:
+        if place.startswith(("/dev/tcp/", "/dev/udp/")) or any(contained(place, one) for one in _DEVICES_FOR_OUTPUT):
+            continue
+        if any(contained(place, magic) for magic in ("/dev", "/proc", "/sys")):
+            return f"{text} is a device or a switch of the kernel"
+        if why := sensitive_names.protected(relative_name(place, workspace)):
+            return f"{text} {why}"
+        if not contained(place, root):
+            if sensitive_names.delicate(place):
+                return f"{text} plants what runs later"
+            if place.startswith(_PLANTS):
+                return f"{text} belongs to the system"
+    return None
+
+
+def _operands(words: Sequence[str]) -> list[str]:
+    """The words that are no options; behind `--` all of them."""
+    if "--" in words:
+        at = list(words).index("--")
+        return [word for word in words[1:at] if not word.startswith("-")] + list(words[at + 1 :])
+    return [word for word in words[1:] if not word.startswith("-") or word == "-"]

@@ -1,0 +1,170 @@
+"""Judge a whole command line: every part by what it does, then by the rules and the mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from codelet.safety.paths import judge_path, relative_name
+from codelet.safety.rules import Rule
+from codelet.safety.shell.commands import PartVerdict, judge_command, judge_redirect
+from codelet.safety.shell.critical import find_critical
+from codelet.safety.shell.folders import Folders
+from codelet.safety.shell.nested import nested_scripts, unwrapped
+from codelet.safety.shell.script_parser import read_script
+from codelet.safety.shell.suggestion import rule_for
+from codelet.safety.shell.syntax import Redirect, Script, ScriptPart, SimpleCommand, UnclearPart
+from codelet.safety.verdict import Mode, Parts, Tier, Verdict
+
+
+class Rules(Protocol):
+    """What the policy of a session says beside the classifier."""
+
+    workspace: Path
+    mode: Mode
+    sandboxed: bool
+    allow: list[Rule]
+    deny: list[Rule]
+    ask: list[Rule]
+    exact: set[tuple[str, Parts]]
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """One part with what was found, and the rule that lifted it."""
+
+    finding: PartVerdict
+    rule: str | None = None
+
+
+def judge_script(command: str, rules: Rules) -> Verdict:
+    """The verdict on a command line, before anybody is asked."""
+    if not command.strip():
+        return Verdict("ask", "execute", "an empty command")
+    if "\0" in command:
+        return Verdict("ask", "execute", "it holds a NUL character")
+    try:
+        return _judged(command, rules)
+    except OSError:
+        return Verdict("ask", "execute", "the files that it names changed while they were looked at")
+
+
+def _judged(command: str, rules: Rules) -> Verdict:
+    script = read_script(command, rules.workspace)
+    why = find_critical(command, script, rules.workspace)
+    if why:
+        return Verdict("deny", "critical", f"critical: {why}")
+    if rule := _rule_for_any(script, rules.deny):
+        return Verdict("deny", "execute", f"the rule {rule.text} denies it", rule=rule.text)
+    asking = _rule_for_any(script, rules.ask)
+    if asking:
+        return Verdict("ask", "execute", f"the rule {asking.text} asks", rule=asking.text)
+    bare = next((rule for rule in rules.allow if rule.tool == "bash" and rule.body is None), None)
+    if bare and not script.unread:
+        return Verdict("allow", "execute", f"the rule {bare.text} allows it", rule=bare.text)
+    return _by_parts(command, script, rules)
+
+
+def _by_parts(command: str, script: Script, rules: Rules) -> Verdict:
+    folders = Folders(rules.workspace)
+    judged = [_judge_part(part, folders, rules) for part in script.parts]
+    open_ones = [one.finding for one in judged if one.finding.reason is not None]
+    pairs = zip(script.parts, (one.finding.reason for one in judged), strict=True)
+    parts = tuple(each for part, reason in pairs if reason is not None for each in _described(part, reason))
+    if script.unread:
+        return Verdict("ask", "execute", parts[0][1], parts=parts)
+    used = next((one.rule for one in judged if one.rule), None)
+    if not open_ones:
+        if all(one.finding.tier == "read" for one in judged):
+            return Verdict("allow", "read", "reads in the workspace", rule=used)
+        return Verdict("allow", "execute" if used else "write", "every part is allowed", rule=used)
+    tier: Tier = "write" if all(one.tier == "write" for one in open_ones) else "execute"
+    reason = str(open_ones[0].reason)
+    if len(open_ones) > 1:
+        reason += f" (and {len(open_ones) - 1} more)"
+    if (command, parts) in rules.exact:
+        return Verdict("allow", tier, "exactly this command is allowed for this session")
+    if rules.mode == "auto" and rules.sandboxed:
+        return Verdict("allow", tier, f"auto, in the sandbox: {reason}")
+    if rules.mode == "auto" and not rules.sandboxed:
+        reason += "; auto runs it only in a sandbox, and there is none"
+    suggestion = _suggestion(script, open_ones)
+    return Verdict("ask", tier, reason, suggestion=suggestion, exactly=None if suggestion else command, parts=parts)
+
+
+def _judge_part(part: ScriptPart, folders: Folders, rules: Rules) -> _Judged:
+    if isinstance(part, UnclearPart):
+        return _Judged(PartVerdict(part.reason))
+    if not folders.known(part):
+        return _Judged(
+            PartVerdict("what ran before it in the same shell may have changed the folder or what words mean")
+        )
+    if isinstance(part, Redirect):
+        finding = judge_redirect(part, folders)
+        return _Judged(_judge_write(part, finding, folders, rules) if finding.write_to else finding)
+    finding = judge_command(part, folders)
+    if finding.reason is None or finding.words is None:
+        return _Judged(finding)
+    for rule in rules.allow:
+        if rule.tool == "bash" and rule.matches_words(finding.words):
+            folders.ran_by_rule(part)
+            return _Judged(PartVerdict(None, "execute"), rule.text)
+    return _Judged(finding)
+
+
+def _judge_write(part: Redirect, finding: PartVerdict, folders: Folders, rules: Rules) -> PartVerdict:
+    """A redirection into a file is a write like any other: the mode or a rule for `write` may allow it."""
+    for cwd in folders.of(part):
+        found = judge_path(part.target.text, "write", rules.workspace, cwd, shell=True)
+        if found.place is None:
+            return PartVerdict(found.reason)
+        name = relative_name(found.place, rules.workspace)
+        by_rule = any(rule.tool == "write" and rule.body and rule.matches_path(name) for rule in rules.allow)
+        if found.action == "deny" or (found.action == "ask" and not (by_rule and not found.sensitive)):
+            return PartVerdict(f"it writes to {part.target.text}: {found.reason}", "write")
+        if not by_rule and rules.mode not in ("auto-edit", "auto"):
+            return finding
+    return PartVerdict(None, "write")
+
+
+def _rule_for_any(script: Script, rules: Sequence[Rule], depth: int = 0) -> Rule | None:
+    """The first rule that covers any command of the script, behind wrappers and in nested scripts too."""
+    rules = [rule for rule in rules if rule.tool == "bash"]
+    if not rules:
+        return None
+    for rule in rules:
+        if rule.body is None:
+            return rule
+    for command in script.commands:
+        words = [word.text for word in command.words]
+        for inner in unwrapped(words):
+            for rule in rules:
+                if rule.matches_words(inner) or (
+                    "/" in inner[0] and rule.matches_words([inner[0].rpartition("/")[2], *inner[1:]])
+                ):
+                    return rule
+        for text in nested_scripts(words):
+            if depth < 3 and (found := _rule_for_any(read_script(text), rules, depth + 1)):
+                return found
+    return None
+
+
+def _described(part: ScriptPart, reason: str) -> Iterator[tuple[str, str]]:
+    """The source of a part that may do more than read, with the reason; then the commands that it starts."""
+    if isinstance(part, SimpleCommand):
+        yield " ".join(word.raw for word in part.words), reason
+        for script in nested_scripts([word.text for word in part.words]):
+            for command in read_script(script).commands:
+                yield " ".join(word.raw for word in command.words), f"run by {part.words[0].text}"
+    else:
+        yield (f"> {part.target.raw}" if isinstance(part, Redirect) else ""), reason
+
+
+def _suggestion(script: Script, findings: Sequence[PartVerdict]) -> str | None:
+    """The rule that "always for this session" makes, where one covers the command and not much more."""
+    if len(findings) != 1 or not findings[0].words or findings[0].write_to:
+        return None
+    moved = any(command.words and command.words[0].text in ("cd", "pushd", "popd") for command in script.commands)
+    return rule_for(findings[0].words, moved=moved)

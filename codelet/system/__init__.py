@@ -1,0 +1,1 @@
+"""What codelet needs of the machine. No child outlives its caller; no untrusted character reaches a terminal."""

@@ -1,0 +1,163 @@
+"""The one place that runs git, hardened: in a cloned repository a plain `git status` can run its code.
+
+What a repository's own configuration could start is switched off (fsmonitor, hooks, external diffs, text
+conversion, signature programs, filters, submodules, bare repositories hidden in a folder, fetching objects that
+are missing); the user's own configuration, such as Git LFS, stays in force.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codelet.record import Record
+from codelet.system.git.hardening import (
+    COMMAND_OPTIONS,
+    ENVIRONMENT,
+    OPTIONS,
+    SETTINGS,
+    SETTINGS_FOR_COMMANDS,
+    without_variables,
+)
+from codelet.system.git.repository import Repository, find_repository, stray
+from codelet.system.process import StartError, capture, child_environment, outside_path
+
+if TYPE_CHECKING:
+    from codelet.system.git.configuration import Configuration
+
+_BY_VARIABLES = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_CONFIG_COUNT")
+_MARKS = (b"filter", b"include", b"worktree", b"gpg")
+"""A configuration in which none of these words stands, names nothing that the table does not cover already."""
+_LISTING_CAP = 1 << 20
+
+
+class GitAnswer(Record):
+    """What git said. `stdout` is at most the limit asked for; `complete` tells whether that was all."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: str
+    complete: bool
+    timed_out: bool
+
+
+class _UnsafeError(Exception):
+    """The repository's configuration cannot be made harmless, or it leads to another repository."""
+
+
+async def run_git(
+    folder: Path, command: str, *arguments: str, timeout: float = 10.0, limit: int = 1 << 20
+) -> GitAnswer | None:
+    """Run one hardened git command in `folder`, `timeout` in seconds.
+
+    None where there is no git outside the workspace to run, where the repository's configuration cannot be made
+    harmless, and where it leads to another repository or work tree.
+    """
+    try:
+        environment = await _environment(folder)
+        argv = hardened_argv(command, arguments)
+        done = await capture(argv, cwd=folder, environment=environment, timeout=timeout, limit=limit)
+    except (StartError, _UnsafeError):
+        return None
+    stderr = done.stderr.decode("utf-8", "replace").strip()
+    complete = not done.cut and not done.timed_out
+    return GitAnswer(done.exit_code, done.stdout, stderr, complete, done.timed_out)
+
+
+def hardened_argv(command: str, arguments: Sequence[str] = (), settings: Mapping[str, str] | None = None) -> list[str]:
+    """The words of a hardened git command; filters are switched off by `settings`, or by its environment."""
+    table = SETTINGS | dict(settings or {})
+    given = [word for name, value in table.items() for word in ("-c", f"{name}={value}")]
+    return ["git", *OPTIONS, *given, command, *COMMAND_OPTIONS.get(command, ()), *arguments]
+
+
+def hardened_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a command that may itself run git: the ways in which even a `git status` that nobody
+    wrote, in a makefile or a prompt, runs a repository's code are closed. Hooks and filters stay as they are: a
+    commit that the user approved runs them.
+
+    Settings that came by variables stay where name and value are both there.
+    """
+    settings = {}
+    for name, key in environment.items():
+        number = name.removeprefix("GIT_CONFIG_KEY_")
+        if number != name and f"GIT_CONFIG_VALUE_{number}" in environment:
+            settings[key] = environment[f"GIT_CONFIG_VALUE_{number}"]
+    kept = {name: value for name, value in environment.items() if not name.startswith(_BY_VARIABLES)}
+    return kept | settings_environment(settings | {name: SETTINGS[name] for name in SETTINGS_FOR_COMMANDS}, {})
+
+
+def look_environment(folder: Path) -> dict[str, str]:
+    """The environment for asking git about a folder: the user's, without keys and without programs of the workspace."""
+    # The user's settings that come by variables look like secrets (GIT_CONFIG_KEY_0), and git itself may have them.
+    settings = {name: value for name, value in os.environ.items() if name.startswith("GIT_CONFIG_")}
+    environment = without_variables(child_environment() | settings) | ENVIRONMENT
+    return environment | {"PATH": outside_path(folder, environment)}
+
+
+async def _environment(folder: Path) -> dict[str, str]:
+    """The child's environment, with the filters of the repository's own configuration blanked."""
+    environment = look_environment(folder)
+    root = os.path.realpath(folder)
+    repository = find_repository(root)
+    if repository is None or _has_plain_configuration(repository, root):
+        return environment
+    from codelet.system.git.configuration import redirected
+
+    configuration = await _listed(repository, root, environment)
+    if redirected(configuration, repository, root):
+        raise _UnsafeError
+    blanks = configuration.blanks()
+    return environment | settings_environment(blanks, environment) if blanks else environment
+
+
+async def _listed(repository: Repository, root: str, environment: Mapping[str, str]) -> Configuration:
+    from codelet.system.git.configuration import LISTING, parse_listing
+
+    argv = hardened_argv("config", LISTING)
+    folder = Path(repository.folder)
+    listed = await capture(argv, cwd=folder, environment=environment, timeout=10.0, limit=_LISTING_CAP)
+    if listed.cut or listed.timed_out or listed.exit_code != 0:
+        raise _UnsafeError
+    return parse_listing(listed.stdout, repository, root)
+
+
+def _has_plain_configuration(repository: Repository, root: str) -> bool:
+    """Whether the repository cannot have named anything that the table does not cover: saves one git call on nearly
+    every start. The words are looked for as bytes, wherever they stand: git spells the names of settings one way only.
+    """
+    directory = f"{repository.folder}/.git"
+    if os.path.islink(directory) or repository.git_folder != directory or repository.common != directory:
+        return False
+    if os.path.lexists(f"{directory}/config.worktree") or stray(repository, root) is not None:
+        return False
+    places = [os.path.realpath(place) for place in _user_configurations()]
+    if any(place.startswith((f"{root.rstrip('/')}/", f"{repository.folder.rstrip('/')}/")) for place in places):
+        return False
+    config = Path(directory, "config")
+    try:
+        text = config.read_bytes().lower() if config.is_file() else b""
+    except OSError:
+        return False
+    return not any(mark in text for mark in _MARKS)
+
+
+def _user_configurations() -> list[str]:
+    """Where git looks for the user's own configuration."""
+    home = os.environ.get("HOME", "")
+    base = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    named = [os.environ[name] for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM") if os.environ.get(name)]
+    return [*named, f"{home}/.gitconfig", f"{base}/git/config"]
+
+
+def settings_environment(settings: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
+    """Settings as git takes them from its environment, after those that are in `base`; names may hold anything."""
+    text = base.get("GIT_CONFIG_COUNT", "")
+    first = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
+    environment = {"GIT_CONFIG_COUNT": str(first + len(settings))}
+    for number, (name, value) in enumerate(settings.items(), first):
+        environment[f"GIT_CONFIG_KEY_{number}"] = name
+        environment[f"GIT_CONFIG_VALUE_{number}"] = value
+    return environment

@@ -1,0 +1,241 @@
+"""A child that lives as long as its owner wants and is spoken to over pipes, such as an MCP or a language server.
+
+It has a session of its own and an environment without secrets. A supervisor process stands between it and codelet
+(see `supervisor`): whatever ends codelet ends the service and all that it started, also what left its session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from codelet.system.process.environment import child_environment
+from codelet.system.process.output import HeadAndTail
+from codelet.system.process.start import ExitWatch, StartError, find_program, start
+from codelet.system.process.tree import MARKER, Tree, new_marker
+
+_SUPERVISOR = Path(__file__).with_name("supervisor.py")
+_CHUNK = 1 << 16
+_START_SECONDS = 10.0
+_STOP_SECONDS = 1.0
+_END_SECONDS = 3.0
+
+
+class ServiceError(Exception):
+    """A service ended, or what it sent is too long; the text is one line that says which."""
+
+
+async def start_service(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str] | None = None,
+    limit: int = 1 << 23,
+    error_limit: int = 1 << 16,
+) -> Service:
+    """Start the program `argv` as a service. Raises StartError.
+
+    `limit` is the most bytes of one line or one read; no more than twice as many are held, then the service waits.
+    `error_limit` is how many bytes are kept of what it prints on standard error. `environment` is taken as it is;
+    without one the service gets `child_environment()`. Close the service, or use it in `async with`.
+    """
+    environment = child_environment() if environment is None else environment
+    program = argv[0] if "/" in argv[0] else find_program(argv[0], cwd, environment)
+    if program is None:
+        raise StartError(f"{argv[0]} is not installed, or not in PATH outside the workspace")
+    if any("\0" in word for word in argv):
+        raise StartError(f"cannot start {argv[0]}: a word of its command line holds a NUL character")
+    ours, theirs = socket.socketpair()
+    marker = new_marker(os.environ.get(MARKER, ""))
+    supervised = [sys.executable, "-I", "-S", str(_SUPERVISOR), str(theirs.fileno()), program, *argv[1:]]
+    try:
+        with theirs:
+            process = start(
+                supervised,
+                cwd,
+                {**environment, MARKER: marker},
+                apart=True,
+                stdin=subprocess.PIPE,
+                keep=[theirs.fileno()],
+            )
+    except BaseException:
+        ours.close()
+        raise
+    service = Service(argv[0], process, Tree(process, marker, supervised=True), ours, error_limit)
+    try:
+        await service.open(limit)
+    except BaseException:
+        await service.close(patience=0.0)
+        raise
+    return service
+
+
+class Service:
+    """A running service; made by `start_service`. One task reads and one writes at a time."""
+
+    def __init__(
+        self, name: str, process: subprocess.Popen[bytes], tree: Tree, lifeline: socket.socket, error_limit: int
+    ) -> None:
+        self.name = name
+        self._process = process
+        self._tree = tree
+        self._lifeline = lifeline
+        self._loop = asyncio.get_running_loop()
+        self._exited = asyncio.Event()
+        self._watch = ExitWatch(process, self._exited.set)
+        self._errors = HeadAndTail(error_limit)
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._output: asyncio.ReadTransport | None = None
+        self._closed = False
+
+    async def open(self, limit: int) -> None:
+        """Connect the pipes and wait until the program runs. Raises StartError."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        errors = self._process.stderr.fileno()
+        os.set_blocking(errors, False)
+        self._loop.add_reader(errors, self._read_errors)
+        self._reader = asyncio.StreamReader(limit)
+        protocol = asyncio.StreamReaderProtocol(self._reader)
+        self._output, _ = await self._loop.connect_read_pipe(lambda: protocol, self._process.stdout)
+        flow = asyncio.StreamReaderProtocol(asyncio.StreamReader())
+        transport, _ = await self._loop.connect_write_pipe(lambda: flow, self._process.stdin)
+        self._writer = asyncio.StreamWriter(transport, flow, None, self._loop)
+        self._limit = limit
+        self._lifeline.setblocking(False)
+        try:
+            told = await asyncio.wait_for(self._loop.sock_recv(self._lifeline, 4096), _START_SECONDS)
+        except (TimeoutError, ConnectionError):
+            told = b""
+        if told != b"\n":
+            reason = told.decode("utf-8", "replace").strip() or self.errors.strip().rpartition("\n")[2]
+            raise StartError(f"cannot start {self.name}: {reason or 'its supervisor ended'}")
+
+    @property
+    def pid(self) -> int:
+        """The number of its supervisor, which leads its session."""
+        return self._process.pid
+
+    @property
+    def errors(self) -> str:
+        """What it has printed on standard error: head and tail, with a line that counts what is left out between."""
+        return self._errors.text()[0]
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs."""
+        return self._process.poll() if self._closed or self._exited.is_set() else None
+
+    async def wait(self) -> None:
+        """Wait until it has exited by itself or was closed."""
+        await self._exited.wait()
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes to its standard input; waits while it does not read them. Raises ServiceError."""
+        if self._writer is None or self._closed:
+            raise self._gone()
+        self._writer.write(data)
+        try:
+            await self._writer.drain()
+        except ConnectionError as error:
+            raise self._gone() from error
+
+    async def read_line(self) -> bytes | None:
+        """The next line of its standard output without its end; None behind the last.
+
+        Raises ServiceError for a line above the limit, after which nothing more can be read.
+        """
+        if self._reader is None:
+            raise self._gone()
+        try:
+            line = await self._reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError as error:
+            return error.partial or None
+        except asyncio.LimitOverrunError as error:
+            raise ServiceError(f"{self.name} sent a line of more than {self._limit} bytes") from error
+        return line.removesuffix(b"\n").removesuffix(b"\r")
+
+    async def read_bytes(self, count: int) -> bytes:
+        """Exactly `count` bytes of its standard output. Raises ServiceError where they do not come."""
+        if self._reader is None:
+            raise self._gone()
+        if count > self._limit:
+            raise ServiceError(f"{self.name} wants to send {count} bytes at once, at most {self._limit} are taken")
+        try:
+            return await self._reader.readexactly(count)
+        except asyncio.IncompleteReadError as error:
+            raise self._gone() from error
+
+    async def close(self, patience: float = _STOP_SECONDS) -> None:
+        """End it: close its input, wait `patience` seconds, then end all that it started. Also after a cancel."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._writer is not None:
+                self._writer.close()
+            if patience:
+                await self._exits_in(patience)
+            self._lifeline.close()  # the supervisor ends what is left, SIGTERM first
+            await self._exits_in(_END_SECONDS)
+        finally:
+            self._give_back()
+        await asyncio.sleep(0)  # the pipes are closed in the next round of the loop
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _exits_in(self, seconds: float) -> bool:
+        try:
+            await asyncio.wait_for(self._exited.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def _give_back(self) -> None:
+        """Kill what should still live, and close everything."""
+        self._lifeline.close()
+        self._tree.kill()
+        self._watch.close()
+        self._exited.set()
+        assert self._process.stderr is not None
+        assert self._process.stdin is not None
+        self._read_errors()
+        self._loop.remove_reader(self._process.stderr.fileno())
+        self._process.stderr.close()
+        if self._output is not None:
+            self._output.close()
+        if self._writer is not None and not self._process.stdin.closed:
+            self._writer.transport.abort()  # what it did not read is dropped
+
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        try:
+            data = os.read(self._process.stderr.fileno(), _CHUNK)
+        except BlockingIOError:
+            return
+        if data:
+            self._errors.feed(data)
+        else:
+            self._loop.remove_reader(self._process.stderr.fileno())
+
+    def _gone(self) -> ServiceError:
+        """An error that says how it ended, with the last that it said."""
+        said = self.errors.strip().rpartition("\n")[2]
+        code = self.exit_code
+        how = "was closed" if self._closed else "ended" if code is None else f"ended with exit code {code}"
+        return ServiceError(f"{self.name} {how}{f': {said}' if said else ''}")

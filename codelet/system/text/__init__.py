@@ -1,0 +1,32 @@
+"""The one place that cleans untrusted text for a terminal, a log or a CI runner.
+
+Everything that a model, a file, a tool or a repository wrote passes through here before a sink shows it:
+`Cleaner` for text that arrives in chunks, `clean` for whole text, `visible` for what a person approves.
+Front ends that use rich put the result into `rich.text.Text`, never into a markup string. Short because it only names
+what every part uses; `lookalikes`, `globs` and the like are imported where they are needed.
+"""
+
+from __future__ import annotations
+
+from codelet.system.text.cleaner import Cleaner, clean, is_blank, valid_unicode
+from codelet.system.text.shown import (
+    first_sentence,
+    has_markup,
+    one_line,
+    visible,
+    visible_command,
+    with_codes,
+)
+
+__all__ = [
+    "Cleaner",
+    "clean",
+    "first_sentence",
+    "has_markup",
+    "is_blank",
+    "one_line",
+    "valid_unicode",
+    "visible",
+    "visible_command",
+    "with_codes",
+]

@@ -1,0 +1,204 @@
+"""Remove from text what a terminal would not show as text: a state machine over chunks.
+
+Removed: escape sequences, control characters, bidirectional controls, invisible characters, variation
+selectors and joiners where they join nothing, lone surrogates. Kept: everything that is plain text in any
+script, tabs, newlines, emoji with their joiners. With `ci=True`, commands to a CI runner are broken too.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from codelet.system.text.workflow import RunnerCommandBreaker
+
+
+STRING_CAP = 4096
+"""Characters that a string sequence (OSC, DCS, …) may take before it counts as never closed."""
+
+MARKS_CAP = 8
+"""Combining marks in a row that are kept: more than any script needs, too few to cover other lines."""
+
+INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Characters that show nothing, or turn the direction of what stands around them (a regex class body)."""
+
+CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f"
+MARKS = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+_HARMLESS = dict.fromkeys(
+    (*b"\n\t", *range(0xA1, 0xAD), *range(0xAE, 0x300), *range(0x2010, 0x2028), *range(0x2190, 0x2400))
+)
+"""Letters, dashes, quotation marks and arrows that are plain text wherever they stand, and newlines and tabs."""
+
+_STRING_BODY = f"[^\x00-\x1f\x7f-\x9f]{{0,{STRING_CAP}}}"
+
+
+@cache
+def _unsafe() -> re.Pattern[str]:
+    """One token of what may not stay as it is; the longest form first."""
+    return re.compile(
+        rf"(?P<sequence>(?:\x1b\[|\x9b)[0-?]{{0,64}}[ -/]{{0,8}}[@-~]"
+        rf"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f]){_STRING_BODY}(?:\x07|\x1b\\|\x9c)"
+        rf"|\x1b[ -/]{{1,8}}[0-~]|\x1b[0-OQ-WYZ\\`-~])"
+        rf"|(?P<crlf>\r\n)|(?P<newline>[\r\x0b\x0c\x85\u2028\u2029])"
+        rf"|(?P<joiner>[\u200c\u200d])|(?P<selector>[\ufe0e\ufe0f])"
+        rf"|(?P<surrogate>[\ud800-\udfff])"
+        rf"|(?P<gone>[{CONTROL}{INVISIBLE}])"
+        rf"|(?P<marks>[{MARKS}]+)"
+    )
+
+
+@cache
+def _unfinished() -> re.Pattern[str]:
+    """The end of a chunk that the next chunk may continue to a whole token."""
+    return re.compile(
+        rf"(?:(?:\x1b\[|\x9b)[0-?]{{0,64}}[ -/]{{0,8}}"
+        rf"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f]){_STRING_BODY}\x1b?"
+        rf"|\x1b[ -/]{{0,8}})\Z"
+    )
+
+
+_INTRODUCERS = "\x1b\x9b\x9d\x90\x98\x9e\x9f"
+
+
+def _is_pictograph(character: str) -> bool:
+    """Whether the character takes an emoji selector or joiner."""
+    code = ord(character) if character else 0
+    return (
+        0x1F000 <= code <= 0x1FAFF
+        or 0x2190 <= code <= 0x2BFF
+        or code in (0xA9, 0xAE, 0x203C, 0x2049, 0x2122, 0x2139, 0x3030, 0x303D, 0x3297, 0x3299)
+        or code == 0x20E3
+    )
+
+
+def _joins_script(character: str) -> bool:
+    """Whether the character belongs to a script whose letters take joiners (Arabic, Syriac, Indic, …)."""
+    code = ord(character) if character else 0
+    return 0x0620 <= code <= 0x08FF or 0x0900 <= code <= 0x0DFF or 0x0F00 <= code <= 0x109F or code == 0x1780
+
+
+class Cleaner:
+    """Cleans text that arrives in chunks; where they are cut makes no difference.
+
+    `feed` returns what is settled, `flush` the rest at the end. With `ci=True` the result holds no command that a CI
+    runner would obey.
+    """
+
+    def __init__(self, *, ci: bool = False) -> None:
+        self._pending = ""
+        self._before = ""
+        self._marks = 0
+        self._workflow: RunnerCommandBreaker | None = None
+        if ci:
+            from codelet.system.text.workflow import RunnerCommandBreaker
+
+            self._workflow = RunnerCommandBreaker()
+
+    def feed(self, chunk: str) -> str:
+        """Take a chunk; returns the part of the text that is settled by now and was not returned before."""
+        text = self._pending + chunk
+        cut = self._settled(text)
+        self._pending = text[cut:]
+        return self._cleaned(text[:cut], self._pending)
+
+    def flush(self) -> str:
+        """What is left at the end of the text; a sequence that was never closed shows as plain text."""
+        rest, self._pending = self._pending, ""
+        cleaned = self._cleaned(rest, "")
+        return cleaned if self._workflow is None else cleaned + self._workflow.flush()
+
+    def _settled(self, text: str) -> int:
+        """How much of `text` no later chunk can change."""
+        unfinished = _unfinished()
+        start = max(map(text.rfind, _INTRODUCERS))
+        if start > 0 and text[start] == "\x1b" and start == len(text) - 1:
+            # The escape of a closing "ESC \" is itself an introducer: look from the string's own start.
+            earlier = max(text.rfind(mark, max(0, start - STRING_CAP - 2), start) for mark in _INTRODUCERS)
+            if earlier >= 0 and unfinished.match(text, earlier):
+                return earlier
+        if start >= 0 and unfinished.match(text, start):
+            return start
+        return len(text) - 1 if text and text[-1] in "\r\u200c\u200d" else len(text)
+
+    def _cleaned(self, text: str, following: str) -> str:
+        if not text:
+            return ""
+        unsafe = _unsafe()
+        if unsafe.search(text) is None:
+            cleaned = text
+            self._marks = 0
+            self._before = text[-1]
+        else:
+            cleaned = self._replaced(text, following, unsafe)
+        return cleaned if self._workflow is None else self._workflow.feed(cleaned)
+
+    def _replaced(self, text: str, following: str, unsafe: re.Pattern[str]) -> str:
+        parts: list[str] = []
+        position = 0
+        for found in unsafe.finditer(text):
+            if found.start() > position:
+                self._marks = 0
+                self._before = text[found.start() - 1]
+                parts.append(text[position : found.start()])
+            after = text[found.end()] if found.end() < len(text) else following[:1]
+            kept = self._replacement(str(found.lastgroup), found.group(), self._before, after)
+            self._before = kept[-1:] or self._before
+            parts.append(kept)
+            position = found.end()
+        if position < len(text):
+            self._marks = 0
+            self._before = text[-1]
+            parts.append(text[position:])
+        return "".join(parts)
+
+    def _replacement(self, kind: str, token: str, before: str, after: str) -> str:
+        """What stands for one unsafe token between the characters `before` and `after`."""
+        if kind == "crlf":
+            return token
+        if kind == "newline":
+            return "\n"
+        if kind == "surrogate":
+            return "\ufffd"
+        if kind == "marks":
+            kept = token[: max(0, MARKS_CAP - self._marks)]
+            self._marks += len(token)
+            return kept
+        if kind == "selector":
+            return token if _is_pictograph(before) or (before and before in "0123456789#*") else ""
+        if kind == "joiner":
+            pictographs = (_is_pictograph(before) or before == "\ufe0f") and _is_pictograph(after)
+            letters = _joins_script(before) and _joins_script(after)
+            return token if pictographs or letters else ""
+        return ""
+
+
+def clean(text: str) -> str:
+    """`text` without anything that a terminal would not show as plain text."""
+    others = text.translate(_HARMLESS)
+    if others.isascii() and others.isprintable():
+        return text  # most text is plain, and the first request need not wait for the pattern to be compiled
+    if _unsafe().search(text) is None:
+        return text
+    cleaner = Cleaner()
+    return cleaner.feed(text) + cleaner.flush()
+
+
+def is_blank(text: str) -> bool:
+    """Whether nobody would see anything of `text`: white space, and what `clean` takes out."""
+    stripped = text.strip()
+    if not stripped or (stripped[0].isascii() and stripped[0].isprintable()):
+        return not stripped
+    return not clean(stripped).strip()
+
+
+def valid_unicode(text: str) -> str:
+    """`text` with every lone surrogate replaced, so that it can be encoded; pairs become their character."""
+    if text.isascii() or re.search("[\ud800-\udfff]", text) is None:
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,149 @@
+"""Forms of untrusted text for special places: one line, the question of an approval."""
+
+from __future__ import annotations
+
+import re
+
+from codelet.system.text.cleaner import CONTROL, INVISIBLE, Cleaner, clean
+
+_LONG_BLANK = 16
+_EMPTY_LINES = 3
+"""So many lines in a row that show nothing are told by their number."""
+
+_MOST_MARKS = 4
+"""Combining marks in a row that a script needs; more would be drawn over other lines, and written for nothing."""
+
+_NO_INK = "\u2800\ufffc\U0001d159\U00013441\U00013442"
+"""Characters that count as signs and show nothing, or may (a regex class body)."""
+
+_WITHOUT_INK = ("Zs", "Zl", "Zp", "Cc", "Cf", "Cn", "Co", "Cs")
+
+
+def one_line(text: str, width: int) -> str:
+    """`text` cleaned, on one line, at most `width` terminal columns wide, cut with an ellipsis."""
+    import unicodedata
+
+    words = " ".join(clean(text[: 8 * width + 64]).split())
+    columns = 0
+    fits = 0
+    for index, character in enumerate(words):
+        if not unicodedata.combining(character):
+            columns += 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        if columns > width:
+            return words[:fits] + "…"
+        if columns <= width - 1:
+            fits = index + 1
+    return words
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence without its full stop; that of an abbreviation (e.g., i.e.) ends none."""
+    return re.split(r"(?<!\be\.g)(?<!\bi\.e)\.(?:\s|\Z)", text, maxsplit=1)[0]
+
+
+def visible(text: str) -> str:
+    """`text` as an approval shows it: nothing hidden, nothing left out.
+
+    Every character that a terminal would not show is written as its code, and a long run of such or of blanks as its
+    length, so that nothing can be pushed out of sight; marks that no script puts on one letter are left out, which is
+    said. Newlines and tabs stay.
+    """
+    shown = re.sub(rf"[{CONTROL}\x80-\U0010ffff]+", lambda found: _with_ink(found.group()), text)
+    return re.sub(rf"[ \t]{{{_LONG_BLANK},}}", lambda blank: f" ⟨{len(blank.group())} blanks⟩ ", shown)
+
+
+class _Coder(Cleaner):
+    """Writes as its code what a cleaner would take out."""
+
+    def _replacement(self, kind: str, token: str, before: str, after: str) -> str:
+        kept = super()._replacement(kind, token, before, after)
+        return kept or re.sub(f"[{CONTROL}{INVISIBLE}\ud800-\udfff]", lambda found: _code(found.group()), token)
+
+
+def with_codes(text: str) -> str:
+    """`text` with every letter that `clean` would take out, because nobody sees it, written as its code."""
+    if clean(text) == text:
+        return text
+    coder = _Coder()
+    return coder.feed(text) + coder.flush()
+
+
+def visible_command(text: str) -> str:
+    """A shell command as an approval shows it: as `visible`, and lines in a row that show nothing as their number.
+
+    Lines of blanks, also with a backslash at the end, and of empty comments show nothing.
+    """
+    lines: list[str] = []
+    waiting: list[str] = []
+    for line in [*text.split("\n"), None]:
+        if line is not None and re.fullmatch(r"[ \t]*#*[ \t]*\\?", line):
+            waiting.append(line)
+            continue
+        if len(waiting) < _EMPTY_LINES:
+            lines += map(visible, waiting)
+        else:
+            lines.append(f"⟨{len(waiting)} empty lines⟩")
+        waiting.clear()
+        if line is not None:
+            lines.append(visible(line))
+    return "\n".join(lines)
+
+
+def _with_ink(run: str) -> str:
+    """The characters of a run, those without ink as codes, and no more marks on one letter than a script needs."""
+    import unicodedata
+
+    hidden = re.compile(f"[{INVISIBLE}{_NO_INK}]")
+    parts: list[str] = []
+    codes: list[str] = []
+    marks = 0
+    for character in f"{run}\n":
+        category = unicodedata.category(character)
+        if character != "\n" and (category in _WITHOUT_INK or hidden.match(character)):
+            codes.append(_code(character))
+            continue
+        parts.append("".join(codes) if len(codes) < _LONG_BLANK else f" ⟨{len(codes)} characters like {codes[0]}⟩ ")
+        marks = marks + 1 if category[0] == "M" and not codes else int(category[0] == "M")
+        codes.clear()
+        if marks <= _MOST_MARKS:
+            parts.append(character)
+        elif marks == _MOST_MARKS + 1:
+            parts.append("⟨more marks⟩")
+    return "".join(parts[:-1])
+
+
+def _code(character: str) -> str:
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def has_markup(text: str) -> bool:
+    """Whether `text` holds a tag that rich would act on: a closing tag, a link, a click action or a style."""
+    return any(_is_tag(found.group(1)) for found in re.finditer(r"\[([a-zA-Z#/@][^\[\]]*)\]", text))
+
+
+_ATTRIBUTES = frozenset(
+    ["b", "bold", "d", "dim", "i", "italic", "u", "underline", "uu", "underline2", "blink", "blink2", "r", "reverse",
+     "c", "conceal", "s", "strike", "frame", "encircle", "o", "overline", "on", "not", "none", "link", "default",
+     "black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"]
+)  # fmt: skip
+
+
+def _is_tag(body: str) -> bool:
+    if body[0] in "/@":
+        return True
+    name = body.split("=", 1)[0].split()
+    if name[0] == "link":
+        return "=" in body or len(name) > 1
+    # A single letter is far more often an index or a check box than a style.
+    if len(name) == 1 and len(name[0]) < 3:
+        return False
+    return all(_is_style(word) for word in name)
+
+
+def _is_style(word: str) -> bool:
+    if word in _ATTRIBUTES or re.fullmatch(r"#[0-9a-fA-F]{6}|color\(\d{1,3}\)|rgb\([\d,]+\)", word):
+        return True
+    return re.fullmatch(r"(?:bright|dark|light|deep|hot|medium)_\w+", word) is not None

@@ -1,0 +1,282 @@
+"""What `compact` does, by example: small windows, broken lists, pins, drops, reports, rounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from codelet.context.compaction import IrreducibleContext, compact
+from codelet.context.compaction.parsing import NO_RESULT, normalise
+from tests.context.compaction.lists import (
+    calling,
+    coding_session,
+    pairing_faults,
+    reminder,
+    reminders,
+    result,
+    says,
+    size,
+    user,
+)
+
+
+def text_of(messages: list[dict]) -> str:
+    return "\n".join(str(m.get("content")) for m in messages)
+
+
+def test_a_list_that_fits_is_returned_as_it_is():
+    messages = coding_session(2)
+    made = compact(messages, 100_000)
+    assert made.messages == messages
+    assert made.report.tier == 0
+
+
+@pytest.mark.parametrize("window", [2_048, 4_096, 8_192])
+def test_small_windows_work(window):
+    messages = coding_session(60)
+    target = 35 * (window - window // 4) // 100
+    made = compact(messages, target)
+    assert 0.9 * target <= size(made.messages) <= target
+    assert made.messages[0] == messages[0]
+    assert pairing_faults(made.messages) == []
+    assert "Please change handler_60" in text_of(made.messages)
+
+
+def test_a_window_too_small_says_what_does_not_fit():
+    with pytest.raises(IrreducibleContext, match=r"system \d+.*the target is 40"):
+        compact([{"role": "system", "content": "s" * 400}, user("go " * 100), says("x" * 400)], 40)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        [{"role": "system", "content": "s" * 40}],
+        [result("a", "x"), result("b", "y" * 9_000)],
+        [user(""), says(""), user("")],
+        [calling(("a", "read", {"path": "p"})), user("x" * 1_000_000), result("a", "late")],
+        [
+            user("go"),
+            calling(("a", "read", {}), ("b", "read", {})),
+            result("b", "2"),
+            result("a", "1"),
+            result("a", "1"),
+        ],
+        [{"role": "user"}, {"role": "assistant"}, {"role": "tool"}, {}, {"role": None}],
+    ],
+)
+def test_odd_lists(messages):
+    made = compact(messages, 600)
+    assert pairing_faults(made.messages) == []
+    assert size(made.messages) <= 600
+
+
+def test_normalise_pairs_calls_with_results():
+    late = [
+        calling(("a", "read", {}), ("b", "read", {})),
+        user("meanwhile"),
+        result("b", "B"),
+        result("a", ""),
+        result("a", "A"),
+        result("zzz", "nobody asked"),
+        calling(("c", "bash", {})),
+    ]
+    made = normalise(late)
+    assert [m.get("tool_call_id") for m in made.messages] == [None, "a", "b", None, None, "c"]
+    assert [m["content"] for m in made.messages if m["role"] == "tool"] == ["A", "B", NO_RESULT]
+    assert (made.orphans, made.added) == (2, 1)
+
+
+def test_calls_in_flight_are_left_open():
+    messages = [
+        *coding_session(20),
+        user("run both"),
+        calling(("x", "bash", {}), ("y", "bash", {})),
+        result("x", "done"),
+    ]
+    made = compact(messages, 2_000, in_flight=True)
+    assert made.messages[-2:] == messages[-2:]
+
+
+def test_reminders_stay_once_each_with_the_newest_content():
+    messages = coding_session(30)
+    messages.insert(1, reminder("claudeMd", "old rules"))
+    messages.insert(40, reminder("claudeMd", "new rules"))
+    messages.append(reminder("tokenStatus", "9 %"))
+    made = compact(messages, 2_500)
+    found = reminders(made.messages)
+    assert {kind: len(texts) for kind, texts in found.items()} == {"claudeMd": 1, "tokenStatus": 1}
+    assert "new rules" in found["claudeMd"][0]
+    assert made.messages[-1] == messages[-1]
+
+
+def test_pinned_turns_stay_verbatim_a_call_with_its_results():
+    messages = coding_session(40)
+    said = next(i for i, m in enumerate(messages) if "handler_5 " in str(m.get("content")))
+    call = next(i for i, m in enumerate(messages) if m.get("tool_calls") and i > 40)
+    made = compact(messages, 4_000, pinned=[said, call])
+    assert messages[said] in made.messages
+    place = made.messages.index(messages[call])
+    assert made.messages[place + 1] == messages[call + 1]
+    assert pairing_faults(made.messages) == []
+
+
+def test_the_report_tells_each_turns_fate_with_its_score():
+    messages = coding_session(40)
+    made = compact(messages, 20_000)
+    report = made.report
+    assert (report.before, report.after) == (size(messages), size(made.messages))
+    assert [fate.turn for fate in report.turns] == list(range(1, 41))
+    assert report.turns[-1].fate == "kept"
+    assert report.turns[0].fate == "summarised"
+    assert report.turns[-1].score.recency == 20
+    assert all(fate.lines > 0 for fate in report.turns if fate.fate == "summarised")
+    assert {anchor.kind for anchor in report.anchors} <= {
+        "error fixed",
+        "task done",
+        "milestone",
+        "decision",
+        "checkpoint",
+    }
+    gone = set(report.removed)
+    assert all(messages[i] in made.messages for i in range(len(messages)) if i not in gone)
+    assert report.loss.names_gone >= len(report.loss.names) > 0
+
+
+def test_users_words_and_facts_outlive_five_rounds():
+    messages = [user("Never edit legacy/pay.py, whatever happens."), says("Understood.")]
+    messages += [user("run"), calling(("e", "bash", {"command": "python run.py"}))]
+    messages += [result("e", "loading\nLedgerError: expected 7137 entries in flush_queue, got 7134"), says("Seen.")]
+    messages += [
+        calling(("p", "read", {"path": "services/ledger/rates_v7.toml"}), text="Rates."),
+        result("p", "base = 3"),
+    ]
+    for lap in range(5):
+        part = coding_session(30)[1:]
+        for message in part:
+            for call in message.get("tool_calls", ()):
+                call["id"] = f"{call['id']}_{lap}"
+            if "tool_call_id" in message:
+                message["tool_call_id"] = f"{message['tool_call_id']}_{lap}"
+        messages = compact(messages + part, 5_000).messages
+    text = text_of(messages)
+    assert "Never edit legacy/pay.py, whatever happens." in text
+    assert "LedgerError: expected 7137 entries in flush_queue, got 7134" in text
+    assert "services/ledger/rates_v7.toml" in text
+    assert sum(m["content"].startswith("<compacted turns=") for m in messages if m["role"] == "user") <= 4
+
+
+def test_a_correction_stands_behind_what_it_corrects_and_neither_is_judged():
+    messages = [user("Use port 8101 for the gateway."), says("ok")]
+    messages += [user("Actually, use port 9401 for the gateway instead."), says("ok"), *coding_session(30)[1:]]
+    text = text_of(compact(messages, 6_000).messages)
+    assert "superseded" not in text
+    assert 0 < text.index("[t1 user] Use port 8101") < text.index("[t2 user] Actually, use port 9401")
+
+
+def test_an_estimate_of_ones_own_is_kept_to():
+    messages = coding_session(40)
+
+    def bytes_and_more(message: dict) -> int:
+        return len(str(message).encode()) // 3 + 11
+
+    made = compact(messages, 5_000, estimate=bytes_and_more)
+    used = sum(map(bytes_and_more, made.messages))
+    assert 4_500 <= used <= 5_000
+
+
+@pytest.mark.parametrize("share", [3, 8, 20])
+def test_the_size_is_told_right_with_several_segments(share):
+    messages = coding_session(40)
+    target = size(messages) // share
+    made = compact(messages, target, pinned=[21, 60, 90] if share < 20 else [60])
+    assert made.report.segments > 1
+    assert made.report.after == size(made.messages)
+    assert 98 * target <= 100 * made.report.after <= 100 * target
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("target", [2_000, 8_000, 16_000, 24_000])
+def test_what_lines_do_not_need_goes_to_the_newest_results(target, asked):
+    """Files whose lines tell next to nothing: coverage has no use for the room, the newest reads have."""
+    text = "\n".join(f"line {number} of the file" for number in range(900))
+    messages = [user("Read the files please.")]
+    for number in range(6):
+        messages += [calling((f"c{number}", "read", {"path": f"f{number}.txt"})), result(f"c{number}", text)]
+        messages += [user(f"And number {number + 1} please.")] if asked else []
+    made = compact(messages, target)
+    assert 0.9 * target <= size(made.messages) <= target
+    assert pairing_faults(made.messages) == []
+    assert made.messages[-2 if asked else -1]["tool_call_id"] == "c5"
+    words = [message["content"] for message in messages if message["role"] == "user"]
+    shown = text_of([message for message in made.messages if message["role"] == "user"])
+    assert [word for word in words if word not in shown] == []
+
+
+def test_neighbouring_lines_of_one_kind_share_a_heading():
+    messages = [user("Look at it.")]
+    for part in range(4):
+        names = [f"handle_{part}_{n}" for n in range(80)]
+        text = "\n".join(f"def {name}(request): return render_{name}(request)" for name in names)
+        arguments = {"path": "src/things.py", "offset": 80 * part}
+        messages += [calling((f"c{part}", "read", arguments)), result(f"c{part}", text)]
+    messages += [says("Read it."), *coding_session(3)[1:]]
+    shown = text_of(compact(messages, size(messages) * 6 // 10).messages)
+    assert sum(f"handle_{part}_" in shown for part in range(4)) > 1
+    assert shown.split("\n").count("[t1 read src/things.py]") == 1
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_pasted_prompt_stays_whole_while_half_of_the_room_takes_it(steps):
+    pasted = "Why does this fail?\n" + "\n".join(f"frame {n} in handler_{n * 7}(argument_{n})" for n in range(200))
+    messages = [*coding_session(30), user(pasted)]
+    for number in range(steps):
+        messages += [
+            calling((f"last{number}", "read", {"path": "src/last.py"})),
+            result(f"last{number}", "x = 1\n" * 40),
+        ]
+    made = compact(messages, size([user(pasted)]) * 5 // 2)
+    assert user(pasted) in made.messages
+    assert not steps or made.messages[-1] == messages[-1]
+    assert pairing_faults(made.messages) == []
+
+
+def test_the_newest_turn_stays_whole_where_the_newest_three_do_not_fit():
+    messages = coding_session(40)
+    start = max(i for i, m in enumerate(messages) if m["role"] == "user")
+    turn = messages[start:]
+    made = compact(messages, size(turn) * 4)
+    assert made.report.tier == 3
+    assert made.messages[-len(turn) :] == turn
+
+
+def test_more_names_stand_in_company_than_the_choice_by_gain_alone_gives():
+    """Without the exchange of lines at the end 14 of the 120 names stand beside another, with it 19."""
+    lines = []
+    for n in range(120):
+        lines += [f"render_widget_{n},", f"value = render_widget_{n}(load_gadget_{n}, fallback_{n % 7})"]
+    messages = [user("Look at it."), calling(("c0", "read", {"path": "src/things.py"})), result("c0", "\n".join(lines))]
+    messages += [says("Read it."), *coding_session(3)[1:]]
+    shown = text_of(compact(messages, 2_500).messages)
+    assert sum(f"render_widget_{n}(load_gadget_{n}," in shown for n in range(120)) > 16
+
+
+@pytest.mark.parametrize("target", [2_000, 2_500])
+def test_measured_numbers_and_paths_outlive_five_rounds_in_a_small_window(target):
+    host = coding_session(60)
+    starts = [index for index, message in enumerate(host) if message["role"] == "user"]
+    parts = [host[start:stop] for start, stop in zip(starts[::10], [*starts[10::10], len(host)], strict=True)]
+    planted = []
+    for n in range(3):
+        planted += [says(f"Measured: flush_queue_{n} takes {7100 + 37 * n} ms with a batch of {n + 11}.")]
+        planted += [
+            calling((f"p{n}", "read", {"path": f"services/ledger{n}/rates_{n}.toml"})),
+            result(f"p{n}", "[rates]"),
+        ]
+    middle = next(index for index, message in enumerate(parts[0]) if message is host[starts[5]]) + 1
+    messages = [*parts[0][:middle], *planted, *parts[0][middle:]]
+    for part in parts[1:]:
+        messages = [*compact(messages, target).messages, *part]
+    text = text_of(compact(messages, target).messages)
+    for n in range(3):
+        assert f"{7100 + 37 * n} ms" in text
+        assert f"services/ledger{n}/rates_{n}.toml" in text

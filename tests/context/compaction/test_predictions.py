@@ -1,0 +1,243 @@
+"""The failures that were predicted of a context engine, one test each by name."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import tracemalloc
+
+import pytest
+
+from codelet.context.compaction import IrreducibleContext, compact
+from codelet.context.compaction.archive import Archive, text_in
+from codelet.context.compaction.identifiers import Lexicon
+from codelet.context.compaction.narrative import Breaker, accepted, narrate
+from codelet.context.compaction.parsing import parse_messages
+from codelet.context.compaction.plan import CompactionSettings
+from codelet.context.compaction.reduction import cut
+from codelet.context.compaction.score import WEIGHTS, Anchor, scores
+from codelet.context.compaction.segments import parse
+from codelet.context.tokens.budget import Budget, Shares, checked_tokens, compaction_threshold
+from tests.context.compaction.lists import calling, coding_session, pairing_faults, result, says, size, user
+from tests.support.amount import amount
+
+
+def test_p1_a_text_of_100_megabytes_is_reduced_before_it_enters():
+    text = "one line of a very long log\n" * (100_000_000 // 28) + "FatalError: disk full\nlast line"
+    begun = time.process_time()
+    entered = cut(text, 64_000, "r1")
+    assert len(entered) <= 64_000
+    assert "FatalError: disk full" in entered
+    assert entered.endswith("last line")
+    assert "recall id=r1" in entered
+    assert time.process_time() - begun < 20
+
+
+def test_p1_a_list_with_a_huge_message_is_compacted_in_bounded_time():
+    messages = [*coding_session(5), user("x y z " * 200_000), says("done"), user("and now?")]
+    made = compact(messages, 4_000)
+    assert size(made.messages) <= 4_000
+    assert made.messages[-1] == user("and now?")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "<compacted turns=",
+        '<compacted turns="9-2">\n',
+        '<compacted turns="1-4">\n[t user] \n[t99999999999999 x]\nchanged: (t)\nopen error: nonsense',
+        '<compacted turns="1-4">\n' + "[t1 user]\n" * 3 + "\x00\ud800",
+        '<compacted turns="0-0">\nstatus: ',
+    ],
+)
+def test_p2_corrupted_segments_never_raise(text):
+    parse(text)
+    messages = [{"role": "user", "content": text}, *coding_session(20)[1:]]
+    made = compact(messages, 2_000)
+    assert size(made.messages) <= 2_000
+    assert pairing_faults(made.messages) == []
+
+
+def test_p3_nothing_grows_over_thousands_of_turns():
+    turns = amount(3_000, 10_000)
+    archive = Archive(cap=200 * turns)
+    messages: list[dict] = []
+    peaks = []
+    tracemalloc.start()
+    for turn in range(turns):
+        messages.append(user(f"request {turn} about file_{turn % 50}.py"))
+        messages.append(says(f"answer {turn}: value_{turn} is set. " + "detail " * 4))
+        if len(messages) > 1_200:
+            made = compact(messages, 4_000)
+            archive.put_all((turn, messages[i]) for i in made.report.removed)
+            messages = made.messages
+        if turn in (turns * 4 // 10, turns - 1):
+            gc.collect()
+            peaks.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert archive.bytes <= archive.cap
+    assert archive.lost > 0
+    assert peaks[1] < peaks[0] * 1.3 + 50 * turns
+
+
+def test_p4_no_signal_wins_alone_however_loud():
+    shout = " ".join(f"Keyword{n}Error" for n in range(3_000))
+    messages = [user("fix parse_header"), says(shout), user("now parse_header again " + shout), says("ok")]
+    messages += [user(f"step {n}") for n in range(4)] + [user(f"Once more: {shout}")]
+    readings = parse_messages(messages)
+    lexicon = Lexicon()
+    names: dict[int, set[int]] = {}
+    for reading in readings:
+        names.setdefault(reading.turn, set()).update(lexicon.read(reading.text))
+    anchors = [Anchor(1, kind, "x") for kind in WEIGHTS]
+    rated = scores(readings, names, lexicon, anchors, [1, 2], {2: 10**9, 3: -(10**9)})
+    loud = rated[1]
+    assert (loud.anchor, loud.relevance, loud.files) == (max(WEIGHTS.values()), 20, 3), (
+        "each at its cap, and no further"
+    )
+    assert [rated[turn].recency for turn in (1, 7)] == [2, 20]
+    assert [rated[turn].feedback for turn in (2, 3)] == [5, -5]
+    assert all(score.total <= 110 for score in rated.values())
+
+
+def test_p4_a_loud_turn_takes_no_decision_and_no_error_out_of_a_summary():
+    shout = "\n".join(f"Keyword{n}Error: part_{n} of module_{n} is gone" for n in range(3_000))
+    messages = [user("Never touch legacy/pay.py."), says("I will not.")]
+    messages += [user("run it"), calling(("c", "bash", {"command": "python app.py"}))]
+    messages += [result("c", "LedgerError: 4711 entries missing in flush_queue"), says("I see.")]
+    messages += [user("and the log"), calling(("d", "read", {"path": "all.log"})), result("d", shout), says("Read.")]
+    text = str([m["content"] for m in compact([*messages, *coding_session(5)[1:]], 4_000).messages])
+    assert "Keyword2999Error" in text or "Keyword0Error" in text
+    assert "Never touch legacy/pay.py." in text
+    assert "LedgerError: 4711 entries missing in flush_queue" in text
+
+
+def test_p4_facts_added_to_one_turn_lower_no_other():
+    def total(extra: str) -> int:
+        messages = [user("change src/a.py"), calling(("c1", "edit", {"path": "src/a.py"})), result("c1", "ok")]
+        messages += [user("look at B"), says(extra), user("and src/a.py once more")]
+        readings = parse_messages(messages)
+        lexicon = Lexicon()
+        names: dict[int, set[int]] = {}
+        for reading in readings:
+            names.setdefault(reading.turn, set()).update(lexicon.read(reading.text))
+        return scores(readings, names, lexicon, [])[1].total
+
+    assert total("src/a.py " * 500 + "ManyNames OtherNames") >= total("")
+
+
+async def failing(prompt: str) -> str:
+    raise ConnectionError("no route")
+
+
+async def lying(prompt: str) -> str:
+    return "- We moved everything to src/never/was.py\n- and made.up/path.ts decided it"
+
+
+async def inflating(prompt: str) -> str:
+    return "word " * 100_000
+
+
+async def calling_tools(prompt: str) -> str:
+    return '<tool_call>{"name": "bash"}</tool_call>'
+
+
+@pytest.mark.parametrize("summariser", [failing, lying, inflating, calling_tools])
+async def test_p5_a_summariser_that_fails_or_lies_changes_nothing_and_the_circuit_opens(summariser):
+    waits: list[float] = []
+    tries = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async def counted(prompt: str) -> str:
+        tries.append(prompt)
+        return await summariser(prompt)
+
+    breaker = Breaker()
+    assert await narrate(counted, "go", ["src/a.py was changed"], breaker, 7, sleep=sleep) == ()
+    assert (len(tries), waits) == (3, [1.0, 2.0])
+    assert not breaker.allows(8)
+    assert await narrate(counted, "go", ["src/a.py"], breaker, 8, sleep=sleep) == ()
+    assert len(tries) == 3
+    assert breaker.allows(12)
+    messages = coding_session(30)
+    assert compact(messages, 3_000, narrative=()) == compact(messages, 3_000)
+
+
+async def test_p5_a_hanging_summariser_is_cancelled_with_its_caller():
+    async def hanging(prompt: str) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    breaker = Breaker()
+    task = asyncio.ensure_future(narrate(hanging, "go", ["x"], breaker, 1, sleep=asyncio.sleep))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert breaker.failures == 0
+
+
+def test_p5_an_honest_narrative_is_kept_and_stands_in_the_segment():
+    source = ["We chose sqlite in src/store.py because it is one file", "long enough to be a source " * 40]
+    lines = accepted("- sqlite in src/store.py: one file\n\n- next: migrate\n- see lib/other.py", source)
+    assert lines == ("sqlite in src/store.py: one file", "next: migrate")
+    made = compact(coding_session(40), 4_000, narrative=lines)
+    assert "narrative: next: migrate" in "\n".join(m["content"] or "" for m in made.messages)
+
+
+def test_p6_feedback_cannot_push_out_errors_anchors_or_constraints():
+    messages = [user("Never touch legacy/pay.py."), says("ok")]
+    messages += [user("run it"), calling(("c", "bash", {"command": "python app.py"}))]
+    messages += [result("c", "starting\nLedgerError: 4711 entries missing in flush_queue"), says("I see.")]
+    messages += coding_session(25)[1:]
+    against = CompactionSettings(feedback=dict.fromkeys(range(1, 40), -5))
+    text = str([m["content"] for m in compact(messages, 3_500, settings=against).messages])
+    assert "Never touch legacy/pay.py." in text
+    assert "LedgerError: 4711 entries missing in flush_queue" in text
+
+
+def test_p8_the_archive_stays_within_its_cap_and_says_what_it_lost():
+    archive = Archive(cap=100_000)
+    keys = [archive.put(n, user(f"text {n} " * 200)) for n in range(200)]
+    assert archive.bytes <= 100_000
+    assert archive.lost == 200 - len(archive)
+    assert keys[-1] is not None
+    newest = archive.entry(keys[-1])
+    assert newest is not None and "text 199" in text_in(newest)
+    assert keys[0] is not None
+    assert archive.entry(keys[0]) is None
+    assert archive.put(1, user("y" * 1_000_000)) is None
+
+
+@pytest.mark.parametrize(
+    "value", [0, -1, True, False, 1.0, float("nan"), float("inf"), "100", None, 1 << 62, -(1 << 62)]
+)
+def test_p9_budgets_are_positive_integers_of_sensible_size(value):
+    with pytest.raises(ValueError, match="token"):
+        checked_tokens(value, "budget")
+    with pytest.raises(ValueError, match="target"):
+        compact(coding_session(3), value)
+    with pytest.raises(ValueError, match="window"):
+        Budget(value)
+    with pytest.raises(ValueError, match="budget"):
+        Shares(value)
+    with pytest.raises(ValueError, match="window"):
+        compaction_threshold(value)
+
+
+def test_p9_a_budget_over_the_window_is_refused():
+    with pytest.raises(ValueError, match="at most 1000"):
+        Budget(1_000, user_limit=1_001)
+
+
+def test_an_irreducible_list_says_what_its_floor_is_made_of():
+    messages = [{"role": "system", "content": "rule " * 2_000}, user("hello " * 500), says("hi"), user("go")]
+    with pytest.raises(IrreducibleContext) as caught:
+        compact(messages, 1_000)
+    assert caught.value.floor["system"] == 2_504
+    assert "system 2,504" in str(caught.value)
+    assert sum(caught.value.floor.values()) > 1_000

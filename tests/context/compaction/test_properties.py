@@ -1,0 +1,141 @@
+"""Properties that hold for every list and every target."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from codelet.context.compaction import Compacted, IrreducibleContext, compact
+from tests.context.compaction.lists import BROKEN, coding_session, pairing_faults, reminders, sessions, size
+from tests.support.amount import amount
+
+TARGETS = st.one_of(st.integers(60, 600), st.integers(600, 8_000))
+quick = settings(max_examples=amount(25, 600), deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def tried(messages: list[dict], target: int) -> Compacted | None:
+    try:
+        return compact(messages, target)
+    except IrreducibleContext as error:
+        assert error.floor
+        assert sum(error.floor.values()) > target
+        return None
+
+
+@quick
+@given(BROKEN, TARGETS)
+def test_any_list_becomes_a_valid_one_within_its_target(messages, target):
+    made = tried(messages, target)
+    if made is not None:
+        assert pairing_faults(made.messages) == []
+        assert size(made.messages) <= target
+        assert made.report.after == size(made.messages)
+
+
+@quick
+@given(BROKEN, TARGETS)
+def test_each_reminder_type_stands_once_with_its_newest_content(messages, target):
+    made = tried(messages, target)
+    if made is not None:
+        newest = {kind: [texts[-1]] for kind, texts in reminders(messages).items()}
+        assert reminders(made.messages) == newest
+
+
+@quick
+@given(st.one_of(BROKEN, sessions()), TARGETS)
+def test_compacting_twice_is_compacting_once(messages, target):
+    made = tried(messages, target)
+    if made is not None:
+        assert compact(made.messages, target).messages == made.messages
+
+
+@quick
+@given(sessions(), TARGETS)
+def test_the_input_is_not_changed(messages, target):
+    before = json.dumps(messages)
+    tried(messages, target)
+    assert json.dumps(messages) == before
+
+
+@quick
+@given(sessions(), TARGETS)
+def test_kept_messages_are_a_subsequence(messages, target):
+    made = tried(messages, target)
+    if made is not None and made.report.tier < 3:
+        kept = [m for m in made.messages if not str(m.get("content")).startswith("<compacted turns=")]
+        rest = iter(messages)
+        assert all(any(message == other for other in rest) for message in kept)
+
+
+@quick
+@given(sessions(), TARGETS)
+def test_the_last_three_turns_stay_unless_tier_three_is_reported(messages, target):
+    made = tried(messages, target)
+    if made is None or made.report.tier == 3:
+        return
+    starts = [i for i, m in enumerate(messages) if m["role"] == "user" and not m["content"].startswith("<system-rem")]
+    last = messages[starts[-3:][0] :]
+    assert made.messages[-len(last) :] == last
+
+
+@quick
+@given(sessions(), st.integers(1_500, 9_000))
+def test_every_user_message_is_represented_in_order(messages, target):
+    made = tried(messages, target)
+    if made is None or made.report.user_mode == "stubs":
+        return
+    text = "\n".join(m["content"] for m in made.messages if m["role"] == "user" and isinstance(m["content"], str))
+    least = 160 if made.report.user_mode != "head" else 60
+    place = 0
+    for message in messages:
+        if message["role"] == "user" and not message["content"].startswith("<system-reminder>"):
+            head = message["content"][:least].split("\n[t")[0]
+            found = text.find(head, place)
+            assert found >= 0, head
+            place = found
+
+
+@quick
+@given(sessions(most=6), st.integers(1_500, 4_000), st.integers(0, 4_000))
+def test_a_larger_target_represents_no_less_of_the_users_words(messages, target, more):
+    small, large = tried(messages, target), tried(messages, target + more)
+    if small is None:
+        return
+    assert large is not None
+    order = ["stubs", "head", "head and tail", "verbatim"]
+    assert order.index(large.report.user_mode) >= order.index(small.report.user_mode) or large.report.tier == 0
+
+
+@pytest.mark.parametrize("target", [400, 2_000, 9_000])
+def test_a_target_is_used_well(target):
+    messages = coding_session(40)
+    made = compact(messages, target)
+    assert size(made.messages) <= target
+    assert size(made.messages) >= target * 95 // 100
+
+
+def test_the_same_bytes_under_any_hash_seed():
+    root = Path(__file__).resolve().parents[3]
+    program = (
+        "import json; from codelet.context.compaction import compact;"
+        "from tests.context.compaction.lists import coding_session;"
+        "made = compact(coding_session(30), 3000); print(json.dumps([made.messages, repr(made.report)]))"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=root,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "4242")
+    }
+    assert len(outputs) == 1

@@ -1,0 +1,225 @@
+"""What an edit removed is never shown as what a file says now."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from codelet.context.compaction import compact
+from codelet.context.compaction.archive import Archive
+from codelet.context.compaction.edits import without_removed
+from codelet.context.compaction.reduction import old_results
+from codelet.context.tokens.estimate import estimate_message
+from scripts.bench.context.readers import read_all
+from tests.context.compaction.lists import Message, calling, coding_session, result, says, segments_of, user
+
+OLD = "    if retry_count < LIMIT_OF_RETRIES:"
+NEW = "    if retry_count <= LIMIT_OF_RETRIES:"
+PATCH = f"*** Begin Patch\n*** Update File: src/a.py\n@@\n def go():\n-{OLD}\n+{NEW}\n*** End Patch"
+DIFF = (
+    f"diff --git a/src/a.py b/src/a.py\n--- a/src/a.py\n+++ b/src/a.py\n@@ -1,2 +1,2 @@\n def go():\n-{OLD}\n+{NEW}\n"
+)
+BLOCK = f"src/a.py\n```python\n<<<<<<< SEARCH\n{OLD}\n=======\n{NEW}\n>>>>>>> REPLACE\n```"
+EDITS = {
+    "codelet": ("edit", {"path": "src/a.py", "old": OLD, "new": NEW}),
+    "new text first": ("edit", {"path": "src/a.py", "newText": NEW, "oldText": OLD}),
+    "old_string": ("Edit", {"file_path": "src/a.py", "old_string": OLD, "new_string": NEW}),
+    "old_str": ("str_replace_editor", {"command": "str_replace", "path": "src/a.py", "old_str": OLD, "new_str": NEW}),
+    "several": ("MultiEdit", {"file_path": "src/a.py", "edits": [{"old_string": OLD, "new_string": NEW}]}),
+    "search": ("edit", {"path": "src/a.py", "search": OLD, "replace": NEW}),
+    "patch": ("apply_patch", {"input": PATCH}),
+    "a list of words": ("shell", {"command": ["apply_patch", PATCH]}),
+    "unified": ("patch", {"path": "src/a.py", "diff": DIFF}),
+    "fenced": ("apply_patch", {"input": f"**Update: `src/a.py`**\n\n```diff\n@@\n-{OLD}\n+{NEW}\n```"}),
+    "blocks": ("replace_in_file", {"path": "src/a.py", "diff": BLOCK}),
+    "the whole file": ("write", {"path": "src/a.py", "content": f"def go():\n{NEW}\n"}),
+    "sed": ("bash", {"command": "sed -i 's/retry_count < LIMIT/retry_count <= LIMIT/' src/a.py"}),
+}
+
+
+def session(*middle: Message) -> list[Message]:
+    """A file is read, something happens, and much follows."""
+    before = [user("Mend the retries."), calling(("r", "read", {"path": "src/a.py"}))]
+    return [*before, result("r", f"def go():\n{OLD}\n        again()"), *middle, *coding_session(8)[1:]]
+
+
+def shown(messages: list[Message]) -> list[str]:
+    """The lines of the summaries that are not the user's words."""
+    segments = segments_of(messages)
+    return [line.strip() for s in segments for e in s.entries if not e.is_words for line in e.lines]
+
+
+@pytest.mark.parametrize("form", EDITS)
+@pytest.mark.parametrize("target", [2_500, 5_000])
+def test_of_an_edit_the_new_text_is_told_and_the_old_text_is_not(form: str, target: int):
+    name, arguments = EDITS[form]
+    done = session(calling(("e", name, arguments)), result("e", "edited src/a.py: 1 replacement"), says("Mended."))
+    lines = shown(compact(done, target).messages)
+    assert OLD.strip() not in lines
+    if form != "sed":
+        assert NEW.strip() in lines
+
+
+@pytest.mark.parametrize("text", [DIFF, BLOCK, f"3c3\n< {OLD}\n---\n> {NEW}", f"```diff\n-{OLD}\n+{NEW}\n```"])
+@pytest.mark.parametrize("tool", [True, False])
+def test_a_diff_in_a_result_or_in_prose_tells_what_it_puts_in(text: str, tool: bool):
+    told = [calling(("d", "bash", {"command": "git diff"})), result("d", text)] if tool else [says(text)]
+    lines = shown(compact(session(*told), 5_000).messages)
+    assert OLD.strip() not in lines and NEW.strip() in lines
+
+
+def test_an_edit_that_failed_changed_nothing_and_its_text_is_not_told():
+    failed = [calling(("e", *EDITS["codelet"])), result("e", "src/a.py: the old text does not occur in it")]
+    lines = shown(compact(session(*failed), 5_000).messages)
+    assert OLD.strip() in lines and NEW.strip() not in lines
+
+
+def test_what_comes_back_is_current_again_and_other_files_are_left_alone():
+    there = [calling(("e", *EDITS["codelet"])), result("e", "edited src/a.py: 1 replacement")]
+    back = [calling(("f", "edit", {"path": "src/a.py", "old": NEW, "new": OLD})), result("f", "edited src/a.py")]
+    lines = shown(compact(session(*there, *back), 5_000).messages)
+    assert OLD.strip() in lines and NEW.strip() not in lines
+    other = [calling(("o", "read", {"path": "src/b.py"})), result("o", OLD)]
+    assert OLD.strip() in shown(compact(session(*other, *there), 5_000).messages)
+
+
+def test_numbered_lines_parts_of_lines_and_lines_of_earlier_summaries_go_too():
+    numbered = [calling(("n", "read", {"path": "src/a.py"})), result("n", f"12\t{OLD}\n13\t        again()")]
+    part = [calling(("e", "edit", {"path": "src/a.py", "old": "count < LIMIT_OF", "new": "count <= LIMIT_OF"}))]
+    messages = session(*numbered, *part, result("e", "edited src/a.py"))
+    assert not [line for line in shown(compact(messages, 5_000).messages) if "count < LIMIT_OF" in line]
+    once = compact(session(), 5_000).messages
+    assert OLD.strip() in shown(once)
+    again = [*once, calling(("e", *EDITS["codelet"])), result("e", "edited src/a.py"), *coding_session(9)[1:]]
+    for target in (4_000, 6_000):
+        assert OLD.strip() not in shown(compact(again, target).messages)
+
+
+def test_a_list_of_small_edits_is_compacted_to_new_lines():
+    messages: list[Message] = [user("Use <= in all of them.")]
+    for n in range(60):
+        edit = {
+            "path": f"src/f{n}.py",
+            "old": f"  while index_{n} < bound_{n}:",
+            "new": f"  while index_{n} <= bound_{n}:",
+        }
+        messages += [calling((f"e{n}", "edit", edit)), result(f"e{n}", f"edited src/f{n}.py: 1 replacement")]
+    lines = shown(compact([*messages, says("All done."), user("Go on.")], 1_800).messages)
+    assert not [line for line in lines if re.search(r"index_\d+ < ", line)]
+    assert len([line for line in lines if " <= " in line]) >= 15
+
+
+def test_reduced_arguments_leave_no_old_text_beside_a_size():
+    edit = {"path": "src/a.py", "old": OLD, "new": "x = 1\n" * 300}
+    messages = [user("go"), calling(("w", "edit", edit)), result("w", "ok"), *coding_session(8)[1:]]
+    reduced = old_results(messages, estimate_message, least=1)
+    arguments = json.loads(reduced.messages[1]["tool_calls"][0]["function"]["arguments"])
+    assert arguments["old"] == f"[{len(OLD)} characters]" and arguments["path"] == "src/a.py"
+
+
+def test_what_is_put_back_of_an_edit_is_its_new_text():
+    archive = Archive()
+    archive.put(1, calling(("e", "edit", {"path": "src/a.py", "old": OLD, "new": NEW})))
+    assert archive.lines_with(["LIMIT_OF_RETRIES"]) == [("assistant", 1, NEW.strip())]
+
+
+def test_lists_of_points_and_ruby_are_no_diffs():
+    for text in (
+        "- first\n- second\n+ third",
+        "@@count = 0\n-x",
+        "--- a title ---\n- one",
+        "<<<<<<< SEARCH\nnever closed",
+    ):
+        parts = without_removed(text)
+        assert not parts.removed and parts.text.split("\n")[-1] == text.split("\n")[-1]
+
+
+def removals(message: Message) -> Iterator[tuple[str, str, str]]:
+    """(file, old, new) of each plain edit in a message, read without the code under test."""
+    for call in message.get("tool_calls") or ():
+        try:
+            arguments = json.loads(call["function"]["arguments"])
+        except ValueError:
+            continue
+        for old, new in (("old", "new"), ("oldText", "newText"), ("old_string", "new_string"), ("search", "replace")):
+            if isinstance(arguments, dict) and isinstance(arguments.get(old), str):
+                yield str(arguments.get("path", "")), arguments[old], str(arguments.get(new, ""))
+        patch = arguments.get("input") if isinstance(arguments, dict) else None
+        if isinstance(patch, str) and "```diff" in patch:
+            name = re.search(r"`([^`]+)`", patch)
+            lines = patch.split("\n")
+            gone, came = (["\n".join(x[1:] for x in lines if x.startswith(sign))] for sign in "-+")
+            context = "\n".join(x[1:] for x in lines if x.startswith(" "))
+            yield (name.group(1) if name else ""), gone[0], came[0] + "\n" + context
+
+
+class Oracle:
+    """What was removed last, for each file and for all together, read without the code under test."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        self.removed: dict[str, set[str]] = {}
+        self.last: dict[str, bool] = {}
+        answers = {m["tool_call_id"]: str(m.get("content")) for m in messages if m["role"] == "tool"}
+        calls: dict[str, str] = {}
+        for message in messages:
+            for call in message.get("tool_calls") or ():
+                arguments = json.loads(call["function"]["arguments"] or "{}")
+                calls[call["id"]] = str(arguments.get("path", "")) if isinstance(arguments, dict) else ""
+                answer = answers.get(call["id"], "")
+                if "Could not find" in answer or "failed" in answer[:60]:
+                    continue
+                edits = list(removals({"tool_calls": [call]}))
+                for file, old, new in edits:
+                    stays = {line.strip() for line in new.split("\n")}
+                    self._note({line.strip() for line in old.split("\n")} - stays, file, gone=True)
+                    self._note(stays, file, gone=False)
+                values = arguments.values() if isinstance(arguments, dict) and not edits else ()
+                self._see("\n".join(value for value in values if isinstance(value, str)), calls[call["id"]])
+            self._see(str(message.get("content") or ""), calls.get(str(message.get("tool_call_id")), ""))
+
+    def _see(self, text: str, file: str) -> None:
+        self._note({line.strip() for line in text.split("\n")}, file, gone=False)
+
+    def _note(self, lines: set[str], file: str, *, gone: bool) -> None:
+        for line in lines:
+            self.last[line] = gone
+            files = self.removed.setdefault(line, set())
+            if gone:
+                files.add(file)
+            elif file:
+                files.discard(file)
+            else:
+                files.clear()
+
+    def faults(self, messages: list[Message]) -> list[str]:
+        """Lines of summaries that say of a file, or of none, what an edit removed from it."""
+        found = []
+        for segment in segments_of(messages):
+            for entry in segment.entries:
+                file = entry.label.partition(" ")[2] if entry.label.split(" ")[0] in ("read", "edit", "write") else ""
+                for line in () if entry.is_words else map(str.strip, entry.lines):
+                    if len(line) >= 8 and (file in self.removed.get(line, ()) if file else self.last.get(line)):
+                        found.append(f"[t{entry.turn} {entry.label}] {line}")
+        return found
+
+    def count(self) -> int:
+        """How many lines were removed and not seen again."""
+        return sum(len(line) >= 8 and bool(files) for line, files in self.removed.items())
+
+
+def test_in_real_sessions_no_removed_line_is_shown_as_current(shared: Path):
+    checked = 0
+    for transcript in read_all(shared / "transcripts"):
+        messages = transcript.messages
+        size = sum(map(estimate_message, messages))
+        for stop in (len(messages) * 2 // 3, len(messages)) if size > 20_000 else ():
+            oracle = Oracle(messages[:stop])
+            checked += oracle.count()
+            for share in (4, 8):
+                faults = oracle.faults(compact(messages[:stop], size // share).messages)
+                assert not faults, (transcript.name, stop, share, faults[:5])
+    assert checked > 500

@@ -1,0 +1,123 @@
+"""gitStatus and environment: what the model is told of the place it works in."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from codelet.context.reminders.git_status import describe, git_status, parse_status
+from codelet.context.reminders.sources import Environment
+from tests.support import repo as repositories
+from tests.support.repo import git
+from tests.support.waiting import Work
+
+pytestmark = pytest.mark.needs("git")
+CHANGED = "Changed files (git status, short form):\n"
+
+
+async def test_a_clean_repository(repo: Path):
+    assert await git_status(repo) == "Branch: main\nWorking tree: clean"
+    (repo / "sub").mkdir()
+    assert await git_status(repo / "sub") == "Branch: main\nWorking tree: clean"
+
+
+async def test_each_kind_of_change_in_gits_short_form(repo: Path):
+    repositories.commit(repo, {"old name.txt": "same\n" * 9, "gone.txt": "x\n", "staged.txt": "x\n"})
+    git(repo, "mv", "old name.txt", "new name.txt")
+    git(repo, "rm", "-q", "gone.txt")
+    repositories.write(repo, {"app.py": "changed\n", "staged.txt": "y\n", "fresh.txt": "", "new folder/x": ""})
+    git(repo, "add", "staged.txt")
+    repositories.write(repo, {"staged.txt": "z\n"})
+    status = await git_status(repo)
+    assert status is not None
+    head, _, changes = status.partition(CHANGED)
+    assert head == "Branch: main\n"
+    assert set(changes.splitlines()) == {
+        " M app.py",
+        "D  gone.txt",
+        "R  old name.txt -> new name.txt",
+        "MM staged.txt",
+        "?? fresh.txt",
+        "?? new folder/",
+    }
+
+
+async def test_an_unmerged_file(repo: Path):
+    git(repo, "checkout", "-q", "-b", "side")
+    repositories.commit(repo, {"app.py": "theirs\n"})
+    git(repo, "checkout", "-q", "main")
+    repositories.commit(repo, {"app.py": "ours\n"})
+    with pytest.raises(Exception, match="merge"):
+        git(repo, "merge", "side")
+    assert await git_status(repo) == f"Branch: main\n{CHANGED}UU app.py"
+
+
+async def test_unborn_and_detached(tmp_path: Path):
+    unborn = repositories.unborn(tmp_path / "unborn")
+    assert await git_status(unborn) == "Branch: main (no commit yet)\nWorking tree: clean"
+    detached = repositories.detached(tmp_path / "detached")
+    assert await git_status(detached) == "Branch: detached HEAD\nWorking tree: clean"
+
+
+async def test_the_distance_to_the_upstream(tmp_path: Path):
+    folder = repositories.with_upstream(tmp_path / "clone", ahead=2, behind=3)
+    assert await git_status(folder) == ("Branch: main, upstream origin/main: 2 ahead, 3 behind\nWorking tree: clean")
+
+
+async def test_submodules_are_not_looked_into_and_worktrees_are_repositories(tmp_path: Path):
+    folder = repositories.with_submodule(tmp_path / "whole")
+    repositories.write(folder, {"part/part.txt": "changed\n"})
+    assert await git_status(folder) == "Branch: main\nWorking tree: clean"
+    assert await git_status(repositories.worktree(tmp_path / "linked")) == "Branch: side\nWorking tree: clean"
+
+
+async def test_no_repository_no_git_and_a_broken_one(tmp_path: Path, repo: Path, monkeypatch: pytest.MonkeyPatch):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert await git_status(empty) is None
+    assert await git_status(tmp_path / "missing") is None
+    (repo / ".git" / "HEAD").write_bytes(b"\0")
+    assert await git_status(repo) is None
+    monkeypatch.setenv("PATH", str(empty))
+    assert await git_status(tmp_path) is None
+
+
+async def test_a_name_with_a_line_end_stays_on_its_line(repo: Path):
+    repositories.write(repo, {"a\nBranch: other\t\x1b[1m.txt": "x", "größe → 1.txt": "x"})
+    status = await git_status(repo)
+    assert status is not None
+    assert "?? a\\nBranch: other\\t\\x1b[1m.txt" in status.splitlines()
+    assert "?? größe → 1.txt" in status.splitlines()
+
+
+async def test_many_changes_are_bounded_in_size(tmp_path: Path):
+    folder = repositories.many_files(tmp_path / "big", 2_000, changed=300)
+    with Work() as work:
+        status = await git_status(folder)
+    assert work.seconds < 5
+    assert status is not None
+    assert len(status) < 2_000
+    assert status.endswith("\n… and 280 more")
+
+
+def test_a_listing_that_was_cut_says_that_there_is_more():
+    entries = [b"# branch.oid abc", b"# branch.head main"]
+    entries += [b"1 .M N... 100644 100644 100644 a b file%d.txt" % number for number in range(30)]
+    whole = parse_status(b"\0".join(entries) + b"\0")
+    assert (len(whole.changes), whole.more) == (20, 10)
+    assert describe(whole).endswith("\n… and 10 more")
+    cut = parse_status(b"\0".join(entries)[:-3], complete=False)
+    assert describe(cut).endswith("\n… and 9+ more")
+    assert parse_status(b"1 .M N...\x002 R. x\0u\0").changes == [], "entries that are cut short are passed over"
+
+
+async def test_the_environment_has_a_date_and_no_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SHELL", "/bin/zsh")
+    text = await Environment(tmp_path).text()
+    assert f"Working directory: {tmp_path}" in text
+    assert "Shell: /bin/zsh" in text
+    assert f"Date: {time.strftime('%Y-%m-%d')}" in text
+    assert time.strftime("%H:%M") not in text.replace(str(tmp_path), "")
+    assert await Environment(tmp_path).text() == text

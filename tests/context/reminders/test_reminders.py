@@ -1,0 +1,355 @@
+"""Reminders within a turn: what they say holds when they are sent, and each type stands once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from codelet import events
+from codelet.context.reminders import zones
+from codelet.loop.session import Session
+from codelet.messages import reminder_type, user, with_kinds
+from codelet.safety import Policy
+from tests.support import repo as repositories
+from tests.support.bodies import messages_of, stable_prefix
+from tests.support.program import processes_with
+from tests.support.script import Call, Reply, Tokens
+from tests.support.server import ModelServer, Recorded
+from tests.support.sessions import MakeSession, of_type, turn
+
+pytestmark = pytest.mark.needs("git")
+TOUCH = Call("t", "bash", {"command": "touch new.txt"})
+READ = Call("r", "read", {"path": "app.py"})
+IN_FRONT = ["claudeMd", "environment", "gitStatus", "tokenStatus"]
+
+
+def kinds(request: Recorded) -> list[str]:
+    """The messages of a request in words: the type of each reminder, else the role; the system prompt left out."""
+    listed = messages_of(request)
+    said = [message for message in listed if message["role"] != "system"]
+    return [reminder_type(message) or message["role"] for message in with_kinds(said)]
+
+
+def reminder(request: Recorded, kind: str) -> str:
+    """The text of the reminder of this type, which stands once; empty where there is none."""
+    mark = f"<!-- type:{kind} -->\n"
+    texts = [str(message["content"]) for message in messages_of(request)]
+    found = [text for text in texts if text.startswith("<system-reminder>") and mark in text]
+    assert len(found) <= 1
+    return found[0].partition(mark)[2].removesuffix("\n</system-reminder>") if found else ""
+
+
+class Git:
+    """A program in front of git that notes each call of `git status`, and waits while `hold` is set."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self._log, self._held = folder / "calls", folder / "held"
+        real = shutil.which("git")
+        script = folder / "git"
+        script.write_text(
+            "#!/bin/sh\n"
+            'case " $* " in *" status "*)\n'
+            f'echo "$*" >> "{self._log}"; while [ -e "{self._held}" ]; do sleep 0.02; done;; esac\n'
+            f'exec "{real}" "$@"\n'
+        )
+        script.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    @property
+    def calls(self) -> int:
+        return len(self._log.read_text().splitlines()) if self._log.exists() else 0
+
+    def hold(self) -> None:
+        self._held.touch()
+
+    def release(self) -> None:
+        self._held.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def watched_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
+    folder = tmp_path / "watched"
+    folder.mkdir()
+    return Git(folder, monkeypatch)
+
+
+@pytest.mark.parametrize("wire", ["openai", "openai/responses", "anthropic"])
+async def test_git_is_asked_again_after_a_change_and_the_prefix_stays(
+    wire: str, make_session: MakeSession, model_server: ModelServer, repo: Path
+):
+    edit = Call("e", "edit", {"path": "app.py", "edits": [{"old": "hello", "new": "goodbye"}]})
+    write = Call("w", "write", {"path": "made.txt", "content": "x\n"})
+    commit = Call("c", "bash", {"command": "git add -A && git -c user.name=T -c user.email=t@x commit -qm all"})
+    steps = [[READ], [edit], [write], [TOUCH], [commit], []]
+    model_server.script = [Reply("ok", calls=calls) for calls in steps]
+    await turn(make_session(wire))
+    if wire == "openai":
+        told = [reminder(request, "gitStatus") for request in model_server.requests]
+        assert told[:2] == ["Branch: main\nWorking tree: clean"] * 2
+        assert told[2].endswith(":\n M app.py")
+        assert told[3].endswith(":\n M app.py\n?? made.txt")
+        assert told[4].endswith(":\n M app.py\n?? made.txt\n?? new.txt")
+        assert told[5] == "Branch: main\nWorking tree: clean"
+    assert b"?? made.txt" in model_server.requests[3].body
+    for before, after in pairwise(model_server.requests):
+        assert stable_prefix(after).startswith(stable_prefix(before))
+
+
+async def test_one_git_a_change_and_none_where_calls_only_read(
+    make_session: MakeSession, model_server: ModelServer, watched_git: Git
+):
+    only_read = [READ, Call("g", "bash", {"command": "ls && cat app.py"}), Call("f", "find", {"pattern": "*"})]
+    model_server.script = [Reply(calls=only_read), Reply(calls=[TOUCH, Call("u", "bash", {"command": "rm new.txt"})])]
+    model_server.script = [*model_server.script, Reply("done")]
+    await turn(make_session())
+    assert watched_git.calls == 2, "at the start of the turn, and once after the step that ran commands"
+
+
+async def test_a_refused_call_changes_nothing(
+    make_session: MakeSession, model_server: ModelServer, repo: Path, watched_git: Git
+):
+    model_server.script = [Reply(calls=[TOUCH]), Reply("done")]
+    await turn(make_session(policy=Policy(repo)))
+    assert not (repo / "new.txt").exists()
+    assert watched_git.calls == 1
+
+
+async def test_a_git_that_is_slow_is_not_waited_for_and_nothing_stale_is_stated_as_current(
+    make_session: MakeSession, model_server: ModelServer, watched_git: Git
+):
+    def script(request: Recorded) -> Reply:
+        if request.number == 0:
+            watched_git.hold()
+            return Reply(calls=[TOUCH])
+        if request.number == 1:
+            watched_git.release()
+        fresh = reminder(request, "gitStatus").startswith("Branch")
+        return Reply("done") if fresh or request.number > 50 else Reply(calls=[READ])
+
+    model_server.script = script
+    await turn(make_session())
+    first, second, *_, last = [reminder(request, "gitStatus") for request in model_server.requests]
+    assert first == "Branch: main\nWorking tree: clean"
+    assert second == (
+        "As of the start of this turn; files may have changed since, and git has not answered yet:\n"
+        "Branch: main\nWorking tree: clean"
+    )
+    assert last.endswith("?? new.txt"), "the late answer serves a later request"
+    assert watched_git.calls == 2
+
+
+async def test_what_git_is_still_busy_with_ends_with_the_turn(
+    make_session: MakeSession, model_server: ModelServer, watched_git: Git
+):
+    def script(request: Recorded) -> Reply:
+        watched_git.hold()
+        if request.number == 1:
+            assert processes_with(str(watched_git.folder / "git"))
+        return Reply(calls=[TOUCH]) if request.number == 0 else Reply("done")
+
+    model_server.script = script
+    session = make_session()
+    await turn(session)
+    assert len(model_server.requests) == 2
+    assert processes_with(str(watched_git.folder / "git")) == []
+    watched_git.release()
+    model_server.script = lambda request: Reply("done")
+    await turn(session)
+    assert reminder(model_server.requests[-1], "gitStatus").endswith("?? new.txt")
+
+
+async def test_git_is_not_asked_while_its_reminder_is_off(
+    make_session: MakeSession, model_server: ModelServer, watched_git: Git
+):
+    model_server.script = [Reply(calls=[TOUCH]), Reply("done")]
+    session = make_session()
+    session.reminders.off.add("gitStatus")
+    await turn(session)
+    assert watched_git.calls == 0
+    assert not any(reminder(request, "gitStatus") for request in model_server.requests)
+
+
+WORK_IN_SUB = [
+    Call("read", "read", {"path": "sub/deep/x.py"}),
+    Call("list", "read", {"path": "sub"}),
+    Call("find", "find", {"pattern": "*.py", "path": "sub"}),
+    Call("grep", "grep", {"pattern": "x", "path": "sub/deep"}),
+    Call("write", "write", {"path": "sub/new.py", "content": "x\n"}),
+    Call("cd", "bash", {"command": "cd sub/deep && pwd"}),
+    Call("file", "bash", {"command": "wc -l 'sub/deep/x.py'"}),
+    Call("C", "bash", {"command": "make -C sub"}),
+    Call("glob", "bash", {"command": "wc -l sub/*.py"}),
+    Call("option", "bash", {"command": "sh -c true --prefix=sub"}),
+]
+
+
+@pytest.mark.parametrize("call", WORK_IN_SUB, ids=lambda call: call.id)
+async def test_a_folders_instructions_come_with_the_next_request_and_then_stand_in_the_head(
+    call: Call, make_session: MakeSession, model_server: ModelServer, repo: Path
+):
+    repositories.commit(repo, {"CLAUDE.md": "ROOT", "sub/AGENTS.md": "SUB", "other/CLAUDE.md": "OTHER"})
+    repositories.commit(repo, {"sub/deep/x.py": "x = 1\n"})
+    model_server.script = [Reply(calls=[READ]), Reply(calls=[call]), Reply(calls=[READ]), Reply("done"), Reply("done")]
+    session = make_session()
+    await turn(session)
+    before, untouched, *after = model_server.requests
+    assert "SUB" not in before.body.decode() + untouched.body.decode()
+    for request in after:
+        told = reminder(request, "nestedClaudeMd")
+        assert told.startswith("Instructions of folders") and told.endswith("SUB") and "ROOT" not in told
+        assert "SUB" not in reminder(request, "claudeMd")
+        assert kinds(request)[-3:] == ["nestedClaudeMd", "gitStatus", "tokenStatus"]
+        assert "OTHER" not in request.body.decode()
+    for one, next_one in pairwise(model_server.requests):
+        assert stable_prefix(next_one).startswith(stable_prefix(one))
+    await turn(session)
+    last = model_server.requests[-1]
+    head = reminder(last, "claudeMd")
+    assert "ROOT" in head and head.endswith("SUB")
+    assert last.body.decode().count("SUB") == 1
+
+
+async def test_a_refused_call_brings_no_instructions_and_a_switch_keeps_them_out(
+    make_session: MakeSession, model_server: ModelServer, repo: Path
+):
+    repositories.commit(repo, {"sub/CLAUDE.md": "SUB", "sub/x.py": ""})
+    run = Call("t", "bash", {"command": "touch sub/y.py"})
+    model_server.script = [Reply(calls=[run]), Reply("done"), Reply(calls=[run]), Reply("done")]
+    await turn(make_session(policy=Policy(repo)))
+    session = make_session()
+    session.reminders.off.add("claudeMd")
+    await turn(session)
+    assert not any("SUB" in request.body.decode() for request in model_server.requests)
+
+
+async def test_folders_are_forgotten_with_the_conversation(
+    make_session: MakeSession, model_server: ModelServer, repo: Path
+):
+    repositories.commit(repo, {"sub/CLAUDE.md": "SUB", "sub/x.py": ""})
+    model_server.script = [Reply(calls=[Call("r", "read", {"path": "sub/x.py"})]), Reply("done"), Reply("done")]
+    session = make_session()
+    await turn(session)
+    session.clear()
+    await turn(session)
+    assert "SUB" not in model_server.requests[-1].body.decode()
+
+
+async def test_prepended_all_four_stand_in_front_once_renewed_each_turn_and_hold_within_it(
+    make_session: MakeSession, model_server: ModelServer, repo: Path
+):
+    repositories.commit(repo, {"CLAUDE.md": "ROOT"})
+    model_server.script = lambda request: Reply("ok", calls=() if request.number % 3 == 2 else [TOUCH])
+    session = make_session(placement="prepend")
+    for number in range(3):
+        repositories.write(repo, {f"turn{number}.txt": ""})
+        await turn(session, f"prompt {number}")
+    for number, request in enumerate(model_server.requests):
+        assert kinds(request)[:5] == [*IN_FRONT, "user"]
+        assert not set(kinds(request)[5:]) & set(zones.Zones().types)
+        git = reminder(request, "gitStatus")
+        assert git.startswith("As of the start of this turn:\nBranch: main")
+        assert f"?? turn{number // 3}.txt" in git
+        assert ("?? new.txt" in git) == (number >= 3), "not renewed within the turn: it says of when it is"
+        assert reminder(request, "tokenStatus").startswith("As of the start of this turn:\nContext: about ")
+    for before, after in pairwise(model_server.requests):
+        if after.number % 3:
+            assert stable_prefix(after).startswith(stable_prefix(before)), "within a turn the cache keeps working"
+
+
+async def test_prepended_a_folders_instructions_come_at_once_too(
+    make_session: MakeSession, model_server: ModelServer, repo: Path
+):
+    repositories.commit(repo, {"CLAUDE.md": "ROOT", "sub/CLAUDE.md": "SUB", "sub/x.py": ""})
+    read = Call("r", "read", {"path": "sub/x.py"})
+    model_server.script = [Reply(calls=[read]), Reply("done"), Reply("done")]
+    session = make_session(placement="prepend")
+    await turn(session)
+    assert kinds(model_server.requests[1])[-1] == "nestedClaudeMd"
+    await turn(session)
+    assert "nestedClaudeMd" not in kinds(model_server.requests[2])
+    assert reminder(model_server.requests[2], "claudeMd").endswith("SUB")
+
+
+async def test_the_cache_watch_says_what_prepending_costs(make_session: MakeSession, model_server: ModelServer):
+    usage = [Tokens(9_000, output=5), Tokens(9_000, cache_read=8_000, output=5), Tokens(9_000, output=5)]
+    model_server.script = [
+        Reply(calls=[TOUCH], usage=usage[0]),
+        Reply("ok", usage=usage[1]),
+        Reply("ok", usage=usage[2]),
+    ]
+    session = make_session(placement="prepend")
+    await turn(session)
+    notes = [event.cache_note for event in of_type(await turn(session), events.UsageReport)]
+    assert notes == [
+        "the cache gave 0 of about 9,000 tokens: the reminder gitStatus at 1 changed, "
+        "as --reminders prepend renews it each turn"
+    ]
+
+
+@pytest.mark.parametrize("before, after", [("tail", "prepend"), ("prepend", "tail")])
+async def test_a_list_of_the_other_placement_is_brought_into_order(
+    before: zones.Placement, after: zones.Placement, make_session: MakeSession, model_server: ModelServer, repo: Path
+):
+    repositories.commit(repo, {"CLAUDE.md": "ROOT"})
+    model_server.script = lambda request: Reply("ok")
+    first = make_session(placement=before)
+    await turn(first)
+    second = make_session(placement=after)
+    second.adopt(first.conversation.sent())
+    await turn(second)
+    expected = {
+        "prepend": [*IN_FRONT, "user", "assistant", "user"],
+        "tail": ["environment", "claudeMd", "user", "assistant", "user", "gitStatus", "tokenStatus"],
+    }
+    assert kinds(model_server.requests[-1]) == expected[after]
+
+
+async def test_the_meter_measures_against_the_budget(make_session: MakeSession, model_server: ModelServer):
+    model_server.script = lambda request: Reply("ok", usage=Tokens(11_990, output=10))
+    for options, budget, percent in (({"budget": 24_000}, 24_000, 51), ({}, 96_000, 13)):
+        session = make_session(window=128_000, **options)
+        seen = await turn(session)
+        await turn(session)
+        assert session.budget == budget == session.gauge.budget.limit
+        reports = of_type(seen, events.UsageReport)
+        assert [(report.context, report.budget, report.window) for report in reports] == [(12_000, budget, 128_000)]
+        told = reminder(model_server.requests[-1], "tokenStatus")
+        assert told == f"Context: about {percent} % of the budget of {budget:,} tokens used."
+
+
+def long_list(session: Session, messages: int) -> None:
+    session.conversation.append(*[user(f"{number} " + "word " * 800) for number in range(messages)])
+
+
+async def test_a_report_under_a_third_of_the_estimate_is_not_believed_and_told_once(
+    make_session: MakeSession, model_server: ModelServer
+):
+    model_server.script = lambda request: Reply("ok", usage=Tokens(10, output=5))
+    session = make_session(window=64_000)
+    long_list(session, 20)
+    expected = session.size
+    seen = [*await turn(session), *await turn(session)]
+    reports = of_type(seen, events.UsageReport)
+    assert expected <= reports[0].context <= reports[1].context
+    assert reports[0].usage.total_input == 10, "the usage is as reported"
+    (told,) = of_type(seen, events.Note)
+    assert told.text.startswith("the provider counts 10 tokens where about ")
+    long_list(session, 40)
+    seen = await turn(session)
+    begun = of_type(seen, events.Compaction)[0]
+    assert (begun.phase, begun.reason) == ("starting", "hard"), "what is estimated is compacted in time"
+
+
+async def test_a_report_of_a_third_is_believed(make_session: MakeSession, model_server: ModelServer):
+    session = make_session()
+    long_list(session, 20)
+    reported = session.size * 2 // 5
+    model_server.script = lambda request: Reply("ok", usage=Tokens(reported, output=5))
+    seen = await turn(session)
+    assert [report.context for report in of_type(seen, events.UsageReport)] == [reported + 5]
+    assert of_type(seen, events.Note) == []

@@ -1,0 +1,103 @@
+"""The budget's two limits, its split, and the functions of the acceptance list."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codelet.context.tokens.budget import (
+    Budget,
+    BudgetExceeded,
+    Shares,
+    compaction_threshold,
+    effective_tokens,
+    percent_of,
+    summarization_budget,
+    worked,
+)
+
+
+def test_the_acceptance_lists_numbers():
+    assert compaction_threshold(200_000) == 180_000
+    assert compaction_threshold(128_000) == 115_200
+    assert compaction_threshold(99) == 89
+    assert summarization_budget(200_000) == 150_000
+    assert summarization_budget(50_000) == 40_000
+    assert summarization_budget(40_000) == 32_000
+    assert effective_tokens(100_000, 80_000) == 28_000
+
+
+def test_a_share_is_rounded_up_so_that_any_use_shows():
+    assert [percent_of(part, 200) for part in (-1, 0, 1, 2, 3, 100, 199, 200, 300)] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        50,
+        100,
+        100,
+        150,
+    ]
+    assert percent_of(5, 0) == 0
+
+
+def test_the_reserve_the_limits_and_the_triggers_of_a_large_window():
+    budget = Budget(200_000)
+    assert (budget.reserve, budget.hard, budget.limit) == (32_000, 168_000, 168_000)
+    assert budget.hard_trigger == 166_000
+    assert budget.target == 58_800
+    assert budget.trigger(165_999, 165_000) is None
+    assert budget.trigger(166_000, 166_000) == "hard"
+    assert budget.trigger(151_200, 0) == "cost"
+    assert budget.trigger(151_199, 0) is None
+
+
+def test_small_windows_and_the_users_own_budget():
+    assert Budget(8_000).hard == 6_000
+    assert Budget(8_000).hard_trigger == 5_400
+    assert Budget(200_000, max_output=4_000).hard == 196_000
+    assert Budget(200_000, user_limit=90_000).limit == 90_000
+    assert Budget(100_000, user_limit=100_000).limit == 75_000
+    assert Budget(200_000, user_limit=90_000).cost_trigger == 81_000
+
+
+@given(st.integers(4, 4_000_000), st.integers(0, 4_000_000), st.integers(0, 100))
+def test_a_prompt_that_would_pass_the_window_always_triggers(window, prompt, cached):
+    budget = Budget(window)
+    if prompt >= budget.hard:
+        assert budget.trigger(prompt, prompt * cached // 100) == "hard"
+    assert budget.hard + budget.reserve == window
+
+
+def test_a_compaction_worked_when_it_is_small_enough_and_saved_enough():
+    budget = Budget(100_000)
+    assert worked(70_000, 26_000, budget)
+    assert not worked(46_000, 44_000, budget)
+    assert not worked(70_000, 50_000, budget)
+
+
+def test_no_category_takes_more_than_its_share():
+    shares = Shares(200_000)
+    assert [shares.share(name) for name in ("core", "context", "history", "working")] == [
+        10_000,
+        60_000,
+        30_000,
+        100_000,
+    ]
+    shares.allocate("core", 9_000)
+    with pytest.raises(BudgetExceeded, match="core: 1001 tokens asked for, 1000 left"):
+        shares.allocate("core", 1_001)
+    assert shares.left("core") == 1_000
+    for category, tokens in (("nonsense", 1), ("core", -1)):
+        with pytest.raises(BudgetExceeded):
+            shares.allocate(category, tokens)
+
+
+@pytest.mark.parametrize(
+    "percent", [{"core": 100, "working": 5}, {"core": 0, "working": 100}, {"core": True, "working": 99}]
+)
+def test_shares_must_add_up(percent):
+    with pytest.raises(ValueError, match="share"):
+        Shares(1_000, percent)

@@ -1,0 +1,73 @@
+"""The estimate: its numbers and its calibration; exact counts."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from codelet.context.tokens import exact
+from codelet.context.tokens.estimate import Estimator, characters, estimate_message, estimate_text
+
+
+def test_a_quarter_of_the_characters_and_four_more():
+    assert estimate_text("12345") == 2
+    assert estimate_message({"role": "user", "content": "12345678"}) == 6
+    assert estimate_message({"role": "user", "content": None}) == 4
+    assert estimate_message({"role": "user", "content": [{"type": "text", "text": "1234"}]}) == 5
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    assert characters({"role": "assistant", "content": "", "tool_calls": [call]}) > len("c1functionread{}")
+    assert characters({"role": "tool", "tool_call_id": "c1", "content": "ok"}) == 4
+
+
+def test_calibration_follows_the_provider_within_bounds():
+    estimator = Estimator()
+    for _ in range(40):
+        estimator.calibrate(1_000, 1_400)
+    assert 1_390 <= estimator.factor <= 1_400
+    for _ in range(40):
+        estimator.calibrate(1_000, 90_000)
+    assert estimator.factor == pytest.approx(2_000, abs=3)
+    for _ in range(60):
+        estimator.calibrate(1_000, 1)
+    assert estimator.factor == pytest.approx(700, abs=3)
+    before = estimator.factor
+    estimator.calibrate(10, 5_000)
+    estimator.calibrate(1_000, 0)
+    assert estimator.factor == before
+
+
+def test_one_report_moves_the_estimate_by_a_quarter_of_what_it_was_off():
+    estimator = Estimator()
+    message = {"role": "user", "content": "x" * 3_984}
+    assert estimator.message(message) == 1_000
+    estimator.calibrate(1_000, 1_800)
+    assert estimator.message(message) == 1_200
+    estimator.calibrate(1_000, 1_200)
+    assert estimator.message(message) == 1_200
+
+
+def test_exact_counts_come_from_the_bundled_files():
+    assert exact.count("hello world") == 2
+    assert exact.count("") == 0
+    assert exact.count("hello world", "o200k_base") == 2
+    assert exact.count("<|endoftext|>") > 1
+
+
+def test_a_million_blanks_do_not_panic():
+    assert exact.count(" " * 1_000_000) > 0
+
+
+def test_loading_is_safe_from_many_threads():
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(exact.count("a b c"))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [3] * 8
+
+
+def test_the_encoding_for_a_model():
+    assert exact.encoding_name("openai/gpt-4o-mini") == "o200k_base"
+    assert exact.encoding_name("anthropic/claude-sonnet-4") == "cl100k_base"

@@ -1,0 +1,260 @@
+"""The calls of a step: reads at once, the rest one by one, results in call order, failures back to the model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from codelet import events
+from codelet.errors import LimitReached, ToolError
+from codelet.safety import Policy
+from codelet.safety.verdict import Answer, Question
+from codelet.tools import all_tools
+from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
+from tests.support.bodies import messages_of
+from tests.support.script import Call, Reply
+from tests.support.server import ModelServer
+from tests.support.sessions import MakeSession, of_type, turn, turn_until_error
+
+LOG: list[str] = []
+
+
+async def look(context: ToolContext, progress: Progress, *, name: str, seconds: float = 0.0) -> ToolOutput:
+    """Look at something for a while."""
+    LOG.append(f"begin {name}")
+    await asyncio.sleep(seconds)  # clock: how long the tool takes
+    LOG.append(f"end {name}")
+    return ToolOutput(f"saw {name}")
+
+
+async def change(context: ToolContext, progress: Progress, *, name: str, seconds: float = 0.0) -> ToolOutput:
+    """Change something for a while."""
+    progress(f"changing {name}")
+    return await look(context, progress, name=name, seconds=seconds)
+
+
+async def stumble(context: ToolContext, progress: Progress, *, how: str) -> ToolOutput:
+    """Fail."""
+    match how:
+        case "expected":
+            raise ToolError("it is not there")
+        case "unexpected":
+            raise RuntimeError("nobody thought of this")
+        case "cancelled":
+            raise asyncio.CancelledError
+        case _:
+            return ToolOutput("half of it", failed=True)
+
+
+TOOLS: tuple[Tool, ...] = (tool(look), tool(change, touches=None), tool(stumble))
+
+
+@pytest.fixture(autouse=True)
+def empty_log() -> None:
+    LOG.clear()
+
+
+def looks(*names: str, seconds: float = 0.2) -> list[Call]:
+    return [Call(f"look-{name}", "look", {"name": name, "seconds": seconds}) for name in names]
+
+
+async def test_reading_calls_run_at_once(make_session: MakeSession, model_server: ModelServer):
+    model_server.script = [Reply(calls=looks("a", "b", "c")), Reply("done")]
+    seen = await turn(make_session(tools=TOOLS))
+    assert LOG[:3] == ["begin a", "begin b", "begin c"]
+    assert [event.id for event in of_type(seen, events.ToolResult)] == ["look-a", "look-b", "look-c"]
+
+
+async def test_real_reads_of_a_step_overlap(make_session: MakeSession, model_server: ModelServer, repo: Path):
+    """With the tools of codelet: all calls are announced before the first result is there."""
+    calls = [Call("r", "read", {"path": "app.py"}), Call("g", "grep", {"pattern": "hello"}), Call("f", "find", {})]
+    model_server.script = [Reply(calls=calls[:2]), Reply("done")]
+    kinds = [type(event) for event in await turn(make_session())]
+    first_result = kinds.index(events.ToolResult)
+    assert kinds[:first_result].count(events.ToolCallStarted) == 2
+
+
+async def test_results_stand_in_call_order_whoever_is_first(make_session: MakeSession, model_server: ModelServer):
+    calls = [Call("slow", "look", {"name": "slow", "seconds": 0.1}), Call("quick", "look", {"name": "quick"})]
+    model_server.script = [Reply(calls=calls), Reply("done")]
+    session = make_session(tools=TOOLS)
+    seen = await turn(session)
+    assert LOG == ["begin slow", "begin quick", "end quick", "end slow"]
+    assert [event.id for event in of_type(seen, events.ToolResult)] == ["slow", "quick"]
+    results = [message for message in session.messages if message["role"] == "tool"]
+    assert [message["content"] for message in results] == ["saw slow", "saw quick"]
+
+
+async def test_changing_calls_run_alone_and_in_order(make_session: MakeSession, model_server: ModelServer):
+    calls = [
+        *looks("a", "b", seconds=0.02),
+        Call("c", "change", {"name": "c", "seconds": 0.02}),
+        Call("d", "change", {"name": "d", "seconds": 0.02}),
+        *looks("e", seconds=0.02),
+    ]
+    model_server.script = [Reply(calls=calls), Reply("done")]
+    seen = await turn(make_session(tools=TOOLS))
+    assert LOG[:2] == ["begin a", "begin b"]
+    assert LOG[4:] == ["begin c", "end c", "begin d", "end d", "begin e", "end e"]
+    assert [event.delta for event in of_type(seen, events.ToolProgress)] == ["changing c", "changing d"]
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (Call("x", "telepathy", {}), "there is no tool 'telepathy'; the tools are look, change, stumble"),
+        (Call("x", "", {}), "there is no tool ''"),
+        (Call("x", "look", "{not json"), "the arguments of look are not a JSON object: {not json"),
+        (Call("x", "look", "[1]"), "not a JSON object"),
+        (Call("x", "look", "[" * 100_000), "not a JSON object"),
+        (Call("x", "look", {}), "the argument 'name' is missing"),
+        (Call("x", "look", {"name": 7}), "name must be of type string, not int"),
+        (Call("x", "look", {"name": "a", "other": 1}), "unknown argument 'other'"),
+        (Call("x", "stumble", {"how": "expected"}), "it is not there"),
+        (Call("x", "stumble", {"how": "unexpected"}), "failed inside codelet: RuntimeError: nobody thought of this"),
+        (Call("x", "stumble", {"how": "cancelled"}), "failed inside codelet: CancelledError"),
+        (Call("x", "stumble", {"how": "with output"}), "half of it"),
+    ],
+)
+async def test_what_goes_wrong_goes_back_to_the_model(
+    make_session: MakeSession, model_server: ModelServer, call: Call, says: str
+):
+    model_server.script = [Reply(calls=[call, *looks("beside", seconds=0)]), Reply("done")]
+    seen = await turn(make_session(tools=TOOLS))
+    failed, beside = of_type(seen, events.ToolResult)
+    assert failed.status == "failed"
+    assert says in failed.text
+    assert len(failed.text) < 500
+    assert beside.status == "done"
+    sent = [message for message in messages_of(model_server.requests[1]) if message["role"] == "tool"]
+    assert [message["content"] for message in sent] == [failed.text, "saw beside"]
+    for message in model_server.requests[1].json["messages"]:
+        for sent_call in message.get("tool_calls", ()):
+            assert isinstance(json.loads(sent_call["function"]["arguments"]), dict)
+
+
+async def test_steps_of_unusable_calls_are_bounded(make_session: MakeSession, model_server: ModelServer):
+    model_server.script = lambda request: Reply(calls=[Call(f"x{request.number}", "look", "{bad")])
+    session = make_session(tools=TOOLS)
+    seen, error = await turn_until_error(session)
+    assert isinstance(error, LimitReached)
+    assert "unusable tool calls in 5 steps in a row" in str(error)
+    assert len(model_server.requests) == 5
+    assert seen[-1].reason == "limit"
+
+
+async def test_a_usable_call_starts_the_count_anew(make_session: MakeSession, model_server: ModelServer):
+    def script(request):
+        if request.number == 12:
+            return Reply("done")
+        good = request.number % 4 == 3
+        return Reply(calls=[Call(f"x{request.number}", "look", {"name": "a"} if good else "{bad")])
+
+    model_server.script = script
+    await turn(make_session(tools=TOOLS))
+    assert len(model_server.requests) == 13
+
+
+async def test_arguments_cut_by_the_output_limit_are_said_to_be_cut(
+    make_session: MakeSession, model_server: ModelServer
+):
+    cut = Reply(calls=[Call("x", "change", '{"name": "a long te')], finish="length")
+    model_server.script = [cut, Reply("done")]
+    seen = await turn(make_session(tools=TOOLS))
+    assert "reached its output limit inside this call" in of_type(seen, events.ToolResult)[0].text
+
+
+async def test_ids_used_twice_over_steps_are_told_apart(make_session: MakeSession, model_server: ModelServer):
+    model_server.script = [
+        Reply(calls=[Call("call_1", "look", {"name": "a"})]),
+        Reply(calls=[Call("call_1", "look", {"name": "b"}), Call("", "look", {"name": "c"})]),
+        Reply("done"),
+    ]
+    seen = await turn(make_session(tools=TOOLS))
+    ids = [event.id for event in of_type(seen, events.ToolResult)]
+    assert len(set(ids)) == 3
+    assert "" not in ids
+    assert [event.id for event in of_type(seen, events.ToolCallStarted)] == ids
+
+
+WRITE = Call("w", "write", {"path": "new.txt", "content": "x\n"})
+
+
+async def test_without_a_person_a_call_that_needs_one_is_refused_and_listed(
+    make_session: MakeSession, model_server: ModelServer, repo: Path
+):
+    model_server.script = [Reply(calls=[WRITE, Call("b", "bash", {"command": "touch made"})]), Reply("I may not.")]
+    session = make_session(policy=Policy(repo))
+    seen = await turn(session)
+    assert [event.status for event in of_type(seen, events.ToolResult)] == ["refused", "refused"]
+    assert "there is nobody to ask" in of_type(seen, events.ToolResult)[0].text
+    assert session.refused == ["write new.txt", "bash touch made"]
+    assert not (repo / "new.txt").exists()
+    assert not (repo / "made").exists()
+
+
+async def test_a_person_says_yes_no_with_a_reason_and_always(
+    make_session: MakeSession, model_server: ModelServer, repo: Path
+):
+    asked: list[Question] = []
+    answers = [Answer(allow=False, reason="not there"), Answer(allow=True), Answer(allow=True, always=True)]
+
+    async def ask(question: Question) -> Answer:
+        asked.append(question)
+        return answers[len(asked) - 1]
+
+    def script(request):
+        if request.number == 4:
+            return Reply("done")
+        path = f"sub/{request.number}.txt"
+        return Reply(calls=[Call(f"w{request.number}", "write", {"path": path, "content": "x\n"})])
+
+    model_server.script = script
+    session = make_session(policy=Policy(repo), ask=ask)
+    seen = await turn(session)
+    results = of_type(seen, events.ToolResult)
+    assert [event.status for event in results] == ["refused", "done", "done", "done"]
+    assert results[0].text == "refused by the user: not there. Do not repeat it; ask or go another way."
+    assert [question.call_id for question in asked] == ["w0", "w1", "w2"], "after always nobody is asked"
+    assert asked[0].tool == "write"
+    assert session.refused == [], "a person's no is no refusal by the policy"
+    assert session.policy.rules["allow"] == ["write(sub/**)"]
+
+
+async def test_questions_come_one_at_a_time(make_session: MakeSession, model_server: ModelServer, repo: Path):
+    open_now = 0
+    most = 0
+
+    async def ask(question: Question) -> Answer:
+        nonlocal open_now, most
+        open_now += 1
+        most = max(most, open_now)
+        await asyncio.sleep(0.03)  # clock: a person thinks; a second question would come meanwhile
+        open_now -= 1
+        return Answer(allow=True)
+
+    paths = ["/etc/hostname", "/etc/os-release", "/etc/passwd"]
+    model_server.script = [
+        Reply(calls=[Call(path, "read", {"path": path}) for path in paths]),
+        Reply("done"),
+    ]
+    seen = await turn(make_session(policy=Policy(repo), ask=ask))
+    assert most == 1
+    assert len(of_type(seen, events.ToolResult)) == 3
+
+
+async def test_a_deny_rule_holds_against_yes(make_session: MakeSession, model_server: ModelServer, repo: Path):
+    model_server.script = [Reply(calls=[WRITE]), Reply("done")]
+    session = make_session(policy=Policy(repo, deny=["write"], yes=True))
+    seen = await turn(session)
+    assert of_type(seen, events.ToolResult)[0].status == "refused"
+    assert session.refused == ["write new.txt"]
+    assert not (repo / "new.txt").exists()
+
+
+async def test_tools_are_the_same_bytes_each_time():
+    schemas = [json.dumps([each.schema() for each in all_tools()]) for _ in range(2)]
+    assert schemas[0] == schemas[1]

@@ -1,0 +1,195 @@
+"""The audit file: whole after use, two writers and a kill; every tampering is found where it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codelet.errors import UsageError
+from codelet.safety.audit.log import AuditLog, canonical, record_hash
+from codelet.safety.audit.verify import AuditReport, verify
+from tests.support.waiting import PATIENCE, until
+
+RECORDS = 10_000
+TAMPERINGS = 200
+
+
+def written(path: Path, count: int) -> list[bytes]:
+    log = AuditLog(path)
+    for number in range(count - 2):
+        log.record("execution", tool="bash", command=f"ls {number} é", exit=0)
+    log.close()
+    return path.read_bytes().split(b"\n")[:-1]
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    return written(tmp_path_factory.mktemp("audit") / "audit.jsonl", RECORDS)
+
+
+def report_of(path: Path, lines: list[bytes]) -> AuditReport:
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    return verify(path)
+
+
+def test_a_long_file_is_whole(tmp_path: Path, lines: list[bytes]) -> None:
+    report = report_of(tmp_path / "a", lines)
+    assert (report.records, report.problems, report.unclosed) == (RECORDS, (), ())
+    assert json.loads(lines[-1])["hash"] == report.last_hash
+
+
+def tampered(lines: list[bytes], source: random.Random) -> tuple[list[bytes], int]:
+    """The lines after one tampering, and the line (from 1) where it should be found."""
+    at = source.randrange(len(lines))
+    kind = source.choice(["change", "remove", "add", "move"])
+    if kind == "change":
+        line = lines[at]
+        where = source.randrange(len(line))
+        changed = line[:where] + bytes([line[where] ^ 1]) + line[where + 1 :]
+        return [*lines[:at], changed.replace(b"\n", b"?"), *lines[at + 1 :]], at + 1
+    if kind == "remove":
+        return lines[:at] + lines[at + 1 :], at + 1
+    if kind == "add":
+        return [*lines[:at], source.choice(lines), *lines[at:]], at + 1
+    to = source.choice([place for place in range(len(lines)) if place != at])
+    rest = lines[:at] + lines[at + 1 :]
+    return [*rest[:to], lines[at], *rest[to:]], min(at, to) + 1
+
+
+def test_random_tamperings_are_found_where_they_are(tmp_path: Path, lines: list[bytes]) -> None:
+    source = random.Random(11)
+    part = lines[:120]
+    for _ in range(TAMPERINGS):
+        changed, line = tampered(part, source)
+        report = report_of(tmp_path / "a", changed)
+        if not report.problems:
+            # The end was cut off: the missing closing record says so.
+            assert line == len(part)
+            continue
+        assert report.problems[0].line in (line, line + 1), (line, report.problems[:2])
+
+
+def test_tamperings_of_the_long_file(tmp_path: Path, lines: list[bytes]) -> None:
+    source = random.Random(5)
+    for _ in range(3):
+        changed, line = tampered(lines, source)
+        report = report_of(tmp_path / "a", changed)
+        found = [problem.line for problem in report.problems] or ([len(lines)] if report.unclosed else [])
+        assert found
+        assert found[0] in (line, line + 1)
+
+
+def test_one_change_is_one_problem(tmp_path: Path, lines: list[bytes]) -> None:
+    changed = [*lines[:50], lines[50].replace(b"ls 49", b"rm 49"), *lines[51:100]]
+    report = report_of(tmp_path / "a", changed)
+    assert [(problem.line, problem.what.partition(":")[0]) for problem in report.problems] == [(51, "changed")]
+
+
+def test_a_change_with_its_own_hash_made_anew_breaks_the_chain(tmp_path: Path, lines: list[bytes]) -> None:
+    record = json.loads(lines[50])
+    record["command"] = "rm 49"
+    record["hash"] = record_hash(record)
+    changed = [*lines[:50], canonical(record), *lines[51:100]]
+    report = report_of(tmp_path / "a", changed)
+    assert [problem.line for problem in report.problems] == [52]
+    assert "the line before it" in report.problems[0].what
+
+
+def test_a_cut_end_is_seen(tmp_path: Path, lines: list[bytes]) -> None:
+    assert len(report_of(tmp_path / "a", lines[:-1]).unclosed) == 1
+    (tmp_path / "a").write_bytes(b"\n".join(lines))
+    assert verify(tmp_path / "a").problems[0].line == len(lines)
+
+
+WRITER = (
+    "import sys\n"
+    "from pathlib import Path\n"
+    "from codelet.safety.audit.log import AuditLog\n"
+    "log = AuditLog(Path(sys.argv[1]))\n"
+    "for number in range(int(sys.argv[2])):\n"
+    "    log.record('execution', text='x' * (number % 50), writer=sys.argv[3])\n"
+    "log.close()\n"
+)
+
+
+def start_writer(path: Path, count: int, name: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(count), name])
+
+
+def test_two_writers_do_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    writers = [start_writer(path, 300, name) for name in ("a", "b")]
+    assert [writer.wait(PATIENCE) for writer in writers] == [0, 0]
+    report = verify(path)
+    assert (report.records, report.problems, report.unclosed) == (604, (), ())
+
+
+def test_a_killed_writer_does_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    for _ in range(3):
+        writer = start_writer(path, 1_000_000, "killed")
+        size = path.stat().st_size if path.exists() else 0
+        until(lambda size=size: path.exists() and path.stat().st_size >= size + 2_000)
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.wait()
+    assert start_writer(path, 5, "after").wait(PATIENCE) == 0
+    report = verify(path)
+    assert report.problems == ()
+    assert len(report.unclosed) == 3
+
+
+@pytest.mark.parametrize("cut", [1, 10, 60])
+def test_half_a_line_is_recovered_from(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "audit.jsonl"
+    written(path, 10)
+    path.write_bytes(path.read_bytes()[:-cut])
+    written(path, 5)
+    report = verify(path)
+    assert report.problems == ()
+    assert report.records == 15
+
+
+def test_what_is_no_audit_file_is_left_alone(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("my notes\n")
+    with pytest.raises(UsageError, match="no audit file"):
+        AuditLog(notes)
+    assert notes.read_text() == "my notes\n"
+    (tmp_path / "link").symlink_to(notes)
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe", "missing/x", "."):
+        with pytest.raises(UsageError):
+            AuditLog(tmp_path / name)
+
+
+def test_the_file_is_for_its_owner_and_holds_no_key(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(path)
+    log.record("execution", command="curl -H 'Authorization: Bearer abcdefgh12345678'", nested={"a": ["x\ud800"]})
+    log.close()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "abcdefgh12345678" not in path.read_text()
+    assert verify(path).problems == ()
+    with pytest.raises(ValueError, match="hash"):
+        AuditLog(path).record("x", hash="y")
+
+
+def test_the_command_line_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: list[bytes]) -> None:
+    from codelet.frontends.arguments import build_parser
+    from codelet.frontends.commands.checks import run_verify
+
+    parser = build_parser()
+    path = tmp_path / "a"
+    last = report_of(path, lines[:20]).last_hash
+    assert run_verify(parser.parse_args(["audit", "verify", str(path), "--expect", last])) == 0
+    assert run_verify(parser.parse_args(["audit", "verify", str(path), "--expect", "x"])) == 5
+    report_of(path, lines[:5] + lines[6:20])
+    assert run_verify(parser.parse_args(["audit", "verify", str(path)])) == 5
+    assert "line 6: removed or moved: record 6 is missing" in capsys.readouterr().out

@@ -1,0 +1,171 @@
+"""Keys are masked in whatever form they are printed, and gone from children's environments."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shlex
+import subprocess
+import time
+from urllib.parse import quote
+
+import pytest
+
+from codelet.safety.secrets.masker import Masker
+from codelet.safety.secrets.prefilter import SecretPrefilter
+from codelet.system.process import child_environment
+
+KEY = "sk-ant-api03-Zk4/x9Qw+eR7tY2u-IoP5aS8dF1gH3jK6lXcVbNm"
+ENVIRONMENT = {
+    "ANTHROPIC_API_KEY": KEY,
+    "DATABASE_URL": "postgres://me:hunter2secret@localhost/db",
+    "COPY_OF_IT": f"x {KEY} y",
+    "HOME": "/home/me",
+    "PATH": os.environ["PATH"],
+}
+
+
+def forms() -> dict[str, str]:
+    data = KEY.encode()
+    return {
+        "plain": f"key={KEY};",
+        "in quotes": f'"{KEY}"',
+        "all but the first 7": KEY[7:],
+        "all but the last 7": KEY[:-7],
+        "the middle": KEY[16:30],
+        "reversed": KEY[::-1],
+        "base64": base64.b64encode(data).decode(),
+        "base64, shifted by 1": base64.b64encode(b"k" + data).decode(),
+        "base64, shifted by 2": base64.b64encode(b"k=" + data).decode(),
+        "base64 for URLs": base64.urlsafe_b64encode(b"KEY=" + data + b"\n").decode(),
+        "hexadecimal": data.hex(),
+        "in a URL": "https://x/?k=" + quote(KEY, safe=""),
+    }
+
+
+def holds_a_piece(text: str, length: int = 12) -> bool:
+    spellings = [KEY[13:], KEY[13:][::-1], KEY.encode().hex()[26:], quote(KEY, safe="")[13:]]
+    spellings += [base64.b64encode(b"\0" * shift + KEY.encode()).decode()[24:-4] for shift in range(3)]
+    return any(spelling[at : at + length] in text for spelling in spellings for at in range(len(spelling) - length + 1))
+
+
+@pytest.mark.parametrize("name", forms())
+def test_every_form_is_masked(name: str) -> None:
+    text = f"before {forms()[name]} after"
+    assert holds_a_piece(text)
+    masked = Masker(ENVIRONMENT).mask(text)
+    assert "[masked ANTHROPIC_API_KEY]" in masked
+    assert not holds_a_piece(masked)
+    assert masked.startswith("before ")
+    assert masked.endswith(" after")
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_a_cut_between_chunks_hides_nothing(size: int) -> None:
+    text = f"line one\nkey: {KEY}\nlast {KEY[10:]}"
+    stream = Masker(ENVIRONMENT).stream()
+    masked = "".join(stream.feed(text[at : at + size]) for at in range(0, len(text), size)) + stream.flush()
+    assert masked == Masker(ENVIRONMENT).mask(text)
+    long = Masker(ENVIRONMENT).stream()
+    run = "x" * 40_000 + KEY + "y" * 40_000
+    assert KEY not in "".join(long.feed(run[at : at + 4_000]) for at in range(0, len(run), 4_000)) + long.flush()
+
+
+def test_ordinary_text_stays() -> None:
+    masker = Masker(ENVIRONMENT)
+    text = "the prefix sk-ant-api03- is public; postgres://localhost/db; HOME=/home/me hunter2"
+    assert masker.mask(text) == text
+    assert masker.mask("password is hunter2secret") == "password is [masked DATABASE_URL]"
+    code = "def token(password: str) -> str:\n    return hash(password)  # sk-learn, ghp, eyJ, AKIA\n"
+    assert masker.mask(code, patterns=True) == code
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "sk-proj-" + "a1B2" * 8,
+        "ghp_" + "a1B2" * 9,
+        "github_pat_" + "a1B2" * 10,
+        "glpat-" + "a1B2c3D4e5F6g7H8i9J0",
+        "xoxb-123456789012-abcdef",
+        "AKIA" + "ABCD1234EFGH5678",
+        "AIza" + "a" * 35,
+        "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeK",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
+    ],
+)
+def test_known_tokens_are_masked_where_asked(token: str) -> None:
+    masker = Masker({})
+    assert masker.mask(f"x {token} y") == f"x {token} y"
+    masked = masker.mask(f"x {token} y", patterns=True)
+    assert token not in masked
+    assert masked.startswith("x [masked ")
+    assert masked.endswith("] y")
+
+
+def test_logins_in_addresses_are_masked() -> None:
+    masked = Masker({}).mask("git clone https://me:pw12345@host/x; Authorization: Bearer abcdefgh12", patterns=True)
+    assert masked == "git clone https://me:[masked token]@host/x; Authorization: Bearer [masked token]"
+
+
+def test_a_child_gets_no_secret() -> None:
+    scrubbed = child_environment(ENVIRONMENT)
+    assert not {"ANTHROPIC_API_KEY", "DATABASE_URL", "COPY_OF_IT"} & scrubbed.keys()
+    done = subprocess.run(["env"], env=scrubbed, capture_output=True, text=True, check=True)
+    assert KEY not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo {}",
+        "printf %s {} | base64",
+        "printf %s {} | base64 -w0 | fold -w 76",
+        "printf %s {} | xxd -p -c 100",
+        "echo {} | rev",
+        "printf %s {} | od -An -tx1 | tr -d ' \\n'",
+        "echo '{{\"k\": \"'{}'\"}}'",
+        "printf 'KEY=%s\\n' {} | base64 -w0",
+        "echo {} | cut -c 8-",
+        "echo {} | head -c 40",
+    ],
+)
+def test_ten_ways_to_echo_it(command: str) -> None:
+    run = command.format(shlex.quote(KEY))
+    output = subprocess.run(["bash", "-c", run], capture_output=True, text=True, check=True).stdout
+    assert not holds_a_piece(Masker(ENVIRONMENT).mask(output).replace("\n", ""), 16)
+
+
+def test_masking_is_quick() -> None:
+    masker = Masker({f"SECRET_{number}_KEY": KEY + str(number) * 5 for number in range(8)})
+    text = ("some ordinary output line with words and numbers 12345\n" * 600)[:30_000]
+    start = time.process_time()
+    masker.mask(text)
+    assert time.process_time() - start < 0.1
+
+
+KNOWN_TOKENS = {
+    "Slack app": "xapp-1-A0123456789-1234567890123-0f0f0f0f0f0f0f0f",
+    "Slack workspace": "xoxe-1-My0xLTEyMzQ1Njc4OTAtMTIzNDU2Nzg5MC0",
+    "Stripe publishable": "pk_live_51Hh4Zk9Qw7eR7tY2uIoP5aS8",
+    "AWS role": "ABIA0123456789ABCDEF",
+    "SendGrid": "SG.Zk4x9QweR7tY2uIoP5aS8d.F1gH3jK6lXcVbNmQa7Zt3Zk4x9QweR7tY2uIoP5a",
+    "age": "AGE-SECRET-KEY-1QYPQXPQ9QCRSSZG2PVXQ6RS0ZQG3YYC5Z5TPWXQERGD3C8G7RUQQZQ9QC",
+    "Tavily": "tvly-0123456789abcdefABCDEF0123456789",
+    "GitHub": "ghs_0123456789abcdefABCDEF0123456789",
+}
+
+
+@pytest.mark.parametrize("service", KNOWN_TOKENS)
+def test_a_shape_is_known_to_the_environment_the_masker_and_the_prefilter(service: str) -> None:
+    token = KNOWN_TOKENS[service]
+    assert "HARMLESS" not in child_environment({"HARMLESS": token})
+    assert Masker({}).mask(f"it is {token}.", patterns=True) == "it is [masked token]."
+    assert SecretPrefilter()(json.dumps({"content": f"it is {token}."}).encode())
+    assert f"it is {token}." not in Masker({"HARMLESS": token}).mask(f"it is {token}.")
+
+
+def test_what_only_begins_like_a_token_stays_in_the_environment() -> None:
+    variables = {"REGION": "ACCARA", "TITLE": "SG.", "TOOL": "npm", "NOTE": "tvly is a service", "HOST": "r8.example"}
+    assert variables.items() <= child_environment(variables).items()

@@ -1,0 +1,146 @@
+"""git commands whose verdict alone says little: each is run as codelet runs it, and must have no effect."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from codelet.frontends.commands.policy_cases import Case, read_cases, workspace_of_cases
+from codelet.safety import Policy
+from codelet.safety.verdict import Touch
+from codelet.tools.bash import bash
+from codelet.tools.tool import ToolContext
+from tests.support.case_workspace import DATA
+
+pytestmark = pytest.mark.needs("git", "bash")
+
+REPOSITORY = """
+rm -rf .git; git init -q -b main . && git config user.email a@example.org && git config user.name a
+echo two > b.txt; git add a.txt b.txt src docs && git -c commit.gpgsign=false commit -qm one
+printf '#!/bin/sh\\ntouch PWN\\ncat\\n' > pwn; chmod +x pwn
+printf 'ONE\\ntwo\\n' > a.txt; touch -d 2001-01-01 a.txt
+"""
+PLANTED = ("planted", "CANARY")
+OWN = {case.id: case for case in read_cases(DATA / "git_effects.jsonl")}
+
+
+def snapshot(*places: Path) -> dict[str, tuple[int, ...]]:
+    """All files but git's index, which a plain `git diff` brings up to date by itself."""
+    return {
+        path: (facts.st_mode, facts.st_size, facts.st_mtime_ns)
+        for place in places
+        for folder, _, names in os.walk(place)
+        for path in (f"{folder}/{name}" for name in names)
+        if not path.endswith("/.git/index")
+        for facts in (os.lstat(path),)
+    }
+
+
+def set_up(case: Case, workspace: Path, outside: Path, prelude: str = "") -> None:
+    home = outside.parent / "home"
+    home.mkdir()
+    environment = os.environ | {"WS": str(workspace), "OUT": str(outside), "HOME": str(home)}
+    script = f"{prelude}\n{case.setup}"
+    subprocess.run(["sh", "-c", script], cwd=workspace, env=environment, check=True, capture_output=True)
+
+
+def effects(workspace: Path, outside: Path, command: str) -> list[str]:
+    """What the judged command did that it must not, when the tool ran it because the policy allows it."""
+    policy = Policy(workspace, "read-only")
+    before = snapshot(workspace, outside)
+    verdict = policy.judge("bash", [Touch("run", command)])
+    said = "judging changed files; " if snapshot(workspace, outside) != before else ""
+    if verdict.action == "allow":
+        context = ToolContext(workspace=workspace, prepare_command=policy.prepare)
+        said = asyncio.run(bash(context, lambda _: None, command=command)).text
+    found = [f"printed {mark}: {said}" for mark in PLANTED if mark in said]
+    changed = sorted(path for path, _ in set(before.items()) ^ set(snapshot(workspace, outside).items()))
+    return found + [f"changed {changed}"] * bool(changed)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_no_own_case_has_an_effect(name: str) -> None:
+    with workspace_of_cases() as (workspace, outside):
+        set_up(OWN[name], workspace, outside, REPOSITORY)
+        command = OWN[name].input
+        if "$(cat blob)" in command:
+            command = command.replace("$(cat blob)", (workspace / "blob").read_text().strip())
+        assert effects(workspace, outside, command) == []
+
+
+def test_no_case_of_the_corpus_has_an_effect(shared: Path) -> None:
+    """The recorded cases of a red team."""
+    if not (shared / "cases" / "git-effects.jsonl").is_file():
+        pytest.skip("the corpus of git effects is absent")
+    wrong = {}
+    for case in read_cases(shared / "cases" / "git-effects.jsonl"):
+        with workspace_of_cases() as (workspace, outside):
+            set_up(case, workspace, outside)
+            if found := effects(workspace, outside, case.input):
+                wrong[case.id] = found
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("name", ["safety.jsonl", "safety2.jsonl"])
+def test_no_unsafe_git_command_of_the_corpus_is_allowed(shared: Path, name: str) -> None:
+    """Those in which git decides; wildcards and other programs have tests of their own."""
+    from codelet.frontends.commands.policy_cases import judge_cases
+
+    path = shared / "cases" / name
+    shell = [case for case in read_cases(path) if case.kind == "shell"]
+    cases = [case for case in shell if "git " in case.input and "[[" not in case.input]
+    assert len(cases) > 20
+    judged = list(judge_cases(cases))
+    assert [one.case.input for one in judged if one.case.expected != "allow" and one.verdict == "allow"] == []
+    asked = {one.case.id for one in judged if one.case.expected == "allow" and one.verdict != "allow"}
+    assert asked <= {"rt-584", "rt-590", "rt-636"}, "what is harmless runs unasked"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git diff",
+        "git diff HEAD~1 -- a.txt",
+        "git diff a.txt b.txt",
+        "git diff --check",
+        "git log -p",
+        "git log --follow -p b.txt",
+        "git log -L1,1:a.txt",
+        "git log --graph --oneline -p",
+        "git show",
+        "git show HEAD:a.txt",
+        "git show v1",
+        "git show 'HEAD^{/fix: two}:a.txt'",
+        "git show -s",
+        "git stash show -p",
+        "git stash list -p",
+        "git reflog -p",
+        "git cat-file -p HEAD",
+        "git cat-file -p HEAD:a.txt",
+        "git grep one",
+        "git log -p -- no-such-file",
+        "git show no-such-revision",
+    ],
+)
+def test_where_nothing_secret_would_be_printed_nothing_is_asked(command: str) -> None:
+    with workspace_of_cases() as (workspace, outside):
+        more = "echo 3 >> b.txt; git commit -qam 'fix: two'; git tag -am v1 v1; echo 4 >> b.txt; git stash -q"
+        set_up(Case("c", "shell", command, setup=f"{more}; echo 5 >> b.txt"), workspace, outside, REPOSITORY)
+        verdict = Policy(workspace, "read-only").judge("bash", [Touch("run", command)])
+        assert verdict.action == "allow", verdict.reason
+
+
+def test_the_reason_names_the_file() -> None:
+    with workspace_of_cases() as (workspace, outside):
+        setup = "git add -f .env deploy; git commit -qm two"
+        set_up(Case("c", "shell", "", setup=setup), workspace, outside, REPOSITORY)
+        policy = Policy(workspace, "read-only")
+        assert policy.judge("bash", [Touch("run", "git show")]).reason == (
+            "git show prints .env, which has the name of a file with secrets"
+        )
+        for command in ("git show --stat", "git log", "git show HEAD -- deploy/x", "git diff", "git log -p -- src"):
+            assert policy.judge("bash", [Touch("run", command)]).action == "allow", command

@@ -1,0 +1,150 @@
+"""Which repository git reads: linked worktrees and submodules go on, another repository is asked about."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from codelet.safety import Policy
+from codelet.safety.verdict import Touch
+from tests.safety.shell.test_prepare import git, run
+
+pytestmark = pytest.mark.needs("git", "bash")
+
+
+def repository(folder: Path) -> Path:
+    git(folder.parent, "init", "-q", "-b", "main", str(folder))
+    (folder / "a.txt").write_text("one\n")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "one")
+    return folder
+
+
+def verdict(workspace: Path, command: str = "git status && git log -p && git diff HEAD") -> str:
+    return Policy(workspace, "read-only").judge("bash", [Touch("run", command)]).action
+
+
+def reason(workspace: Path, command: str = "git status") -> str:
+    return Policy(workspace, "read-only").judge("bash", [Touch("run", command)]).reason
+
+
+def test_a_linked_worktree_goes_on(tmp_path: Path) -> None:
+    main = repository(tmp_path / "main")
+    git(main, "worktree", "add", "-q", str(tmp_path / "linked"))
+    assert verdict(tmp_path / "linked") == "allow"
+    (main / ".git" / "worktrees" / "linked" / "gitdir").write_text(f"{tmp_path}/elsewhere/.git\n")
+    assert "does not point back" in reason(tmp_path / "linked")
+
+
+def test_a_submodule_goes_on_as_a_workspace(tmp_path: Path) -> None:
+    part, whole = repository(tmp_path / "part"), repository(tmp_path / "whole")
+    git(whole, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(part), "part")
+    assert (whole / "part" / ".git").is_file()
+    assert verdict(whole / "part") == "allow"
+    assert verdict(whole) == "allow"
+    git(whole / "part", "config", "core.worktree", str(tmp_path / "part"))
+    assert "core.worktree" in reason(whole / "part")
+
+
+def test_a_folder_of_a_repository_goes_on_as_a_workspace(tmp_path: Path) -> None:
+    whole = repository(tmp_path / "whole")
+    (whole / "sub").mkdir()
+    assert verdict(whole / "sub") == "allow"
+
+
+def test_a_git_folder_that_does_not_point_back_asks(tmp_path: Path) -> None:
+    other, workspace = repository(tmp_path / "other"), tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / ".git").write_text(f"gitdir: {other}/.git\n")
+    assert "does not point back" in reason(workspace, "git show HEAD:a.txt")
+    (workspace / ".git").write_text("gitdir: ../other/.git\n")
+    assert "does not point back" in reason(workspace)
+
+
+@pytest.mark.parametrize("part", ["objects", "refs", "packed-refs", "logs", "info/exclude", "config"])
+def test_a_part_that_is_a_link_to_elsewhere_asks(tmp_path: Path, part: str) -> None:
+    other, workspace = repository(tmp_path / "other"), repository(tmp_path / "workspace")
+    git(other, "pack-refs", "--all")
+    path = workspace / ".git" / part
+    if path.exists():
+        path.rename(tmp_path / "away")
+    path.symlink_to(other / ".git" / part)
+    assert "a link that leads out" in reason(workspace)
+
+
+def test_a_pipe_in_place_of_the_configuration_asks_at_once(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    (workspace / ".git" / "config").unlink()
+    os.mkfifo(workspace / ".git" / "config")
+    assert "no regular file" in reason(workspace)
+
+
+def test_a_configuration_that_git_cannot_read_asks(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    with (workspace / ".git" / "config").open("a") as file:
+        file.write("[core\n")
+    assert reason(workspace) == "git cannot read the repository's configuration"
+
+
+def test_what_changes_between_two_commands_is_seen(tmp_path: Path) -> None:
+    """An answer of git's is kept only while the files that it came from stay as they are."""
+    workspace = repository(tmp_path / "workspace")
+    os.utime(workspace / ".git" / "config", (1, 1))
+    for key, value, expected in (("a.b", "c", "allow"), ("include.path", "../x", "ask"), ("a.b", "d", "ask")):
+        git(workspace, "config", key, value)
+        assert verdict(workspace, "git status") == expected, key
+    git(workspace, "config", "--unset", "include.path")
+    assert verdict(workspace, "git status") == "allow"
+    git(workspace, "config", "filter.late.clean", "./pwn")
+    assert "filter.late.clean=" in Policy(workspace).prepare("git diff")
+
+
+@pytest.mark.parametrize(
+    "name", ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_INDEX_FILE"]
+)
+def test_a_variable_that_leads_elsewhere_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    other, workspace = repository(tmp_path / "other"), repository(tmp_path / "workspace")
+    monkeypatch.setenv(name, str(other / ".git"))
+    assert name in reason(workspace)
+
+
+def test_a_variable_that_names_the_own_repository_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a git hook."""
+    workspace = repository(tmp_path / "workspace")
+    monkeypatch.setenv("GIT_DIR", str(workspace / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(workspace / ".git" / "index"))
+    assert verdict(workspace) == "allow"
+
+
+@pytest.mark.parametrize("name", ["GIT_TRACE", "GIT_TRACE_SETUP", "GIT_TRACE2", "GIT_TRACE2_EVENT", "GIT_TRACE2_PERF"])
+def test_a_trace_is_not_written_by_what_runs_unasked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    workspace = repository(tmp_path / "workspace")
+    monkeypatch.setenv(name, str(tmp_path / "trace"))
+    policy = Policy(workspace, "read-only")
+    assert policy.judge("bash", [Touch("run", "git status")]).action == "allow"
+    assert run(workspace, policy.prepare("git status")).returncode == 0
+    assert not (tmp_path / "trace").exists()
+
+
+def test_a_home_in_the_workspace_is_the_repositorys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container whose HOME is the checkout: its .gitconfig came with the files."""
+    workspace = repository(tmp_path / "workspace")
+    (workspace / ".gitconfig").write_text('[filter "x"]\n\tclean = ./pwn\n')
+    monkeypatch.setenv("HOME", str(workspace))
+    assert "filter.x.clean=" in Policy(workspace).prepare("git diff")
+    (workspace / ".gitconfig").write_text("[core]\n\texcludesFile = /etc/hostname\n")
+    assert "core.excludesfile" in reason(workspace)
+
+
+def test_a_list_of_revisions_in_the_repository_goes_on(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    (workspace / ".git-blame-ignore-revs").write_text("")
+    git(workspace, "config", "blame.ignoreRevsFile", ".git-blame-ignore-revs")
+    assert verdict(workspace, "git blame a.txt") == "allow"
+    for elsewhere in ("../x", "/etc/hostname", "~/x", ".env", "secrets/x"):
+        git(workspace, "config", "blame.ignoreRevsFile", elsewhere)
+        assert "blame.ignorerevsfile" in reason(workspace), elsewhere

@@ -1,0 +1,43 @@
+"""What the policy allows does no harm when it is really run; `python -m scripts.fuzz commands` runs more."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from codelet.safety import Policy
+from codelet.safety.verdict import Touch
+from tests.safety.shell.generator import Generator
+from tests.safety.shell.runner import Jail
+
+pytestmark = pytest.mark.needs("bwrap", "git", "bash")
+
+COUNT = 60
+
+
+@pytest.fixture
+def jail(tmp_path: Path) -> Jail:
+    probe = ["bwrap", "--ro-bind", "/", "/", "--unshare-pid", "--unshare-net", "true"]
+    if subprocess.run(probe, capture_output=True, check=False).returncode:
+        pytest.skip("needs bwrap with the right to make namespaces")
+    return Jail(tmp_path)
+
+
+def test_random_allowed_commands_do_no_harm(jail: Jail, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(jail.home))
+    policy, generator = Policy(jail.workspace, "read-only"), Generator(7)
+    done = 0
+    while done < COUNT:
+        command = generator.command()
+        if policy.judge("bash", [Touch("run", command)]).action == "allow":
+            assert jail.run(policy, command) == [], command
+            done += 1
+
+
+def test_the_jail_notices_harm(jail: Jail) -> None:
+    policy = Policy(jail.workspace, "read-only")
+    harms = ["touch PWN", "cat .env", "./pwn", "cat link_out >/dev/null", "echo x > ../outside/y", "rm -f PWN"]
+    for command in harms:
+        assert jail.run(policy, command), command

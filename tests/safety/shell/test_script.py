@@ -1,0 +1,222 @@
+"""The shell classifier: what reads is allowed, what has an effect asks, what is critical is denied."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from codelet.frontends.commands.policy_cases import judge_cases, read_cases
+from codelet.safety import Policy
+from codelet.safety.verdict import Touch
+from tests.support.case_workspace import lines_of
+
+
+def verdict(workspace: Path, command: str, **settings: object) -> str:
+    settings.setdefault("mode", "read-only")
+    return Policy(workspace, **settings).judge("bash", [Touch("run", command)]).action
+
+
+def test_commands_that_only_read_are_allowed(workspace: Path) -> None:
+    policy = Policy(workspace, "read-only")
+    judged = {command: policy.judge("bash", [Touch("run", command)]) for command in lines_of("benign.txt")}
+    wrong = {command: found.reason for command, found in judged.items() if found.action != "allow"}
+    assert not wrong
+    assert all(found.tier == "read" for found in judged.values())
+
+
+def test_commands_with_an_effect_ask(workspace: Path) -> None:
+    policy = Policy(workspace, "read-only")
+    judged = {command: policy.judge("bash", [Touch("run", command)]) for command in lines_of("effects.txt")}
+    assert not {command: found.reason for command, found in judged.items() if found.action != "ask"}
+
+
+def test_critical_commands_are_denied_whatever_the_rules_say(workspace: Path) -> None:
+    policy = Policy(workspace, "auto", allow=["bash", "write", "edit"], yes=True, sandboxed=True)
+    judged = {command: policy.judge("bash", [Touch("run", command)]) for command in lines_of("critical.txt")}
+    assert not {command: found.action for command, found in judged.items() if found.action != "deny"}
+    assert {found.tier for found in judged.values()} == {"critical"}
+
+
+def test_commands_that_only_resemble_critical_ones_are_not_denied(workspace: Path) -> None:
+    policy = Policy(workspace, "ask")
+    judged = {command: policy.judge("bash", [Touch("run", command)]) for command in lines_of("not_critical.txt")}
+    assert not {command: found.reason for command, found in judged.items() if found.action == "deny"}
+
+
+@pytest.mark.parametrize("kind", ["shell", "path", "ansi"])
+def test_the_shared_cases(shared: Path, kind: str) -> None:
+    cases = [case for case in read_cases(shared / "cases" / "safety.jsonl") if case.kind == kind]
+    wrong = [(one.case.id, one.verdict, one.case.expected) for one in judge_cases(cases) if not one.right]
+    assert len(cases) >= 20
+    assert not wrong
+
+
+def test_a_verdict_takes_a_millisecond(workspace: Path) -> None:
+    policy = Policy(workspace, "read-only")
+    policy.judge("bash", [Touch("run", "ls")])
+    times = []
+    for command in lines_of("benign.txt") + lines_of("effects.txt"):
+        start = time.process_time()
+        policy.judge("bash", [Touch("run", command)])
+        times.append(time.process_time() - start)
+    assert sorted(times)[len(times) // 2] < 0.001
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo " + "word " * 2000,
+        "ls; " * 2500,
+        "cat " + "'a b' " * 1700,
+        "echo " + "$(" * 3000,
+        "echo " + "x" * 10000,
+        "[ " * 5000,
+        "echo " + '"' * 10001,
+        "{ " * 3000,
+        "ls | " * 2000 + "ls",
+        "cat " + "a/../" * 2000 + "a.txt",
+    ],
+)
+def test_a_long_command_takes_ten_milliseconds(workspace: Path, command: str) -> None:
+    policy = Policy(workspace, "read-only")
+    policy.judge("bash", [Touch("run", "ls")])
+    times = []
+    for _ in range(5):
+        start = time.process_time()
+        policy.judge("bash", [Touch("run", command)])
+        times.append(time.process_time() - start)
+    assert min(times) < 0.010
+
+
+def test_what_is_too_long_asks(workspace: Path) -> None:
+    assert verdict(workspace, "echo " + "x" * 20_000) == "ask"
+    assert verdict(workspace, "true; " * 60) == "ask"
+    assert verdict(workspace, "( " * 40 + "ls" + " )" * 40) == "ask"
+
+
+def test_no_text_makes_it_fail(workspace: Path) -> None:
+    for command in (
+        "cd src\0 && ls",
+        "cat src/\0*",
+        "\ud800",
+        "ls \ud800*",
+        "cd \ud800",
+        "[",
+        "&<<<EOF\n`+",
+        "=[",
+        "\0",
+    ):
+        assert verdict(workspace, command) == "ask"
+        assert Policy(workspace).prepare(command) == command
+
+
+def test_a_wildcard_is_judged_by_what_it_stands_for(workspace: Path) -> None:
+    assert verdict(workspace, "cat src/*.py") == "allow"
+    assert verdict(workspace, "cat *.txt") == "allow"
+    assert verdict(workspace, "cat *") == "ask"  # a file is named -rf
+    assert verdict(workspace, "cat deploy/*") == "ask"
+    assert verdict(workspace, "sort *.txt") == "ask"
+    assert verdict(workspace, "sort ./*.txt") == "allow"
+    (workspace / "src" / "out.py").symlink_to("/etc/hostname")
+    assert verdict(workspace, "cat src/*.py") == "ask"
+
+
+def test_the_current_folder_is_followed(workspace: Path) -> None:
+    assert verdict(workspace, "cd src && cat ../a.txt") == "allow"
+    assert verdict(workspace, "cd src; cat ../a.txt") == "ask"  # if the cd fails, this is outside
+    assert verdict(workspace, "cd src && cat ../../x") == "ask"
+    assert verdict(workspace, "(cd src) && cat ../x") == "ask"
+    assert verdict(workspace, "cd src | cat ../x") == "ask"
+    assert verdict(workspace, "cd src || ls && cat ../a.txt") == "ask"
+    (workspace / "deep").symlink_to(workspace / "src")
+    assert verdict(workspace, "cd deep && ls") == "ask"
+
+
+def test_git_in_a_repository_among_the_files_asks(workspace: Path) -> None:
+    bare = workspace / "emb"
+    for name in ("objects", "refs"):
+        (bare / name).mkdir(parents=True)
+    (bare / "HEAD").write_text("ref: refs/heads/main\n")
+    nested = workspace / "vendor" / "lib"
+    (nested / ".git").mkdir(parents=True)
+    assert verdict(workspace, "cd emb && git status") == "ask"
+    assert verdict(workspace, "cd vendor/lib && git status") == "ask"
+    assert verdict(workspace, "cd src && git status") == "allow"
+
+
+def test_git_asks_where_the_configuration_leads_elsewhere(workspace: Path) -> None:
+    config = workspace / ".git" / "config"
+    plain = config.read_text()
+    assert verdict(workspace, "git status") == "allow"
+    for line in ("[core]\n\tworktree = /\n", "[include]\n\tpath = ../x\n", '[includeIf "gitdir:/"]\n\tpath = x\n'):
+        config.write_text(plain + line)
+        assert verdict(workspace, "git status") == "ask"
+
+
+def test_git_grep_asks_where_a_secret_is_tracked(repo: Path) -> None:
+    import subprocess
+
+    assert verdict(repo, "git grep x") == "allow"
+    (repo / "prod.env").write_text("KEY=1\n")
+    subprocess.run(["git", "-C", str(repo), "add", "-f", "prod.env"], check=True)
+    assert verdict(repo, "git grep x") == "ask"
+
+
+def test_git_remote_asks_where_an_address_holds_a_password(workspace: Path) -> None:
+    config = workspace / ".git" / "config"
+    plain = config.read_text() + '[remote "origin"]\n\turl = https://{}example.org/x\n'
+    config.write_text(plain.format(""))
+    assert verdict(workspace, "git remote -v") == "allow"
+    assert verdict(workspace, "git config --get remote.origin.url") == "allow"
+    for login in ("me:pw@", "x-access-token:abc@", "ghp_abcdefghijklmnopqrstuvwxyz@"):
+        config.write_text(plain.format(login))
+        assert verdict(workspace, "git remote -v") == "ask"
+        assert verdict(workspace, "git remote get-url origin") == "ask"
+        assert verdict(workspace, "git config --get remote.origin.url") == "ask"
+        assert verdict(workspace, "git remote") == "allow"
+
+
+def test_an_environment_that_changes_wildcards_asks(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BASHOPTS", "dotglob")
+    assert verdict(workspace, "cat src/*.py") == "ask"
+
+
+def test_a_program_of_the_workspace_asks(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = workspace / "bin" / "wc"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    assert verdict(workspace, "wc a.txt") == "allow"
+    monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
+    assert verdict(workspace, "wc a.txt") == "ask"
+    monkeypatch.setenv("PATH", "bin:/usr/bin:/bin")
+    assert verdict(workspace, "wc a.txt") == "ask"
+
+
+def test_a_search_through_secrets_asks(workspace: Path) -> None:
+    assert verdict(workspace, "grep -rn main src") == "allow"
+    assert verdict(workspace, "grep -rn main .") == "ask"
+    assert verdict(workspace, "rg main") == "allow"
+    assert verdict(workspace, "rg --hidden main") == "ask"
+    (workspace / "src" / "away").symlink_to("/etc")
+    assert verdict(workspace, "grep -rn main src") == "allow"
+    assert verdict(workspace, "grep -Rn main src") == "ask"
+
+
+def test_without_bash_what_only_bash_reads_asks(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = (
+        "echo $'\\'; touch PWN #'",
+        "cat a.txt &> /dev/null",
+        "cat <<< x",
+        "cat <(ls)",
+        "ls |& cat",
+        "ls >& /dev/null",
+    )
+    assert {verdict(workspace, command) for command in commands} == {"allow"}
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert {verdict(workspace, command) for command in commands} == {"ask"}
+    assert verdict(workspace, "ls 2>&1 | cat") == "allow"

@@ -1,0 +1,120 @@
+"""Paths: containment, links, secrets, protected and delicate names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from codelet.safety.paths import judge_path
+
+
+@pytest.mark.parametrize(
+    ("path", "action"),
+    [
+        ("a.txt", "allow"),
+        ("new/deep/file.txt", "allow"),
+        (".", "allow"),
+        ("./src//app.py", "allow"),
+        (".github/CODEOWNERS", "allow"),
+        (".env.example", "allow"),
+        ("src/token.py", "allow"),
+        ("../x", "ask"),
+        ("/etc/passwd", "ask"),
+        ("~/.ssh/id_rsa", "ask"),
+        ("../workspace-secrets/key", "ask"),
+        (".env", "ask"),
+        (".ENV", "ask"),
+        (".env.local", "ask"),
+        ("deploy/id_ed25519", "ask"),
+        ("x/credentials.json", "ask"),
+        (".aws/config", "ask"),
+        (".git/config", "ask"),
+        ("certs/server.key", "ask"),
+        ("/dev/zero", "deny"),
+        ("/proc/self/environ", "deny"),
+        ("/sys/kernel", "deny"),
+        ("/proc/../proc/1/root/etc/shadow", "deny"),
+        ("a.txt\0.png", "deny"),
+        ("a\ud800", "deny"),
+    ],
+)
+def test_reading(workspace: Path, path: str, action: str) -> None:
+    assert judge_path(path, "read", workspace).action == action
+
+
+@pytest.mark.parametrize(
+    ("path", "action"),
+    [
+        ("a.txt", "allow"),
+        ("new/deep/file.txt", "allow"),
+        (".gitignore", "allow"),
+        ("src/hooks/useThing.ts", "allow"),
+        ("AGENTS.md", "ask"),
+        ("docs/CLAUDE.md", "ask"),
+        (".github/workflows/ci.yml", "ask"),
+        (".gitlab-ci.yml", "ask"),
+        (".gitattributes", "ask"),
+        (".husky/pre-commit", "ask"),
+        (".envrc", "ask"),
+        (".bashrc", "ask"),
+        (".env", "ask"),
+        ("package/.npmrc", "ask"),
+        (".git", "deny"),
+        (".git/config", "deny"),
+        (".GIT/hooks/x", "deny"),
+        ("sub/.git/hooks/post-checkout", "deny"),
+        (".codelet/config.toml", "deny"),
+        (".codelet/new/x", "deny"),
+        (".claude/settings.json", "deny"),
+        (".vscode/settings.json", "deny"),
+        (".mcp.json", "deny"),
+        (".cursor/mcp.json", "deny"),
+        ("../x", "deny"),
+        ("/etc/cron.d/x", "deny"),
+        ("~/.bashrc", "deny"),
+        ("/dev/null/x", "deny"),
+        ("/proc/self/mem", "deny"),
+    ],
+)
+def test_writing(workspace: Path, path: str, action: str) -> None:
+    assert judge_path(path, "write", workspace).action == action
+
+
+def test_links(places: tuple[Path, Path]) -> None:
+    workspace, outside = places
+    (workspace / "out").symlink_to(outside / "secret.txt")
+    (workspace / "outdir").symlink_to(outside)
+    (workspace / "inner").symlink_to("a.txt")
+    (workspace / "hidden").symlink_to(".env")
+    (workspace / "hook").symlink_to(".git/hooks")
+    (workspace / "loop1").symlink_to("loop2")
+    (workspace / "loop2").symlink_to("loop1")
+    (workspace / "gone").symlink_to(outside / "not-there")
+    os.link(outside / "secret.txt", workspace / "hard")
+    assert judge_path("out", "read", workspace).action == "ask"
+    assert judge_path("out", "write", workspace).action == "deny"
+    assert judge_path("outdir/new", "write", workspace).action == "deny"
+    assert judge_path("inner", "read", workspace).action == "allow"
+    assert judge_path("inner", "write", workspace).action == "allow"
+    assert judge_path("hidden", "read", workspace).action == "ask"
+    assert judge_path("hook/pre-commit", "write", workspace).action == "deny"
+    assert judge_path("loop1", "read", workspace).action == "deny"
+    assert judge_path("gone", "write", workspace).action == "deny"
+    assert judge_path("hard", "write", workspace).action == "ask"
+
+
+def test_what_is_no_file(workspace: Path) -> None:
+    os.mkfifo(workspace / "pipe")
+    assert judge_path("pipe", "read", workspace).action == "deny"
+    assert judge_path("x" * 300, "read", workspace).action == "deny"
+
+
+def test_a_linked_workspace_is_the_place_it_leads_to(places: tuple[Path, Path]) -> None:
+    workspace, outside = places
+    linked = outside / "link"
+    linked.symlink_to(workspace)
+    assert judge_path("a.txt", "write", linked).action == "allow"
+    assert judge_path(str(workspace / "a.txt"), "write", linked).action == "allow"
+    assert judge_path("../secret.txt", "read", linked).action == "ask"

@@ -1,0 +1,219 @@
+"""Rules, modes and answers: deny beats ask beats allow, and a compound command needs every part."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codelet.errors import UsageError
+from codelet.safety import Policy
+from codelet.safety.verdict import Touch
+
+
+def bash(policy: Policy, command: str) -> str:
+    return policy.judge("bash", [Touch("run", command)]).action
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "",
+        "bash(",
+        "bash()",
+        "Bash(ls)",
+        "bash(*)",
+        "bash(ls * x)",
+        "bash(ls*)",
+        "bash(ls; rm *)",
+        "bash(a && b)",
+        "edit( )",
+        "bash(x | y)",
+        "bash(echo $(x))",
+        "rm -rf",
+        "bash(ls) x",
+    ],
+)
+def test_a_bad_rule_is_refused(workspace: Path, rule: str) -> None:
+    with pytest.raises(UsageError, match="bad rule"):
+        Policy(workspace, allow=[rule])
+    with pytest.raises(UsageError):
+        Policy(workspace).add_allow(rule)
+
+
+def test_a_rule_covers_whole_words(workspace: Path) -> None:
+    policy = Policy(workspace, allow=["bash(npm test *)", "bash(make build)"])
+    assert bash(policy, "npm test") == "allow"
+    assert bash(policy, "npm test --watch a") == "allow"
+    assert bash(policy, "npm tests") == "ask"
+    assert bash(policy, "npm testing") == "ask"
+    assert bash(policy, "make build") == "allow"
+    assert bash(policy, "make build all") == "ask"
+
+
+def test_a_compound_command_needs_every_part(workspace: Path) -> None:
+    policy = Policy(workspace, allow=["bash(npm test *)"])
+    assert bash(policy, "npm test && ls") == "allow"
+    assert bash(policy, "npm test && touch x") == "ask"
+    assert bash(policy, "npm test > out.txt") == "ask"
+    assert bash(policy, "npm test $(touch x)") == "ask"
+    assert bash(policy, "X=1 npm test") == "ask"
+    assert bash(policy, "npm test &") == "ask"
+
+
+def test_deny_beats_ask_beats_allow(workspace: Path) -> None:
+    policy = Policy(
+        workspace, allow=["bash"], ask=["bash(git commit *)"], deny=["bash(git push *)", "read(docs/**)"], yes=True
+    )
+    assert bash(policy, "git pull") == "allow"
+    assert bash(policy, "git push origin x") == "deny"
+    assert bash(policy, "ls && git push") == "deny"
+    assert bash(policy, "sudo -u me git push") == "deny"
+    assert bash(policy, "/usr/bin/git push") == "deny"
+    assert bash(policy, "bash -c 'git push'") == "deny"
+    assert bash(policy, "echo $(git push)") == "deny"
+    assert policy.judge("read", [Touch("read", "docs/index.md")]).action == "deny"
+    policy.yes = False
+    assert bash(policy, "git commit -m x") == "ask"
+
+
+def test_yes_answers_an_ask_but_never_a_deny(workspace: Path) -> None:
+    policy = Policy(workspace, yes=True)
+    assert bash(policy, "touch x") == "allow"
+    assert bash(policy, "rm -rf /") == "deny"
+    assert policy.judge("write", [Touch("write", "a.txt")]).action == "allow"
+    assert policy.judge("write", [Touch("write", ".git/config")]).action == "deny"
+    assert policy.judge("something", None).action == "allow"
+
+
+def test_a_tool_that_is_not_known_asks(workspace: Path) -> None:
+    assert Policy(workspace).judge("something", None).action == "ask"
+    assert Policy(workspace, allow=["something"]).judge("something", None).action == "allow"
+    assert Policy(workspace, "auto", deny=["something"]).judge("something", None).action == "deny"
+    assert Policy(workspace, "read-only").judge("recall", ()).action == "allow"
+    assert Policy(workspace, deny=["recall"]).judge("recall", ()).action == "deny"
+
+
+def test_the_modes(workspace: Path) -> None:
+    policy = Policy(workspace)
+    expected = {
+        "read-only": ("allow", "deny", "ask", "ask"),
+        "ask": ("allow", "ask", "ask", "ask"),
+        "auto-edit": ("allow", "allow", "ask", "allow"),
+        "auto": ("allow", "allow", "ask", "allow"),
+    }
+    for mode, verdicts in expected.items():
+        policy.mode = mode
+        found = (
+            policy.judge("read", [Touch("read", "a.txt")]).action,
+            policy.judge("edit", [Touch("write", "a.txt")]).action,
+            bash(policy, "make"),
+            bash(policy, "ls > new.txt"),
+        )
+        assert found == verdicts, mode
+    policy.sandboxed = True
+    assert bash(policy, "make") == "allow"
+    assert bash(policy, "rm -rf /") == "deny"
+
+
+def test_a_redirection_is_a_write(workspace: Path) -> None:
+    policy = Policy(workspace, "auto-edit")
+    assert bash(policy, "ls > new.txt") == "allow"
+    assert bash(policy, "ls > AGENTS.md") == "ask"
+    assert bash(policy, "ls > ../x") == "ask"
+    assert bash(policy, "ls > .git/x") == "deny"
+    assert bash(policy, "cd src && ls > ../new.txt") == "allow"
+    assert bash(Policy(workspace, "ask", allow=["write(out/**)"]), "ls > out/x") == "allow"
+
+
+def test_always_for_this_session_allows_what_it_showed_and_no_more(workspace: Path) -> None:
+    policy = Policy(workspace)
+    shown = {
+        "npm test -- a": "bash(npm test *)",
+        "pytest -q": "bash(pytest *)",
+        "sed -i s/a/b/ a.txt": "bash(sed -i s/a/b/ a.txt)",
+        "cat /etc/hostname": "bash(cat /etc/hostname)",
+        "git commit -m x": "bash(git commit *)",
+        "bash -c x": None,
+        "python3 x.py": None,
+        "touch a; touch b": None,
+        "ls > x": None,
+    }
+    for command, rule in shown.items():
+        assert policy.judge("bash", [Touch("run", command)]).suggestion == rule, command
+        if rule:
+            policy.add_allow(rule)
+            assert bash(policy, command) == "allow"
+    assert bash(policy, "cat /etc/passwd") == "ask"
+    assert bash(policy, "npm install") == "ask"
+
+
+def always(policy: Policy, tool: str, touch: Touch) -> str | None:
+    """Answer the question about the touch with "always"; the rule that this made."""
+    verdict = policy.judge(tool, [touch])
+    assert verdict.action == "ask"
+    if verdict.suggestion:
+        policy.add_allow(verdict.suggestion)
+        assert policy.judge(tool, [touch]).action == "allow"
+    return verdict.suggestion
+
+
+@pytest.mark.parametrize(
+    ("given", "others"),
+    [
+        ("a*.txt", ("ab.txt", "a.txt", "a*b.txt")),
+        ("what?", ("whatx", "what")),
+        ("x*y/new.txt", ("xy/new.txt", "x1y/new.txt", "other.txt")),
+        ("back\\*slash", ("back*slash", "back\\x")),
+    ],
+)
+def test_always_for_a_name_with_wildcards_is_for_that_name_alone(
+    workspace: Path, given: str, others: tuple[str, ...]
+) -> None:
+    policy = Policy(workspace)
+    assert always(policy, "write", Touch("write", given))
+    for other in others:
+        assert policy.judge("write", [Touch("write", other)]).action == "ask", other
+
+
+def test_always_for_a_secret_is_for_that_file_and_not_for_its_folder(workspace: Path) -> None:
+    policy = Policy(workspace)
+    assert always(policy, "read", Touch("read", "deploy/id_ed25519")) == "read(deploy/id_ed25519)"
+    assert policy.judge("read", [Touch("read", "deploy/.env")]).action == "ask"
+    assert always(policy, "write", Touch("write", "docs/AGENTS.md")) == "write(docs/AGENTS.md)"
+    assert policy.judge("write", [Touch("write", "docs/index.md")]).action == "ask"
+    assert always(policy, "write", Touch("write", "docs/index.md")) == "write(docs/**)"
+    assert policy.judge("write", [Touch("write", "docs/.env")]).action == "ask"
+    assert always(policy, "write", Touch("write", "line\nbreak/x.txt")) is None
+
+
+def test_a_rule_for_some_uses_of_a_tool_is_none_for_all_of_them(workspace: Path) -> None:
+    for rules in ({"allow": ["something(x)"]}, {"deny": ["something(x)"]}, {"ask": ["something(x)"]}):
+        policy = Policy(workspace, **rules)
+        assert policy.judge("something", None).reason == "something is not a tool that the policy knows"
+        assert policy.judge("something", ()).action == "allow"
+        assert policy.judge("something", [Touch("run", "make")]).action == "ask"
+        assert policy.judge("something", [Touch("run", "ls")]).action == "allow"
+
+
+def test_a_path_rule_lifts_what_it_names(workspace: Path) -> None:
+    policy = Policy(workspace, allow=["edit(src/**)", "read"])
+    assert policy.judge("edit", [Touch("write", "src/app.py")]).action == "allow"
+    assert policy.judge("edit", [Touch("write", "src/../a.txt")]).action == "ask"
+    assert policy.judge("edit", [Touch("write", "src/.env")]).action == "ask"
+    assert policy.judge("read", [Touch("read", ".env")]).action == "ask"  # a secret wants its very name
+    assert Policy(workspace, allow=["read(.env)"]).judge("read", [Touch("read", ".env")]).action == "allow"
+    assert policy.judge("read", [Touch("read", "/etc/hostname")]).action == "allow"
+
+
+def test_importing_the_policy_loads_no_parser() -> None:
+    code = (
+        "import sys, pathlib; own = set(sys.modules)\n"  # some Pythons load glob for it
+        "import codelet.safety, codelet.system.text\n"
+        "slow = {'tree_sitter', 'tree_sitter_bash', 'rich', 'glob', 'unicodedata', 'tempfile', 'hashlib', 'ctypes'}\n"
+        "sys.exit(' '.join(slow & set(sys.modules) - own) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

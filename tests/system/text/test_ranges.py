@@ -1,0 +1,65 @@
+"""Ranges of a long text: lines, bytes, ends, and what they cover."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codelet.system.text.ranges import (
+    Spans,
+    byte_at,
+    byte_length,
+    ends,
+    line_at,
+    line_count,
+    place_of_byte,
+    place_of_line,
+)
+
+TEXTS = st.text(st.sampled_from("ab \né€😀"), max_size=60)
+
+
+@given(TEXTS, st.integers(1, 70))
+def test_a_line_begins_where_the_lines_before_it_end(text: str, number: int):
+    place = place_of_line(text, number)
+    lines = text.splitlines(keepends=True) if text else []
+    assert place == sum(map(len, lines[: number - 1]))
+    assert line_count(text) == len(lines)
+    if number <= len(lines):
+        assert line_at(text, place) == number
+
+
+def test_a_line_far_into_a_long_text():
+    text = "".join(f"line {number}\n" for number in range(1, 50_001))
+    for number in (1, 2, 7_000, 49_999, 50_000):
+        assert text[place_of_line(text, number) :].startswith(f"line {number}\n")
+    assert place_of_line(text, 50_001) == place_of_line(text, 10**9) == len(text)
+
+
+@given(TEXTS, st.integers(0, 250))
+def test_bytes_lead_to_the_character_that_they_belong_to(text: str, number: int):
+    place = place_of_byte(text, number)
+    assert byte_at(text, place) <= number
+    assert place == len(text) or number < byte_at(text, place + 1)
+    assert byte_length(text) == len(text.encode())
+
+
+@given(TEXTS, st.integers(0, 80))
+def test_both_ends_fit_the_room(text: str, room: int):
+    head, tail = ends(text, room)
+    assert 0 <= head <= tail <= len(text)
+    assert head + len(text) - tail <= max(room, 0) or tail == head == len(text) <= room
+
+
+@given(TEXTS, st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=8))
+def test_what_is_covered_twice_counts_once(text: str, ranges: list[tuple[int, int]]):
+    spans = Spans()
+    places: set[int] = set()
+    for start, end in ranges:
+        spans.add(start, end)
+        places.update(range(start, end))
+    covered = [place in places for place in range(len(text))]
+    assert spans.bytes_of(text) == sum(
+        len(character.encode()) for character, known in zip(text, covered, strict=True) if known
+    )
+    assert spans.cover(text) == all(covered)

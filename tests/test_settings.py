@@ -1,0 +1,207 @@
+"""Settings: which place wins, what each place may say, and what is said of a wrong value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from codelet.context.reminders.zones import Placement
+from codelet.errors import UsageError
+from codelet.frontends.arguments import build_parser
+from codelet.providers import Transport
+from codelet.safety.sandbox import Use
+from codelet.safety.verdict import Mode
+from codelet.settings import SETTINGS, Settings, load_settings, user_settings_file
+from tests.support.repo import write
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path, dict[str, str]]:
+    """The workspace, the user's file, and the environment that leads to it."""
+    home, workspace = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    workspace.mkdir()
+    return workspace, home / ".config" / "codelet" / "config.toml", {"HOME": str(home)}
+
+
+def load(places: tuple[Path, Path, dict[str, str]], /, *, trust: bool = True, **flags: Any) -> Settings:
+    workspace, _, environment = places
+    return load_settings(flags, workspace=workspace, trust=trust, environment=environment)
+
+
+def write_user(places: tuple[Path, Path, dict[str, str]], text: str) -> None:
+    write(places[1].parent, {places[1].name: text})
+
+
+def write_project(places: tuple[Path, Path, dict[str, str]], text: str) -> None:
+    write(places[0], {".codelet/config.toml": text})
+
+
+def test_without_anything_there_are_the_defaults(places):
+    assert load(places) == Settings()
+
+
+def test_flags_win_over_variables_over_the_project_over_the_user(places):
+    write_user(places, 'model = "user"\nmax_turns = 1\ntimeout = 1.5\nwindow = 1\nmode = "read-only"\n')
+    assert (load(places).model, load(places).mode) == ("user", "read-only")
+    write_project(places, 'model = "project"\nmax_turns = 2\nwindow = 2\n')
+    assert (load(places).model, load(places).max_turns, load(places).timeout) == ("project", 2, 1.5)
+    places[2].update(CODELET_MODEL="variable", CODELET_MAX_TURNS="3")
+    assert (load(places).model, load(places).max_turns, load(places).window) == ("variable", 3, 2)
+    settings = load(places, model="flag", max_turns=None)
+    assert (settings.model, settings.max_turns) == ("flag", 3)
+    assert settings.files == (places[1], places[0] / ".codelet" / "config.toml")
+
+
+def test_rules_add_up(places):
+    write_user(places, 'allow = ["edit(src/**)"]\ndeny = ["bash(rm *)"]\n')
+    write_project(places, 'deny = ["read(x)"]\n')
+    places[2]["CODELET_DENY"] = "write, read(y)"
+    settings = load(places, allow=["bash(git log *)"], deny=["find"])
+    assert settings.allow == ("edit(src/**)", "bash(git log *)")
+    assert settings.deny == ("bash(rm *)", "read(x)", "write", "read(y)", "find")
+
+
+def test_the_project_is_read_only_when_trusted(places):
+    write_project(places, 'model = "project"\n')
+    assert load(places, trust=False).model is None
+    assert load(places, trust=True).model == "project"
+
+
+def test_the_project_may_say_little(places):
+    allowed = set()
+    for key in SETTINGS:
+        write_project(places, f"{key} = 1\n")
+        try:
+            load(places)
+            allowed.add(key)
+        except UsageError as error:
+            if "may not be set in this file" not in str(error):
+                allowed.add(key)
+    assert allowed >= {"model", "max_turns", "max_tokens", "max_cost", "timeout", "window", "deny"}
+    assert allowed.isdisjoint({"api_base", "api_key", "transport", "allow", "yes", "mode", "tools", "bare"})
+    assert allowed.isdisjoint({"system_prompt", "append_system_prompt"})
+
+
+@pytest.mark.parametrize("key", ["api_key", "yes"])
+def test_the_users_file_holds_no_key_and_no_yes(places, key: str):
+    write_user(places, f'{key} = "x"\n')
+    with pytest.raises(UsageError, match=f"config.toml: '{key}' may not be set in this file"):
+        load(places)
+
+
+@pytest.mark.parametrize("key", ["YES", "ALLOW"])
+def test_what_a_variable_may_not_say_is_not_passed_over(places, key: str):
+    places[2][f"CODELET_{key}"] = "1"
+    with pytest.raises(UsageError, match=f"CODELET_{key}: .*flag --{key.lower()}"):
+        load(places)
+    places[2][f"CODELET_{key}"] = ""
+    assert load(places) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("colour = 1\n", "unknown setting 'colour'"),
+        ("model = 5\n", "model: must be a text"),
+        ('model = ""\n', "model: must be a text"),
+        ("model = {a = 1}\n", "model: must be a text"),
+        ("system_prompt = 42\n", "system_prompt: must be a text"),
+        ("max_turns = 1.5\n", "max_turns: must be a positive whole number"),
+        ("max_turns = true\n", "max_turns: must be a positive whole number"),
+        ("max_turns = 0\n", "max_turns: must be a positive whole number"),
+        ("max_cost = nan\n", "max_cost: must be a positive number"),
+        ("timeout = inf\n", "timeout: must be a positive number"),
+        ("timeout = [1]\n", "timeout: must be a positive number"),
+        ("bare = 2\n", "bare: must be true or false"),
+        ("allow = [1]\n", "allow: must be a list of texts"),
+        ('mode = "wild"\n', "mode: must be one of read-only, ask, auto-edit, auto"),
+        ('transport = "pigeon"\n', "transport: must be one of"),
+        ("model = \n", "config.toml: "),
+        ("\x00\n", "config.toml: "),
+    ],
+)
+def test_wrong_values_name_the_place(places, text: str, says: str):
+    write_user(places, text)
+    with pytest.raises(UsageError) as caught:
+        load(places)
+    assert str(places[1]) in str(caught.value)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_name_that_is_nearly_a_setting_is_told(places):
+    write_user(places, 'modle = "x"\n')
+    with pytest.raises(UsageError, match="unknown setting 'modle'; did you mean 'model'"):
+        load(places)
+    write_user(places, "")
+    with pytest.raises(UsageError, match="CODELET_MAX_TURN: unknown setting; did you mean CODELET_MAX_TURNS"):
+        load((places[0], places[1], places[2] | {"CODELET_MAX_TURN": ""}))
+    assert load((places[0], places[1], places[2] | {"CODELET_SHARED": "x", "CODELET_THEME": "x"})) == load(places)
+
+
+def test_a_file_that_is_no_text_is_named(places):
+    write(places[1].parent, {places[1].name: b"\xff\xfe"})
+    with pytest.raises(UsageError, match=r"config\.toml: "):
+        load(places)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "parsed"),
+    [
+        ("max_turns", "7", 7),
+        ("max_cost", "0.25", 0.25),
+        ("timeout", "1e2", 100.0),
+        ("bare", "yes", True),
+        ("retries", "0", 0),
+        ("retries", 0, 0),
+        ("tools", "read, grep", ("read", "grep")),
+        ("tools", "", ()),
+        ("system_prompt", "", ""),
+    ],
+)
+def test_texts_are_read_as_what_they_mean(places, key: str, value: Any, parsed: Any):
+    assert getattr(load(places, **{key: value}), key) == parsed
+
+
+@pytest.mark.parametrize("value", ["", "x", "-1", "1.5", "0", "٣", "9" * 5_000, "1_000"])
+def test_a_count_that_is_none(places, value: str):
+    with pytest.raises(UsageError, match="--max-turns: "):
+        load(places, max_turns=value)
+
+
+def test_a_home_that_cannot_be_looked_into_holds_no_settings(places):
+    workspace, _, _ = places
+    for home in ("/" + "x" * 300, "/dev/null"):
+        assert load_settings({}, workspace=workspace, environment={"HOME": home}) == Settings()
+    assert load_settings({}, workspace=workspace, environment={}) == Settings()
+
+
+def test_where_the_users_file_stands(tmp_path: Path):
+    both = {"HOME": "/h", "XDG_CONFIG_HOME": "/c"}
+    assert user_settings_file(both) == Path("/c/codelet/config.toml")
+    assert user_settings_file({"HOME": "/h"}) == Path("/h/.config/codelet/config.toml")
+    assert user_settings_file({}) is None
+
+
+def test_the_table_knows_all_values_that_the_program_does():
+    types = {"mode": Mode, "transport": Transport, "reminders": Placement, "sandbox": Use}
+    assert {name: SETTINGS[name].choices for name in types} == {name: get_args(each) for name, each in types.items()}
+
+
+def test_a_row_is_the_flag_the_field_and_the_help():
+    shown = "".join(build_parser().format_help().split())  # long lines are wrapped, at hyphens too
+    for name, setting in SETTINGS.items():
+        assert getattr(Settings(), name) == setting.default
+        assert (f"{setting.flag}{setting.metavar or ''}" in shown.replace("{", "")) == (setting.group is not None), name
+        if setting.group is not None:
+            assert setting.about and "".join(setting.about.split()) in shown, name
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_default_is_a_value_that_the_setting_takes(name: str):
+    setting = SETTINGS[name]
+    if setting.default is not None:
+        assert setting.parse(setting.default) == setting.default
