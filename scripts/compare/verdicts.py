@@ -36,7 +36,7 @@ from codelet.tools import all_tools
 from codelet.tools.tool import Tool
 
 def first(*names):
-    """The first of these modules that this version has; the last ones are those of older versions."""
+    # The last ones are those of older versions.
     for name in names:
         try:
             return import_module(name)
@@ -44,8 +44,8 @@ def first(*names):
             pass
     raise SystemExit(f"no {names[0]}")
 
-Policy = first("codelet.safety.judge", "codelet." + "policy.judge").Policy
-cases = first("codelet.frontends.commands.policy_cases", "codelet." + "policy.check")
+Policy = first("codelet.safety.judge", "codelet.policy.judge").Policy
+cases = first("codelet.frontends.commands.policy_cases", "codelet.policy.check")
 judge_cases, read_cases, workspace_of_cases = cases.judge_cases, cases.read_cases, cases.workspace_of_cases
 
 if "touches" in Tool.fields:
