@@ -51,7 +51,6 @@ from codelet.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from codelet.context.narrator import Narrator
-    from codelet.providers.asking import ServerFacts
 
 
 class Session:
@@ -88,8 +87,6 @@ class Session:
         self.safeguards = safeguards or Safeguards()
         self._toolbox = equip(chosen, context, policy or Policy(workspace), ask, self.safeguards)
         self._sizes = ContextLimits(window, budget)
-        self._asked = False
-        self._asking: asyncio.Task[ServerFacts | None] | None = None
         facts = _facts_of(provider)
         self.gauge = Gauge(self._sizes.of(facts), 0, clock, model=provider.model)
         self.cache = CacheWatch(clock)
@@ -244,7 +241,7 @@ class Session:
 
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
-        self.provider, self.meter.facts, self._asked = provider, _facts_of(provider), False
+        self.provider, self.meter.facts = provider, _facts_of(provider)
         self.gauge.switch(self._sizes.within(self.facts), provider.model)
         self.cache.switched()
 
@@ -293,7 +290,6 @@ class Session:
                         raise LimitReached(meter.out_of_time) from None
                     if meter.is_out_of_time:  # what the turn says of its own cancellation is said of the limit instead
                         event = await _end_of(turn, meter.out_of_time)
-                    self._learn(event)
                     for each in shown.take(event):
                         yield each
                     if meter.is_out_of_time:
@@ -301,9 +297,6 @@ class Session:
             for each in shown.flush():
                 yield each
         finally:
-            if self._asking is not None:
-                self._asking.cancel()
-                self._asking, self._asked = None, False
             await self.upkeep.after_turn()
 
     async def compact(self, instruction: str = "", size: Size | None = None) -> AsyncGenerator[events.Event, None]:
@@ -314,20 +307,6 @@ class Session:
         async with aclosing(self.compactor.run("asked", instruction, size)) as steps:
             async for event in steps:
                 yield event
-
-    def _learn(self, event: events.Event) -> None:
-        """Ask the server for the model's sizes while it has time and more is to come, and take in what it says."""
-        going_on = isinstance(event, events.ToolCallStarted) or (self.turns > 1 and isinstance(event, events.Text))
-        if going_on and not self._asked:
-            self._asked = True
-            if self.provider.local or not self.facts.known:
-                self._asking = asyncio.create_task(self.provider.ask())
-        if self._asking is None or not self._asking.done():
-            return
-        asked, self._asking = self._asking, None
-        if (said := asked.result()) is not None:
-            self.meter.facts = said.added_to(self.facts)
-            self.gauge.budget = self._sizes.within(self.facts)
 
     def _narrator(self) -> Narrator:
         from codelet.context.narrator import Narrator
