@@ -31,7 +31,13 @@ async def model(settings: Settings) -> Finding:
         provider = provider_named(name, settings)
     except CodeletError as error:
         return Finding("model", "fail", name, str(error))
-    return Finding("model", "ok", f"{name} ({_reason(settings, name)}), answered by {provider.name}")
+    detail = f"{name} ({_reason(settings, name)}), answered by {provider.name}"
+    said = await provider.ask() if provider.local else None
+    if said is not None and said.window is not None:
+        detail = f"{detail} with a window of {said.window:,} tokens"
+    if said is not None and said.tools is False:
+        return Finding("model", "warn", detail, "it takes no tools there; name another with --model, or use --tools ''")
+    return Finding("model", "ok", detail)
 
 
 def _reason(settings: Settings, name: str) -> str:
