@@ -26,9 +26,9 @@ class Change(Record, kw_only=True):
     name: str
     before: str | None
     after: str
-    form: Format
-    expected: Fingerprint | None
     summary: str
+    form: Format = Format()
+    expected: Fingerprint | None = None
     unseen: str = ""
     whole: bool = False
 

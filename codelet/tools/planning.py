@@ -44,21 +44,13 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
     resolved = files.resolve(context, path)
     name = files.shown(context, resolved)
     lines = count_lines(content)
+    summary = prompt.CREATED.format(name=name, lines=lines)
+    new = Change(path=resolved, name=name, before=None, after=content, summary=summary, whole=True)
     expected = context.seen.get(resolved)
     try:
         status = status_of(resolved)
     except FileNotFoundError:
-        summary = prompt.CREATED.format(name=name, lines=lines)
-        return Change(
-            path=resolved,
-            name=name,
-            before=None,
-            after=content,
-            form=encoding.Format(),
-            expected=None,
-            summary=summary,
-            whole=True,
-        )
+        return new
     except OSError as error:
         raise files.failure(error, name) from error
     if stat.S_ISREG(status.st_mode) and not status.st_size:
@@ -77,17 +69,7 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
     if old is None:
         unseen = "" if known.spans == (EVERY,) else f"nothing of its {status.st_size:,} bytes"
         summary += _not_shown(unseen)
-        return Change(
-            path=resolved,
-            name=name,
-            before=None,
-            after=content,
-            form=encoding.Format(),
-            expected=expected,
-            summary=summary,
-            unseen=unseen,
-            whole=True,
-        )
+        return new.replace(expected=expected, summary=summary, unseen=unseen)
     before, form = old
     after = _with_line_ends_of(content, before)
     kept = [form.codec] if form.bom or form.codec != "utf-8" else []
@@ -95,17 +77,7 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
     note = prompt.FORM_KEPT.format(form=" and ".join(kept)) if kept else ""
     unseen = _unseen(known, before) if after != before else ""
     summary += note + _not_shown(unseen)
-    return Change(
-        path=resolved,
-        name=name,
-        before=before,
-        after=after,
-        form=form,
-        expected=expected,
-        summary=summary,
-        unseen=unseen,
-        whole=True,
-    )
+    return new.replace(before=before, after=after, form=form, expected=expected, summary=summary, unseen=unseen)
 
 
 def known_content(change: Change) -> Change:
