@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.raw import RawServer, read_request
 from tests.support.program import CODELET, ROOT, Finished, environment, run
+from tests.support.raw import RawServer, read_request
 from tests.support.server import ModelServer
 from tests.support.terminal import Terminal
 
