@@ -17,7 +17,6 @@ from codelet.messages import Message, ToolCall
 from codelet.providers.base import Chunk, ProviderOptions, Request
 from codelet.providers.catalog import Endpoint, quirks_of
 from codelet.providers.facts import model_facts
-from codelet.providers.failure import wants_alternation
 from codelet.providers.native import NativeProvider, PrefixCache, compact_json
 from codelet.providers.openai_responses_decode import ITEMS, ResponseDecoder
 from codelet.providers.quirks import SEPARATOR, joint_of, stand_in
@@ -166,6 +165,8 @@ class OpenAIResponsesProvider(NativeProvider):
 
     def _learnt(self, error: ProviderError) -> bool:
         """Whether a refusal tells of something to leave out. Each can go once, so no server is asked for ever."""
+        from codelet.providers.failure import wants_alternation
+
         if not self._quirks.alternating and wants_alternation(error):
             self._quirks, self._marked = self._quirks.replace(alternating=True), False
             return True
