@@ -14,9 +14,9 @@ from codelet.context import CompactionOptions, Piped
 from codelet.errors import UsageError
 from codelet.events import Event
 from codelet.extensions.base import Extension
-from codelet.loop.calls import Safeguards
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
+from codelet.loop.toolbox import Safeguards
 from codelet.providers import open_provider
 from codelet.providers.base import Deadlines, Provider, ProviderOptions, Retries
 from codelet.safety import Policy

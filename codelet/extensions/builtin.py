@@ -9,7 +9,7 @@ from codelet.extensions.base import ExportPart, Extension
 from codelet.extensions.recall import Offered, Recall
 
 if TYPE_CHECKING:
-    from codelet.loop.calls import Safeguards
+    from codelet.loop.toolbox import Safeguards
 
 EXPORT_PARTS: tuple[type[ExportPart], ...] = ()
 """The keys that these keep in an export, which the published schema names."""

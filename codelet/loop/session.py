@@ -32,10 +32,10 @@ from codelet.errors import CodeletError, LimitReached
 from codelet.extensions.base import Extension, named, offered_by
 from codelet.extensions.builtin import Builtin
 from codelet.loop.approvals import Approvals
-from codelet.loop.calls import Safeguards, equip
 from codelet.loop.conversation import Conversation, Messages
 from codelet.loop.masking import MaskedPieces
 from codelet.loop.meter import Limits, Meter
+from codelet.loop.toolbox import Safeguards, equip
 from codelet.loop.turn import TurnInHand, run_turn
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import Message

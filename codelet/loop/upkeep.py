@@ -9,8 +9,8 @@ from codelet import events
 from codelet.context import Compactor, ContextWindow, Entry, Renewal
 from codelet.context.tokens.estimate import estimate_text
 from codelet.extensions.base import Extension, offered_by
-from codelet.loop.calls import Toolbox
 from codelet.loop.conversation import Conversation
+from codelet.loop.toolbox import Toolbox
 from codelet.messages import Message
 from codelet.providers.base import Request
 from codelet.tools.tool import Tool
