@@ -1,16 +1,21 @@
-"""The meter: what a session has used and cost, and what it may still use."""
+"""The meter: what a session has used and cost, what it may still use, and what is known of its model for that."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from codelet import events
-from codelet.context import CacheWatch, ContextWindow
+from codelet.context import CacheWatch, ContextLimits, ContextWindow
 from codelet.errors import LimitReached
 from codelet.loop.conversation import Conversation
-from codelet.providers.facts import ModelFacts
+from codelet.providers.base import Provider
+from codelet.providers.facts import ModelFacts, model_facts
 from codelet.record import Record
 from codelet.usage import Usage
+
+if TYPE_CHECKING:
+    from codelet.providers.asking import ServerFacts
 
 
 class Limits(Record):
@@ -45,7 +50,7 @@ class Meter:
     """
 
     def __init__(
-        self, conversation: Conversation, gauge: ContextWindow, cache: CacheWatch, facts: ModelFacts, limits: Limits
+        self, conversation: Conversation, window: ContextWindow, cache: CacheWatch, facts: ModelFacts, limits: Limits
     ) -> None:
         self.limits = limits
         self.facts = facts
@@ -55,7 +60,7 @@ class Meter:
         self.spent_cost: float | None = 0.0
         self.timer: asyncio.Timeout | None = None
         self._conversation = conversation
-        self._gauge = gauge
+        self._window = window
         self._cache = cache
         self._doubted = False
 
@@ -72,7 +77,7 @@ class Meter:
     @property
     def room(self) -> int | None:
         """The output limit for a request, where one must or should be named: the model's, less what is used up."""
-        return self.limits.output_left(self._gauge.budget.reserve if self.facts.known else None, self.spent)
+        return self.limits.output_left(self._window.budget.reserve if self.facts.known else None, self.spent)
 
     def check(self, steps: int = 0) -> None:
         """Raises LimitReached where a limit of the session is passed, or the turn has made as many steps as it may."""
@@ -87,10 +92,10 @@ class Meter:
         The first report that cannot be right is followed by a note that says so.
         """
         self.count(usage)
-        doubt = self._gauge.measured(usage, self._conversation, answered)
-        volatile = sum(map(self._gauge.estimate, self._conversation.tail))
+        doubt = self._window.measured(usage, self._conversation, answered)
+        volatile = sum(map(self._window.estimate, self._conversation.tail))
         note = self._cache.observe(self._conversation.messages[: answered - 1], usage, volatile)
-        budget, size = self._gauge.budget, self._gauge.size(self._conversation)
+        budget, size = self._window.budget, self._window.size(self._conversation)
         report = events.UsageReport(
             usage=usage, context=size, window=budget.window, cache_note=note, budget=budget.limit
         )
@@ -108,3 +113,45 @@ class Meter:
         cost = self.facts.cost(usage) if usage is not None else None
         self.cost = None if cost is None or self.cost is None else self.cost + cost
         self.spent_cost = None if cost is None or self.spent_cost is None else self.spent_cost + cost
+
+
+class ServerQuestion:
+    """What the server itself knows of the model's sizes: asked once a model, while it has time and more is to come."""
+
+    def __init__(self, meter: Meter, window: ContextWindow, limits: ContextLimits) -> None:
+        self._meter = meter
+        self._window = window
+        self._limits = limits
+        self._is_open = True
+        self._asking: asyncio.Task[ServerFacts | None] | None = None
+
+    def open(self) -> None:
+        """Another model answers: the question is to be asked anew."""
+        self._is_open = True
+
+    def ask(self, provider: Provider) -> None:
+        """Ask, unless that was done, or a list names the sizes; returns at once."""
+        if self._is_open and (provider.local or not self._meter.facts.known):
+            self._asking = asyncio.create_task(provider.ask())
+        self._is_open = False
+
+    def take_in(self) -> None:
+        """Go by the answer from now on, if there is one."""
+        if self._asking is None or not self._asking.done():
+            return
+        asked, self._asking = self._asking, None
+        if (said := asked.result()) is not None:
+            facts = self._meter.facts = said.added_to(self._meter.facts)
+            self._window.budget = self._limits.within(facts)
+
+    def drop(self) -> None:
+        """The turn is over: a question that is not answered is asked again in the next one."""
+        if self._asking is not None:
+            self._asking.cancel()
+            self._asking, self._is_open = None, True
+
+
+def facts_of(provider: Provider) -> ModelFacts:
+    """What is known of a provider's model; without prices where it answers on this machine."""
+    facts = model_facts(provider.model)
+    return facts.without_prices() if provider.local else facts
