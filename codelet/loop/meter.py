@@ -1,21 +1,16 @@
-"""The meter: what a session has used and cost, what it may still use, and what is known of its model for that."""
+"""The meter: what a session has used and cost, and what it may still use."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from codelet import events
-from codelet.context import CacheWatch, ContextLimits, ContextWindow
+from codelet.context import CacheWatch, ContextWindow
 from codelet.errors import LimitReached
 from codelet.loop.conversation import Conversation
-from codelet.providers.base import Provider
-from codelet.providers.facts import ModelFacts, model_facts
+from codelet.providers.facts import ModelFacts
 from codelet.record import Record
 from codelet.usage import Usage
-
-if TYPE_CHECKING:
-    from codelet.providers.asking import ServerFacts
 
 
 class Limits(Record):
@@ -113,45 +108,3 @@ class Meter:
         cost = self.facts.cost(usage) if usage is not None else None
         self.cost = None if cost is None or self.cost is None else self.cost + cost
         self.spent_cost = None if cost is None or self.spent_cost is None else self.spent_cost + cost
-
-
-class ServerQuestion:
-    """What the server itself knows of the model's sizes: asked once a model, while it has time and more is to come."""
-
-    def __init__(self, meter: Meter, window: ContextWindow, limits: ContextLimits) -> None:
-        self._meter = meter
-        self._window = window
-        self._limits = limits
-        self._is_open = True
-        self._asking: asyncio.Task[ServerFacts | None] | None = None
-
-    def open(self) -> None:
-        """Another model answers: the question is to be asked anew."""
-        self._is_open = True
-
-    def ask(self, provider: Provider) -> None:
-        """Ask, unless that was done, or a list names the sizes; returns at once."""
-        if self._is_open and (provider.local or not self._meter.facts.known):
-            self._asking = asyncio.create_task(provider.ask())
-        self._is_open = False
-
-    def take_in(self) -> None:
-        """Go by the answer from now on, if there is one."""
-        if self._asking is None or not self._asking.done():
-            return
-        asked, self._asking = self._asking, None
-        if (said := asked.result()) is not None:
-            facts = self._meter.facts = said.added_to(self._meter.facts)
-            self._window.budget = self._limits.within(facts)
-
-    def drop(self) -> None:
-        """The turn is over: a question that is not answered is asked again in the next one."""
-        if self._asking is not None:
-            self._asking.cancel()
-            self._asking, self._is_open = None, True
-
-
-def facts_of(provider: Provider) -> ModelFacts:
-    """What is known of a provider's model; without prices where it answers on this machine."""
-    facts = model_facts(provider.model)
-    return facts.without_prices() if provider.local else facts

@@ -34,13 +34,13 @@ from codelet.extensions.builtin import Builtin
 from codelet.loop.approvals import Approvals
 from codelet.loop.conversation import Conversation, Messages
 from codelet.loop.masking import MaskedPieces
-from codelet.loop.meter import Limits, Meter, ServerQuestion, facts_of
+from codelet.loop.meter import Limits, Meter
 from codelet.loop.toolbox import Safeguards, equip
 from codelet.loop.turn import TurnInHand, run_turn
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import Message
 from codelet.providers.base import Provider
-from codelet.providers.facts import ModelFacts
+from codelet.providers.facts import ModelFacts, model_facts
 from codelet.safety import Policy
 from codelet.safety.verdict import Ask
 from codelet.tools import all_tools
@@ -83,7 +83,7 @@ class Session:
         self.provider, self.workspace, self.turns = provider, workspace, 0
         self.safeguards = safeguards or Safeguards()
         context = ToolContext(workspace, None if environment is None else dict(environment))
-        facts, self.context_limits = facts_of(provider), ContextLimits(window, budget)
+        facts, self.context_limits = _facts_of(provider), ContextLimits(window, budget)
         self.context_window = ContextWindow(self.context_limits.of(facts), 0, clock, model=provider.model)
         self.cache = CacheWatch(clock)
         self.conversation = Conversation(self.context_window, self.cache, context, placement=placement)
@@ -107,7 +107,6 @@ class Session:
         )
         self.touched = self._toolbox.touched
         self._turn_in_hand = TurnInHand()
-        self._question = ServerQuestion(self.meter, self.context_window, self.context_limits)
         self.upkeep = self._upkeep(prompt.SYSTEM if system_prompt is None else system_prompt, bare=bare)
         self.commands = named("command", [command for each in self.extensions for command in each.commands])
         for each in self.extensions:
@@ -269,8 +268,7 @@ class Session:
 
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
-        self.provider, self.meter.facts = provider, facts_of(provider)
-        self._question.open()
+        self.provider, self.meter.facts = provider, _facts_of(provider)
         self.context_window.switch(self.context_limits.within(self.facts), provider.model)
         self.cache.switched()
 
@@ -322,10 +320,6 @@ class Session:
                         raise LimitReached(meter.out_of_time) from None
                     if meter.is_out_of_time:  # what the turn says of its own cancellation is said of the limit instead
                         event = await _end_of(turn, meter.out_of_time)
-                    going_on = isinstance(event, events.ToolCallStarted)
-                    if going_on or (self.turns > 1 and isinstance(event, events.Text)):
-                        self._question.ask(self.provider)
-                    self._question.take_in()
                     for each in shown.take(event):
                         yield each
                     if meter.is_out_of_time:
@@ -333,7 +327,6 @@ class Session:
             for each in shown.flush():
                 yield each
         finally:
-            self._question.drop()
             try:
                 await self.upkeep.after_turn()
             finally:
@@ -374,6 +367,11 @@ class Session:
         async with aclosing(self.compactor.run("asked", instruction, size)) as steps:
             async for event in steps:
                 yield event
+
+
+def _facts_of(provider: Provider) -> ModelFacts:
+    facts = model_facts(provider.model)
+    return facts.without_prices() if provider.local else facts
 
 
 async def _end_of(turn: AsyncGenerator[events.Event, None], reason: str) -> events.TurnEnd:

@@ -74,7 +74,7 @@ def test_near_a_limit_the_exact_count_decides_and_far_from_it_nothing_is_loaded(
     window = ContextWindow(Budget(40_000), 0, model=MODEL)
     far = listed(user(DENSE * 100))
     assert counted(window, far) == window.estimate(far.body[0])
-    assert window.exact._thread is None
+    assert not window.exact.begun
     near = listed(*(user(DENSE) for _ in range(2_800)))
     estimated = sum(map(window.estimate, near.body))
     assert window.budget.cost_trigger * 9 // 10 <= estimated < window.budget.cost_trigger
