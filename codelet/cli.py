@@ -8,7 +8,7 @@ import os
 import sys
 import time
 
-from codelet.version import __version__
+from codelet import __version__
 
 TYPE_CHECKING = False  # type checkers take it for True; importing typing for it would be half of what --version costs
 if TYPE_CHECKING:

@@ -14,11 +14,16 @@ from codelet.record import Record
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
-    from codelet.providers.answer import AnswerSize
     from codelet.providers.asking import ServerFacts
 
 LONGEST_ORIGIN = 512
 """Characters of a provider's `origin`, as an export takes it."""
+
+LARGEST_ANSWER = 16_000_000
+"""Characters of all that an answer holds: text, reasoning, and the names and arguments of its calls."""
+
+MOST_CALLS = 1_000
+"""Tool calls of one answer."""
 
 FinishReason = Literal["stop", "tool_calls", "length", "refused", "paused"]
 
@@ -195,16 +200,12 @@ async def with_retries(
     number = 1
     while True:
         begun = False
-        size: AnswerSize | None = None
+        size = AnswerSize()
         while notes:
             yield NoteChunk(notes.pop(0))
         try:
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:
-                    if size is None:
-                        from codelet.providers.answer import AnswerSize
-
-                        size = AnswerSize()
                     size.add(chunk)
                     begun = begun or not isinstance(chunk, UsageChunk)
                     yield chunk
@@ -264,3 +265,33 @@ class _Waits:
         now = asyncio.get_running_loop().time()
         self._failed = now if self._failed is None else self._failed
         return min(left, error.patience - (now - self._failed))
+
+
+class AnswerSize:
+    """What one answer has come to so far: a server that never ends must not fill the memory."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._calls: set[tuple[int, str]] = set()
+
+    def add(self, chunk: Chunk) -> None:
+        """Count a chunk; raises ProviderError where the answer is too large with it."""
+        match chunk:
+            case TextChunk() | RefusalChunk():
+                self._size += len(chunk.text)
+            case ReasoningChunk():
+                self._size += len(chunk.text) + _size(chunk.block) + _size(chunk.details)
+            case ExtraChunk():
+                self._size += _size(chunk.extra)
+            case ToolCallChunk():
+                self._size += len(chunk.name) + len(chunk.arguments) + _size(chunk.extra)
+                if chunk.id or chunk.name:
+                    self._calls.add((chunk.index, chunk.id))
+        if self._size > LARGEST_ANSWER:
+            raise ProviderError(f"the answer is longer than {LARGEST_ANSWER / 1e6:.0f} MB: it was not read to its end")
+        if len(self._calls) > MOST_CALLS:
+            raise ProviderError(f"the answer has more than {MOST_CALLS:,} tool calls: it was not read to its end")
+
+
+def _size(value: object) -> int:
+    return 0 if value is None else len(repr(value))

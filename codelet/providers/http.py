@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult
 
+from codelet import __version__
 from codelet.errors import ProviderError
 from codelet.providers.base import Deadlines
 from codelet.providers.catalog import on_this_machine
@@ -25,7 +26,6 @@ from codelet.providers.connection import (
     port_of,
     proxy_for,
 )
-from codelet.version import __version__
 
 if TYPE_CHECKING:
     import h11

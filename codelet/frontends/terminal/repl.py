@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import create_input
 
+from codelet import __version__
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT
 from codelet.events import Event
 from codelet.frontends.terminal.commands.slash_command import Commands
@@ -27,7 +28,6 @@ from codelet.providers.base import Provider
 from codelet.safety.verdict import MODES, Mode
 from codelet.system.git import run_git
 from codelet.system.text import clean, one_line
-from codelet.version import __version__
 
 if TYPE_CHECKING:
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
