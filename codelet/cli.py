@@ -117,7 +117,7 @@ def _run(arguments: list[str], ending: _Ending) -> int:
     if _interactive(options):
         return _repl(settings, lambda: _settings(options, trust=True), options.prompt)
     from codelet.frontends.arguments import FROM_PIPE
-    from codelet.frontends.printing.one_shot import run_one_shot
+    from codelet.frontends.printing import run_one_shot
 
     return run_one_shot(
         settings,

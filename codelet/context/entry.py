@@ -10,16 +10,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from codelet import prompt
-from codelet.context.allotment import beside_of
 from codelet.context.compactor import Compactor
-from codelet.context.inputs import Input, Piped, Shown, composed, cut_in
+from codelet.context.inputs import Input, Piped, Shown, byte_length, composed, cut_in, line_count
 from codelet.context.window import ContextWindow
 from codelet.events import Cut
 from codelet.messages import Message, newest_prompt, user
 from codelet.record import Record
 from codelet.safety.secrets.masker import Masker
 from codelet.system.text import valid_unicode
-from codelet.system.text.ranges import byte_length, line_count
 
 if TYPE_CHECKING:
     from codelet.context.compaction.archive import ShownRange
@@ -125,7 +123,7 @@ class Entry:
         if place is None:
             return
         message = self._conversation.body[place]
-        room = max(0, self._window.budget.hard_trigger - 1 - beside_of(self._conversation, self._window))
+        room = max(0, self._window.budget.hard_trigger - 1 - self._window.beside(self._conversation))
         short = len(message["content"] or "") <= _SMALLEST_CAP
         if all(each.kept for each in self._inputs) and (short or self._window.estimate(message) <= room):
             return

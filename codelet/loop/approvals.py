@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 from codelet import prompt
 from codelet.extensions.base import GuardedCall, Guards, stricter
-from codelet.loop.masking import without_secrets
 from codelet.record import Record
 from codelet.safety import Policy
-from codelet.safety.secrets.masker import Masker
+from codelet.safety.secrets.masker import Masker, without_secrets
 from codelet.safety.verdict import Answer, Ask, Question, Verdict
 from codelet.tools.tool import Preview
 

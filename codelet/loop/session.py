@@ -25,15 +25,14 @@ from codelet.context import (
     Renewal,
 )
 from codelet.context.entry import LONGEST_KEPT
+from codelet.context.reminders import Placement
 from codelet.context.reminders.sources import own_sources
-from codelet.context.reminders.zones import Placement
 from codelet.context.tokens.estimate import estimate_text
 from codelet.errors import CodeletError, LimitReached
 from codelet.extensions.base import Extension, end_extension, named, offered_by
 from codelet.extensions.builtin import Builtin
 from codelet.loop.approvals import Approvals
 from codelet.loop.conversation import Conversation, Messages
-from codelet.loop.masking import MaskedPieces
 from codelet.loop.meter import Limits, Meter
 from codelet.loop.toolbox import Safeguards, equip
 from codelet.loop.turn import TurnInHand, run_turn
@@ -42,6 +41,7 @@ from codelet.messages import Message
 from codelet.providers.base import Provider
 from codelet.providers.facts import ModelFacts, model_facts
 from codelet.safety import Policy
+from codelet.safety.secrets.masker import MaskedPieces
 from codelet.safety.verdict import Ask
 from codelet.tools import all_tools
 from codelet.tools.tool import Tool, ToolContext

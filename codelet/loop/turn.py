@@ -21,7 +21,7 @@ from codelet.loop.toolbox import Toolbox
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import assistant, tool_result
 from codelet.providers.base import Provider, RetryChunk
-from codelet.system.text import is_blank, one_line
+from codelet.system.text import is_blank
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def _again_or_fail(turn: _Turn, reply: Reply) -> events.Retry:
     right on this one.
     """
     if not is_blank(reply.refusal):
-        why = f"the model refused: {one_line(reply.refusal, _LONGEST_REFUSAL)}"
+        why = f"the model refused: {_refusal(reply)}"
     else:
         why = _REFUSED if reply.finish == "refused" else "the model's answer is empty"
         if not turn.asked_again:
@@ -257,12 +257,18 @@ def _again_or_fail(turn: _Turn, reply: Reply) -> events.Retry:
     raise NoAnswer(why)
 
 
+def _refusal(reply: Reply) -> str:
+    from codelet.system.text import one_line
+
+    return one_line(reply.refusal, _LONGEST_REFUSAL)
+
+
 def _after_answer(turn: _Turn, reply: Reply) -> None:
     turn.open = False
     if reply.finish == "length":
         raise LimitReached("the answer reached the model's output limit")
     if reply.finish == "refused":
-        said = f": {one_line(reply.refusal, _LONGEST_REFUSAL)}" if not is_blank(reply.refusal) else ""
+        said = f": {_refusal(reply)}" if not is_blank(reply.refusal) else ""
         raise NoAnswer(f"{_REFUSED}{said}")
     if reply.finish == "paused":
         raise NoAnswer(_PAUSED)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from codelet import events
-from codelet.context.reminders.zones import Zones
+from codelet.context.reminders import Zones
 from codelet.errors import CodeletError, UsageError
 from codelet.messages import reminder_type, unpaired
 from tests.context.scripted import Answer, ScriptedProvider, session_of, text

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import aclosing
 from functools import cache, cached_property
+from typing import Any
 
+from codelet import events
 from codelet.record import Record
 from codelet.system.text.secret_shapes import SHORTEST_SECRET, live_secrets, secret_pattern
 
@@ -185,3 +188,71 @@ def _without_patterns(text: str) -> str:
         return f"{found['address'] or found['header'] or ''}[masked {kind}]"
 
     return secret_pattern().sub(masked, text)
+
+
+async def masked(turn: AsyncGenerator[events.Event, None], masker: Masker) -> AsyncGenerator[events.Event, None]:
+    """Events without secrets; see MaskedPieces."""
+    pieces = MaskedPieces(masker)
+    async with aclosing(turn):
+        async for event in turn:
+            for settled in pieces.take(event):
+                yield settled
+    for settled in pieces.flush():
+        yield settled
+
+
+class MaskedPieces:
+    """The streams of one turn without secrets: its text, its reasoning, the output of each running call.
+
+    What comes in pieces is held back to the end of a word, so that no cut hides a secret.
+    """
+
+    def __init__(self, masker: Masker) -> None:
+        self._masker = masker
+        self._open: dict[tuple[type[events.Event], str], MaskStream] = {}
+
+    def take(self, event: events.Event) -> list[events.Event]:
+        """What can be shown by now; a piece of another kind ends the streams before it."""
+        if not self._masker.has_secrets:
+            return [event]
+        match event:
+            case events.Text() | events.Reasoning():
+                others = self.flush(but=(type(event), ""))
+                return [*others, *self._fed(event, (type(event), ""))]
+            case events.ToolProgress():
+                return self._fed(event, (events.ToolProgress, event.id))
+            case events.UsageReport() | events.StepStart():
+                return [*self.flush(), event]
+        return [*self.flush(), without_secrets(event, self._masker)]
+
+    def flush(self, but: tuple[type[events.Event], str] | None = None) -> list[events.Event]:
+        """End all streams but one; gives what they held back."""
+        ended = [key for key in self._open if key != but]
+        pieces = [(key, self._open.pop(key).flush()) for key in ended]
+        return [
+            kind(name, rest) if kind is events.ToolProgress else kind(rest) for (kind, name), rest in pieces if rest
+        ]
+
+    def _fed(
+        self, event: events.Text | events.Reasoning | events.ToolProgress, key: tuple[type[events.Event], str]
+    ) -> list[events.Event]:
+        if key not in self._open:
+            self._open[key] = self._masker.stream()
+        settled = self._open[key].feed(event.delta)
+        return [event.replace(delta=settled)] if settled else []
+
+
+def without_secrets(value: Any, masker: Masker) -> Any:
+    """A text, or every text inside a list, a tuple, an object or a record, masked."""
+    match value:
+        case str():
+            return masker.mask(value)
+        case list():
+            return [without_secrets(item, masker) for item in value]
+        case tuple():
+            return tuple(without_secrets(item, masker) for item in value)
+        case dict():
+            return {key: without_secrets(item, masker) for key, item in value.items()}
+        case Record():
+            return value.replace(**{name: without_secrets(getattr(value, name), masker) for name in value.fields})
+    return value
