@@ -202,7 +202,7 @@ def _as_json(message: str, status: int, ending: _Ending) -> int:
         return status
     from codelet.frontends.printing.json_output import write_failure
     from codelet.outcome import Outcome
-    from codelet.safety.secrets.masker import mask
+    from codelet.safety.secrets import mask
     from codelet.usage import Usage
 
     took = time.monotonic() - ending.begun

@@ -21,7 +21,7 @@ from codelet.providers import open_provider
 from codelet.providers.base import Deadlines, Provider, ProviderOptions, Retries
 from codelet.safety import Policy
 from codelet.safety.sandbox import Sandbox
-from codelet.safety.secrets.masker import Masker
+from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Ask
 from codelet.settings import Settings
 from codelet.system.text import valid_unicode

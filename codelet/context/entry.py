@@ -16,7 +16,7 @@ from codelet.context.window import ContextWindow
 from codelet.events import Cut
 from codelet.messages import Message, newest_prompt, user
 from codelet.record import Record
-from codelet.safety.secrets.masker import Masker
+from codelet.safety.secrets import Masker
 from codelet.system.text import valid_unicode
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from codelet import prompt
 from codelet.errors import CodeletError, ToolError, UsageError
 from codelet.record import Record
-from codelet.safety.secrets.masker import Masker
+from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Action, Touch, Verdict
 from codelet.tools.tool import Arguments, Tool, ToolOutput
 

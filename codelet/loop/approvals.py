@@ -14,7 +14,7 @@ from codelet import prompt
 from codelet.extensions.base import GuardedCall, Guards, stricter
 from codelet.record import Record
 from codelet.safety import Policy
-from codelet.safety.secrets.masker import Masker, without_secrets
+from codelet.safety.secrets import Masker, without_secrets
 from codelet.safety.verdict import Answer, Ask, Question, Verdict
 from codelet.tools.tool import Preview
 

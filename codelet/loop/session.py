@@ -41,7 +41,7 @@ from codelet.messages import Message
 from codelet.providers.base import Provider
 from codelet.providers.facts import ModelFacts, model_facts
 from codelet.safety import Policy
-from codelet.safety.secrets.masker import MaskedPieces
+from codelet.safety.secrets import MaskedPieces
 from codelet.safety.verdict import Ask
 from codelet.tools import all_tools
 from codelet.tools.tool import Tool, ToolContext

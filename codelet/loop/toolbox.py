@@ -11,7 +11,7 @@ from codelet.loop.approvals import Approvals
 from codelet.record import Record
 from codelet.safety import Policy
 from codelet.safety.sandbox import Sandbox
-from codelet.safety.secrets.masker import Masker, own_masker
+from codelet.safety.secrets import Masker, own_masker
 from codelet.safety.verdict import Ask, Touch
 from codelet.tools.tool import Tool, ToolContext
 from codelet.tools.touched import Touched

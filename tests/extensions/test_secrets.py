@@ -23,7 +23,7 @@ from codelet.loop.toolbox import Safeguards
 from codelet.providers.base import Chunk, FinishChunk, ReasoningChunk, Request, TextChunk, ToolCallChunk
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
-from codelet.safety.secrets.masker import Masker
+from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Answer, Question, Verdict
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
 from tests.context.scripted import ScriptedProvider

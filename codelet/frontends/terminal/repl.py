@@ -24,7 +24,7 @@ from codelet.frontends.terminal.show.style import writable
 from codelet.frontends.terminal.status_row import fitted, short_path, status_parts
 from codelet.loop.session import Session
 from codelet.providers.base import Provider
-from codelet.safety.secrets.masker import masked
+from codelet.safety.secrets import masked
 from codelet.safety.verdict import MODES, Mode
 from codelet.system.git import run_git
 from codelet.system.text import clean, one_line

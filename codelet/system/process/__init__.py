@@ -20,8 +20,15 @@ from pathlib import Path
 from typing import Literal
 
 from codelet.record import Record
-from codelet.system.process.environment import child_environment
-from codelet.system.process.start import ExitWatch, StartError, find_program, outside_path, shell_argv, start
+from codelet.system.process.start import (
+    ExitWatch,
+    StartError,
+    child_environment,
+    find_program,
+    outside_path,
+    shell_argv,
+    start,
+)
 from codelet.system.process.tree import MARKER, Tree, become_subreaper, new_marker
 
 __all__ = [
