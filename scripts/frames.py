@@ -39,7 +39,7 @@ class _Answer(BaseHTTPRequestHandler):
 
 
 def frames() -> tuple[list[str], list[str], list[str]]:
-    """The functions above the provider's `stream`, those from there to where the first bytes are written, the modules."""
+    """The functions above the provider's `stream`, those from there to the first bytes written, the modules by then."""
     server = HTTPServer(("127.0.0.1", 0), _Answer)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

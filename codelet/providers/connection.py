@@ -51,29 +51,25 @@ class Connection:
 
         return h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20)
 
-    def send(self, target: str, headers: Mapping[str, str], body: bytes) -> None:
-        """Write a POST request, whose headers name the host first and the body's length, and tell the protocol of it.
+    @staticmethod
+    def head(target: str, headers: Mapping[str, str]) -> bytes:
+        """The head of a POST request; `headers` name the host first, and the body's length.
 
+        It is as h11 writes it, which is imported behind the first request; what is not plain is left to h11.
         Raises h11.LocalProtocolError for a target or a header that cannot be sent.
         """
         lines = [f"POST {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
-        # As h11 writes it, which is imported behind the first request: here only what it would refuse goes to it first.
-        plain = all(line.isascii() and line.isprintable() for line in lines) and " " not in target
-        if not plain:
-            self._tell(target, headers, body)
-        head = "\r\n".join([*lines, "", ""]).encode("ascii")
-        if len(body) <= READ_SIZE:
-            self.writer.write(head + body)
-        else:  # a long list is not copied once more
-            self.writer.write(head)
-            self.writer.write(body)
-        if plain:
-            self._tell(target, headers, body)
-
-    def _tell(self, target: str, headers: Mapping[str, str], body: bytes) -> None:
+        if all(line.isascii() and line.isprintable() and line == line.strip() for line in lines) and " " not in target:
+            return "\r\n".join([*lines, "", ""]).encode("ascii")
         import h11
 
-        self.state.send(h11.Request(method="POST", target=target, headers=list(headers.items())))
+        return h11.Connection(h11.CLIENT).send(_request(target, headers)) or b""
+
+    def sent(self, target: str, headers: Mapping[str, str], body: bytes) -> None:
+        """Tell the protocol what was written."""
+        import h11
+
+        self.state.send(_request(target, headers))
         self.state.send_with_data_passthrough(h11.Data(data=body))
         self.state.send(h11.EndOfMessage())
 
@@ -84,6 +80,12 @@ class Connection:
     def close(self) -> None:
         """Close at once, without waiting for the peer: the server must see a cancel immediately."""
         self.writer.transport.abort()
+
+
+def _request(target: str, headers: Mapping[str, str]) -> h11.Request:
+    import h11
+
+    return h11.Request(method="POST", target=target, headers=list(headers.items()))
 
 
 def checked_url(base: str) -> SplitResult:

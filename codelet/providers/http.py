@@ -18,6 +18,7 @@ from codelet.errors import ProviderError
 from codelet.providers.base import Deadlines
 from codelet.providers.catalog import on_this_machine
 from codelet.providers.connection import (
+    READ_SIZE,
     ClosedEarly,
     Connection,
     checked_url,
@@ -136,8 +137,14 @@ class HttpClient:
         }
         query = f"?{self._url.query}" if self._url.query else ""
         target = connection.target_prefix + self._url.path.rstrip("/") + path + query
+        head = connection.head(target, every)
         try:
-            connection.send(target, every, body)
+            if len(body) <= READ_SIZE:
+                connection.writer.write(head + body)
+            else:  # a long list is not copied once more
+                connection.writer.write(head)
+                connection.writer.write(body)
+            connection.sent(target, every, body)
             async with asyncio.timeout(self._deadlines.between_chunks):
                 await connection.writer.drain()
         except TimeoutError:
