@@ -18,7 +18,7 @@ from codelet.loop.calls import Safeguards
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.providers import open_provider
-from codelet.providers.base import Deadlines, Provider, ProviderOptions, Retries
+from codelet.providers.protocol import Deadlines, Provider, ProviderOptions, Retries
 from codelet.safety import Policy
 from codelet.safety.sandbox import Sandbox
 from codelet.safety.secrets.masker import Masker

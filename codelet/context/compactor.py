@@ -31,7 +31,7 @@ _FRUITLESS = 2
 _LEAST_ENTRIES = 10
 
 
-class Narrator(Protocol):
+class NarrativeWriter(Protocol):
     """Who tells what a conversation decided, in lines that were checked, or in none."""
 
     def new_turn(self) -> None:
@@ -81,7 +81,7 @@ class Compactor:
         self.sizes = (0, 0)
         """The next request's size in tokens before and after the last compaction."""
         self.count = 0
-        self.narrator: Narrator | None = None
+        self.narrator: NarrativeWriter | None = None
         self.held: Callable[[Message], bool] = lambda _: False
         self.reform: Callable[[list[Message]], list[Message]] | None = None
         self._archive: Archive | None = None

@@ -13,9 +13,8 @@ from operator import is_
 from typing import Any
 
 from codelet import events
-from codelet.context.compaction.segments import parse
+from codelet.context.compaction.segments import parse_segment
 from codelet.context.tokens.estimate import estimate_message
-from codelet.export.context import restore_context, with_extensions
 from codelet.export.document import (
     CompactionMark,
     HistoryEntry,
@@ -25,6 +24,7 @@ from codelet.export.document import (
     TokenUsage,
     ToolStats,
 )
+from codelet.export.session_context import restore_context, with_extensions
 from codelet.export.snapshot import Snapshot, no_stats
 from codelet.loop.conversation import Conversation
 from codelet.loop.session import Session
@@ -183,7 +183,7 @@ def _model(session: Session) -> str:
 
 
 def _segment(text: str) -> Segment:
-    parsed = parse(text)
+    parsed = parse_segment(text)
     return {"first": parsed.first, "last": parsed.last, "text": text}
 
 

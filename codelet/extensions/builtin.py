@@ -33,7 +33,7 @@ class Builtin:
 
             self.first.append(ProtectedFiles(safeguards.sandbox))
         if safeguards.audit is not None:
-            from codelet.extensions.audit import Audit
+            from codelet.extensions.audit_guard import Audit
 
             self.last.append(Audit(safeguards.audit))
         if compactor.options.narrative:

@@ -10,7 +10,7 @@ from typing import Any
 from codelet.context.compaction.narrative import INSTRUCTION, LARGEST, Breaker, narrate
 from codelet.extensions.base import Extension
 from codelet.messages import Message, user
-from codelet.providers.base import Provider, Request, TextChunk, UsageChunk
+from codelet.providers.protocol import Provider, Request, TextChunk, UsageChunk
 from codelet.usage import Usage
 
 TRY_LIMIT = 30.0

@@ -1,4 +1,7 @@
-"""A word on files that a confined command made and programs outside would obey. So short as it has one job."""
+"""Warns of files that a confined command made and programs outside would obey.
+
+By itself because only a session whose commands are confined loads it.
+"""
 
 from __future__ import annotations
 

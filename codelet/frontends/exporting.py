@@ -11,10 +11,10 @@ from typing import Any
 
 from codelet import events
 from codelet.errors import UsageError
-from codelet.export.context import context_of
 from codelet.export.document import ArchiveEntry, EnvironmentState
 from codelet.export.live import LiveExport, Resumed, open_export
 from codelet.export.machine import machine_state
+from codelet.export.session_context import context_of
 from codelet.export.snapshot import Snapshot
 from codelet.loop.session import Session
 from codelet.opening import unfinished

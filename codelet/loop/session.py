@@ -39,8 +39,8 @@ from codelet.loop.meter import Limits, Meter
 from codelet.loop.turn import TurnInHand, run_turn
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import Message
-from codelet.providers.base import Provider
 from codelet.providers.facts import ModelFacts, model_facts
+from codelet.providers.protocol import Provider
 from codelet.safety import Policy
 from codelet.safety.verdict import Ask
 from codelet.tools import all_tools

@@ -21,7 +21,7 @@ from codelet.loop.meter import Meter
 from codelet.loop.reply import Reply
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import assistant, tool_result
-from codelet.providers.base import Provider, RetryChunk
+from codelet.providers.protocol import Provider, RetryChunk
 from codelet.system.text import is_blank, one_line
 from codelet.usage import Usage
 

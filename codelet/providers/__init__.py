@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from codelet.errors import UsageError
-from codelet.providers.base import Provider, ProviderOptions
 from codelet.providers.catalog import endpoint_for, speaks_responses, vendor_of
 from codelet.providers.facts import is_listed
+from codelet.providers.protocol import Provider, ProviderOptions
 
 Transport = Literal["auto", "native", "litellm"]
 

@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from codelet.errors import ProviderError
-from codelet.providers.base import Chunk, ExtraChunk, ReasoningChunk, RefusalChunk, TextChunk, ToolCallChunk
 from codelet.providers.failure import stream_failure
+from codelet.providers.protocol import Chunk, ExtraChunk, ReasoningChunk, RefusalChunk, TextChunk, ToolCallChunk
 
 _EVENT_LIMIT = 16 << 20
 _SHORT_BODY = 65_536

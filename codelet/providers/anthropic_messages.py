@@ -16,7 +16,10 @@ from codelet import prompt
 from codelet.errors import ProviderError
 from codelet.messages import Message
 from codelet.providers.answer import DONE, NO_MARKER, as_count, as_text, decoded, until_silent
-from codelet.providers.base import (
+from codelet.providers.catalog import Endpoint
+from codelet.providers.failure import stream_failure
+from codelet.providers.native import NativeProvider, compact_json
+from codelet.providers.protocol import (
     Chunk,
     FinishChunk,
     FinishReason,
@@ -27,9 +30,6 @@ from codelet.providers.base import (
     ToolCallChunk,
     UsageChunk,
 )
-from codelet.providers.catalog import Endpoint
-from codelet.providers.failure import stream_failure
-from codelet.providers.native import NativeProvider, compact_json
 from codelet.usage import Usage
 
 _VERSION = "2023-06-01"

@@ -15,10 +15,10 @@ from urllib.parse import SplitResult
 import h11
 
 from codelet.errors import ProviderError
-from codelet.providers.base import Deadlines
 from codelet.providers.catalog import on_this_machine
 from codelet.providers.connection import Connection, checked_url, open_direct, open_through, port_of, proxy_for
 from codelet.providers.failure import stalled, unreachable
+from codelet.providers.protocol import Deadlines
 from codelet.version import __version__
 
 _READ_SIZE = 65_536

@@ -17,13 +17,13 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from codelet.errors import ProviderError
-from codelet.providers.base import LONGEST_ORIGIN, Chunk, ProviderOptions, Request
 from codelet.providers.catalog import base_of, key_variable, on_this_machine, quirks_of, vendor_of
 from codelet.providers.facts import RESPONSES_PREFIX, real_name
 from codelet.providers.failure import stalled
 from codelet.providers.litellm_decode import Decoder, StreamEnd, Tap
 from codelet.providers.litellm_errors import translated
 from codelet.providers.litellm_request import Requests, is_claude
+from codelet.providers.protocol import LONGEST_ORIGIN, Chunk, ProviderOptions, Request
 from codelet.providers.retry import with_retries
 
 # Releases with a stealer in them: these are never imported.

@@ -8,7 +8,7 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.providers.answer import NO_MARKER, SILENCE, as_count
-from codelet.providers.base import (
+from codelet.providers.protocol import (
     Chunk,
     ExtraChunk,
     FinishChunk,

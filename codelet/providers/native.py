@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from codelet.errors import ProviderError
 from codelet.messages import Message
 from codelet.providers.answer import json_events
-from codelet.providers.base import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, UsageChunk
 from codelet.providers.catalog import Endpoint
 from codelet.providers.failure import http_failure, without_key
 from codelet.providers.http import HttpClient
+from codelet.providers.protocol import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, UsageChunk
 from codelet.providers.retry import with_retries
 from codelet.system.text import valid_unicode
 

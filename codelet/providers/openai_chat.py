@@ -12,7 +12,10 @@ from typing import Any, Literal
 from codelet.errors import ProviderError
 from codelet.messages import Message, ToolCall
 from codelet.providers.answer import DONE, NO_MARKER, as_count, as_counts, as_text, decoded, until_silent
-from codelet.providers.base import (
+from codelet.providers.catalog import Endpoint, quirks_of
+from codelet.providers.failure import stream_failure
+from codelet.providers.native import NativeProvider, PrefixCache, compact_json
+from codelet.providers.protocol import (
     Chunk,
     ExtraChunk,
     FinishChunk,
@@ -25,9 +28,6 @@ from codelet.providers.base import (
     ToolCallChunk,
     UsageChunk,
 )
-from codelet.providers.catalog import Endpoint, quirks_of
-from codelet.providers.failure import stream_failure
-from codelet.providers.native import NativeProvider, PrefixCache, compact_json
 from codelet.providers.quirks import SEPARATOR, joint_of, returned, stand_in
 from codelet.usage import Usage
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.messages import Message, ToolCall
-from codelet.providers.base import Chunk, ProviderOptions, Request
 from codelet.providers.catalog import Endpoint, quirks_of
 from codelet.providers.facts import model_facts
 from codelet.providers.failure import wants_alternation
 from codelet.providers.native import NativeProvider, PrefixCache, compact_json
 from codelet.providers.openai_responses_decode import ITEMS, ResponseDecoder
+from codelet.providers.protocol import Chunk, ProviderOptions, Request
 from codelet.providers.quirks import SEPARATOR, joint_of, stand_in
 
 _LEAST_OUTPUT = 16  # the API takes no smaller limit

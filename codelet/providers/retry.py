@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 from codelet.errors import ProviderError
 from codelet.providers.answer import AnswerSize
-from codelet.providers.base import Chunk, NoteChunk, Retries, RetryChunk, UsageChunk
+from codelet.providers.protocol import Chunk, NoteChunk, Retries, RetryChunk, UsageChunk
 
 
 async def with_retries(

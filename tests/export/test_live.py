@@ -28,7 +28,7 @@ from codelet.export.snapshot import current_tasks, kept_up, unique_facts
 from codelet.loop.session import Session
 from codelet.messages import segment, unpaired, user
 from codelet.providers import open_provider
-from codelet.providers.base import Provider, ProviderOptions
+from codelet.providers.protocol import Provider, ProviderOptions
 from scripts.bench.save import lateness
 from tests.export import material
 from tests.support.amount import amount
@@ -148,7 +148,7 @@ from pathlib import Path
 from contextlib import aclosing
 from codelet.export.live import open_export
 from codelet.providers import open_provider
-from codelet.providers.base import ProviderOptions
+from codelet.providers.protocol import ProviderOptions
 from codelet.loop.session import Session
 
 async def main(base, path):

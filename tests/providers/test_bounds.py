@@ -11,8 +11,8 @@ import pytest
 
 from codelet.providers import open_provider
 from codelet.providers.answer import LARGEST_ANSWER, MOST_CALLS
-from codelet.providers.base import Deadlines, TextChunk, ToolCallChunk
 from codelet.providers.litellm_bridge import LiteLLMProvider
+from codelet.providers.protocol import Deadlines, TextChunk, ToolCallChunk
 from tests.providers.chunks import IN_TEXT, MODELS, WAYS, collect_until_error, joined, options, request
 from tests.support.raw import RawServer, read_request
 from tests.support.script import Body, Call, Insert, Reply

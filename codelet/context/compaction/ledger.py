@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from codelet.context.compaction.file_changes import FileEffect, meant, same_file
 from codelet.context.compaction.history import Execution, History, origins, read_failed, says_looker, write_failed
 from codelet.context.compaction.parsing import ParsedMessage
-from codelet.context.compaction.score import Anchor
+from codelet.context.compaction.score import TurnAnchor
 
 _ITEM = re.compile(r"(\S[^\n]{0,300}?) \(t(\d{1,7})\)(?:, |$)")
 _STATUS = re.compile(r"(tests|build|commit) (passed|failed) \(t(\d{1,7})(, files changed since)?\): (.*)\Z", re.DOTALL)
@@ -117,7 +117,7 @@ class Ledger:
         lists[key][path] = max(lists[key].get(path, 0), turn)
 
     def take_in(
-        self, readings: Sequence[tuple[int, ParsedMessage]], history: History, anchors: Sequence[Anchor]
+        self, readings: Sequence[tuple[int, ParsedMessage]], history: History, anchors: Sequence[TurnAnchor]
     ) -> None:
         """Take in what happened in a span: (index, message) pairs. `history` is that of the whole list."""
         last_change = self._files(readings, history.effects)

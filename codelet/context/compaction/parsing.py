@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from codelet.context.compaction.actions import Action, action_of
-from codelet.context.compaction.segments import Segment, parse
+from codelet.context.compaction.segments import ParsedSegment, parse_segment
 from codelet.context.compaction.signals import EXIT_MARK, is_error_line
 from codelet.messages import AnyMessage, calls_of, kind_of, reminder_type, text_of, with_kinds
 
@@ -142,7 +142,7 @@ class ParsedMessage:
     turn: int
     actions: tuple[Action, ...] = ()
     answers: Action | None = None
-    segment: Segment | None = None
+    segment: ParsedSegment | None = None
     reminder: str | None = None
 
     @cached_property
@@ -165,7 +165,7 @@ def parse_messages(messages: Sequence[AnyMessage]) -> list[ParsedMessage]:
         if kind == "reminder":
             found.append(ParsedMessage("reminder", text_of(message), turn, reminder=reminder_type(message)))
         elif kind == "segment":
-            segment = parse(text_of(message))
+            segment = parse_segment(text_of(message))
             turn = max(turn, segment.last)
             found.append(ParsedMessage("segment", text_of(message), turn, segment=segment))
         elif kind == "prompt":

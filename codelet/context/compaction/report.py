@@ -12,7 +12,7 @@ from itertools import compress, count, groupby
 from typing import Any, Literal, NamedTuple
 
 from codelet.context.compaction.identifiers import NAME_WEIGHT, STEP, Lexicon
-from codelet.context.compaction.score import Anchor, Score
+from codelet.context.compaction.score import Score, TurnAnchor
 from codelet.context.compaction.signals import states_rule
 from codelet.context.compaction.user_text import sentences
 
@@ -115,7 +115,7 @@ class CompactionReport:
     before: int
     after: int
     turns: tuple[TurnFate, ...] = ()
-    anchors: tuple[Anchor, ...] = ()
+    anchors: tuple[TurnAnchor, ...] = ()
     segments: int = 0
     removed: tuple[int, ...] = ()
     user_messages: int = 0

@@ -13,17 +13,17 @@ from prompt_toolkit.input import create_input
 
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT
 from codelet.events import Event
-from codelet.frontends.terminal.commands.slash_command import Commands
 from codelet.frontends.terminal.draft import Draft, Pastes
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.keys import Keyboard
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.style import writable
+from codelet.frontends.terminal.slash_commands.slash_command import Commands
 from codelet.frontends.terminal.status_row import fitted, short_path, status_parts
 from codelet.loop.masking import masked
 from codelet.loop.session import Session
-from codelet.providers.base import Provider
+from codelet.providers.protocol import Provider
 from codelet.safety.verdict import MODES, Mode
 from codelet.system.git import run_git
 from codelet.system.text import clean, one_line

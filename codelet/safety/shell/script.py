@@ -9,11 +9,11 @@ from typing import Protocol
 
 from codelet.safety.paths import judge_path, relative_name
 from codelet.safety.rules import Rule
-from codelet.safety.shell.commands import PartVerdict, judge_command, judge_redirect
 from codelet.safety.shell.critical import find_critical
 from codelet.safety.shell.folders import Folders
 from codelet.safety.shell.nested import nested_scripts, unwrapped
 from codelet.safety.shell.script_parser import read_script
+from codelet.safety.shell.simple_commands import PartVerdict, judge_command, judge_redirect
 from codelet.safety.shell.suggestion import rule_for
 from codelet.safety.shell.syntax import Redirect, Script, ScriptPart, SimpleCommand, UnclearPart
 from codelet.safety.verdict import Mode, Parts, Tier, Verdict

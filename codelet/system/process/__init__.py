@@ -8,7 +8,7 @@ Short because it only names what most callers use. `service` (a child that is sp
 for outside the event loop) are imported where they are needed.
 """
 
-from codelet.system.process.child import Captured, Finished, capture, run
+from codelet.system.process.child import Captured, Finished, capture, run_child
 from codelet.system.process.environment import child_environment
 from codelet.system.process.start import StartError, find_program, outside_path, shell_argv
 
@@ -20,6 +20,6 @@ __all__ = [
     "child_environment",
     "find_program",
     "outside_path",
-    "run",
+    "run_child",
     "shell_argv",
 ]

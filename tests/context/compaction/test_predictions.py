@@ -17,7 +17,7 @@ from codelet.context.compaction.parsing import parse_messages
 from codelet.context.compaction.plan import CompactionSettings
 from codelet.context.compaction.reduction import cut
 from codelet.context.compaction.score import WEIGHTS, Anchor, scores
-from codelet.context.compaction.segments import parse
+from codelet.context.compaction.segments import parse_segment
 from codelet.context.tokens.budget import Budget, Shares, checked_tokens, compaction_threshold
 from tests.context.compaction.lists import calling, coding_session, pairing_faults, result, says, size, user
 from tests.support.amount import amount
@@ -53,7 +53,7 @@ def test_p1_a_list_with_a_huge_message_is_compacted_in_bounded_time():
     ],
 )
 def test_p2_corrupted_segments_never_raise(text):
-    parse(text)
+    parse_segment(text)
     messages = [{"role": "user", "content": text}, *coding_session(20)[1:]]
     made = compact(messages, 2_000)
     assert size(made.messages) <= 2_000

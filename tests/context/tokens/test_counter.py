@@ -49,7 +49,7 @@ def test_only_models_with_an_encoding_here_are_counted(model: str, own: bool):
     counter = ExactCounter(model)
     assert counter.total([user("hi")]) is None, "nobody waits for the first count"
     counter.wait(20)
-    expected = exact.count("hi", exact.encoding_name(model)) + 4 if own else None
+    expected = exact.count_tokens("hi", exact.encoding_name(model)) + 4 if own else None
     assert counter.total([user("hi")]) == expected and counter.able is own
 
 
@@ -62,12 +62,12 @@ def test_counts_are_the_tokenisers_and_made_once():
     total = counter.total(messages)
     texts = DENSE * 40, "hello world", "x"
     assert total is not None
-    least = sum(exact.count(text, "o200k_base") for text in texts)
+    least = sum(exact.count_tokens(text, "o200k_base") for text in texts)
     assert least + 3 * 4 < total < least + 3 * 4 + 60, "and the call as JSON"
     more = [*messages, user("one more")]
-    assert counter.total(more) == total + exact.count("one more", "o200k_base") + 4, "what is small at once"
+    assert counter.total(more) == total + exact.count_tokens("one more", "o200k_base") + 4, "what is small at once"
     counter.forget()
-    assert counter.total(messages[2:]) == exact.count("x", "o200k_base") + 4
+    assert counter.total(messages[2:]) == exact.count_tokens("x", "o200k_base") + 4
 
 
 def test_near_a_limit_the_exact_count_decides_and_far_from_it_nothing_is_loaded():
@@ -82,7 +82,7 @@ def test_near_a_limit_the_exact_count_decides_and_far_from_it_nothing_is_loaded(
     assert gauge.size(near) == estimated, "the estimate has to do until the count is there"
     assert time.thread_time() - begun < 0.5
     gauge.exact.wait(20)
-    want = 2_800 * (exact.count(DENSE, "o200k_base") + 4)
+    want = 2_800 * (exact.count_tokens(DENSE, "o200k_base") + 4)
     assert gauge.size(near) == want > estimated
     gauge.settle(near)
     assert gauge.size(near) == want
@@ -98,7 +98,7 @@ def test_what_was_reported_is_not_counted_again():
     gauge.measured(Usage(total_input=26_000, cache_read=0, cache_write=0, output=0, reasoning=0), messages, 1)
     messages.append(user(DENSE * 20))
     size = counted(gauge, messages)
-    assert size == 26_000 + exact.count(DENSE * 20, "o200k_base") + 4
+    assert size == 26_000 + exact.count_tokens(DENSE * 20, "o200k_base") + 4
     assert gauge.exact.total(messages.body[:1]) is None, "it was not looked at"
     gauge.switch(Budget(40_000), "anthropic/claude-sonnet-4")
     assert not gauge.exact.able
@@ -110,7 +110,7 @@ def test_the_users_own_limit_counts_as_one():
     messages = listed(*(user(DENSE) for _ in range(2_800)))
     assert counted(gauge, messages) == sum(map(gauge.estimate, messages.body))
     gauge.at = 7
-    assert counted(gauge, messages) == 2_800 * (exact.count(DENSE, "o200k_base") + 4)
+    assert counted(gauge, messages) == 2_800 * (exact.count_tokens(DENSE, "o200k_base") + 4)
 
 
 def test_a_process_may_end_while_a_count_is_made():

@@ -13,12 +13,12 @@ import asyncio, sys
 from pathlib import Path
 from codelet.errors import UsageError
 from codelet.extensions.base import Command, Extension
-from codelet.frontends.terminal.commands.command_list import commands_for
+from codelet.frontends.terminal.slash_commands.command_list import commands_for
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.prompt_line import KEYS_HELP
 from codelet.frontends.terminal.repl import Repl
 from codelet.providers import open_provider
-from codelet.providers.base import ProviderOptions
+from codelet.providers.protocol import ProviderOptions
 from codelet.loop.session import Session
 
 async def greet(session, name):

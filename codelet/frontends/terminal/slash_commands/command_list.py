@@ -6,15 +6,15 @@ from collections.abc import AsyncGenerator, Sequence
 
 from codelet.events import Event
 from codelet.extensions.base import Command
-from codelet.frontends.terminal.commands import (
+from codelet.frontends.terminal.screen import Screen
+from codelet.frontends.terminal.slash_commands import (
     change_context,
     change_session,
     export_import,
     show_context,
     show_session,
 )
-from codelet.frontends.terminal.commands.slash_command import Commands, ReplControls, SlashCommand
-from codelet.frontends.terminal.screen import Screen
+from codelet.frontends.terminal.slash_commands.slash_command import Commands, ReplControls, SlashCommand
 from codelet.loop.session import Session
 
 _OWN = (

@@ -11,7 +11,7 @@ from codelet.system.text import one_line
 
 if TYPE_CHECKING:
     from codelet.export.snapshot import Snapshot
-    from codelet.frontends.terminal.commands.slash_command import ReplControls
+    from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
 
 _FORCE = "--force"
 
@@ -67,8 +67,8 @@ async def import_session(repl: ReplControls, argument: str) -> None:
 
 async def _snapshot(repl: ReplControls) -> Snapshot:
     """The session as it is now, with what was logged of its events."""
-    from codelet.export.context import context_of
     from codelet.export.recorder import Recorder
+    from codelet.export.session_context import context_of
     from codelet.frontends.exporting import surroundings
 
     log = repl.log

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from codelet.context.asked import NothingToTakeOut, Size, parsed
 from codelet.context.tokens.budget import percent_of
 from codelet.errors import UsageError
-from codelet.frontends.terminal.commands.show_context import indented
-from codelet.frontends.terminal.commands.show_session import styled
 from codelet.frontends.terminal.show.event_rows import next_request
 from codelet.frontends.terminal.show.numbers import plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
+from codelet.frontends.terminal.slash_commands.show_context import indented
+from codelet.frontends.terminal.slash_commands.show_session import styled
 from codelet.system.text import clean
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from codelet.context.compaction import CompactionReport
     from codelet.context.compaction.score import Score
-    from codelet.frontends.terminal.commands.slash_command import ReplControls
     from codelet.frontends.terminal.screen import Screen
+    from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
     from codelet.loop.session import Session
 
 _WIDE = 110

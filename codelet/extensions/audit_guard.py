@@ -1,4 +1,7 @@
-"""The audit as a guard: verdicts, answers, changes and ends of calls go into the file. So short as it has one job."""
+"""The audit as a guard, by itself because only a session with `--audit` loads it.
+
+Verdicts, answers, changes and the ends of calls go into the file.
+"""
 
 from __future__ import annotations
 

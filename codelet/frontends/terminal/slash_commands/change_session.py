@@ -9,7 +9,7 @@ from codelet.safety.verdict import MODES, mode_named
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
-    from codelet.frontends.terminal.commands.slash_command import ReplControls
+    from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
 
 
 async def switch_model(repl: ReplControls, argument: str) -> None:
