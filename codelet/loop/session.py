@@ -50,7 +50,6 @@ from codelet.usage import Usage
 if TYPE_CHECKING:
     from codelet.context.asked import Size
     from codelet.context.rows import ContextRow
-    from codelet.providers.asking import ServerFacts
 
 _CLOSE_SECONDS = 5.0
 """How long an extension may take to end what it opened."""
@@ -109,8 +108,6 @@ class Session:
         )
         self.touched = self._toolbox.touched
         self._turn_in_hand = TurnInHand()
-        self._asked = False
-        self._asking: asyncio.Task[ServerFacts | None] | None = None
         self.upkeep = self._upkeep(prompt.SYSTEM if system_prompt is None else system_prompt, bare=bare)
         self.commands = named("command", [command for each in self.extensions for command in each.commands])
         for each in self.extensions:
@@ -272,7 +269,7 @@ class Session:
 
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
-        self.provider, self.meter.facts, self._asked = provider, _facts_of(provider), False
+        self.provider, self.meter.facts = provider, _facts_of(provider)
         self.gauge.switch(self.context_limits.within(self.facts), provider.model)
         self.cache.switched()
 
@@ -324,7 +321,6 @@ class Session:
                         raise LimitReached(meter.out_of_time) from None
                     if meter.is_out_of_time:  # what the turn says of its own cancellation is said of the limit instead
                         event = await _end_of(turn, meter.out_of_time)
-                    self._learn(event)
                     for each in shown.take(event):
                         yield each
                     if meter.is_out_of_time:
@@ -332,9 +328,6 @@ class Session:
             for each in shown.flush():
                 yield each
         finally:
-            if self._asking is not None:
-                self._asking.cancel()
-                self._asking, self._asked = None, False
             try:
                 await self.upkeep.after_turn()
             finally:
@@ -375,20 +368,6 @@ class Session:
         async with aclosing(self.compactor.run("asked", instruction, size)) as steps:
             async for event in steps:
                 yield event
-
-    def _learn(self, event: events.Event) -> None:
-        """Ask the server for the model's sizes while it has time and more is to come, and take in what it says."""
-        going_on = isinstance(event, events.ToolCallStarted) or (self.turns > 1 and isinstance(event, events.Text))
-        if going_on and not self._asked:
-            self._asked = True
-            if self.provider.local or not self.facts.known:
-                self._asking = asyncio.create_task(self.provider.ask())
-        if self._asking is None or not self._asking.done():
-            return
-        asked, self._asking = self._asking, None
-        if (said := asked.result()) is not None:
-            self.meter.facts = said.added_to(self.facts)
-            self.gauge.budget = self.context_limits.within(self.facts)
 
 
 def _facts_of(provider: Provider) -> ModelFacts:

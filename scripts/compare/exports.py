@@ -84,7 +84,7 @@ class _Run:
             for turn in turns:
                 turn(Turns(shown, self.plan, self._server))
             shown.line("exit")
-            shown.wait_exit(60)
+            shown.wait_exit()
 
     def _arguments(self, steps: Sequence[Step], more: Sequence[str]) -> list[str]:
         self.plan.plan(*steps)

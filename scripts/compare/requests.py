@@ -112,7 +112,7 @@ def record(way: Way, server: ModelServer, python: Sequence[str], root: Path) -> 
         shown.wait_for("›", 60)
         _converse(shown, conductor, server)
         shown.line("exit")
-        shown.wait_exit(60)
+        shown.wait_exit()
     target = str(PLACE / "session.json")
     for number in range(2):
         conductor.plan(

@@ -95,9 +95,9 @@ class Split(ScriptedProvider):
             yield FinishChunk("stop")
             return
         arguments = json.dumps({"what": self.said.at("arguments")})
-        yield ToolCallChunk(0, "call", "leak")
+        yield ToolCallChunk(index=0, id="call", name="leak")
         for piece in pieces(arguments):
-            yield ToolCallChunk(0, arguments=piece)
+            yield ToolCallChunk(index=0, arguments=piece)
         yield FinishChunk("tool_calls")
 
 

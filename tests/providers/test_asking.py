@@ -5,22 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from codelet import events
 from codelet.loop.session import Session
 from codelet.providers import open_provider
-from codelet.providers.asking import TIMEOUT, ServerFacts, ask
+from codelet.providers.asking import ServerFacts, ask
 from codelet.providers.facts import DEFAULT_WINDOW, ModelFacts, model_facts
 from codelet.safety import Policy
 from tests.providers.chunks import options
-from tests.support.raw import RawServer, event_stream, read_request
-from tests.support.script import Call, Delivery, Reply
-from tests.support.server import ModelServer, Recorded, closed_port
+from tests.support.raw import RawServer, read_request
+from tests.support.server import closed_port
 
 Answers = dict[str, Any]
 
@@ -191,65 +188,11 @@ def test_what_a_server_says_goes_before_what_a_list_says():
     assert ServerFacts(tools=True).added_to(unknown) is unknown
 
 
-async def say(session: Session, prompt: str = "go") -> list[events.Event]:
-    async with aclosing(session.send(prompt)) as stream:
-        return [event async for event in stream]
-
-
-async def test_a_session_that_goes_on_takes_in_what_its_server_says(tmp_path: Path):
-    asked_before: list[list[str]] = []
-    (tmp_path / "notes.txt").write_text("x")
-
-    def script(request: Recorded) -> Reply:
-        if request.number > 1:
-            return Reply("Done.")
-        call = Call(f"c{request.number}", "read", {"path": "notes.txt"})
-        return Reply(["a"] * 20 * (1 + request.number), calls=[call], delivery=Delivery(pause=0.02))
-
-    with ModelServer(script, on_request=lambda _: asked_before.append(list(server.asked))) as server:
-        server.about = {"max_model_len": 9_000}
-        provider = open_provider("openai/house-1", options(server.openai))
-        session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
-        assert (session.window, session.facts.known, session.window_is_guessed) == (DEFAULT_WINDOW, False, True)
-        seen = await say(session)
-        await say(session, "and on")
-        await provider.close()
-    assert asked_before[0] == [], "the first request waits for nothing"
-    assert server.asked == ["/v1/models", "/props"], "asked once"
-    assert (session.window, session.facts.known, session.facts.input_price) == (9_000, True, None)
-    assert not session.window_is_guessed
-    assert [event.window for event in seen if isinstance(event, events.UsageReport)][-1] == 9_000
-    first, _, *later = [request.json.get("max_completion_tokens") for request in server.requests]
-    assert (first, later) == (None, [2_250, 2_250]), "an answer has a limit once the window is known"
-
-
-async def test_the_users_own_window_stays(tmp_path: Path, model_server: ModelServer):
-    model_server.script = lambda _: Reply(["a"] * 40, delivery=Delivery(pause=0.02))
-    model_server.about = {"max_model_len": 9_000}
-    provider = open_provider("openai/house-1", options(model_server.openai))
-    session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True, window=5_000)
-    await say(session)
-    assert model_server.asked == [], "a run of one step asks nobody"
-    await say(session, "and on")
-    await provider.close()
-    assert session.facts.window == 9_000
-    assert (session.window, session.window_is_guessed) == (5_000, False)
-
-
-async def test_a_server_that_hangs_at_the_question_delays_no_turn(tmp_path: Path, model_server: ModelServer):
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head, _ = await read_request(reader)
-        if head.startswith("GET"):
-            await asyncio.sleep(30)
-        event = b'data: {"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
-        writer.write(event_stream(event))
-        await writer.drain()
-
-    with RawServer(handle) as server:
-        provider = open_provider("house-1", options(server.base))
-        session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
-        async with asyncio.timeout(TIMEOUT - 1):
-            for _ in range(2):
-                await say(session)
-        await provider.close()
-    assert session.window == DEFAULT_WINDOW
+async def test_a_window_that_nobody_named_is_a_guess(tmp_path: Path):
+    provider = open_provider("openai/house-1", options("http://127.0.0.1:1/v1"))
+    guessed = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
+    assert (guessed.window, guessed.window_is_guessed) == (DEFAULT_WINDOW, True)
+    named = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True, window=5_000)
+    assert (named.window, named.window_is_guessed) == (5_000, False)
+    listed = open_provider("openai/gpt-4o", options("http://127.0.0.1:1/v1"))
+    assert not Session(listed, workspace=tmp_path, policy=Policy(tmp_path), bare=True).window_is_guessed

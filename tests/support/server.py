@@ -124,10 +124,6 @@ class ModelServer:
         self.requests: list[Recorded] = []
         self.connections = 0
         self.models = models
-        self.about: dict[str, Any] = {}
-        """What the list of models says of each, beside its name."""
-        self.asked: list[str] = []
-        """The paths that were asked for with GET."""
         self.on_request = on_request
         self._tls = tls
         self._port = port
@@ -273,7 +269,6 @@ class Connection(asyncio.Protocol):
         del self._buffer[:size]
         self._whole = 0
         if method == "GET":
-            self._server.asked.append(path)
             self._answering = asyncio.get_running_loop().create_task(self._models())
             return
         number = len(self._server.requests)
@@ -291,7 +286,7 @@ class Connection(asyncio.Protocol):
             self._next(time.monotonic())  # clock: noted, not bounded
 
     async def _models(self) -> None:
-        models = [{"id": name, "object": "model", **self._server.about} for name in self._server.models]
+        models = [{"id": name, "object": "model"} for name in self._server.models]
         listing = {"object": "list", "data": models}
         await self._plain(200, "application/json", json.dumps(listing).encode(), {})
 

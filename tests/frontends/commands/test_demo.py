@@ -111,7 +111,7 @@ def test_on_a_terminal_each_step_is_shown_in_colour(columns: int, tmp_path: Path
     environment = {"TMPDIR": str(temporary)}
     with Terminal("demo", cwd=tmp_path, home=home, env=environment, columns=columns, rows=70) as terminal:
         terminal.wait_for("I run the tests first", timeout=20)
-        assert terminal.wait_exit(40) == 0
+        assert terminal.wait_exit() == 0
         assert last_line(terminal.scrollback) == "✓ The test passes."
         assert "waiting for the model" not in terminal.text
         assert COLOUR.search(terminal.raw)
@@ -120,7 +120,7 @@ def test_on_a_terminal_each_step_is_shown_in_colour(columns: int, tmp_path: Path
 
 def test_no_colour_where_none_is_wanted(tmp_path: Path, home: Path):
     with Terminal("demo", cwd=tmp_path, home=home, env={"NO_COLOR": "1"}, rows=70) as terminal:
-        assert terminal.wait_exit(40) == 0
+        assert terminal.wait_exit() == 0
         coloured = re.findall(rb"\x1b\[(?:[0-9;]*;)?(?:3[0-7]|9[0-7]|38)(?:;[0-9;]*)?m", terminal.raw)
         assert coloured == []
         assert last_line(terminal.scrollback) == "✓ The test passes."

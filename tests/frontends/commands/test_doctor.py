@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.program import CODELET, ROOT, Finished, environment, run
+from tests.support.raw import RawServer, read_request
 from tests.support.server import ModelServer
 from tests.support.terminal import Terminal
 
@@ -103,6 +105,22 @@ def test_a_local_server_is_found(repo: Path, home: Path):
         _, found = findings(repo, home)
     assert "Ollama (2 models)" in found["local servers"]["detail"]
     assert found["model"]["detail"].startswith("ollama/one (because a local server offers it)")
+
+
+def test_a_local_server_says_what_its_model_takes(repo: Path, home: Path):
+    said = {"data": [{"id": "m", "max_model_len": 9_000}], "chat_template_caps": {"supports_tools": False}}
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + json.dumps(said).encode())
+        await writer.drain()
+
+    with RawServer(handle) as server:
+        chosen = {"CODELET_MODEL": "hosted_vllm/m", "HOSTED_VLLM_API_BASE": f"{server.base}/v1"}
+        _, found = findings(repo, home, chosen)
+    assert found["model"]["state"] == "warn"
+    assert found["model"]["detail"].endswith("with a window of 9,000 tokens")
+    assert "takes no tools there" in found["model"]["advice"]
 
 
 def test_the_repository_is_described(repo: Path, home: Path, tmp_path: Path):

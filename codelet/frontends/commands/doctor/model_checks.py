@@ -31,7 +31,15 @@ async def model(settings: Settings) -> CheckResult:
         provider = provider_named(name, settings)
     except CodeletError as error:
         return CheckResult("model", "fail", name, str(error))
-    return CheckResult("model", "ok", f"{name} ({_reason(settings, name)}), answered by {provider.name}")
+    detail = f"{name} ({_reason(settings, name)}), answered by {provider.name}"
+    said = await provider.ask() if provider.local else None
+    if said is not None and said.window is not None:
+        detail = f"{detail} with a window of {said.window:,} tokens"
+    if said is not None and said.tools is False:
+        return CheckResult(
+            "model", "warn", detail, "it takes no tools there; name another with --model, or use --tools ''"
+        )
+    return CheckResult("model", "ok", detail)
 
 
 def _reason(settings: Settings, name: str) -> str:
