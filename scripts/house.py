@@ -51,11 +51,10 @@ def main() -> int:
     arrows = imports(root)
     if not options.quiet:
         print("\n".join(drawing(root / PACKAGE, arrows, layers["layers"])))
-    found = [*sizes.faults(root), *shared_names(root / PACKAGE), *circles(arrows, "files")]
     allowed = layers.get("ignore_imports", ())
-    arrows = {arrow for arrow in arrows if not any(_matches(rule, arrow) for rule in allowed)}
-    found += upwards(arrows, layers["layers"])
-    found += circles({siblings(*arrow) for arrow in arrows}, "folders")
+    bound = {arrow for arrow in arrows if not any(_matches(rule, arrow) for rule in allowed)}
+    found = [*sizes.faults(root), *shared_names(root / PACKAGE), *upwards(bound, layers["layers"])]
+    found += list(circles(arrows, "files")) or circles({siblings(*arrow) for arrow in bound}, "folders")
     print("\n".join(found) or "house: no import upwards, no circle, no name for two things, all within bounds")
     return 1 if found else 0
 
