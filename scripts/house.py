@@ -4,8 +4,8 @@ Use: python -m scripts.house [--quiet] [--root CHECKOUT]
 
 The drawing has a row a folder: its files and lines with those of the folders in it, and how many imports lead to each
 of its neighbours. What must hold follows; the exit status is 1 if anything does not: no import upwards (the layers in
-pyproject.toml say what is above), no circle among files or folders, no name that stands for two things, and the bounds
-of `scripts.sizes`. `--quiet` leaves the drawing out.
+pyproject.toml say what is above), no circle among files or folders, no name that stands for two things, a test named by
+each folder's docstring that holds what it says, and the bounds of `scripts.sizes`. `--quiet` leaves the drawing out.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ def main() -> int:
     allowed = layers.get("ignore_imports", ())
     bound = {arrow for arrow in arrows if not any(_matches(rule, arrow) for rule in allowed)}
     found = [*sizes.faults(root), *shared_names(root / PACKAGE), *upwards(bound, layers["layers"])]
+    found += untested(root)
     found += list(circles(arrows, "files")) or circles({siblings(*arrow) for arrow in bound}, "folders")
     print("\n".join(found) or "house: no import upwards, no circle, no name for two things, all within bounds")
     return 1 if found else 0
@@ -117,6 +118,14 @@ def _defined(path: Path) -> Iterator[tuple[str, str, int]]:
         if kind and not name.startswith("_") and name not in seen:
             seen.add(name)
             yield kind, name, node.lineno
+
+
+def untested(root: Path) -> Iterator[str]:
+    """The folders whose docstring names no test for what always holds in them, or one that is not there."""
+    for path in sorted((root / PACKAGE).glob("*/__init__.py")):
+        named = re.findall(r"tests/[\w/]+\.py", ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+        for test in [test for test in named if not (root / test).is_file()] if named else ["no test"]:
+            yield f"{path.relative_to(root)} names {test}" + " that is not there" * bool(named)
 
 
 def drawing(package: Path, arrows: Arrows, layers: list[str]) -> Iterator[str]:

@@ -101,13 +101,15 @@ def test_the_named_mutants_are_found_by_their_code() -> None:
 
 SMALL = '"""By itself because it is small."""\n'
 LAYERS = '[[tool.importlinter.contracts]]\ntype = "layers"\nlayers = ["roof", "wall"]\n'
+INVARIANT = '"""It stands (tests/test_roof.py)."""\n'
 HOUSE = {
     "pyproject.toml": LAYERS,
     "codelet/__init__.py": "",
-    "codelet/roof/__init__.py": "",
+    "codelet/roof/__init__.py": INVARIANT,
     "codelet/roof/tile.py": f"{SMALL}from codelet.wall import brick\n\nclass Tile: ...\n",
-    "codelet/wall/__init__.py": "",
+    "codelet/wall/__init__.py": INVARIANT,
     "codelet/wall/brick.py": f"{SMALL}def lay(): ...\n",
+    "tests/test_roof.py": "",
 }
 SOUND = "house: no import upwards, no circle, no name for two things, all within bounds"
 FAULTS = [
@@ -141,6 +143,11 @@ FAULTS = [
         {"roof/slate.py": SMALL + "def high():\n" + "    pass\n" * 50},
         ["codelet/roof/slate.py:2: high has 51 lines, at most 50"],
     ),
+    ({"roof/__init__.py": '"""It stands."""'}, ["codelet/roof/__init__.py names no test"]),
+    (
+        {"wall/__init__.py": '"""It stands (tests/test_roof.py, tests/test_it.py)."""'},
+        ["codelet/wall/__init__.py names tests/test_it.py that is not there"],
+    ),
     ({f"roof/slate{number}.py": SMALL for number in range(25)}, ["codelet/roof: 26 files, at most 25"]),
 ]
 
@@ -166,6 +173,6 @@ def test_what_a_contract_excepts_is_no_import_upwards(tmp_path: Path) -> None:
 
 def test_the_drawing_says_where_imports_lead(tmp_path: Path) -> None:
     status, (roof, wall, verdict) = house(written(tmp_path, HOUSE))
-    assert roof.split() == ["roof/", "2", "files", "4", "lines", "->", "wall", "1"]
-    assert wall.split() == ["wall/", "2", "files", "2", "lines"]
+    assert roof.split() == ["roof/", "2", "files", "5", "lines", "->", "wall", "1"]
+    assert wall.split() == ["wall/", "2", "files", "3", "lines"]
     assert (status, verdict) == (0, SOUND)

@@ -1,4 +1,4 @@
-"""Front ends: consumers of a session's events. Nothing below this folder prints.
+"""Front ends: consumers of a session's events. Nothing below them prints (tests/api/test_open_session.py).
 
 Each opens a session with `codelet.opening.session_from`, runs `async for event in session.send(prompt)` inside
 `contextlib.aclosing`, matches on the events that it shows, ignores the others, and closes the session at the end.

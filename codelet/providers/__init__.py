@@ -1,4 +1,8 @@
-"""Providers: what turns messages into a stream of chunks, over three native wires, litellm or a recording."""
+"""From messages to a stream of chunks: three wires of our own, litellm, or a recording.
+
+Request n is a byte prefix of request n + 1 (tests/e2e/test_prefix.py), and an answer without its finish marker is an
+error (tests/providers/test_conformance.py).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The policy decides what the model may do: the one place where a tool call is judged.
+"""Who may do what. Nothing runs without a verdict, and no secret leaves.
 
+tests/safety/test_unseen_tool.py brings a tool that nobody knows, tests/safety/test_secrets.py lets tools print keys.
 Short because it only names what the rest of codelet uses; how a command line is read is loaded with the first command.
 """
 
