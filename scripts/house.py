@@ -96,7 +96,7 @@ def upwards(arrows: Arrows, layers: list[str]) -> Iterator[str]:
 
 
 def shared_names(package: Path) -> Iterator[str]:
-    """Names of files and folders, public classes and public functions that stand in two places, with the places."""
+    """Names of files and folders, of public classes, types and functions, that stand in two places, with the places."""
     places: dict[tuple[str, str], list[str]] = defaultdict(list)
     for path in sorted(package.rglob("*.py")):
         module = path.parent if path.name == "__init__.py" else path
@@ -110,12 +110,19 @@ def shared_names(package: Path) -> Iterator[str]:
 
 
 def _defined(path: Path) -> Iterator[tuple[str, str, int]]:
-    """The public classes and functions at the top level of a file, each once although it may have overloads."""
+    """The public classes, types and functions at the top level of a file, each once although it may have overloads."""
     seen: set[str] = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        kind = {ast.ClassDef: "class", ast.FunctionDef: "function", ast.AsyncFunctionDef: "function"}.get(type(node))
-        name = getattr(node, "name", "")
-        if kind and not name.startswith("_") and name not in seen:
+        match node:
+            case ast.ClassDef(name=name):
+                kind = "class"
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                kind = "function"
+            case ast.Assign(targets=[ast.Name(id=name)]) if not name.isupper():
+                kind = "class"
+            case _:
+                continue
+        if not name.startswith("_") and name not in seen:
             seen.add(name)
             yield kind, name, node.lineno
 

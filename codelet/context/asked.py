@@ -36,7 +36,7 @@ class Size(Record):
         return self.tokens if self.tokens is not None else max(1, int(now * (self.percent or 100) / 100))
 
 
-class NothingToTakeOut(CodeletError):
+class NothingToCompact(CodeletError):
     """A compaction by hand would change nothing; the message says why, and what would."""
 
 
@@ -77,11 +77,11 @@ class ManualRequest(Record):
     turns: int
 
     def target(self, size: Size | None) -> int:
-        """The size for the conversation. Raises NothingToTakeOut."""
+        """The size for the conversation. Raises NothingToCompact."""
         if size is not None:
             wanted = size.of(self.now)
             if wanted >= self.now:
-                raise NothingToTakeOut(f"the next request has {self.now:,} tokens already, {wanted:,} were asked for")
+                raise NothingToCompact(f"the next request has {self.now:,} tokens already, {wanted:,} were asked for")
             # The conversation's share of what the estimate calls too large or too small.
             estimated = self.beside + self.body
             return wanted * min(estimated, self.now) // max(1, self.now) - self.beside
@@ -90,7 +90,7 @@ class ManualRequest(Record):
             return self.newest + max(_LEAST, old * _OLD_PERCENT // 100)
         if self.newest > LARGE_TURNS:
             return self.body * _OLD_PERCENT // 100
-        raise NothingToTakeOut(self._why())
+        raise NothingToCompact(self._why())
 
     def newest_percent(self, target: int) -> int | None:
         """What the newest turns may take of a size so that they stay whole, in per cent; None if they cannot."""

@@ -12,7 +12,7 @@ from codelet import events
 from codelet.context.allotment import Share, category_sizes, shares_of
 from codelet.context.options import CompactionOptions, Reason
 from codelet.context.pins import Pins, unit_at
-from codelet.context.tokens.budget import BudgetExceeded, worked
+from codelet.context.tokens.budget import BudgetExceeded, had_effect
 from codelet.context.window import ContextWindow, Measurement
 from codelet.errors import UsageError
 from codelet.messages import Message, newest_messages
@@ -133,7 +133,7 @@ class Compactor:
 
         `instruction` is what the user wants kept, `size` what the next request is to have.
         """
-        from codelet.context.asked import NothingToTakeOut
+        from codelet.context.asked import NothingToCompact
         from codelet.context.compaction import IrreducibleContext
 
         before = self._window.size(self._conversation)
@@ -147,7 +147,7 @@ class Compactor:
                 made = await asyncio.to_thread(
                     self.tiers.summarised, snapshot, instruction, narrative, reason=reason, size=size
                 )
-        except (IrreducibleContext, NothingToTakeOut) as error:
+        except (IrreducibleContext, NothingToCompact) as error:
             if reason != "asked":
                 self._fruitless = _FRUITLESS
             yield events.Compaction(phase="stopped", reason=reason, before=before, after=before, note=str(error))
@@ -162,7 +162,7 @@ class Compactor:
         self.sizes = before, after
         yield _done(reason, before, after, made.report, warm=warm)
         if reason in ("hard", "cost"):
-            self._fruitless = 0 if worked(before, after, self._window.budget) else self._fruitless + 1
+            self._fruitless = 0 if had_effect(before, after, self._window.budget) else self._fruitless + 1
         elif reason == "entries" and self.due() == reason:
             self._fruitless += 1
         if self._fruitless >= _FRUITLESS:
@@ -189,7 +189,7 @@ class Compactor:
         return self._archive is not None and len(self._archive) > 0
 
     def preview(self, instruction: str = "", size: Size | None = None) -> CompactionPreview:
-        """What a compaction would do now. Raises IrreducibleContext and NothingToTakeOut."""
+        """What a compaction would do now. Raises IrreducibleContext and NothingToCompact."""
         now = self._conversation.snapshot()
         made = self.tiers.compacted(now, "asked", instruction, size)
         before = self._window.size(now)

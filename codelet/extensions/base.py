@@ -14,13 +14,13 @@ from codelet import prompt
 from codelet.errors import CodeletError, ToolError, UsageError
 from codelet.record import Record
 from codelet.safety.secrets.masker import Masker
-from codelet.safety.verdict import Action, Touch, Verdict
+from codelet.safety.verdict import Touch, Verdict, VerdictAction
 from codelet.tools.tool import Arguments, Tool, ToolOutput
 
 Zone = Literal["head", "tail"]
 Noted = Literal["verdict", "approval", "change", "execution"]
 
-_STRICTNESS: tuple[Action, ...] = ("allow", "ask", "deny")
+_STRICTNESS: tuple[VerdictAction, ...] = ("allow", "ask", "deny")
 
 
 class Source:

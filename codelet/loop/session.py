@@ -36,7 +36,7 @@ from codelet.loop.calls import Safeguards, equip
 from codelet.loop.conversation import Conversation, Messages
 from codelet.loop.masking import MaskedPieces
 from codelet.loop.meter import Limits, Meter
-from codelet.loop.turn import TurnInHand, run_turn
+from codelet.loop.turn import OpenTurn, run_turn
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import Message
 from codelet.providers.facts import ModelFacts, model_facts
@@ -107,7 +107,7 @@ class Session:
             closing=[guard for each in own.last for guard in each.guards],
         )
         self.touched = self._toolbox.touched
-        self._turn_in_hand = TurnInHand()
+        self._turn_in_hand = OpenTurn()
         self.upkeep = self._upkeep(prompt.SYSTEM if system_prompt is None else system_prompt, bare=bare)
         self.commands = named("command", [command for each in self.extensions for command in each.commands])
         for each in self.extensions:

@@ -80,7 +80,7 @@ class _Turn:
         return receipt
 
 
-class TurnInHand:
+class OpenTurn:
     """The turn that a session has begun, so that one which its caller left in the middle can be ended."""
 
     def __init__(self) -> None:

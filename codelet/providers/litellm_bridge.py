@@ -20,7 +20,7 @@ from codelet.errors import ProviderError
 from codelet.providers.catalog import base_of, key_variable, on_this_machine, quirks_of, vendor_of
 from codelet.providers.facts import RESPONSES_PREFIX, real_name
 from codelet.providers.failure import stalled
-from codelet.providers.litellm_decode import Decoder, StreamEnd, Tap
+from codelet.providers.litellm_decode import Decoder, InterceptedStream, StreamEnd
 from codelet.providers.litellm_errors import translated
 from codelet.providers.litellm_request import Requests, is_claude
 from codelet.providers.protocol import LONGEST_ORIGIN, Chunk, ProviderOptions, Request
@@ -162,7 +162,7 @@ class LiteLLMProvider:
         try:
             async with asyncio.timeout(limit) as timeout:
                 stream = await litellm.acompletion(**self._arguments(litellm, request))
-                Tap.into(stream)
+                InterceptedStream.into(stream)
                 async for chunk in stream:
                     pieces = list(decoder.chunks(chunk, stream))
                     for piece in pieces:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codelet.safety.verdict import Action, Mode, Parts, Tier, Touch, Verdict
+from codelet.safety.verdict import CommandParts, Mode, Tier, Touch, Verdict, VerdictAction
 
 if TYPE_CHECKING:
     from codelet.safety.paths import PathVerdict
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _COVERING = {"write": "edit", "run": "bash"}
 """The rules of these names cover every tool that touches so, whatever it is called."""
 
-_ACTIONS: tuple[Action, ...] = ("allow", "ask", "deny")
+_ACTIONS: tuple[VerdictAction, ...] = ("allow", "ask", "deny")
 _TIERS: tuple[Tier, ...] = ("read", "write", "execute", "critical")
 
 
@@ -49,7 +49,7 @@ class Policy:
         self.allow = _parsed(allow)
         self.deny = _parsed(deny)
         self.ask = _parsed(ask)
-        self.exact: set[tuple[str, Parts]] = set()
+        self.exact: set[tuple[str, CommandParts]] = set()
 
     @property
     def rules(self) -> dict[str, list[str]]:
@@ -63,7 +63,7 @@ class Policy:
         """Allow what the rule covers for the rest of the session; raises UsageError on a bad rule."""
         self.allow += _parsed([rule])
 
-    def allow_exactly(self, command: str, parts: Parts) -> None:
+    def allow_exactly(self, command: str, parts: CommandParts) -> None:
         """Allow this very command line for the rest of the session, while its parts are judged as they were."""
         self.exact.add((command, parts))
 
@@ -136,7 +136,7 @@ class Policy:
 
     def _by_name(self, tool: str, tier: Tier) -> Verdict | None:
         """What a rule for every use of the tool decides, if there is one."""
-        actions: dict[Action, list[Rule]] = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
+        actions: dict[VerdictAction, list[Rule]] = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
         for action, rules in actions.items():
             for rule in rules:
                 if rule.tool == tool and rule.body is None:

@@ -16,7 +16,7 @@ from codelet.safety.shell.script_parser import read_script
 from codelet.safety.shell.simple_commands import PartVerdict, judge_command, judge_redirect
 from codelet.safety.shell.suggestion import rule_for
 from codelet.safety.shell.syntax import Redirect, Script, ScriptPart, SimpleCommand, UnclearPart
-from codelet.safety.verdict import Mode, Parts, Tier, Verdict
+from codelet.safety.verdict import CommandParts, Mode, Tier, Verdict
 
 
 class Rules(Protocol):
@@ -28,7 +28,7 @@ class Rules(Protocol):
     allow: list[Rule]
     deny: list[Rule]
     ask: list[Rule]
-    exact: set[tuple[str, Parts]]
+    exact: set[tuple[str, CommandParts]]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from codelet.context.asked import NothingToTakeOut, Size, parsed
+from codelet.context.asked import NothingToCompact, Size, parsed
 from codelet.context.tokens.budget import percent_of
 from codelet.errors import UsageError
 from codelet.frontends.terminal.show.event_rows import next_request
@@ -54,7 +54,7 @@ def _preview(screen: Screen, session: Session, wish: str, size: Size | None) -> 
 
     try:
         seen = session.compactor.preview(wish, size)
-    except (IrreducibleContext, NothingToTakeOut) as error:
+    except (IrreducibleContext, NothingToCompact) as error:
         screen.fail(f"not compacted: {clean(str(error))}")
         return
     pays = f"; pays back after {plural(seen.pays_after, 'request')}" if seen.pays_after else ""

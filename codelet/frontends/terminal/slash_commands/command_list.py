@@ -57,7 +57,7 @@ _OWN = (
     SlashCommand("tools", "the tools that the model has", show=show_session.tools),
     SlashCommand("diff", "what changed in the work tree", show=show_session.diff),
     SlashCommand("reasoning", "the model's last reasoning in full", act=show_session.reasoning),
-    SlashCommand("continue", "take an interrupted turn up again", act=change_session.go_on, bare=True),
+    SlashCommand("continue", "take an interrupted turn up again", act=change_session.continue_turn, bare=True),
     SlashCommand("rewind", "back to before the last prompt; files stay as they are", act=change_session.rewind),
     SlashCommand("redo", "rewind, and send the same prompt again", act=change_session.redo),
     SlashCommand("clear", "forget the conversation", act=change_session.clear, aliases=("new", "reset")),
