@@ -30,6 +30,7 @@ from codelet.loop.conversation import Conversation
 from codelet.loop.session import Session
 from codelet.messages import Message, kind_of
 from codelet.providers import REPLAY_PREFIX
+from codelet.providers.answer import as_count
 from codelet.usage import Usage
 
 HISTORY_ENTRIES = 50
@@ -230,18 +231,11 @@ def _counted(stats: ToolStats, result: events.ToolResult) -> ToolStats:
     }
 
 
-def _count(value: object) -> int:
-    """A count that the file can hold; what is none counts as 0, as everywhere."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_COUNTED:
-        return 0
-    return int(value)
-
-
 def _token_usage(session: Session) -> TokenUsage:
     """What was used; of a session that had turns, and whose usage nobody reported, that is not known."""
     used = session.usage
-    counts = map(_count, (used.total_input, used.cache_read, used.cache_write, used.output, used.reasoning))
-    total_input, cache_read, cache_write, output, reasoning = counts
+    counts = (used.total_input, used.cache_read, used.cache_write, used.output, used.reasoning)
+    total_input, cache_read, cache_write, output, reasoning = (as_count(count, _MOST_COUNTED) for count in counts)
     known = total_input or output or cache_read or cache_write or reasoning or not session.turns
     return {
         "total_input": total_input if known else None,

@@ -170,9 +170,9 @@ def as_text(value: Any) -> str:
     return value
 
 
-def as_count(value: Any) -> int:
+def as_count(value: Any, most: int = MOST_TOKENS) -> int:
     """A whole number of tokens; what is none counts as 0, since usage is never worth losing an answer for."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_TOKENS:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
         return 0
     return int(value)
 

@@ -80,6 +80,7 @@ class Repl:
         from codelet.frontends.terminal.turn_view import TurnView
 
         keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)
+        self.screen.renderer.quiet = self.session.reminders.quiet
         view = TurnView(self.screen.renderer, keyboard, self.draft, self.session, self.log)
         self.session.ask = view.approver.ask
         return view
