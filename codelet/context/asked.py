@@ -50,18 +50,18 @@ def parsed(argument: str) -> tuple[Size | None, str]:
         return None, argument.strip()
     number, unit = found.group(1), found.group(2).lower()
     if not unit and float(number.replace(",", "")) < _LEAST_BARE:
-        return None, argument.strip()  # "3 rules must stay" is a wish
-    wish = argument[found.end() :].strip()
+        return None, argument.strip()  # "3 rules must stay" is an instruction
+    instruction = argument[found.end() :].strip()
     if unit == "%":
         percent = float(number.replace(",", "."))
         if not 0 < percent < 100:
             raise ValueError("name a share between 0% and 100% of what the next request has now")
-        return Size(percent=percent), wish
+        return Size(percent=percent), instruction
     grouped = "," in number and len(number.rpartition(",")[2]) == 3 and not unit  # 20,000
     tokens = int(float(number.replace(",", "" if grouped else ".")) * _UNITS[unit])
     if tokens <= 0:
         raise ValueError("name a size of at least one token")
-    return Size(tokens=tokens), wish
+    return Size(tokens=tokens), instruction
 
 
 class ManualRequest(Record):

@@ -1,4 +1,4 @@
-"""The user's prompts in a segment: verbatim while there is room, then head and tail of each, then one stub each.
+"""The user's prompts in a segment: verbatim while there is room, then head and tail of each, then one line each.
 
 Order is kept, and no prompt is left without a word while a stub of it fits. Stubs: what was laid down (rules, values)
 comes first, the shortest of it before the longer, so that most of it gets in whole; then what tells most; small talk

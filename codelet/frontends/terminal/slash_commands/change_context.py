@@ -38,22 +38,22 @@ async def compact_now(repl: ReplControls, argument: str) -> None:
         repl.screen.fail("/compact takes a size (20k, 30%) and what matters in your words, or --preview")
     else:
         try:
-            size, wish = parsed(rest.strip() if previewed else argument)
+            size, instruction = parsed(rest.strip() if previewed else argument)
         except ValueError as error:
             repl.screen.fail(str(error))
             return
         if previewed:
-            _preview(repl.screen, repl.session, wish, size)
+            _preview(repl.screen, repl.session, instruction, size)
         else:
-            await repl.watch(repl.session.compact(wish, size))
+            await repl.watch(repl.session.compact(instruction, size))
 
 
-def _preview(screen: Screen, session: Session, wish: str, size: Size | None) -> None:
+def _preview(screen: Screen, session: Session, instruction: str, size: Size | None) -> None:
     """Say what a compaction would do."""
     from codelet.context.compaction import IrreducibleContext
 
     try:
-        seen = session.compactor.preview(wish, size)
+        seen = session.compactor.preview(instruction, size)
     except (IrreducibleContext, NothingToCompact) as error:
         screen.fail(f"not compacted: {clean(str(error))}")
         return
