@@ -65,7 +65,7 @@ def _reaches(tree: ast.Module, own: set[str]) -> Iterator[tuple[int, str]]:
     here = set(_stored_on_self(tree))
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and _is_private(node.attr) and node.attr in own - here:
-            if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
+            if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls", "os")):
                 yield node.lineno, ast.unparse(node)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("codelet"):
             yield from ((node.lineno, f"import of {one.name}") for one in node.names if _is_private(one.name))

@@ -184,10 +184,12 @@ def test_a_redis_that_hangs_at_the_end_of_a_one_shot(
     child = start(*arguments, cwd=codelet.cwd, home=codelet.home, env=KEYS)
     try:
         codelet.server.wait_for(1)
-        time.sleep(1.5)
+        time.sleep(1.5)  # clock: so that it has come to the store
         assert child.poll() is None, "it waits for the store"
-        child.send_signal(number)
-        out, err = child.communicate(timeout=5)
+        with Neighbour() as clock:
+            child.send_signal(number)
+            out, err = child.communicate(timeout=PATIENCE)
+        assert clock.passed < 5
     finally:
         redis.signal(signal.SIGCONT)
         child.kill()

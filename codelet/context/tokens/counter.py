@@ -47,6 +47,11 @@ class ExactCounter:
         """Forget all counts: those messages will not be asked for again."""
         self._counts = {}
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything was ever counted in the background, which loads the tokeniser."""
+        return self._thread is not None
+
     def wait(self, seconds: float) -> None:
         """Wait for counts that were begun, at most `seconds`."""
         if self._thread is not None:

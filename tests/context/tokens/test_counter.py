@@ -74,7 +74,7 @@ def test_near_a_limit_the_exact_count_decides_and_far_from_it_nothing_is_loaded(
     gauge = ContextWindow(Budget(40_000), 0, model=MODEL)
     far = listed(user(DENSE * 100))
     assert counted(gauge, far) == gauge.estimate(far.body[0])
-    assert gauge.exact._thread is None
+    assert not gauge.exact.begun
     near = listed(*(user(DENSE) for _ in range(2_800)))
     estimated = sum(map(gauge.estimate, near.body))
     assert gauge.budget.cost_trigger * 9 // 10 <= estimated < gauge.budget.cost_trigger

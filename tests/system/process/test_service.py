@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 
 from codelet.system.process import StartError, run_child
 from codelet.system.process.service import Service, ServiceError, start_service
+from tests.support.waiting import Neighbour, until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 
@@ -94,12 +94,9 @@ async def started(program: str, cwd: Path, number: str) -> Service:
     return service
 
 
-def gone(number: str, seconds: float = 5.0) -> bool:
-    """Whether all processes with the number end within the time."""
-    limit = time.monotonic() + seconds
-    while running(number) and time.monotonic() < limit:
-        time.sleep(0.02)
-    return not running(number)
+def gone(number: str) -> bool:
+    """Whether all processes with the number end; fails where they do not."""
+    return until(lambda: not running(number), "the end of all processes")
 
 
 async def test_lines_and_bytes_go_both_ways(tmp_path: Path) -> None:
@@ -139,11 +136,11 @@ async def test_what_forks_and_leaves_the_session_ends_with_it(tmp_path: Path, nu
 
 async def test_what_ignores_being_asked_is_killed(tmp_path: Path, number: str) -> None:
     service = await started(STUBBORN, tmp_path, number)
-    before = time.monotonic()
-    await service.close()
+    with Neighbour() as clock:
+        await service.close()
     assert running(number) == []
     assert service.exit_code == -signal.SIGKILL
-    assert time.monotonic() - before < 10
+    assert clock.passed < 10
 
 
 async def test_a_full_standard_error_stops_nothing_and_is_bounded(tmp_path: Path, number: str) -> None:
@@ -209,7 +206,8 @@ async def test_a_cancel_ends_it(tmp_path: Path, number: str) -> None:
 async def test_a_second_cancel_while_it_ends_ends_it_at_once(tmp_path: Path, number: str) -> None:
     service = await started(STUBBORN, tmp_path, number)
     closing = asyncio.create_task(service.close(patience=60.0))
-    await asyncio.sleep(0.05)
+    for _ in range(10):  # it has begun to end, and waits
+        await asyncio.sleep(0)
     closing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await closing
