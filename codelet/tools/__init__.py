@@ -20,9 +20,9 @@ def all_tools() -> tuple[Tool, ...]:
     return (
         tool(read.read, touches=read.touches, title=read.title),
         tool(write.write, touches=write.touches, title=write.title, preview=write.preview),
-        tool(edit.edit, touches=edit.touches, title=edit.title, preview=edit.preview),
+        tool(edit.edit, touches=write.touches, title=write.title, preview=edit.preview),
         tool(bash.bash, touches=bash.touches, title=bash.title, preview=bash.preview),
-        tool(grep.grep, touches=grep.touches, title=find.title, preview=find.preview),
+        tool(grep.grep, touches=read.touches, title=find.title, preview=find.preview),
         tool(find.find, touches=find.touches, title=find.title, preview=find.preview),
     )
 

@@ -1,10 +1,9 @@
-"""The tool `edit`: replaces exact text in a file, several places at once."""
+"""The tool `edit`: replaces exact text in a file, several places at once. Short: each tool has a file of its own."""
 
 from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from codelet.safety.verdict import Touch
 from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput
 
 
@@ -14,16 +13,6 @@ class Replacement(TypedDict):
     old: str
     new: str
     all: NotRequired[bool]
-
-
-def touches(arguments: Arguments) -> tuple[Touch, ...]:
-    """The file."""
-    return (Touch("write", str(arguments.get("path") or ".")),)
-
-
-def title(arguments: Arguments) -> str:
-    """The path."""
-    return str(arguments.get("path") or "")
 
 
 def preview(context: ToolContext, arguments: Arguments) -> Preview:

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import time
 
-from codelet.safety.verdict import Touch
-from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput
+from codelet.tools.tool import Progress, ToolContext, ToolOutput
 
 _MOST_HITS = 1000
 _MOST_AROUND = 20
-
-
-def touches(arguments: Arguments) -> tuple[Touch, ...]:
-    """The file or folder that is searched."""
-    return (Touch("read", str(arguments.get("path") or ".")),)
 
 
 async def grep(

@@ -180,7 +180,7 @@ def origins(reading: ParsedMessage, ended: Sequence[tuple[ShellCommand, bool | N
     return [short(command.text) for command, passed in ended if not passed and not _looks(command)]
 
 
-def is_not_found_message(line: str) -> bool:
+def is_not_found(line: str) -> bool:
     """Whether a line is the message of a program that looks at things and did not find one."""
     name, colon, _ = line.partition(": ")
     return bool(colon) and name.rpartition("/")[2] in _LOOKERS

@@ -13,14 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codelet.context.compaction.file_changes import FileEffect, covers_path, same_file
-from codelet.context.compaction.history import (
-    Execution,
-    History,
-    is_not_found_message,
-    origins,
-    read_failed,
-    write_failed,
-)
+from codelet.context.compaction.history import Execution, History, is_not_found, origins, read_failed, write_failed
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.score import TurnAnchor
 
@@ -273,7 +266,7 @@ def open_errors(
         for line in reading.errors if sources else ():
             short = line[:_ERROR_LENGTH]
             found.pop(short, None)
-            if is_not_found_message(line):
+            if is_not_found(line):
                 continue
             named = tuple(sources if len(_JOINT.join(sources)) <= _LONGEST_ORIGINS else ())
             found[short] = OpenError(reading.turn, short, named, index)

@@ -132,7 +132,7 @@ def scores(
     recent: set[int] = {n for t in recent_turns for n in names.get(t, ()) if shape[n] >= NUMBER_WEIGHT}
     files = _files(readings)
     recent_files = {path for t in recent_turns for path in files.get(t, ())}
-    pointed = _pointed_at(prompt, readings, order, set(open_errors), anchors)
+    pointed = _pointed_at(prompt, readings, set(order), set(open_errors), anchors)
     best: dict[int, int] = {}
     for anchor in anchors:
         if anchor.confidence >= LEAST_CONFIDENCE:
@@ -184,14 +184,9 @@ def _files(readings: Sequence[ParsedMessage]) -> dict[int, set[str]]:
 
 
 def _pointed_at(
-    prompt: str,
-    readings: Sequence[ParsedMessage],
-    order: Sequence[int],
-    failed: set[int],
-    anchors: Sequence[TurnAnchor],
+    prompt: str, readings: Sequence[ParsedMessage], known: set[int], failed: set[int], anchors: Sequence[TurnAnchor]
 ) -> set[int]:
     """Turns that the prompt's words point to: by number, or as "the earlier error", "the first plan"."""
-    known = set(order)
     found = {int(number) for number in _STEP.findall(prompt[:_READ])} & known
     kinds = {word.lower() for word in _EARLIER.findall(prompt[:_READ])}
     if kinds & {"error", "bug", "failure", "test"}:

@@ -66,7 +66,7 @@ def reports_error(line: str) -> bool:
     return _ERROR_REPORT.match(line) is not None
 
 
-def states_measure(line: str) -> bool:
+def has_measure(line: str) -> bool:
     """Whether a line gives a number with its unit."""
     return _MEASURE.search(line) is not None
 
