@@ -247,7 +247,7 @@ def _again_or_fail(turn: _Turn, reply: Reply) -> events.Retry:
 def _after_answer(turn: _Turn, reply: Reply) -> None:
     turn.open = False
     if reply.finish == "length":
-        raise LimitReached("the answer reached the model's output limit")
+        raise LimitReached("the answer reached its output limit")
     if reply.finish == "refused":
         said = f": {one_line(reply.refusal, _LONGEST_REFUSAL)}" if not is_blank(reply.refusal) else ""
         raise NoAnswer(f"{_REFUSED}{said}")

@@ -34,7 +34,6 @@ class TurnView:
 
     def __init__(self, renderer: Renderer, keyboard: Keyboard, draft: Draft, session: Session, log: ExportLog) -> None:
         self._renderer = renderer
-        renderer.quiet = session.reminders.quiet
         self._keyboard = keyboard
         self._draft = draft
         self._session = session

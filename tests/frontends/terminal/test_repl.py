@@ -110,16 +110,6 @@ def test_the_terminal_is_left_as_it_was(start: Start) -> None:
     assert local & termios.ISIG
 
 
-def test_a_reminder_that_changes_all_the_time_is_told_once(start: Start, repo: Path) -> None:
-    terminal = start(step("One."), step("Two."))
-    terminal.wait_for(STATUS)
-    ask(terminal, "first prompt", "One.", "1 step", "gitStatus")
-    (repo / "new.txt").touch()
-    ask(terminal, "second prompt", "Two.")
-    ask(terminal, "/reminders gitStatus", "new.txt")
-    assert "replaced" not in terminal.scrollback
-
-
 def test_commands(start: Start, repo: Path) -> None:
     terminal = start(step("One.", reasoning="Thinking\nhard about it."), step("Two."), rows=60)
     terminal.wait_for(STATUS)
