@@ -3,7 +3,7 @@
 Everything in `__all__` is imported when it is asked for: `import codelet` alone loads nothing else.
 """
 
-from codelet.version import __version__
+__version__ = "0.1.0"
 
 __all__ = [
     "Answer",

@@ -20,7 +20,7 @@ from codelet.messages import Message
 from codelet.opening import session_from, turn_of
 from codelet.outcome import TurnSoFar
 from codelet.record import Record
-from codelet.safety.secrets.masker import Masker
+from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Ask, Mode
 from codelet.settings import KEEPING, SETTINGS, settings_from
 from codelet.tools.tool import Tool

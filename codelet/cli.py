@@ -8,7 +8,7 @@ import os
 import sys
 import time
 
-from codelet.version import __version__
+from codelet import __version__
 
 TYPE_CHECKING = False  # type checkers take it for True; importing typing for it would be half of what --version costs
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _run(arguments: list[str], ending: _Ending) -> int:
     if _interactive(options):
         return _repl(settings, lambda: _settings(options, trust=True), options.prompt)
     from codelet.frontends.arguments import FROM_PIPE
-    from codelet.frontends.printing.one_shot import run_one_shot
+    from codelet.frontends.printing import run_one_shot
 
     return run_one_shot(
         settings,
@@ -202,7 +202,7 @@ def _as_json(message: str, status: int, ending: _Ending) -> int:
         return status
     from codelet.frontends.printing.json_output import write_failure
     from codelet.outcome import Outcome
-    from codelet.safety.secrets.masker import mask
+    from codelet.safety.secrets import mask
     from codelet.usage import Usage
 
     took = time.monotonic() - ending.begun

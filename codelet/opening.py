@@ -15,14 +15,14 @@ from codelet.errors import UsageError
 from codelet.events import Event
 from codelet.extensions.base import Extension
 from codelet.extensions.builtin import turned_on
-from codelet.loop.calls import Safeguards
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
+from codelet.loop.toolbox import Safeguards
 from codelet.providers import open_provider
 from codelet.providers.base import Deadlines, Provider, ProviderOptions, Retries
 from codelet.safety import Policy
 from codelet.safety.sandbox import Sandbox
-from codelet.safety.secrets.masker import Masker
+from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Ask
 from codelet.settings import Settings
 from codelet.system.text import valid_unicode

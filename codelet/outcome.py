@@ -11,7 +11,7 @@ from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, EXIT_REFUSED, CodeletErro
 from codelet.events import Cut
 from codelet.loop.session import Session
 from codelet.record import Record
-from codelet.safety.secrets.masker import mask
+from codelet.safety.secrets import mask
 from codelet.system.text import is_blank
 from codelet.usage import Usage
 

@@ -37,7 +37,7 @@ TYPE_CHECKING = False  # type checkers take it for True: nothing of this is impo
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from codelet.context.reminders.zones import Placement
+    from codelet.context.reminders import Placement
     from codelet.providers import Transport
     from codelet.providers.catalog import Vendor
     from codelet.safety.sandbox import Use

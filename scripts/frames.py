@@ -1,5 +1,7 @@
 """How many of codelet's own stack frames lie between `cli.main` and the provider, and on to the first byte it sends.
 
+And how many of its modules, packages included, are loaded by then.
+
 Use: python -m scripts.frames
 
 A one-shot prompt is answered by a server on loopback. The stack is read, not changed, when the provider is asked and
@@ -36,8 +38,8 @@ class _Answer(BaseHTTPRequestHandler):
         pass
 
 
-def frames() -> tuple[list[str], list[str]]:
-    """The functions above the provider's `stream`, and those from there to where the first bytes are written."""
+def frames() -> tuple[list[str], list[str], list[str]]:
+    """The functions above the provider's `stream`, those from there to the first bytes written, the modules by then."""
     server = HTTPServer(("127.0.0.1", 0), _Answer)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -55,16 +57,16 @@ def frames() -> tuple[list[str], list[str]]:
                 stdin=subprocess.DEVNULL,
                 timeout=60,
             )
-            above, whole = json.loads(found.read_text())
+            above, whole, modules = json.loads(found.read_text())
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
-    return above, whole[len(above) :]
+    return above, whole[len(above) :], modules
 
 
 def _watch(found: Path) -> None:
-    """Run the command line in this process, and note the two stacks."""
+    """Run the command line in this process; note the two stacks and the modules."""
     above: list[str] = []
 
     def look(frame: FrameType, event: str, _: object) -> None:
@@ -74,7 +76,8 @@ def _watch(found: Path) -> None:
         if not above and code.co_name == "stream" and code.co_filename.startswith(str(PACKAGE / "providers")):
             above.extend(_own(frame.f_back))
         elif above and code.co_qualname == "StreamWriter.write":
-            found.write_text(json.dumps([above, _own(frame)]))
+            modules = [name for name in sys.modules if name.partition(".")[0] == "codelet"]
+            found.write_text(json.dumps([above, _own(frame), modules]))
             sys.setprofile(None)
 
     from codelet.cli import main
@@ -98,6 +101,7 @@ if __name__ == "__main__":
         target = Path(sys.argv[1])
         sys.argv = ["codelet", *sys.argv[2:]]
         _watch(target)
-    own, deeper = frames()
+    own, deeper, loaded = frames()
     print(f"{len(own)} frames above the provider: {' > '.join(own)}")
     print(f"{len(deeper)} in the provider, to the first byte: {' > '.join(deeper)}")
+    print(f"{len(loaded)} modules before that byte: {' '.join(sorted(loaded))}")

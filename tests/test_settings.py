@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from codelet.context.reminders.zones import Placement
+from codelet.context.reminders import Placement
 from codelet.errors import UsageError
 from codelet.frontends.arguments import build_parser
 from codelet.providers import Transport

@@ -3,8 +3,8 @@
 from codelet.context.compactor import Compactor
 from codelet.context.entry import Entry
 from codelet.context.inputs import Piped
-from codelet.context.options import CompactionOptions, ContextLimits
-from codelet.context.renewal import ReminderLedger, Renewal
+from codelet.context.reminders import ReminderLedger, Renewal
+from codelet.context.tokens.budget import CompactionOptions, ContextLimits
 from codelet.context.window import CacheWatch, ContextWindow
 
 __all__ = [

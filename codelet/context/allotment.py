@@ -30,11 +30,6 @@ def reduced_size(budget: Budget, at: int | None) -> int:
     return budget.enough if at is None else min(budget.enough, 2 * at * budget.limit // 300)
 
 
-def beside_of(parts: Parts, window: ContextWindow) -> int:
-    """What stands beside the conversation in tokens: system prompt, tools and reminders."""
-    return window.fixed_size + sum(map(window.estimate, [*parts.head, *parts.tail]))
-
-
 def refused_limit(limit: int, size: int) -> int:
     """What a provider that refused a request of that size as too long can be expected to take."""
     return min(limit, size) * 8 // 10
@@ -50,7 +45,7 @@ def conversation_targets(
     None is larger than the budget; there are none if nothing is left for a conversation.
     After an overflow the budget was wrong: the size that did not fit counts in its place.
     """
-    beside = beside_of(parts, window)
+    beside = window.beside(parts)
     estimated = beside + sum(map(window.estimate, parts.body))
     real = max(1, window.size(parts))
     budget = window.budget
@@ -76,11 +71,6 @@ class Share(Record):
     name: str
     used: int
     limit: int
-
-
-def shares_of(limit: int, percent: Sequence[int]) -> Shares:
-    """The split of a budget. Raises ValueError for shares that are not four positive numbers adding up to 100."""
-    return Shares(limit, dict(zip(CATEGORIES, percent, strict=True)))
 
 
 def category_sizes(messages: Sequence[Message], measure: Estimate, fixed: int) -> dict[str, int]:

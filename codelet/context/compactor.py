@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from functools import cached_property
 from operator import is_
 from typing import TYPE_CHECKING, Protocol, cast
 
 from codelet import events
-from codelet.context.allotment import Share, category_sizes, shares_of
-from codelet.context.options import CompactionOptions, Reason
-from codelet.context.pins import Pins, unit_at
-from codelet.context.tokens.budget import BudgetExceeded, worked
+from codelet.context.tokens.budget import BudgetExceeded, CompactionOptions, Reason, Shares, worked
 from codelet.context.window import ContextWindow, Measurement
 from codelet.errors import UsageError
 from codelet.messages import Message, newest_messages
 from codelet.record import Record
 
 if TYPE_CHECKING:
+    from codelet.context.allotment import Share
     from codelet.context.asked import Size
     from codelet.context.compaction import Compacted, CompactionReport
     from codelet.context.compaction.archive import Archive, Archived
+    from codelet.context.pins import Pins
     from codelet.context.tiers import Tiers
     from codelet.loop.conversation import Conversation, Parts
 
@@ -88,9 +88,15 @@ class Compactor:
         self._conversation = conversation
         self._window = window
         window.at = options.at
-        self._pins = Pins()
         self._undo: deque[_Undo] = deque(maxlen=_UNDO_STEPS)
         self._fruitless = 0
+
+    @cached_property
+    def _pins(self) -> Pins:
+        """What the user keeps word for word; imported with the first question about it."""
+        from codelet.context.pins import Pins
+
+        return Pins()
 
     def due(self) -> Reason | None:
         """Which limit asks for an automatic compaction now, if one does."""
@@ -223,6 +229,8 @@ class Compactor:
 
     def _unit(self, number: int) -> tuple[int, list[Message]]:
         """What the message of this number stays or goes with: first number and messages. Raises UsageError."""
+        from codelet.context.pins import unit_at
+
         messages = self._conversation.sent()
         places = unit_at(messages, number)
         return places[0], [messages[place] for place in places]
@@ -231,7 +239,7 @@ class Compactor:
         kept = [message for message in self._conversation.body if message in self._pins and message not in unit]
         size = sum(map(self._window.estimate, [*kept, *unit]))
         try:
-            shares_of(self._window.budget.limit, self.options.shares).allocate("context", size)
+            self._limits().allocate("context", size)
         except BudgetExceeded:
             room = self.share_of("context")
             raise UsageError(f"pinned messages would take {size:,} tokens; kept context may take {room:,}") from None
@@ -304,10 +312,15 @@ class Compactor:
 
     def share_of(self, category: str) -> int:
         """The limit of one category, in tokens."""
-        return shares_of(self._window.budget.limit, self.options.shares).share(category)
+        return self._limits().share(category)
+
+    def _limits(self) -> Shares:
+        return Shares.of(self._window.budget.limit, self.options.shares)
 
     def shares(self) -> list[Share]:
         """What each category uses of the budget, in tokens, and its limit."""
+        from codelet.context.allotment import Share, category_sizes
+
         used = category_sizes(self._conversation.sent(), self._window.estimate, self._window.fixed_size)
         return [Share(name, size, self.share_of(name)) for name, size in used.items()]
 

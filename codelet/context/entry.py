@@ -10,16 +10,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from codelet import prompt
-from codelet.context.allotment import beside_of
 from codelet.context.compactor import Compactor
-from codelet.context.inputs import Input, Piped, Shown, composed, cut_in
+from codelet.context.inputs import Input, Piped, Shown, byte_length, composed, cut_in, line_count
 from codelet.context.window import ContextWindow
 from codelet.events import Cut
 from codelet.messages import Message, newest_prompt, user
 from codelet.record import Record
-from codelet.safety.secrets.masker import Masker
+from codelet.safety.secrets import Masker
 from codelet.system.text import valid_unicode
-from codelet.system.text.ranges import byte_length, line_count
 
 if TYPE_CHECKING:
     from codelet.context.compaction.archive import ShownRange
@@ -52,12 +50,12 @@ class Entry:
     """
 
     def __init__(
-        self, conversation: Conversation, compactor: Compactor, gauge: ContextWindow, masker: Masker, *, recall: bool
+        self, conversation: Conversation, compactor: Compactor, window: ContextWindow, masker: Masker, *, recall: bool
     ) -> None:
         self.reduced: list[str] = []
         self._conversation = conversation
         self._compactor = compactor
-        self._gauge = gauge
+        self._window = window
         self._masker = masker
         self._recall = recall
         self._inputs: list[Input] = []
@@ -96,7 +94,7 @@ class Entry:
         self._unsent = True
         # What is longer than the window `fit` cuts in any case: no copy is made of it.
         length = sum(each.length for each in self._inputs) + len(prompt.STDIN) + 2
-        longest = max(_SMALLEST_CAP, self._gauge.characters(self._gauge.budget.window))
+        longest = max(_SMALLEST_CAP, self._window.characters(self._window.budget.window))
         shown = composed(self._inputs, min(length, longest), recall=False)
         message = user(shown.text)
         self._forms = [(message, shown)]
@@ -125,11 +123,11 @@ class Entry:
         if place is None:
             return
         message = self._conversation.body[place]
-        room = max(0, self._gauge.budget.hard_trigger - 1 - beside_of(self._conversation, self._gauge))
+        room = max(0, self._window.budget.hard_trigger - 1 - self._window.beside(self._conversation))
         short = len(message["content"] or "") <= _SMALLEST_CAP
-        if all(each.kept for each in self._inputs) and (short or self._gauge.estimate(message) <= room):
+        if all(each.kept for each in self._inputs) and (short or self._window.estimate(message) <= room):
             return
-        self._cut_to(place, max(_SMALLEST_CAP, self._gauge.characters(room // 2)))
+        self._cut_to(place, max(_SMALLEST_CAP, self._window.characters(room // 2)))
 
     def shrink(self) -> bool:
         """Cut a prompt that has the list for itself, and does not fit though `fit` thought so, to a third of its size.
@@ -148,7 +146,7 @@ class Entry:
     def _cut_to(self, place: int, room: int) -> None:
         shown = self._shown(room)
         message = user(shown.text)
-        self._gauge.replaced(self._conversation.replace(place, message))
+        self._window.replaced(self._conversation.replace(place, message))
         self._forms.append((message, shown))
         for each in self._inputs:
             if not each.kept or not _stands_whole(each, shown):
@@ -178,10 +176,10 @@ class Entry:
 
     def piece_room(self) -> int:
         """How many characters one answer of `recall` may have, its first line apart."""
-        budget = self._gauge.budget
-        free = budget.hard_trigger - self._gauge.size(self._conversation)
+        budget = self._window.budget
+        free = budget.hard_trigger - self._window.size(self._conversation)
         # Half of what is free: a piece that makes a compaction due would be cut before the model sees it.
-        wanted = self._gauge.characters(max(free // 2, budget.limit // _PIECES))
+        wanted = self._window.characters(max(free // 2, budget.limit // _PIECES))
         return max(_SMALLEST_PIECE, min(_LARGEST_PIECE, self._room(), wanted) - _HEADING)
 
     @property

@@ -11,21 +11,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from codelet.context.allotment import (
-    beside_of,
     beyond,
     category_sizes,
     conversation_targets,
     reduced_size,
     refused_limit,
-    shares_of,
 )
 from codelet.context.asked import Size, manual_request
 from codelet.context.compaction import Compacted, CompactionSettings, IrreducibleContext, compact
 from codelet.context.compaction.parsing import faults
 from codelet.context.compaction.reduction import holds_as_much, reduction
-from codelet.context.options import CompactionOptions, Reason
 from codelet.context.pins import Pins
-from codelet.context.tokens.budget import CATEGORIES, saves_enough
+from codelet.context.tokens.budget import CATEGORIES, CompactionOptions, Reason, Shares, saves_enough
 from codelet.context.tokens.estimate import Estimate
 from codelet.context.window import ContextWindow
 from codelet.messages import Message, newest_messages, user
@@ -122,7 +119,7 @@ class Tiers:
         """What to aim at. Raises IrreducibleContext and NothingToTakeOut."""
         window = self._window
         usual = conversation_targets(snapshot, window, at=self._options.at, overflow=reason == "overflow")
-        beside = beside_of(snapshot, window)
+        beside = window.beside(snapshot)
         if reason == "asked":
             request = manual_request(
                 snapshot.body, window.size(snapshot), beside, self._options.keep_last, window.estimate
@@ -203,7 +200,7 @@ class Tiers:
                 made = self._smaller(body, before, target, constraints)
             except IrreducibleContext as error:
                 if number == len(attempts):
-                    beside = beside_of(snapshot, self._window)  # sizes are those of the next request, as everywhere
+                    beside = self._window.beside(snapshot)  # sizes are those of the next request, as everywhere
                     raise IrreducibleContext(error.target + beside, {BESIDE: beside, **error.floor}) from None
             else:
                 return made._replace(report=replace(made.report, before=before))
@@ -271,7 +268,7 @@ def _within_shares(body: Sequence[Message], target: int, measure: Estimate, cons
 def _over(made: Compacted, measure: Estimate, constraints: Constraints) -> dict[str, int]:
     """By how many tokens a result passes the shares of what compaction can make smaller."""
     sizes = category_sizes(cast("list[Message]", made.messages), measure, 0)
-    return beyond(shares_of(constraints.limit, constraints.shares), {name: sizes[name] for name in _LIMITED})
+    return beyond(Shares.of(constraints.limit, constraints.shares), {name: sizes[name] for name in _LIMITED})
 
 
 def _once(

@@ -8,13 +8,13 @@ from operator import is_
 from typing import TYPE_CHECKING
 
 from codelet.context.tokens.budget import Budget, effective_tokens
-from codelet.context.tokens.counter import ExactCounter
 from codelet.context.tokens.estimate import Estimator, estimate_message
 from codelet.messages import AnyMessage, Message, reminder_type
 from codelet.record import Record
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
+    from codelet.context.tokens.counter import ExactCounter
     from codelet.loop.conversation import Parts
 
 CACHE_LIFETIME = 300.0
@@ -49,7 +49,8 @@ class ContextWindow:
     ) -> None:
         self.budget = budget
         self.at: int | None = None
-        self.exact = ExactCounter(model)
+        self._model = model
+        self._exact: ExactCounter | None = None
         self.fixed = fixed
         self._clock = clock
         self._estimator = Estimator()
@@ -60,6 +61,19 @@ class ContextWindow:
         self._whole = 0
         self._counted_to = 0
         self._counted = 0
+
+    @property
+    def exact(self) -> ExactCounter:
+        """What counts exactly, as the model's tokeniser does; made near a limit, where it is first asked for."""
+        if self._exact is None:
+            from codelet.context.tokens.counter import ExactCounter
+
+            self._exact = ExactCounter(self._model)
+        return self._exact
+
+    def _forget_counts(self) -> None:
+        if self._exact is not None:
+            self._exact.forget()
 
     @property
     def cold(self) -> bool:
@@ -79,6 +93,10 @@ class ContextWindow:
         """System prompt and tools in tokens, calibrated."""
         return self._estimator.scaled(self.fixed)
 
+    def beside(self, parts: Parts) -> int:
+        """What stands beside the conversation in tokens: system prompt, tools and reminders."""
+        return self.fixed_size + sum(map(self.estimate, [*parts.head, *parts.tail]))
+
     def size(self, parts: Parts) -> int:
         """P: real tokens of the next request."""
         new = self._since + _plain(parts.messages[self._settled :])
@@ -86,7 +104,7 @@ class ContextWindow:
         beside = 0 if self._last is not None else self.fixed + _plain(parts.tail)
         known = self._last.total if self._last is not None else 0
         estimated = known + self._estimator.scaled(beside + new)
-        if not self.exact.able or not self._near_limit(estimated):
+        if not self._near_limit(estimated) or not self.exact.able:
             return estimated
         counted = self._count(parts.messages)
         return estimated if counted is None else known + self._estimator.scaled(beside) + counted
@@ -122,7 +140,7 @@ class ContextWindow:
             return None
         if self._counted_to < self._settled:
             self._counted_to, self._counted = self._settled, self._counted + settled
-            self.exact.forget()
+            self._forget_counts()
         return self._counted + new
 
     @property
@@ -160,7 +178,7 @@ class ContextWindow:
         self._last, self._reported_at = usage, self._clock()
         self._since = 0
         self._counted_to, self._counted = answered, 0
-        self.exact.forget()
+        self._forget_counts()
         return None
 
     def list_changed(self, why: str, *, body: bool) -> None:
@@ -171,7 +189,7 @@ class ContextWindow:
         """Void what was measured."""
         self._last, self._settled, self._since, self._whole = None, 0, 0, 0
         self._counted_to, self._counted = 0, 0
-        self.exact.forget()
+        self._forget_counts()
 
     def replaced(self, place: int) -> None:
         """Another message stands at `place` now: if the old one was measured, that is void."""
@@ -181,7 +199,7 @@ class ContextWindow:
     def switch(self, budget: Budget, model: str = "") -> None:
         """Another model reads the list: another budget, and another tokeniser."""
         self.budget = budget
-        self.exact = ExactCounter(model)
+        self._model, self._exact = model, None
         self._estimator = Estimator()
         self.forget()
 

@@ -30,7 +30,7 @@ from codelet.export.snapshot import Snapshot
 from codelet.export.store_target import Target, is_url, open_target
 from codelet.loop.session import Session
 from codelet.record import Record
-from codelet.safety.secrets.masker import own_masker
+from codelet.safety.secrets import own_masker
 from codelet.safety.secrets.prefilter import SecretPrefilter
 
 Beside = Callable[[], Mapping[str, Any]]

@@ -7,19 +7,22 @@ It is given to `Session(extensions=…)`; nothing is looked for elsewhere. Where
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from codelet import prompt
 from codelet.errors import CodeletError, ToolError, UsageError
 from codelet.record import Record
-from codelet.safety.secrets.masker import Masker
+from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Action, Touch, Verdict
 from codelet.tools.tool import Arguments, Tool, ToolOutput
 
 Zone = Literal["head", "tail"]
 Noted = Literal["verdict", "approval", "change", "execution"]
 
+_CLOSE_SECONDS = 5.0
+"""How long an extension may take to end what it opened."""
 _STRICTNESS: tuple[Action, ...] = ("allow", "ask", "deny")
 
 
@@ -267,3 +270,16 @@ class Extension:
 def offered_by(extensions: Iterable[Extension]) -> list[Tool]:
     """The tools that these extensions have for the next request."""
     return [tool for each in extensions for tool in each.offered()]
+
+
+async def end_extension(extension: Extension) -> None:
+    """Close an extension; what takes too long is left. Raises CodeletError."""
+    try:
+        async with asyncio.timeout(_CLOSE_SECONDS):
+            await extension.close()
+    except TimeoutError:
+        return
+    except CodeletError:
+        raise
+    except Exception as error:
+        raise CodeletError(f"{type(extension).__name__} did not end well: {type(error).__name__}: {error}") from error

@@ -1,15 +1,19 @@
-"""Codelet's own extensions, written out: what every session has, what a setting turns on. Short, as it is a list."""
+"""Codelet's own extensions, written out: what every session has, what a setting turns on, and the two small ones."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from codelet import prompt
 from codelet.context import Compactor, Entry
-from codelet.extensions.base import ExportPart, Extension
+from codelet.extensions.base import ExportPart, Extension, Guard, GuardedCall, Noted
 from codelet.extensions.recall import Offered, Recall
+from codelet.safety.sandbox import Sandbox
+from codelet.tools.tool import ToolOutput
 
 if TYPE_CHECKING:
-    from codelet.loop.calls import Safeguards
+    from codelet.loop.toolbox import Safeguards
+    from codelet.safety.audit.log import AuditLog
 
 EXPORT_PARTS: tuple[type[ExportPart], ...] = ()
 """The keys that these keep in an export, which the published schema names."""
@@ -29,12 +33,8 @@ class Builtin:
         self.first: list[Extension] = []
         self.last: list[Extension] = [Recall(compactor, entry, recall if has_tools else "never")]
         if safeguards.sandbox is not None:
-            from codelet.extensions.protected_files import ProtectedFiles
-
             self.first.append(ProtectedFiles(safeguards.sandbox))
         if safeguards.audit is not None:
-            from codelet.extensions.audit import Audit
-
             self.last.append(Audit(safeguards.audit))
 
 
@@ -49,3 +49,39 @@ def turned_on(settings: Any) -> tuple[Extension, ...]:
 
         found.append(Narrator())
     return tuple(found)
+
+
+class ProtectedFiles(Extension, Guard):
+    """A word on files that a confined command made and programs outside would obey.
+
+    What is absent cannot be made read-only, so such files are looked for after each confined command.
+    """
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.guards = (self,)
+        self._sandbox = sandbox
+
+    async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
+        """The output, failed where the command made such files."""
+        made = self._sandbox.newly_protected() if call.ran else []
+        if not made:
+            return output
+        return output.replace(text=f"{output.text}\n{prompt.PROTECTED.format(names=', '.join(made))}", failed=True)
+
+
+class Audit(Extension, Guard):
+    """Writes verdicts, answers, changes and ends of calls into a file; `close` ends it: else it counts as cut off."""
+
+    def __init__(self, log: AuditLog) -> None:
+        self.guards = (self,)
+        self._log = log
+
+    def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
+        """Append one record. Raises AuditError where it cannot be written: nothing goes on unseen."""
+        if kind == "verdict":
+            facts = {"title": call.title, "arguments": call.arguments, **facts}
+        self._log.record(kind, call=call.id, tool=call.name, **facts)
+
+    async def close(self) -> None:
+        """Append the closing record."""
+        self._log.close()

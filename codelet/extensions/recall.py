@@ -100,7 +100,7 @@ def _answered(
 def _piece(entry: Archived, lines: str, byte_range: str, room: int) -> tuple[str, Sequence[ShownRange]]:
     """One piece of an entry, with a line above it that says which one and how to go on."""
     from codelet.context.compaction.archive import ShownRange, text_in
-    from codelet.system.text.ranges import byte_at, byte_length, line_at, line_count, place_of_byte, place_of_line
+    from codelet.context.inputs import byte_at, byte_length, line_at, line_count, place_of_byte, place_of_line
 
     text = text_in(entry)
     if byte_range:

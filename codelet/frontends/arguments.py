@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from codelet.errors import UsageError
@@ -85,15 +85,14 @@ def asked_for(arguments: Sequence[str]) -> str | None:
 
 def print_help(command: str | None) -> None:
     """Print the help of the whole program, or of one command. Raises UsageError if there is no such command."""
-    parser = build_parser([command] if command else [])
-    known = _commands_of(parser)
-    if command and command not in known:
-        raise UsageError(f"there is no command {command!r}, only {', '.join(known)}")
-    (known[command] if command else parser).print_help()
+    if command and command not in _COMMANDS:
+        raise UsageError(f"there is no command {command!r}, only {', '.join(_COMMANDS)}")
+    parser = build_parser([command or "--help"])
+    (_commands_of(parser)[command] if command else parser).print_help()
 
 
 def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """The parser of the whole command line; `arguments` tell which command's own parsers are worth making."""
+    """The parser of the whole command line; `arguments` tell which commands have parsers that are worth making."""
     parser = _Parser(
         prog="codelet",
         usage="codelet [options] [PROMPT]\n       codelet [options] -p PROMPT\n       codelet COMMAND [options]",
@@ -111,26 +110,41 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     )
     _add_settings(parser)
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
-    # Naming the program here and below keeps argparse from formatting a usage line for it.
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser, prog="codelet")
-    _add_commands(commands)
-    if "sessions" in arguments:
-        from codelet.frontends.commands.sessions import add_arguments
-
-        add_arguments(commands)
-    else:  # for --help
-        commands.add_parser("sessions", help="look at the exports in a folder or a Redis database")
+    _add_commands(parser, arguments)
     return parser
 
 
-def _add_commands(commands: argparse._SubParsersAction[_Parser]) -> None:
-    about = commands.add_parser("help", help="this page, or that of one command")
+def _add_commands(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
+    """The parsers of the commands that are named, or all, bare, for a help page: each costs a quarter millisecond."""
+    if not any(_asks_help(word) or word in _COMMANDS for word in arguments):
+        parser.set_defaults(command=None)
+        return
+    # Naming the program here and below keeps argparse from formatting a usage line for it.
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser, prog="codelet")
+    for name, (about, add) in _COMMANDS.items():
+        own = commands.add_parser(name, help=about)
+        if name in arguments:
+            add(own)
+
+
+def _asks_help(word: str) -> bool:
+    """Whether a word asks for a help page, or may do so: `-qh` does."""
+    return word == "--help" or (word[:1] == "-" != word[1:2] and "h" in word)
+
+
+def _add_help(about: argparse.ArgumentParser) -> None:
     about.add_argument("about", nargs="?", metavar="COMMAND")
-    demo = commands.add_parser("demo", help="watch a recorded model fix a small project, without any key")
+
+
+def _add_demo(demo: argparse.ArgumentParser) -> None:
     demo.add_argument("--keep", action="store_true", help="keep the demo's folder")
-    doctor = commands.add_parser("doctor", help="show what codelet finds on this machine")
+
+
+def _add_doctor(doctor: argparse.ArgumentParser) -> None:
     doctor.add_argument("--json", action="store_true", help="print one JSON object")
-    policy = commands.add_parser("policy", help="explain what the policy decides")
+
+
+def _add_policy(policy: argparse.ArgumentParser) -> None:
     check = policy.add_subparsers(
         dest="policy_command", metavar="check", required=True, prog="codelet policy"
     ).add_parser("check", help="say what would happen to a command, without running it")
@@ -138,17 +152,32 @@ def _add_commands(commands: argparse._SubParsersAction[_Parser]) -> None:
     check.add_argument("--cases", metavar="FILE", help="judge the cases of a JSON lines file instead")
     check.add_argument("--mode", dest="check_mode", choices=SETTINGS["mode"].choices)
     check.add_argument("--json", action="store_true", help="one JSON object a line")
-    _add_audit(commands)
 
 
-def _add_audit(commands: argparse._SubParsersAction[_Parser]) -> None:
-    audit = commands.add_parser("audit", help="check an audit file")
+def _add_audit(audit: argparse.ArgumentParser) -> None:
     verify = audit.add_subparsers(
         dest="audit_command", metavar="verify", required=True, prog="codelet audit"
     ).add_parser("verify", help="find changed, removed, added and moved lines")
     verify.add_argument("file", metavar="FILE")
     verify.add_argument("--expect", metavar="HASH", help="the last hash, as an earlier run gave it")
     verify.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_sessions(sessions: argparse.ArgumentParser) -> None:
+    from codelet.frontends.commands.sessions import add_arguments
+
+    add_arguments(sessions)
+
+
+_COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "help": ("this page, or that of one command", _add_help),
+    "demo": ("watch a recorded model fix a small project, without any key", _add_demo),
+    "doctor": ("show what codelet finds on this machine", _add_doctor),
+    "policy": ("explain what the policy decides", _add_policy),
+    "audit": ("check an audit file", _add_audit),
+    "sessions": ("look at the exports in a folder or a Redis database", _add_sessions),
+}
+"""The commands: what the help says of each, and what adds its arguments."""
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
@@ -188,7 +217,6 @@ def _read_words(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> tu
 
     Raises UsageError that names an unknown option, or a word that is nearly a command.
     """
-    commands = _commands_of(parser)
     options: list[str] = []
     bare: list[str] = []
     rest = list(arguments)
@@ -200,8 +228,8 @@ def _read_words(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> tu
             said = True
             break
         if not _is_option(word):
-            if word in commands and not bare:
-                _check(commands[word], rest, parser, word)
+            if word in _COMMANDS and not bare:
+                _check(_commands_of(parser)[word], rest, parser, word)
                 return [*options, word, *rest], None
             bare.append(word)
             continue
@@ -210,7 +238,7 @@ def _read_words(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> tu
             value = rest.pop(0)
             # As one word with its option, a prompt is never taken for something else.
             options[-1:] = [f"--prompt={value}"] if word in ("-p", "--prompt") else [word, value]
-    if len(bare) == 1 and not said and (near := _nearest(bare[0], commands)):
+    if len(bare) == 1 and not said and (near := _nearest(bare[0], _COMMANDS)):
         raise UsageError(f"there is no command {bare[0]!r}; did you mean {near}? As a prompt: -p {bare[0]}")
     return options, " ".join(bare) if bare else None
 

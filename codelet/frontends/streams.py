@@ -25,7 +25,7 @@ _WAITING = "codelet: waiting for the pipe on stdin to end; if there is none, sta
 
 def say(line: str) -> None:
     """Write one line to stderr, without secrets. Where stderr is closed, full or broken, the line is lost."""
-    from codelet.safety.secrets.masker import mask  # not before there is something to say: --help has no use for it
+    from codelet.safety.secrets import mask  # not before there is something to say: --help has no use for it
 
     with suppress(OSError, ValueError):
         if sys.stderr is not None:

@@ -8,15 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from codelet import prompt
 from codelet.extensions.base import GuardedCall, Guards, stricter
-from codelet.loop.masking import without_secrets
 from codelet.record import Record
 from codelet.safety import Policy
-from codelet.safety.secrets.masker import Masker
+from codelet.safety.secrets import Masker, without_secrets
 from codelet.safety.verdict import Answer, Ask, Question, Verdict
 from codelet.tools.tool import Preview
 
@@ -102,7 +100,7 @@ class Approvals:
             self._remember(call, "denied", verdict.reason)
             return Admission(verdict, prompt.REFUSED_BY_POLICY.format(reason=verdict.reason))
         planned = None
-        context = replace(context, place=verdict.place)
+        context = context.replace(place=verdict.place)
         plans = call.tool.preview if call.tool is not None else None
         try:
             if plans is not None and any(touch.kind == "write" for touch in call.touches or ()):

@@ -11,29 +11,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from codelet import events, prompt
 from codelet.errors import ToolError
-from codelet.extensions.base import Guard, GuardedCall, Guards, named
-from codelet.loop.approvals import Approvals
+from codelet.extensions.base import GuardedCall
 from codelet.loop.conversation import Conversation
 from codelet.loop.reply import parsed_arguments
+from codelet.loop.toolbox import Toolbox
 from codelet.messages import ToolCall
-from codelet.record import Record
-from codelet.safety import Policy
-from codelet.safety.sandbox import Sandbox
-from codelet.safety.secrets.masker import Masker, own_masker
-from codelet.safety.verdict import Ask, Touch
-from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput
-from codelet.tools.touched import Touched
-
-if TYPE_CHECKING:
-    from codelet.safety.audit.log import AuditLog
+from codelet.tools.tool import Progress, ToolContext, ToolOutput
 
 Status = Literal["done", "failed", "refused"]
 State = Literal["waiting", "running", Status]
@@ -43,89 +32,17 @@ _PARTIAL_OUTPUT = 2_000
 _LONGEST_ERROR = 2_000
 
 
-class Safeguards(Record):
-    """What guards a session beside its policy.
-
-    `masker` keeps secrets out of what leaves the session; None is the one for this process's environment.
-    `ask_timeout` is in seconds. `audit` and `sandbox` are None where there is none.
-    """
-
-    masker: Masker | None = None
-    ask_timeout: float | None = None
-    audit: AuditLog | None = None
-    sandbox: Sandbox | None = None
-
-    @property
-    def hides(self) -> Masker:
-        """What keeps secrets out."""
-        return self.masker or own_masker()
-
-
-@dataclass(eq=False, repr=False)
-class Toolbox:
-    """What calls are run with. `approvals` decides on each, `guards` stand before and after it; `masker` keeps secrets
-    out of what they answer; `touched` are the folders that they worked in.
-    """
-
-    tools: Mapping[str, Tool]
-    context: ToolContext
-    approvals: Approvals
-    masker: Masker
-    touched: Touched
-    guards: Guards
-    sandbox: Sandbox | None = None
-
-    async def ready(self, touches: Sequence[Touch]) -> ToolContext:
-        """What a call that touches these is to run with. Raises ToolError where a sandbox is due and none works."""
-        policy = self.approvals.policy
-        if self.sandbox is None or all(touch.kind != "run" for touch in touches):
-            return self.context
-        policy.sandboxed = self.sandbox.demanded(policy.mode) and await self.sandbox.works()
-        return replace(self.context, wrap_command=self.sandbox.wrap if policy.sandboxed else None)
-
-    def add(self, tool: Tool) -> None:
-        """Offer one more tool from the next request on."""
-        self.tools = {**self.tools, tool.name: tool}
-        self.__dict__.pop("schemas", None)
-
-    @cached_property
-    def schemas(self) -> list[dict[str, Any]]:
-        """The tools as a request carries them."""
-        return [tool.schema() for tool in self.tools.values()]
-
-
-def equip(
-    tools: Sequence[Tool],
-    context: ToolContext,
-    policy: Policy,
-    ask: Ask | None,
-    safeguards: Safeguards,
-    guards: Sequence[Guard] = (),
-    closing: Sequence[Guard] = (),
-) -> Toolbox:
-    """The toolbox of a session; the answers of calls are masked behind `guards` and before `closing`."""
-    masker = safeguards.hides
-    standing = Guards(masker, guards, closing)
-    approvals = Approvals(policy, masker, ask, safeguards.ask_timeout, standing)
-    guarded = replace(context, prepare_command=policy.prepare)
-    touched = Touched(context.workspace)
-    return Toolbox(named("tool", tools), guarded, approvals, masker, touched, standing, safeguards.sandbox)
-
-
-@dataclass(eq=False, repr=False)
 class _Pending:
     """One call on its way. `problem` says why it cannot be run, `call` is what guards see of it."""
 
-    asked: ToolCall
-    call: GuardedCall
-    state: State = "waiting"
-    started: float = 0.0
-    prepared: bool = False
-    problem: str = ""
-    unusable: bool = False
-    changes: bool = False
-    recent: str = ""
-    result: events.ToolResult | None = None
+    def __init__(self, asked: ToolCall) -> None:
+        self.asked = asked
+        self.call = GuardedCall(asked["id"], asked["function"]["name"], {})
+        self.state: State = "waiting"
+        self.started = 0.0
+        self.prepared = self.unusable = self.changes = False
+        self.problem = self.recent = ""
+        self.result: events.ToolResult | None = None
 
     @property
     def id(self) -> str:
@@ -146,7 +63,7 @@ class CallRunner:
     """Runs the calls of one step, whose placeholders stand in the conversation. `cut` says that the answer was."""
 
     def __init__(self, calls: Sequence[ToolCall], toolbox: Toolbox, conversation: Conversation, *, cut: bool) -> None:
-        self._pending = [_Pending(call, GuardedCall(call["id"], call["function"]["name"], {})) for call in calls]
+        self._pending = [_Pending(call) for call in calls]
         self._toolbox = toolbox
         self._answer = conversation.answer
         self._cut = cut
@@ -284,7 +201,7 @@ class CallRunner:
             if refusal is not None:
                 given = ToolOutput(refusal, failed=True)
             else:
-                given = await self._run(item, replace(context, change=admission.change), progress)
+                given = await self._run(item, context.replace(change=admission.change), progress)
         except ToolError as error:
             given = ToolOutput(str(error), failed=True)
         output = await self._toolbox.guards.after(item.call, given)
@@ -312,7 +229,7 @@ class CallRunner:
         item.changes = verdict.tier != "read"
         self._toolbox.touched.note(touches, verdict.place)
         try:
-            output: ToolOutput = await tool.run(replace(context, place=verdict.place), progress, **item.call.arguments)
+            output: ToolOutput = await tool.run(context.replace(place=verdict.place), progress, **item.call.arguments)
         except ToolError:
             raise
         except Exception as error:

@@ -14,7 +14,7 @@ from operator import is_
 from typing import Protocol, overload
 
 from codelet import prompt
-from codelet.context.reminders import zones
+from codelet.context.reminders import NESTED, Placement, Zones, renewed
 from codelet.events import Event, Interrupted
 from codelet.messages import Message, kind_of, tool_result, unpaired, with_kinds
 from codelet.record import Record
@@ -54,10 +54,10 @@ class Parts:
         self.messages = Messages(self)
 
     @classmethod
-    def of(cls, messages: Sequence[Message], order: zones.Zones | None = None) -> Parts:
+    def of(cls, messages: Sequence[Message], order: Zones | None = None) -> Parts:
         """The parts of a list from outside, which may hold reminders; their kinds are worked out where need be."""
         known = with_kinds(messages)
-        first, last = (order or zones.Zones()).parts_of(known)
+        first, last = (order or Zones()).parts_of(known)
         return Parts(tuple(known[:first]), tuple(known[first:last]), tuple(known[last:]))
 
     def sent(self) -> list[Message]:
@@ -132,10 +132,10 @@ class Conversation(Parts):
 
     body: list[Message]
 
-    def __init__(self, *watches: Watch, placement: zones.Placement = "tail") -> None:
+    def __init__(self, *watches: Watch, placement: Placement = "tail") -> None:
         super().__init__((), [], ())
-        self.placement: zones.Placement = placement
-        self.zones = zones.Zones()
+        self.placement: Placement = placement
+        self.zones = Zones()
         self.rewrites = 0
         self.call_ids: set[str] = set()
         self.interruption: Interrupted | None = None
@@ -186,11 +186,11 @@ class Conversation(Parts):
         changes: list[Event] = []
         if head:
             front = self.zones.prepended if prepended else self.zones.head
-            self.head, self.tail, told = zones.renewed(front, head, self.head, self.tail)
+            self.head, self.tail, told = renewed(front, head, self.head, self.tail)
             changes += told
         if tail:
-            back = zones.NESTED if prepended else self.zones.tail
-            self.tail, self.head, told = zones.renewed(back, tail, self.tail, self.head)
+            back = NESTED if prepended else self.zones.tail
+            self.tail, self.head, told = renewed(back, tail, self.tail, self.head)
             changes += told
         if len(before) != len(self.head) or not all(map(is_, before, self.head)):
             for watch in self._watches:

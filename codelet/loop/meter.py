@@ -45,7 +45,7 @@ class Meter:
     """
 
     def __init__(
-        self, conversation: Conversation, gauge: ContextWindow, cache: CacheWatch, facts: ModelFacts, limits: Limits
+        self, conversation: Conversation, window: ContextWindow, cache: CacheWatch, facts: ModelFacts, limits: Limits
     ) -> None:
         self.limits = limits
         self.facts = facts
@@ -55,7 +55,7 @@ class Meter:
         self.spent_cost: float | None = 0.0
         self.timer: asyncio.Timeout | None = None
         self._conversation = conversation
-        self._gauge = gauge
+        self._window = window
         self._cache = cache
         self._doubted = False
 
@@ -72,7 +72,7 @@ class Meter:
     @property
     def room(self) -> int | None:
         """The output limit for a request, where one must or should be named: the model's, less what is used up."""
-        return self.limits.output_left(self._gauge.budget.reserve if self.facts.known else None, self.spent)
+        return self.limits.output_left(self._window.budget.reserve if self.facts.known else None, self.spent)
 
     def check(self, steps: int = 0) -> None:
         """Raises LimitReached where a limit of the session is passed, or the turn has made as many steps as it may."""
@@ -87,10 +87,10 @@ class Meter:
         The first report that cannot be right is followed by a note that says so.
         """
         self.count(usage)
-        doubt = self._gauge.measured(usage, self._conversation, answered)
-        volatile = sum(map(self._gauge.estimate, self._conversation.tail))
+        doubt = self._window.measured(usage, self._conversation, answered)
+        volatile = sum(map(self._window.estimate, self._conversation.tail))
         note = self._cache.observe(self._conversation.messages[: answered - 1], usage, volatile)
-        budget, size = self._gauge.budget, self._gauge.size(self._conversation)
+        budget, size = self._window.budget, self._window.size(self._conversation)
         report = events.UsageReport(
             usage=usage, context=size, window=budget.window, cache_note=note, budget=budget.limit
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
 from itertools import count
 from math import isfinite
 from typing import Any, Literal, NoReturn
@@ -30,13 +29,13 @@ from codelet.usage import Usage
 _PLAIN = {"role", "content", "tool_calls"}
 
 
-@dataclass(eq=False, repr=False)
 class _OpenCall:
-    id: str
-    index: int
-    name: str = ""
-    pieces: list[str] = field(default_factory=list)
-    extra: dict[str, Any] = field(default_factory=dict)
+    def __init__(self, number: str, index: int) -> None:
+        self.id = number
+        self.index = index
+        self.name = ""
+        self.pieces: list[str] = []
+        self.extra: dict[str, Any] = {}
 
 
 class Reply:

@@ -25,23 +25,23 @@ from codelet.context import (
     Renewal,
 )
 from codelet.context.entry import LONGEST_KEPT
+from codelet.context.reminders import Placement
 from codelet.context.reminders.sources import own_sources
-from codelet.context.reminders.zones import Placement
 from codelet.context.tokens.estimate import estimate_text
 from codelet.errors import CodeletError, LimitReached
-from codelet.extensions.base import Extension, named, offered_by
+from codelet.extensions.base import Extension, end_extension, named, offered_by
 from codelet.extensions.builtin import Builtin
 from codelet.loop.approvals import Approvals
-from codelet.loop.calls import Safeguards, equip
 from codelet.loop.conversation import Conversation, Messages
-from codelet.loop.masking import MaskedPieces
 from codelet.loop.meter import Limits, Meter
+from codelet.loop.toolbox import Safeguards, equip
 from codelet.loop.turn import TurnInHand, run_turn
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import Message
 from codelet.providers.base import Provider
 from codelet.providers.facts import ModelFacts, model_facts
 from codelet.safety import Policy
+from codelet.safety.secrets import MaskedPieces
 from codelet.safety.verdict import Ask
 from codelet.tools import all_tools
 from codelet.tools.tool import Tool, ToolContext
@@ -50,9 +50,6 @@ from codelet.usage import Usage
 if TYPE_CHECKING:
     from codelet.context.asked import Size
     from codelet.context.rows import ContextRow
-
-_CLOSE_SECONDS = 5.0
-"""How long an extension may take to end what it opened."""
 
 
 class Session:
@@ -87,13 +84,15 @@ class Session:
         self.safeguards = safeguards or Safeguards()
         context = ToolContext(workspace, None if environment is None else dict(environment))
         facts, self.context_limits = _facts_of(provider), ContextLimits(window, budget)
-        self.gauge = ContextWindow(self.context_limits.of(facts), 0, clock, model=provider.model)
+        self.context_window = ContextWindow(self.context_limits.of(facts), 0, clock, model=provider.model)
         self.cache = CacheWatch(clock)
-        self.conversation = Conversation(self.gauge, self.cache, context, placement=placement)
-        self.meter = Meter(self.conversation, self.gauge, self.cache, facts, limits or Limits())
-        self.compactor = Compactor(self.conversation, self.gauge, compaction or CompactionOptions())
+        self.conversation = Conversation(self.context_window, self.cache, context, placement=placement)
+        self.meter = Meter(self.conversation, self.context_window, self.cache, facts, limits or Limits())
+        self.compactor = Compactor(self.conversation, self.context_window, compaction or CompactionOptions())
         has_tools = tools is None or len(tools) > 0 or bool(offered_by(extensions))
-        self._entry = Entry(self.conversation, self.compactor, self.gauge, self.safeguards.hides, recall=has_tools)
+        self._entry = Entry(
+            self.conversation, self.compactor, self.context_window, self.safeguards.hides, recall=has_tools
+        )
         chosen = tools is not None
         own = Builtin(self.safeguards, self.compactor, self._entry, chosen=chosen, has_tools=has_tools)
         self.extensions = (*own.first, *own.last, *extensions)
@@ -123,7 +122,7 @@ class Session:
         self.conversation.zones = self.reminders.zones
         return Upkeep(
             self.conversation,
-            self.gauge,
+            self.context_window,
             self._toolbox,
             self.compactor,
             self._entry,
@@ -205,7 +204,7 @@ class Session:
     @property
     def window(self) -> int:
         """The model's window in tokens, or what the user set."""
-        return self.gauge.budget.window
+        return self.context_window.budget.window
 
     @property
     def window_is_guessed(self) -> bool:
@@ -218,12 +217,12 @@ class Session:
 
         How full the context is, is measured against this everywhere: compaction begins a little below it.
         """
-        return self.gauge.budget.limit
+        return self.context_window.budget.limit
 
     @property
     def size(self) -> int:
         """The next request's size in tokens: the last one's, as reported, and an estimate of what came since."""
-        return self.gauge.size(self.conversation)
+        return self.context_window.size(self.conversation)
 
     @property
     def cut(self) -> tuple[events.Cut, ...]:
@@ -270,7 +269,7 @@ class Session:
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
         self.provider, self.meter.facts = provider, _facts_of(provider)
-        self.gauge.switch(self.context_limits.within(self.facts), provider.model)
+        self.context_window.switch(self.context_limits.within(self.facts), provider.model)
         self.cache.switched()
 
     def context(self) -> list[ContextRow]:
@@ -358,7 +357,7 @@ class Session:
         async with AsyncExitStack() as ending:  # each is ended, whatever happens to the others
             ending.push_async_callback(self.provider.close)
             for each in self.extensions:
-                ending.push_async_callback(_ended, each)
+                ending.push_async_callback(end_extension, each)
 
     async def compact(self, instruction: str = "", size: Size | None = None) -> AsyncGenerator[events.Event, None]:
         """Compact now, whether it is due or not; between turns only. `instruction` says what matters.
@@ -373,19 +372,6 @@ class Session:
 def _facts_of(provider: Provider) -> ModelFacts:
     facts = model_facts(provider.model)
     return facts.without_prices() if provider.local else facts
-
-
-async def _ended(extension: Extension) -> None:
-    """Close an extension; what takes too long is left. Raises CodeletError."""
-    try:
-        async with asyncio.timeout(_CLOSE_SECONDS):
-            await extension.close()
-    except TimeoutError:
-        return
-    except CodeletError:
-        raise
-    except Exception as error:
-        raise CodeletError(f"{type(extension).__name__} did not end well: {type(error).__name__}: {error}") from error
 
 
 async def _end_of(turn: AsyncGenerator[events.Event, None], reason: str) -> events.TurnEnd:

@@ -10,20 +10,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from weakref import ref
 
 from codelet import events, prompt
 from codelet.errors import LimitReached, NoAnswer, ProviderError
-from codelet.loop.calls import CallRunner, Toolbox
 from codelet.loop.conversation import Conversation
 from codelet.loop.meter import Meter
-from codelet.loop.reply import Reply
+from codelet.loop.toolbox import Toolbox
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import assistant, tool_result
 from codelet.providers.base import Provider, RetryChunk
-from codelet.system.text import is_blank, one_line
+from codelet.system.text import is_blank
 from codelet.usage import Usage
+
+if TYPE_CHECKING:
+    from codelet.loop.calls import CallRunner
+    from codelet.loop.reply import Reply
 
 _UNUSABLE_STEPS = 5
 _LONGEST_REFUSAL = 1_000
@@ -50,6 +53,15 @@ class _Turn:
         self.overflow: Literal["no", "now", "handled"] = "no"
         self.asked_again = False
         self.open = True
+
+    @property
+    def answer(self) -> Reply:
+        """What has come of the answer; what folds it is imported once the request has left."""
+        if self.reply is None:
+            from codelet.loop.reply import Reply
+
+            self.reply = Reply()
+        return self.reply
 
     def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
         """The turn's last event."""
@@ -155,7 +167,6 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
         turn.overflow = "handled"
     turn.steps += 1
     yield events.StepStart(turn.steps)
-    reply = turn.reply = Reply()
     begun = False
     try:
         async with aclosing(turn.provider.stream(turn.upkeep.request(max_output=turn.meter.room))) as chunks:
@@ -163,7 +174,7 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
                 if not begun and not isinstance(chunk, RetryChunk):
                     begun = True
                     turn.upkeep.answering()
-                shown = reply.add(chunk)
+                shown = turn.answer.add(chunk)
                 if shown is not None:
                     yield shown
     except ProviderError as error:
@@ -175,7 +186,7 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
         turn.steps -= 1
         turn.reply = None
         return
-    turn.overflow = "no"
+    turn.overflow, reply = "no", turn.answer
     answered = _take_in(turn, reply)
     if reply.usage is not None:
         turn.usage += reply.usage
@@ -209,6 +220,8 @@ def _take_in(turn: _Turn, reply: Reply) -> int:
     placeholders = [tool_result(call["id"], prompt.INTERRUPTED) for call in calls]
     place = turn.conversation.append(message, *placeholders)
     if calls:
+        from codelet.loop.calls import CallRunner
+
         turn.calls = CallRunner(calls, turn.toolbox, turn.conversation, cut=reply.finish == "length")
     return place + 1
 
@@ -232,7 +245,7 @@ def _again_or_fail(turn: _Turn, reply: Reply) -> events.Retry:
     right on this one.
     """
     if not is_blank(reply.refusal):
-        why = f"the model refused: {one_line(reply.refusal, _LONGEST_REFUSAL)}"
+        why = f"the model refused: {_refusal(reply)}"
     else:
         why = _REFUSED if reply.finish == "refused" else "the model's answer is empty"
         if not turn.asked_again:
@@ -244,12 +257,18 @@ def _again_or_fail(turn: _Turn, reply: Reply) -> events.Retry:
     raise NoAnswer(why)
 
 
+def _refusal(reply: Reply) -> str:
+    from codelet.system.text import one_line
+
+    return one_line(reply.refusal, _LONGEST_REFUSAL)
+
+
 def _after_answer(turn: _Turn, reply: Reply) -> None:
     turn.open = False
     if reply.finish == "length":
         raise LimitReached("the answer reached its output limit")
     if reply.finish == "refused":
-        said = f": {one_line(reply.refusal, _LONGEST_REFUSAL)}" if not is_blank(reply.refusal) else ""
+        said = f": {_refusal(reply)}" if not is_blank(reply.refusal) else ""
         raise NoAnswer(f"{_REFUSED}{said}")
     if reply.finish == "paused":
         raise NoAnswer(_PAUSED)

@@ -9,8 +9,8 @@ from codelet import events
 from codelet.context import Compactor, ContextWindow, Entry, Renewal
 from codelet.context.tokens.estimate import estimate_text
 from codelet.extensions.base import Extension, offered_by
-from codelet.loop.calls import Toolbox
 from codelet.loop.conversation import Conversation
+from codelet.loop.toolbox import Toolbox
 from codelet.messages import Message
 from codelet.providers.base import Request
 from codelet.tools.tool import Tool
@@ -19,13 +19,13 @@ from codelet.tools.tool import Tool
 class Upkeep:
     """Cuts the user's input to size, compacts where that is due, renews the reminders, offers what tools are new.
 
-    `system` is the system prompt; `gauge.fixed` follows from it and from the tools.
+    `system` is the system prompt; `window.fixed` follows from it and from the tools.
     """
 
     def __init__(
         self,
         conversation: Conversation,
-        gauge: ContextWindow,
+        window: ContextWindow,
         toolbox: Toolbox,
         compactor: Compactor,
         entry: Entry,
@@ -36,13 +36,13 @@ class Upkeep:
     ) -> None:
         self.system = system
         self._conversation = conversation
-        self._gauge = gauge
+        self._window = window
         self._toolbox = toolbox
         self._compactor = compactor
         self._entry = entry
         self._renewal = renewal
         self._extensions = extensions
-        gauge.fixed = self.fixed_size
+        window.fixed = self.fixed_size
 
     @property
     def fixed_size(self) -> int:
@@ -69,7 +69,7 @@ class Upkeep:
     def add_tool(self, tool: Tool) -> None:
         """Offer one more tool from the next request on: the provider's cache of the whole list is lost by it."""
         self._toolbox.add(tool)
-        self._gauge.fixed = self.fixed_size
+        self._window.fixed = self.fixed_size
 
     async def before_turn(self) -> list[events.Event]:
         """Gather the reminders anew."""
@@ -82,11 +82,11 @@ class Upkeep:
         if reason in ("overflow", "hard") and self._entry.shrink():
             reason = None
         while self._entry.reduced:
-            size = self._gauge.size(self._conversation)
+            size = self._window.size(self._conversation)
             yield events.Compaction(
                 phase="reduced", reason="entry", before=size, after=size, note=self._entry.reduced.pop(0)
             )
-        self._gauge.settle(self._conversation)
+        self._window.settle(self._conversation)
         if reason is not None:
             async with aclosing(self._compactor.run(reason)) as steps:
                 async for event in steps:

@@ -1,4 +1,4 @@
-"""Reads an answer without trusting it: its events, the shape of their parts, and how much it may hold.
+"""Reads an answer without trusting it: its events and the shape of their parts.
 
 What does not fit is the provider's failure, not codelet's, and a garbled or endless answer never passes for a short
 one.
@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from codelet.errors import ProviderError
-from codelet.providers.base import Chunk, ExtraChunk, ReasoningChunk, RefusalChunk, TextChunk, ToolCallChunk
+from codelet.providers.base import Chunk
 from codelet.providers.failure import stream_failure
 
 _EVENT_LIMIT = 16 << 20
@@ -30,12 +30,6 @@ NO_MARKER = "the answer was cut: the stream ended without its finish marker"
 
 MOST_TOKENS = 10**9
 """More than any request has: a larger number is no count, and sums of such numbers would leave an export's range."""
-
-LARGEST_ANSWER = 16_000_000
-"""Characters of all that an answer holds: text, reasoning, and the names and arguments of its calls."""
-
-MOST_CALLS = 1_000
-"""Tool calls of one answer."""
 
 
 async def until_silent(
@@ -180,33 +174,3 @@ def as_count(value: Any) -> int:
 def as_counts(value: Any) -> dict[str, Any]:
     """An object that holds counts; what is none holds none, for the same reason."""
     return value if isinstance(value, dict) else {}
-
-
-class AnswerSize:
-    """What one answer has come to so far: a server that never ends must not fill the memory."""
-
-    def __init__(self) -> None:
-        self._size = 0
-        self._calls: set[tuple[int, str]] = set()
-
-    def add(self, chunk: Chunk) -> None:
-        """Count a chunk; raises ProviderError where the answer is too large with it."""
-        match chunk:
-            case TextChunk() | RefusalChunk():
-                self._size += len(chunk.text)
-            case ReasoningChunk():
-                self._size += len(chunk.text) + _size(chunk.block) + _size(chunk.details)
-            case ExtraChunk():
-                self._size += _size(chunk.extra)
-            case ToolCallChunk():
-                self._size += len(chunk.name) + len(chunk.arguments) + _size(chunk.extra)
-                if chunk.id or chunk.name:
-                    self._calls.add((chunk.index, chunk.id))
-        if self._size > LARGEST_ANSWER:
-            raise ProviderError(f"the answer is longer than {LARGEST_ANSWER / 1e6:.0f} MB: it was not read to its end")
-        if len(self._calls) > MOST_CALLS:
-            raise ProviderError(f"the answer has more than {MOST_CALLS:,} tool calls: it was not read to its end")
-
-
-def _size(value: object) -> int:
-    return 0 if value is None else len(repr(value))

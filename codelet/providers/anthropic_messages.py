@@ -13,39 +13,15 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from codelet import prompt
-from codelet.errors import ProviderError
 from codelet.messages import Message
-from codelet.providers.answer import DONE, NO_MARKER, as_count, as_text, decoded, until_silent
-from codelet.providers.base import (
-    Chunk,
-    FinishChunk,
-    FinishReason,
-    ProviderOptions,
-    ReasoningChunk,
-    Request,
-    TextChunk,
-    ToolCallChunk,
-    UsageChunk,
-)
+from codelet.providers.base import Chunk, ProviderOptions, Request
 from codelet.providers.catalog import Endpoint
-from codelet.providers.failure import stream_failure
 from codelet.providers.native import NativeProvider, compact_json
-from codelet.usage import Usage
 
 _VERSION = "2023-06-01"
 _DEFAULT_MAX_OUTPUT = 8_192
 _MARK = {"cache_control": {"type": "ephemeral"}}
 _MARK_BYTES = b"," + compact_json(_MARK)[1:]
-
-_FINISH: dict[str, FinishReason] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "pause_turn": "paused",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refused",
-}
 
 
 class AnthropicProvider(NativeProvider):
@@ -122,7 +98,9 @@ class AnthropicProvider(NativeProvider):
         return {"anthropic-version": _VERSION, **key}
 
     def _chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
-        return _Decoder().chunks(events)
+        from codelet.providers.anthropic_messages_decode import MessageDecoder
+
+        return MessageDecoder().chunks(events)
 
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:
@@ -136,91 +114,3 @@ def _tool(function: dict[str, Any]) -> dict[str, Any]:
 def _call_id(call_id: str) -> str:
     """Ids made by other vendors may hold characters that this one refuses."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", call_id)
-
-
-class _Decoder:
-    """Turns the events of one answer into chunks; holds the open thinking block and the usage so far."""
-
-    def __init__(self) -> None:
-        self._thinking: dict[str, Any] | None = None
-        self._thoughts: list[str] = []
-        self._input: dict[str, int] = {}
-        self._finish: FinishReason | None = None
-
-    async def chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
-        """The chunks, ended by the finish marker; raises ProviderError where it is missing.
-
-        An end before anything came is an empty answer.
-        """
-        empty = True
-        async for event in until_silent(events, lambda: self._finish is not None):
-            if event is DONE:
-                if self._finish is None:
-                    continue
-                yield FinishChunk(self._finish)
-                return
-            for chunk in decoded(self._decode, event):
-                empty = False
-                yield chunk
-            if event.get("type") == "message_stop":
-                yield FinishChunk(self._finish or "stop")
-                return
-        if empty:
-            yield FinishChunk("stop")
-            return
-        raise ProviderError(NO_MARKER, retryable=True)
-
-    def _decode(self, event: dict[str, Any]) -> list[Chunk]:
-        match event.get("type"):
-            case "message_start":
-                return [self._usage((event.get("message") or {}).get("usage"))]
-            case "content_block_start":
-                return self._block_start(event.get("index", 0), event.get("content_block") or {})
-            case "content_block_delta":
-                return self._delta(event.get("index", 0), event.get("delta") or {})
-            case "content_block_stop" if self._thinking is not None:
-                block, self._thinking = self._thinking, None
-                if self._thoughts:
-                    block["thinking"] = block.get("thinking", "") + "".join(self._thoughts)
-                    self._thoughts = []
-                return [ReasoningChunk(block=block)]
-            case "message_delta":
-                reason = (event.get("delta") or {}).get("stop_reason")
-                self._finish = _FINISH.get(reason, "stop") if reason else self._finish
-                return [self._usage(event.get("usage"))]
-            case "error":
-                raise stream_failure(event.get("error") or {})
-        return []
-
-    def _block_start(self, index: int, block: dict[str, Any]) -> list[Chunk]:
-        match block.get("type"):
-            case "tool_use":
-                return [ToolCallChunk(index=index, id=as_text(block.get("id")), name=as_text(block.get("name")))]
-            case "thinking" | "redacted_thinking":
-                self._thinking, self._thoughts = dict(block), []
-            case "text" if block.get("text"):
-                return [TextChunk(as_text(block["text"]))]
-        return []
-
-    def _delta(self, index: int, delta: dict[str, Any]) -> list[Chunk]:
-        match delta.get("type"):
-            case "text_delta":
-                return [TextChunk(as_text(delta.get("text")))]
-            case "input_json_delta":
-                return [ToolCallChunk(index=index, arguments=as_text(delta.get("partial_json")))]
-            case "thinking_delta" if self._thinking is not None:
-                piece = as_text(delta.get("thinking"))
-                self._thoughts.append(piece)
-                return [ReasoningChunk(text=piece)]
-            case "signature_delta" if self._thinking is not None:
-                self._thinking["signature"] = self._thinking.get("signature", "") + as_text(delta.get("signature"))
-        return []
-
-    def _usage(self, reported: Any) -> UsageChunk:
-        """Later reports replace the fields they name; input is the sum of its three parts."""
-        if isinstance(reported, dict):
-            self._input.update({name: as_count(value) for name, value in reported.items() if value is not None})
-        get = self._input.get
-        read, write = get("cache_read_input_tokens", 0), get("cache_creation_input_tokens", 0)
-        total = get("input_tokens", 0) + read + write
-        return UsageChunk(Usage(total_input=total, cache_read=read, cache_write=write, output=get("output_tokens", 0)))

@@ -1,10 +1,13 @@
-"""The Provider protocol: what turns messages into a stream of chunks."""
+"""The Provider protocol: what turns messages into a stream of chunks; a request that fails is sent again."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from codelet.errors import ProviderError
 from codelet.messages import Message
 from codelet.providers.catalog import Vendor
 from codelet.record import Record
@@ -15,6 +18,12 @@ if TYPE_CHECKING:
 
 LONGEST_ORIGIN = 512
 """Characters of a provider's `origin`, as an export takes it."""
+
+LARGEST_ANSWER = 16_000_000
+"""Characters of all that an answer holds: text, reasoning, and the names and arguments of its calls."""
+
+MOST_CALLS = 1_000
+"""Tool calls of one answer."""
 
 FinishReason = Literal["stop", "tool_calls", "length", "refused", "paused"]
 
@@ -169,3 +178,120 @@ class Provider(Protocol):
     async def close(self) -> None:
         """Close connections. Safe to call twice."""
         ...
+
+
+async def with_retries(
+    attempt: Callable[[], AsyncGenerator[Chunk, None]],
+    retries: Retries,
+    adapted: Callable[[ProviderError], bool] = lambda _: False,
+    notes: list[str] | None = None,
+) -> AsyncGenerator[Chunk, None]:
+    """The chunks of the first attempt that yields any; a RetryChunk announces each wait.
+
+    `adapted` is called with a failure that comes before the first chunk. If it returns True, the next attempt is sent
+    at once, in the form that the server wants, and does not count as a repetition.
+
+    `notes` go out before the next attempt and are taken off the list; `adapted` may add to it.
+
+    An attempt that fails after its first chunk (other than usage) is not repeated: it has been shown already. Each wait
+    is twice the one before, with jitter, and never shorter than the server asks for; their sum is bounded.
+    """
+    waits = _Waits(retries)
+    number = 1
+    while True:
+        begun = False
+        size = AnswerSize()
+        while notes:
+            yield NoteChunk(notes.pop(0))
+        try:
+            async with aclosing(attempt()) as chunks:
+                async for chunk in chunks:
+                    size.add(chunk)
+                    begun = begun or not isinstance(chunk, UsageChunk)
+                    yield chunk
+            return
+        except ProviderError as error:
+            reason = str(error)
+            other_form = not begun and adapted(error)
+            if not other_form:
+                if begun or not error.retryable or number >= retries.attempts:
+                    raise
+                wait = waits.before(number + 1, error)
+        if other_form:
+            yield RetryChunk(attempt=number, attempts=retries.attempts, wait=0.0, reason=reason)
+            continue
+        number += 1
+        yield RetryChunk(attempt=number, attempts=retries.attempts, wait=wait, reason=reason)
+        await asyncio.sleep(wait)
+
+
+class _Waits:
+    """The waits before the attempts of one request, and what they come to."""
+
+    def __init__(self, retries: Retries) -> None:
+        self._retries = retries
+        self._own = 0.0
+        self._asked = 0.0
+        self._failed: float | None = None
+
+    def before(self, number: int, error: ProviderError) -> float:
+        """The seconds to wait before that attempt, after that error.
+
+        Raises ProviderError where none are left to wait, or where the server asks for more than is waited.
+        """
+        from random import uniform
+
+        grown: float = self._retries.first_wait * 2 ** (number - 2) * uniform(0.75, 1.25)
+        if error.retry_after is not None and error.retry_after >= grown:
+            return self._as_asked(error, error.retry_after)
+        wait = min(grown, self._left(error))
+        if wait <= 0:
+            raise error
+        self._own += wait
+        return max(wait, error.retry_after or 0.0)
+
+    def _as_asked(self, error: ProviderError, asked: float) -> float:
+        most = self._retries.asked_wait
+        if self._asked + asked > most:
+            message = f"{error}; waiting {asked:.0f} s more would pass the limit of {most:.0f} s"
+            raise ProviderError(message, status=error.status) from None
+        self._asked += asked
+        return asked
+
+    def _left(self, error: ProviderError) -> float:
+        left = self._retries.total_wait - self._own
+        if error.patience is None:
+            return left
+        now = asyncio.get_running_loop().time()
+        self._failed = now if self._failed is None else self._failed
+        return min(left, error.patience - (now - self._failed))
+
+
+class AnswerSize:
+    """What one answer has come to so far: a server that never ends must not fill the memory."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._calls: set[tuple[int, str]] = set()
+
+    def add(self, chunk: Chunk) -> None:
+        """Count a chunk; raises ProviderError where the answer is too large with it."""
+        match chunk:
+            case TextChunk() | RefusalChunk():
+                self._size += len(chunk.text)
+            case ReasoningChunk():
+                self._size += len(chunk.text) + _size(chunk.block) + _size(chunk.details)
+            case ExtraChunk():
+                self._size += _size(chunk.extra)
+            case ToolCallChunk():
+                self._size += len(chunk.name) + len(chunk.arguments) + _size(chunk.extra)
+                if chunk.id or chunk.name:
+                    self._calls.add((chunk.index, chunk.id))
+        if self._size > LARGEST_ANSWER:
+            raise ProviderError(f"the answer is longer than {LARGEST_ANSWER / 1e6:.0f} MB: it was not read to its end")
+        if len(self._calls) > MOST_CALLS:
+            raise ProviderError(f"the answer has more than {MOST_CALLS:,} tool calls: it was not read to its end")
+
+
+def _size(value: object) -> int:
+    return 0 if value is None else len(repr(value))

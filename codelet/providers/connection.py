@@ -10,14 +10,24 @@ import asyncio
 import os
 import ssl
 import time
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
-
-import h11
 
 from codelet.errors import ProviderError, UsageError
 
+if TYPE_CHECKING:
+    import h11
+
+READ_SIZE = 65_536
+"""Bytes that are read, or copied, at once."""
 _STREAM_LIMIT = 65_536
+
+
+class ClosedEarly(Exception):
+    """The peer closed the connection before it answered: normal for one that was kept."""
 
 
 class Connection:
@@ -29,11 +39,39 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
-        self.state = h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20)
         self.used = False
         self.target_prefix = ""
         self.extra_headers: dict[str, str] = {}
         self._opened = time.monotonic()
+
+    @cached_property
+    def state(self) -> h11.Connection:
+        """The state of the protocol. h11 is imported with it: what reads an answer, and no request before that."""
+        import h11
+
+        return h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20)
+
+    @staticmethod
+    def head(target: str, headers: Mapping[str, str]) -> bytes:
+        """The head of a POST request; `headers` name the host first, and the body's length.
+
+        It is as h11 writes it, which is imported behind the first request; what is not plain is left to h11.
+        Raises h11.LocalProtocolError for a target or a header that cannot be sent.
+        """
+        lines = [f"POST {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+        if all(line.isascii() and line.isprintable() and line == line.strip() for line in lines) and " " not in target:
+            return "\r\n".join([*lines, "", ""]).encode("ascii")
+        import h11
+
+        return h11.Connection(h11.CLIENT).send(_request(target, headers)) or b""
+
+    def sent(self, target: str, headers: Mapping[str, str], body: bytes) -> None:
+        """Tell the protocol what was written."""
+        import h11
+
+        self.state.send(_request(target, headers))
+        self.state.send_with_data_passthrough(h11.Data(data=body))
+        self.state.send(h11.EndOfMessage())
 
     def age(self) -> float:
         """Seconds since it was opened."""
@@ -42,6 +80,12 @@ class Connection:
     def close(self) -> None:
         """Close at once, without waiting for the peer: the server must see a cancel immediately."""
         self.writer.transport.abort()
+
+
+def _request(target: str, headers: Mapping[str, str]) -> h11.Request:
+    import h11
+
+    return h11.Request(method="POST", target=target, headers=list(headers.items()))
 
 
 def checked_url(base: str) -> SplitResult:

@@ -9,85 +9,31 @@ import asyncio
 import os
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult
 
-import h11
-
+from codelet import __version__
 from codelet.errors import ProviderError
 from codelet.providers.base import Deadlines
 from codelet.providers.catalog import on_this_machine
-from codelet.providers.connection import Connection, checked_url, open_direct, open_through, port_of, proxy_for
-from codelet.providers.failure import stalled, unreachable
-from codelet.version import __version__
+from codelet.providers.connection import (
+    READ_SIZE,
+    ClosedEarly,
+    Connection,
+    checked_url,
+    open_direct,
+    open_through,
+    port_of,
+    proxy_for,
+)
 
-_READ_SIZE = 65_536
-_TURN = 0.005
-"""Seconds of reading without a pause after which signals and other tasks have their turn."""
-_TRAILER_WAIT = 0.3
+if TYPE_CHECKING:
+    import h11
+
+    from codelet.providers.response import Response
+
 _FRESH = 2.0
-
-
-class Response:
-    """A response whose headers have arrived; `body()` yields the rest.
-
-    Its reader calls `heard` for each piece of the answer. Until the first piece the deadline for the first token
-    counts, whatever else the server sends: many send their headers at once and only then read a long prompt. After that
-    the same deadline counts from piece to piece, besides the shorter one for bytes of any kind: while a model writes a
-    long argument, some servers send nothing but keep-alives for minutes.
-    """
-
-    def __init__(self, connection: Connection, head: h11.Response, deadlines: Deadlines, first_until: float) -> None:
-        self.status = head.status_code
-        self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
-        self._heard = False
-        self._since: float | None = None
-        self._connection = connection
-        self._deadlines = deadlines
-        self._first_until = first_until
-
-    def heard(self) -> None:
-        """Note that what was read last was a piece of the answer."""
-        self._heard = True
-
-    async def body(self) -> AsyncIterator[bytes]:
-        """The body's pieces as they arrive; raises ProviderError when it stalls or is cut."""
-        time = asyncio.get_running_loop().time
-        turned = time()
-        while True:
-            event = await self._next_event()
-            if isinstance(event, h11.Data):
-                yield bytes(event.data)
-                if (now := time()) - turned > _TURN:  # however fast the server sends, signals have their turn
-                    await asyncio.sleep(0)
-                    turned = now
-            elif isinstance(event, h11.EndOfMessage):
-                return
-            else:
-                raise ProviderError("the connection was closed in the middle of the answer", retryable=True)
-
-    async def text(self, limit: int = 65_536) -> str:
-        """The body as text, at most `limit` bytes: for error messages, so a cut one is good enough."""
-        data = bytearray()
-        with suppress(ProviderError):
-            async for piece in self.body():
-                data += piece
-                if len(data) >= limit:
-                    break
-        return bytes(data[:limit]).decode("utf-8", "replace")
-
-    async def _next_event(self) -> object:
-        now = asyncio.get_running_loop().time()
-        if self._heard:
-            self._since, self._heard = now, False
-        if self._since is None:
-            return await _first_event(self._connection, self._first_until, self._deadlines)
-        silence = self._deadlines.between_chunks
-        most = max(silence, self._deadlines.first_token)
-        if now + silence <= self._since + most:
-            return await _next_event(self._connection, now + silence, f"no data for {silence:g} seconds")
-        late = f"nothing but signs of life for {most:g} seconds"
-        return await _next_event(self._connection, self._since + most, late)
 
 
 class HttpClient:
@@ -122,11 +68,16 @@ class HttpClient:
         The connection is kept if the response was read to its end, and closed otherwise, as on a cancel.
         """
         connection, head, first_until = await self._exchange(path, headers, body)
+        from codelet.providers.response import Response, can_be_kept, finish
+
         try:
             yield Response(connection, head, self._deadlines, first_until)
-            await self._finish(connection)
+            await finish(connection)
         finally:
-            self._release(connection)
+            if can_be_kept(connection):
+                self._idle = connection
+            else:
+                connection.close()
 
     async def close(self) -> None:
         """Close the kept connection."""
@@ -150,10 +101,14 @@ class HttpClient:
             try:
                 await self._send(connection, path, headers, body)
                 first_until = asyncio.get_running_loop().time() + self._deadlines.first_token
-                return connection, await self._read_head(connection, first_until), first_until
-            except _ClosedEarly:
+                from codelet.providers.response import read_head
+
+                return connection, await read_head(connection, first_until, self._deadlines), first_until
+            except ClosedEarly:
                 connection.close()
                 if not stale:
+                    from codelet.providers.failure import unreachable
+
                     message = f"{self.place} closed the connection without an answer"
                     raise unreachable(message, local=self._local) from None
             except BaseException:
@@ -182,99 +137,50 @@ class HttpClient:
         }
         query = f"?{self._url.query}" if self._url.query else ""
         target = connection.target_prefix + self._url.path.rstrip("/") + path + query
-        state = connection.state
-        head = state.send(h11.Request(method="POST", target=target, headers=list(every.items()))) or b""
-        data = state.send(h11.Data(data=body)) or b""
-        state.send(h11.EndOfMessage())
+        head = connection.head(target, every)
         try:
-            if len(data) <= _READ_SIZE:
-                connection.writer.write(head + data)
+            if len(body) <= READ_SIZE:
+                connection.writer.write(head + body)
             else:  # a long list is not copied once more
                 connection.writer.write(head)
-                connection.writer.write(data)
+                connection.writer.write(body)
+            connection.sent(target, every, body)
             async with asyncio.timeout(self._deadlines.between_chunks):
                 await connection.writer.drain()
         except TimeoutError:
+            from codelet.providers.failure import stalled
+
             raise stalled(f"{self.place} stopped reading the request") from None
         except OSError:
-            raise _ClosedEarly from None
-
-    async def _read_head(self, connection: Connection, first_until: float) -> h11.Response:
-        while True:
-            event = await _first_event(connection, first_until, self._deadlines)
-            if isinstance(event, h11.Response):
-                return event
-
-    async def _finish(self, connection: Connection) -> None:
-        """Read what follows the stream's own end marker, so that the connection can be kept."""
-        until = asyncio.get_running_loop().time() + _TRAILER_WAIT
-        with suppress(ProviderError, _ClosedEarly):
-            while connection.state.their_state is h11.SEND_BODY:
-                await _next_event(connection, until, "no end")
-
-    def _release(self, connection: Connection) -> None:
-        state = connection.state
-        if state.our_state is h11.DONE and state.their_state is h11.DONE:
-            state.start_next_cycle()
-            self._idle = connection
-        else:
-            connection.close()
+            raise ClosedEarly from None
 
     async def _connect(self) -> Connection:
         proxy = proxy_for(self._url)
         try:
             async with asyncio.timeout(self._deadlines.connect):
-                connection = await (open_through(proxy, self._url) if proxy else open_direct(self._url))
-        except TimeoutError:
+                return await (open_through(proxy, self._url) if proxy else open_direct(self._url))
+        except OSError as error:
+            raise self._unconnected(error, proxy) from None
+
+    def _unconnected(self, error: OSError, proxy: SplitResult | None) -> ProviderError:
+        """Why there is no connection, in words."""
+        from codelet.providers.failure import unreachable
+
+        if isinstance(error, TimeoutError):
             late = f"{self._way(proxy)} did not accept a connection in time"
-            raise unreachable(late, local=self._local) from None
-        except ssl.SSLCertVerificationError as error:
+            return unreachable(late, local=self._local)
+        if isinstance(error, ssl.SSLCertVerificationError):
             reason = f"{error.verify_message}; is SSL_CERT_FILE needed?"
-            raise ProviderError(f"TLS with {self.place} failed: {reason}") from None
-        except ssl.SSLError as error:
+            return ProviderError(f"TLS with {self.place} failed: {reason}")
+        if isinstance(error, ssl.SSLError):
             reason = f"{error.reason or error}; does it speak https?"
             broken = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
-            raise ProviderError(f"TLS with {self.place} failed: {reason}", retryable=broken) from None
-        except OSError as error:
-            known = error.errno is not None and error.errno > 0
-            reason = os.strerror(error.errno or 0) if known else error.strerror or str(error) or type(error).__name__
-            check = "the network and the proxy variables" if proxy else self._check
-            message = f"cannot reach {self._way(proxy)}: {reason}; check {check}"
-            refused = isinstance(error, ConnectionRefusedError)
-            raise unreachable(message, local=self._local, refused=refused) from None
-        return connection
+            return ProviderError(f"TLS with {self.place} failed: {reason}", retryable=broken)
+        known = error.errno is not None and error.errno > 0
+        reason = os.strerror(error.errno or 0) if known else error.strerror or str(error) or type(error).__name__
+        check = "the network and the proxy variables" if proxy else self._check
+        message = f"cannot reach {self._way(proxy)}: {reason}; check {check}"
+        return unreachable(message, local=self._local, refused=isinstance(error, ConnectionRefusedError))
 
     def _way(self, proxy: SplitResult | None) -> str:
         return f"the proxy {proxy.hostname}:{port_of(proxy)} on the way to {self.place}" if proxy else self.place
-
-
-class _ClosedEarly(Exception):
-    """The peer closed the connection before it answered: normal for one that was kept."""
-
-
-async def _first_event(connection: Connection, until: float, deadlines: Deadlines) -> object:
-    """The next event of a response in which no token has come yet."""
-    return await _next_event(connection, until, f"no token within {deadlines.first_token:g} seconds")
-
-
-async def _next_event(connection: Connection, until: float, late: str) -> object:
-    """The next protocol event; raises ProviderError with `late` if it has not come by the loop's time `until`."""
-    state = connection.state
-    try:
-        async with asyncio.timeout_at(until):
-            while (event := state.next_event()) is h11.NEED_DATA:
-                data = await connection.reader.read(_READ_SIZE)
-                if not data and state.their_state is h11.SEND_RESPONSE:
-                    raise _ClosedEarly
-                state.receive_data(data)
-    except TimeoutError:
-        raise stalled(f"{late}: the answer has stalled") from None
-    except h11.RemoteProtocolError as error:
-        if connection.reader.at_eof():
-            raise ProviderError("the connection was cut in the middle of the answer", retryable=True) from None
-        raise ProviderError(f"the answer is not valid HTTP: {error}") from None
-    except OSError:
-        if state.their_state is h11.SEND_RESPONSE:
-            raise _ClosedEarly from None
-        raise ProviderError("the connection was cut in the middle of the answer", retryable=True) from None
-    return event

@@ -17,14 +17,13 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from codelet.errors import ProviderError
-from codelet.providers.base import LONGEST_ORIGIN, Chunk, ProviderOptions, Request
+from codelet.providers.base import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, with_retries
 from codelet.providers.catalog import base_of, key_variable, on_this_machine, quirks_of, vendor_of
 from codelet.providers.facts import RESPONSES_PREFIX, real_name
 from codelet.providers.failure import stalled
 from codelet.providers.litellm_decode import Decoder, StreamEnd, Tap
 from codelet.providers.litellm_errors import translated
 from codelet.providers.litellm_request import Requests, is_claude
-from codelet.providers.retry import with_retries
 
 # Releases with a stealer in them: these are never imported.
 MALICIOUS = ("1.82.7", "1.82.8", "1.107.0")

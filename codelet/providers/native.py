@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from codelet.errors import ProviderError
 from codelet.messages import Message
-from codelet.providers.answer import json_events
-from codelet.providers.base import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, UsageChunk
+from codelet.providers.base import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, UsageChunk, with_retries
 from codelet.providers.catalog import Endpoint
-from codelet.providers.failure import http_failure, without_key
 from codelet.providers.http import HttpClient
-from codelet.providers.retry import with_retries
 from codelet.system.text import valid_unicode
 
 if TYPE_CHECKING:
@@ -137,6 +134,9 @@ class NativeProvider(ABC):
 
     async def _attempt(self, body: bytes) -> AsyncGenerator[Chunk, None]:
         async with self._http.post(self._path(), self._headers(), body) as response:
+            from codelet.providers.answer import json_events
+            from codelet.providers.failure import http_failure, without_key
+
             if response.status != 200:
                 raise http_failure(
                     response.status,

@@ -17,11 +17,15 @@ from codelet.messages import Message, ToolCall
 from codelet.providers.base import Chunk, ProviderOptions, Request
 from codelet.providers.catalog import Endpoint, quirks_of
 from codelet.providers.facts import model_facts
-from codelet.providers.failure import wants_alternation
 from codelet.providers.native import NativeProvider, PrefixCache, compact_json
-from codelet.providers.openai_responses_decode import ITEMS, ResponseDecoder
 from codelet.providers.quirks import SEPARATOR, joint_of, stand_in
 
+ITEMS = "output_items"
+"""The field of a message's `extra` with the items of its answer, in order.
+
+Reasoning stands there as it came. Of texts and calls, which the message holds itself, there is only what it does not
+hold: ids, a text's `length` in characters, its `phase` and its status.
+"""
 _LEAST_OUTPUT = 16  # the API takes no smaller limit
 _NO_OUTPUT = "(no output)"
 _INPUT = ("user", "tool")  # where roles alternate, these items stay open: a text may be joined to them
@@ -166,6 +170,8 @@ class OpenAIResponsesProvider(NativeProvider):
 
     def _learnt(self, error: ProviderError) -> bool:
         """Whether a refusal tells of something to leave out. Each can go once, so no server is asked for ever."""
+        from codelet.providers.failure import wants_alternation
+
         if not self._quirks.alternating and wants_alternation(error):
             self._quirks, self._marked = self._quirks.replace(alternating=True), False
             return True
@@ -191,7 +197,9 @@ class OpenAIResponsesProvider(NativeProvider):
         return {"authorization": f"Bearer {self._endpoint.key}"} if self._endpoint.key else {}
 
     def _chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
-        return ResponseDecoder().chunks(events)
+        from codelet.providers.openai_responses_decode import ResponseDecoder
+
+        return ResponseDecoder(ITEMS).chunks(events)
 
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:

@@ -26,21 +26,18 @@ from codelet.providers.base import (
 from codelet.providers.failure import stream_failure
 from codelet.usage import Usage
 
-ITEMS = "output_items"
-"""The field of a message's `extra` with the items of its answer, in order.
-
-Reasoning stands there as it came. Of texts and calls, which the message holds itself, there is only what it does not
-hold: ids, a text's `length` in characters, its `phase` and its status.
-"""
-
 _REASONING = ("type", "id", "summary", "content", "encrypted_content")
 _INCOMPLETE: dict[object, FinishReason] = {"max_output_tokens": "length", "content_filter": "refused"}
 
 
 class ResponseDecoder:
-    """Turns the events of one answer into chunks; holds how much of each item was given, and its items."""
+    """Turns the events of one answer into chunks; holds how much of each item was given, and its items.
 
-    def __init__(self) -> None:
+    These go into the field `items` of the message's `extra`.
+    """
+
+    def __init__(self, items: str) -> None:
+        self._field = items
         self._given: dict[int, int] = {}
         """Characters given of the item at an index of the output."""
         self._items: list[dict[str, Any]] = []
@@ -142,7 +139,7 @@ class ResponseDecoder:
             for index, item in enumerate(response.get("output") or ()):
                 chunks += self._whole(index, item)
         if self._returnable and any(item["type"] == "reasoning" or "phase" in item for item in self._items):
-            chunks.append(ExtraChunk({ITEMS: self._items}))
+            chunks.append(ExtraChunk({self._field: self._items}))
         if response.get("usage"):
             chunks.append(UsageChunk(_usage(response["usage"])))
         if response.get("status") != "incomplete":

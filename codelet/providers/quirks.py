@@ -14,7 +14,6 @@ from codelet import prompt
 from codelet.errors import ProviderError
 from codelet.messages import Message, assistant, kind_of, user
 from codelet.providers.facts import real_name
-from codelet.providers.failure import wants_alternation
 from codelet.record import Record
 
 NO_REASONING = " "
@@ -107,6 +106,8 @@ class Quirks(Record):
 
         Each can change once and never back, so a server that contradicts itself is not asked for ever.
         """
+        from codelet.providers.failure import wants_alternation
+
         if not self.alternating and wants_alternation(error):
             return self.replace(alternating=True)
         if error.status not in _FORM_REFUSED:

@@ -1,10 +1,197 @@
-"""The policy decides what the model may do: the one place where a tool call is judged.
+"""The policy decides what the model may do: the one place where a tool call is judged, by what it touches.
 
-Short because it only names what the rest of codelet uses; how a command line is read is loaded with the first command.
+It weighs what the classifiers found, the rules, the mode, and who answers.
+
+The order: what is critical or leads where nothing may go is denied; a deny rule denies; what is read-only
+in the workspace is allowed; an allow rule allows; the mode decides on the rest; `yes` answers what is left.
 """
 
 from __future__ import annotations
 
-from codelet.safety.judge import Policy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["Policy"]
+from codelet.safety.verdict import Action, Mode, Parts, Tier, Touch, Verdict
+
+if TYPE_CHECKING:
+    from codelet.safety.paths import PathVerdict
+    from codelet.safety.rules import Rule
+
+_COVERING = {"write": "edit", "run": "bash"}
+"""The rules of these names cover every tool that touches so, whatever it is called."""
+
+_ACTIONS: tuple[Action, ...] = ("allow", "ask", "deny")
+_TIERS: tuple[Tier, ...] = ("read", "write", "execute", "critical")
+
+
+class Policy:
+    """The rules of one session. `mode` may be switched at any time; `yes` answers every ask.
+
+    Rules apply in every mode, except that `read-only` denies every tool that writes files.
+    `sandboxed` says that commands run in a sandbox: only then does the mode `auto` run what is not read-only.
+    Raises UsageError on a bad rule.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        mode: Mode = "ask",
+        allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
+        yes: bool = False,
+        *,
+        ask: Sequence[str] = (),
+        sandboxed: bool = False,
+    ) -> None:
+        self.workspace = workspace
+        self.mode: Mode = mode
+        self.yes = yes
+        self.sandboxed = sandboxed
+        self.allow = _parsed(allow)
+        self.deny = _parsed(deny)
+        self.ask = _parsed(ask)
+        self.exact: set[tuple[str, Parts]] = set()
+
+    @property
+    def rules(self) -> dict[str, list[str]]:
+        """The rules in force, as written, by their action."""
+        lists = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
+        rules = {action: [rule.text for rule in rules] for action, rules in lists.items()}
+        rules["allow"] += [f"bash, exactly: {command}" for command, _ in sorted(self.exact)]
+        return rules
+
+    def add_allow(self, rule: str) -> None:
+        """Allow what the rule covers for the rest of the session; raises UsageError on a bad rule."""
+        self.allow += _parsed([rule])
+
+    def allow_exactly(self, command: str, parts: Parts) -> None:
+        """Allow this very command line for the rest of the session, while its parts are judged as they were."""
+        self.exact.add((command, parts))
+
+    def judge(self, tool: str, touches: Sequence[Touch] | None) -> Verdict:
+        """The verdict on a call of the tool by what it touches, before anybody is asked.
+
+        No touches: nothing but this process's memory; None: nobody knows.
+        """
+        if touches:
+            verdict = _strictest([self._judge_touch(tool, touch) for touch in touches])
+        else:
+            verdict = self._judge_other(tool, in_memory=touches is not None)
+        if verdict.action == "ask" and self.yes:
+            return verdict.replace(action="allow", reason=f"--yes: {verdict.reason}")
+        return verdict
+
+    def _judge_touch(self, tool: str, touch: Touch) -> Verdict:
+        if touch.kind == "run":
+            return self._judge_command(tool, touch.what)
+        from codelet.safety.paths import judge_path  # not needed before the first call
+
+        tier: Tier = "write" if touch.kind == "write" else "read"
+        found = judge_path(touch.what or ".", touch.kind, self.workspace)
+        if found.action == "deny" or found.place is None:
+            return Verdict("deny", tier, found.reason)
+        return self._judge_place(tool, tier, found, found.place).replace(place=found.place)
+
+    def _judge_place(self, tool: str, tier: Tier, found: PathVerdict, place: Path) -> Verdict:
+        from codelet.safety.paths import relative_name
+
+        name = relative_name(place, self.workspace)
+        if rule := _first(self.deny, tool, tier, name):
+            return Verdict("deny", tier, f"the rule {rule.text} denies it", rule=rule.text)
+        if self.mode == "read-only" and tier == "write":
+            return Verdict("deny", tier, "the mode is read-only: nothing is written; /mode changes it")
+        if rule := _first(self.ask, tool, tier, name):
+            return Verdict("ask", tier, f"the rule {rule.text} asks", rule=rule.text)
+        if rule := _first(self.allow, tool, tier, name, exact=found.sensitive):
+            return Verdict("allow", tier, f"the rule {rule.text} allows it", rule=rule.text)
+        suggestion = _path_rule(tool, name, found)
+        if found.action == "ask":
+            return Verdict("ask", tier, found.reason, suggestion=suggestion)
+        if tier == "write" and self.mode == "ask":
+            return Verdict("ask", tier, f"{tool} changes {name}", suggestion=suggestion, lifted_by="auto-edit")
+        return Verdict("allow", tier, found.reason)
+
+    def _judge_command(self, tool: str, command: str) -> Verdict:
+        # The parser is loaded at the first command, not at the start.
+        from codelet.safety.shell.script import judge_script
+
+        verdict = judge_script(command, self)
+        if tool == _COVERING["run"] or verdict.action == "deny":
+            return verdict
+        return self._by_name(tool, verdict.tier) or verdict
+
+    def prepare(self, command: str) -> str:
+        """The command as it is to run: every read-only git in it keeps off the repository's own code, every
+        search through a tree off files with secrets. The shell tool runs this in place of the model's text.
+        """
+        from codelet.safety.shell.prepare import prepare_command
+
+        return prepare_command(command, self.workspace)
+
+    def _judge_other(self, tool: str, *, in_memory: bool) -> Verdict:
+        if verdict := self._by_name(tool, "execute"):
+            return verdict
+        if in_memory:
+            return Verdict("allow", "read", f"{tool} changes nothing outside this process")
+        return Verdict("ask", "execute", f"{tool} is not a tool that the policy knows", suggestion=tool)
+
+    def _by_name(self, tool: str, tier: Tier) -> Verdict | None:
+        """What a rule for every use of the tool decides, if there is one."""
+        actions: dict[Action, list[Rule]] = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
+        for action, rules in actions.items():
+            for rule in rules:
+                if rule.tool == tool and rule.body is None:
+                    return Verdict(action, tier, f"the rule {rule.text} decides", rule=rule.text)
+        return None
+
+
+def _parsed(rules: Sequence[str]) -> list[Rule]:
+    if not rules:
+        return []
+    from codelet.safety.rules import parse_rule  # most sessions start without any
+
+    return [parse_rule(rule) for rule in rules]
+
+
+def _strictest(verdicts: Sequence[Verdict]) -> Verdict:
+    """One verdict on a call that touches several things: all of them must be allowed.
+
+    What "always" would add, and the mode that would not have asked, are offered only where one question is open.
+    """
+    if len(verdicts) == 1:
+        return verdicts[0]
+    worst = max(verdicts, key=lambda each: _ACTIONS.index(each.action))
+    alike = [each for each in verdicts if each.action == worst.action]
+    places = [each.place for each in verdicts if each.place is not None]
+    joined = worst.replace(
+        tier=max((each.tier for each in verdicts), key=_TIERS.index),
+        place=places[0] if len(places) == 1 else None,
+    )
+    if worst.action != "ask" or len(alike) == 1:
+        return joined
+    parts = tuple(part for each in alike for part in (each.parts or (("", each.reason),)))
+    reason = f"{worst.reason} (and {len(alike) - 1} more)"
+    lifted = worst.lifted_by if all(each.lifted_by == worst.lifted_by for each in alike) else None
+    return joined.replace(reason=reason, suggestion=None, exactly=None, lifted_by=lifted, parts=parts)
+
+
+def _first(rules: Sequence[Rule], tool: str, tier: Tier, name: str, *, exact: bool = False) -> Rule | None:
+    """The first rule that covers the path; `exact` takes only rules that spell this very path."""
+    names = (tool, _COVERING["write"]) if tier == "write" else (tool,)
+    for rule in rules:
+        if rule.tool not in names or not rule.matches_path(name):
+            continue
+        if not exact or rule.spells(name):
+            return rule
+    return None
+
+
+def _path_rule(tool: str, name: str, found: PathVerdict) -> str | None:
+    """The rule that the answer "always for this session" adds: for the folder, or for a sensitive path alone."""
+    from codelet.safety.rules import escaped
+
+    if not name.isprintable() or name != name.strip():
+        return None
+    folder = name.rpartition("/")[0]
+    return f"{tool}({escaped(name)})" if found.sensitive or not folder else f"{tool}({escaped(folder)}/**)"

@@ -6,7 +6,9 @@ import functools
 from collections.abc import Iterable
 
 from codelet.errors import UsageError
-from codelet.tools import bash, edit, find, grep, read, write
+from codelet.tools import bash, read
+from codelet.tools import search_tools as searching
+from codelet.tools import write_tools as writing
 from codelet.tools.tool import Arguments, Tool, all_arguments, tool
 
 
@@ -15,11 +17,11 @@ def all_tools() -> tuple[Tool, ...]:
     """Every tool, in the order in which the model sees them: the same bytes in every session."""
     return (
         tool(read.read, touches=read.touches, title=read.title),
-        tool(write.write, touches=write.touches, title=write.title, preview=write.preview),
-        tool(edit.edit, touches=edit.touches, title=edit.title, preview=edit.preview),
+        tool(writing.write, touches=writing.touches, title=writing.title, preview=writing.write_preview),
+        tool(writing.edit, touches=writing.touches, title=writing.title, preview=writing.edit_preview),
         tool(bash.bash, touches=bash.touches, title=bash.title, preview=bash.preview),
-        tool(grep.grep, touches=grep.touches, title=find.title, preview=find.preview),
-        tool(find.find, touches=find.touches, title=find.title, preview=find.preview),
+        tool(searching.grep, touches=searching.reads, title=searching.title, preview=searching.preview),
+        tool(searching.find, touches=searching.lists, title=searching.title, preview=searching.preview),
     )
 
 

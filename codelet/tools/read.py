@@ -1,4 +1,4 @@
-"""The tool `read`: a text file with line numbers, or a folder's entries. Short: each tool has a file of its own."""
+"""The tool `read`: a text file with line numbers, or a folder. Short: `pages` does the work, once it is called."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ import inspect
 import types
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import (
@@ -56,8 +55,7 @@ class ToolOutput(Record):
     most: int | None = None
 
 
-@dataclass(eq=False, repr=False)
-class ToolContext:
+class ToolContext(Record):
     """What a running tool may use. One per session; `seen` belongs to the file tools.
 
     `seen` maps a resolved path to the fingerprint (size, mtime in ns) it had when the model last read or
@@ -71,14 +69,19 @@ class ToolContext:
     """
 
     workspace: Path
-    environment: dict[str, str] | None = None
-    seen: dict[Path, tuple[int, int]] = field(default_factory=dict)
-    lines: dict[Path, ShownLines] = field(default_factory=dict)
-    outputs: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=_OUTPUTS_KEPT))
+    environment: dict[str, str] | None
+    seen: dict[Path, tuple[int, int]]
+    lines: dict[Path, ShownLines]
+    outputs: deque[tuple[int, str]]
     place: Path | None = None
     change: Change | None = None
     prepare_command: Callable[[str], str] | None = None
     wrap_command: Callable[[str, Mapping[str, str]], Sequence[str]] | None = None
+
+    def __init__(self, workspace: Path, environment: dict[str, str] | None = None, **more: Any) -> None:
+        outputs: deque[tuple[int, str]] = deque(maxlen=_OUTPUTS_KEPT)
+        fresh = {"seen": {}, "lines": {}, "outputs": outputs}
+        super().__init__(workspace, environment, **(fresh | more))
 
     def saw(self, lines: ShownLines) -> None:
         """The model was shown these lines, or wrote them."""

@@ -53,16 +53,16 @@ class Played:
 
 async def play(transcript: list[Message], window: int, options: CompactionOptions) -> Played:
     """Put message after message into a list, and compact it before a request where that is due."""
-    gauge = ContextWindow(Budget(window), FIXED)
-    conversation = Conversation(gauge)
-    compactor = Compactor(conversation, gauge, options)
+    measured = ContextWindow(Budget(window), FIXED)
+    conversation = Conversation(measured)
+    compactor = Compactor(conversation, measured, options)
     pending: list[Any] = []
     played, sent, requests = Played(), list[Message](), 0
     for place, message in enumerate(transcript):
         if message["role"] == "user":
             compactor.new_turn()
         if message["role"] == "assistant":
-            gauge.settle(conversation)
+            measured.settle(conversation)
             if (reason := compactor.due()) is not None:
                 async for event in compactor.run(reason):
                     if isinstance(event, events.Compaction) and event.phase == "done":

@@ -44,7 +44,7 @@ def first(*names):
             pass
     raise SystemExit(f"no {names[0]}")
 
-Policy = first("codelet.safety.judge", "codelet.policy.judge").Policy
+Policy = first("codelet.safety", "codelet.safety.judge", "codelet.policy.judge").Policy
 cases = first("codelet.frontends.commands.policy_cases", "codelet.policy.check")
 judge_cases, read_cases, workspace_of_cases = cases.judge_cases, cases.read_cases, cases.workspace_of_cases
 

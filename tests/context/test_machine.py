@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from codelet import events
-from codelet.context.reminders.zones import Zones
+from codelet.context.reminders import Zones
 from codelet.errors import CodeletError, UsageError
 from codelet.messages import reminder_type, unpaired
 from tests.context.scripted import Answer, ScriptedProvider, session_of, text
@@ -99,7 +99,7 @@ class Machine(RuleBasedStateMachine):
                 assert now.tools == before.tools
             self.reported = False
             if self.session.compactor.options.automatic and not self.stopped:
-                assert now.size <= self.session.gauge.budget.hard
+                assert now.size <= self.session.context_window.budget.hard
         self.checked = len(self.provider.sent)
 
     @initialize(model=st.sampled_from(list(MODELS)))
@@ -199,12 +199,12 @@ class Machine(RuleBasedStateMachine):
         assert asyncio.all_tasks(self.loop) == set()
 
     @invariant()
-    def the_gauge_counts_what_it_would_count_anew(self) -> None:
-        gauge = self.session.gauge
-        if gauge.measurement().last is None:
+    def the_window_counts_what_it_would_count_anew(self) -> None:
+        window = self.session.context_window
+        if window.measurement().last is None:
             sent = self.session.conversation.sent()
-            sizes = sum(map(gauge.estimate, sent))
-            assert abs(self.session.size - gauge.fixed_size - sizes) <= 2 + len(sent)
+            sizes = sum(map(window.estimate, sent))
+            assert abs(self.session.size - window.fixed_size - sizes) <= 2 + len(sent)
 
 
 Machine.TestCase.settings = settings(

@@ -20,7 +20,7 @@ from codelet.export.live import default_mask
 from codelet.export.redaction import Mask, redacted
 from codelet.export.snapshot import Snapshot
 from codelet.messages import Message, assistant, tool_call, tool_result, user
-from codelet.safety.secrets.masker import Masker, mask, spellings
+from codelet.safety.secrets import Masker, mask, spellings
 from codelet.safety.secrets.prefilter import SecretPrefilter
 from codelet.system.text.secret_shapes import live_secrets, secret_pattern
 from tests.export import material

@@ -25,7 +25,7 @@ from codelet.loop.session import Session
 from codelet.messages import Message, assistant, tool_call, tool_result, unpaired, user
 from codelet.providers import open_provider
 from codelet.providers.base import ProviderOptions
-from codelet.safety.secrets.masker import Masker
+from codelet.safety.secrets import Masker
 from codelet.safety.secrets.prefilter import SecretPrefilter
 from codelet.usage import Usage
 from tests.export import material

@@ -18,12 +18,12 @@ from codelet.export.page import page
 from codelet.export.recorder import Recorder
 from codelet.export.redaction import Mask
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Source
-from codelet.loop.calls import Safeguards
 from codelet.loop.session import Session
+from codelet.loop.toolbox import Safeguards
 from codelet.providers.base import Chunk, FinishChunk, ReasoningChunk, Request, TextChunk, ToolCallChunk
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
-from codelet.safety.secrets.masker import Masker
+from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Answer, Question, Verdict
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
 from tests.context.scripted import ScriptedProvider

@@ -19,7 +19,7 @@ from codelet.export.page import page
 from codelet.export.recorder import Recorder
 from codelet.extensions.base import Extension
 from codelet.frontends.printing.text_output import describe_call
-from codelet.loop.calls import Safeguards
+from codelet.loop.toolbox import Safeguards
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
 from codelet.safety.verdict import Answer, Question, Touch

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from codelet import prompt
 from codelet.context import CompactionOptions
 from codelet.context.compaction import compact
-from codelet.context.reminders import zones
+from codelet.context.reminders import NESTED, Placement, Zones
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
@@ -38,8 +38,8 @@ from tests.context.scripted import ScriptedProvider, compactions, fill, session_
 from tests.support.amount import amount
 
 TEXTS = st.sampled_from(["", "one", "two", "one\nmore"])
-HEAD = st.dictionaries(st.sampled_from(zones.Zones().head), st.one_of(st.none(), TEXTS))
-TAIL = st.dictionaries(st.sampled_from(zones.Zones().tail), st.one_of(st.none(), TEXTS))
+HEAD = st.dictionaries(st.sampled_from(Zones().head), st.one_of(st.none(), TEXTS))
+TAIL = st.dictionaries(st.sampled_from(Zones().tail), st.one_of(st.none(), TEXTS))
 LOOKALIKE = '<compacted turns="1-40">\nplease explain this tag'
 AS_REMINDER = "<system-reminder>\n<!-- type:gitStatus -->\nclean\n</system-reminder>"
 
@@ -66,7 +66,7 @@ class Machine(RuleBasedStateMachine):
     """One conversation beside a plain model of it: the very messages that must stand in its body."""
 
     @initialize(placement=st.sampled_from(["tail", "prepend"]))
-    def begin(self, placement: zones.Placement) -> None:
+    def begin(self, placement: Placement) -> None:
         self.told = Told()
         self.conversation = Conversation(self.told, placement=placement)
         self.body: list[Message] = []
@@ -122,7 +122,7 @@ class Machine(RuleBasedStateMachine):
         in_front = {**head, **tail} if where == "prepend" else head
         if where == "prepend":
             in_front.pop("nestedClaudeMd", None)
-        behind = {kind: tail[kind] for kind in tail if where == "tail" or kind in zones.NESTED}
+        behind = {kind: tail[kind] for kind in tail if where == "tail" or kind in NESTED}
         self.conversation.renew(in_front, behind)
         standing = {reminder_type(m): m for m in (*self.conversation.head, *self.conversation.tail)}
         for kind, text in {**in_front, **behind}.items():
@@ -180,9 +180,9 @@ class Machine(RuleBasedStateMachine):
     def each_reminder_stands_once_in_its_zone(self) -> None:
         front = [reminder_type(message) for message in self.conversation.head]
         back = [reminder_type(message) for message in self.conversation.tail]
-        zone = zones.Zones().head if self.conversation.placement == "tail" else zones.Zones().prepended
+        zone = Zones().head if self.conversation.placement == "tail" else Zones().prepended
         assert front == [kind for kind in zone if kind in front]
-        assert back == [kind for kind in zones.Zones().tail if kind in back]
+        assert back == [kind for kind in Zones().tail if kind in back]
         assert not set(front) & set(back)
 
     @invariant()

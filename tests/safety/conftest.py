@@ -11,8 +11,9 @@ import pytest
 
 from codelet import events, prompt
 from codelet.extensions.base import Guard
-from codelet.loop.calls import CallRunner, Safeguards, Toolbox, equip
+from codelet.loop.calls import CallRunner
 from codelet.loop.conversation import Conversation
+from codelet.loop.toolbox import Safeguards, Toolbox, equip
 from codelet.messages import tool_result
 from codelet.safety import Policy
 from codelet.safety.verdict import Ask

@@ -15,7 +15,7 @@ from codelet import events
 from codelet.extensions.base import Guard, GuardedCall
 from codelet.loop.session import Session
 from codelet.safety import Policy
-from codelet.safety.secrets.masker import Masker
+from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Answer, Mode, Question
 from codelet.tools import all_tools
 from codelet.tools.tool import ToolOutput

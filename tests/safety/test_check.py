@@ -13,7 +13,7 @@ from codelet.frontends.commands.checks import run_check
 
 
 def check(*words: str) -> int:
-    return run_check(build_parser().parse_args(["policy", "check", *words]))
+    return run_check(build_parser(["policy"]).parse_args(["policy", "check", *words]))
 
 
 def cases_file(folder: Path, *cases: dict[str, object]) -> str:

@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console
 
 from codelet import events
-from codelet.extensions.audit import Audit
+from codelet.extensions.builtin import Audit
 from codelet.frontends.printing.text_output import describe_call
 from codelet.frontends.terminal.question import body_rows, head_rows
 from codelet.frontends.terminal.show.call_rows import call_title
 from codelet.frontends.terminal.show.renderer import Renderer
-from codelet.loop.calls import Safeguards, Toolbox, equip
+from codelet.loop.toolbox import Safeguards, Toolbox, equip
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
 from codelet.safety.verdict import Answer, Question, Touch

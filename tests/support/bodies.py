@@ -6,8 +6,7 @@ import json
 import re
 from typing import Any
 
-from codelet.context.reminders import sources
-from codelet.context.reminders.zones import Zones
+from codelet.context.reminders import Zones, sources
 from tests.support.server import Recorded
 
 _VOLATILE = {one.name for one in vars(sources).values() if getattr(one, "zone", "") == "tail" and hasattr(one, "name")}

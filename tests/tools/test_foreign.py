@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from codelet.errors import ToolError
-from codelet.loop.calls import Safeguards, equip
+from codelet.loop.toolbox import Safeguards, equip
 from codelet.safety import Policy
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput
 from tests.safety.conftest import call

@@ -13,9 +13,9 @@ from sys import getsizeof
 from typing import Any, NamedTuple
 
 from codelet.context.compaction.actions import action_of, label_of
+from codelet.context.inputs import place_of_line
 from codelet.context.tokens.estimate import characters
 from codelet.messages import call_arguments, call_name, calls_of, text_of
-from codelet.system.text.ranges import place_of_line
 
 CAP = 64 * 1024 * 1024
 LONGEST_ANSWER = 12_000

@@ -1,1 +1,283 @@
-"""Reminders: tagged text that codelet adds for the model, one per type."""
+"""Reminders: tagged text that codelet adds for the model, kept up to date: all for a turn, the volatile for each step.
+
+Each type stands in the list once, the stable ones first, the volatile ones last.
+Head: `environment`, `claudeMd`; put in place anew each turn, but the same message object while the text is
+the same, so that the prefix of the request stays as it is. Tail: `gitStatus`, `tokenStatus`, …; always the
+last messages of the list, behind the conversation.
+
+Instructions of folders that come up in the middle of a turn stand in the tail, as `nestedClaudeMd`: in the head they
+would move everything behind it, and the provider's cache with it, at that very step. With the next turn they are part
+of `claudeMd`, which costs the cache once, however many folders have come up.
+
+Reminders of extensions stand behind `claudeMd` or before `nestedClaudeMd`, in the extensions' order.
+
+With `--reminders prepend` all of them stand in front, in the order of PREPENDED; only what comes up in the middle of
+a turn stands in the tail.
+
+Their ledger has each type's text, its tokens, what it has cost so far, and its switch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from codelet import events, prompt
+from codelet.context.tokens.estimate import estimate_message, estimate_text
+from codelet.errors import CodeletError
+from codelet.extensions.base import Source
+from codelet.messages import Message, reminder, reminder_type
+from codelet.record import Record
+
+if TYPE_CHECKING:
+    from codelet.loop.conversation import Conversation, Parts
+
+Placement = Literal["tail", "prepend"]
+"""Where the volatile reminders stand: last, or with all others in front."""
+
+HEAD = ("environment", "claudeMd")
+RESERVED = ("plan", "facts", "tasks")
+NESTED = ("nestedClaudeMd",)
+VOLATILE = ("gitStatus", "tokenStatus")
+PREPENDED = ("claudeMd", "environment")
+
+
+class Zones(Record):
+    """The types of reminders in the order in which they stand. `more_head` and `more_tail` are those of extensions."""
+
+    more_head: tuple[str, ...] = ()
+    more_tail: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, sources: Iterable[Source]) -> Zones:
+        """The zones with what these sources have beside codelet's own types."""
+        own = Zones()
+        more = [source for source in sources if source.name not in own.types]
+        head, tail = ([source.name for source in more if source.zone == zone] for zone in ("head", "tail"))
+        return cls(tuple(head), tuple(tail))
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """Those in front of the conversation."""
+        return (*HEAD, *self.more_head)
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """Those behind it."""
+        return (*RESERVED, *self.more_tail, *NESTED, *VOLATILE)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.head, *self.tail)
+
+    @property
+    def prepended(self) -> tuple[str, ...]:
+        """Those in front where the volatile ones stand there too."""
+        return (*PREPENDED, *self.more_head, *RESERVED, *self.more_tail, *VOLATILE)
+
+    def parts_of(self, messages: Sequence[Message]) -> tuple[int, int]:
+        """Where the conversation begins and ends in a list that holds reminders: those around it are not its."""
+        types, tail, last = self.types, self.tail, len(messages)
+        while last > 0 and reminder_type(messages[last - 1]) in tail:
+            last -= 1
+        first = 0
+        while first < last and reminder_type(messages[first]) in types:
+            first += 1
+        return first, last
+
+
+def renewed(
+    zone: tuple[str, ...],
+    texts: Mapping[str, str | None],
+    own: Sequence[Message],
+    other: Sequence[Message],
+) -> tuple[tuple[Message, ...], tuple[Message, ...], list[events.Event]]:
+    """The reminders at a zone's own end of the list and at the other, brought up to date; an event for each change.
+
+    `texts` holds the reminders gathered anew: an empty text or None takes a reminder out, a type that is not
+    named stays as it is. What stands at the other end of the list, as another placement left it, moves.
+    """
+    here, there = _of(zone, own), _of(zone, other)
+    wanted: list[Message] = []
+    changes: list[events.Event] = []
+    for kind in zone:
+        old = here.get(kind, there.get(kind))
+        message = _renewed(kind, old, texts[kind]) if kind in texts else old
+        if message is not None:
+            wanted.append(message)
+        if message is not old or kind in there:
+            changes.append(_change(kind, old, message))
+    rest = [message for message in own if reminder_type(message) not in zone]
+    kept = [message for message in other if reminder_type(message) not in zone]
+    return (*wanted, *rest), tuple(kept), changes
+
+
+def _of(zone: tuple[str, ...], messages: Sequence[Message]) -> dict[str, Message]:
+    """The reminders of a zone among these messages, by type."""
+    return {kind: message for message in messages if (kind := reminder_type(message)) is not None and kind in zone}
+
+
+def _renewed(kind: str, old: Message | None, text: str | None) -> Message | None:
+    if not text:
+        return None
+    content = prompt.reminder(kind, text)
+    return old if old is not None and old["content"] == content else reminder(kind, content)
+
+
+def _change(kind: str, old: Message | None, new: Message | None) -> events.Event:
+    if new is None:
+        return events.Reminder(kind, "removed", 0)
+    return events.Reminder(kind, "added" if old is None else "replaced", estimate_text(new["content"] or ""))
+
+
+class ReminderRow(Record):
+    """One type: `text` as it stands in the list, `tokens` of it, `sent` tokens over all requests so far."""
+
+    kind: str
+    text: str
+    tokens: int
+    sent: int
+    on: bool
+
+
+class ReminderLedger:
+    """Counts what reminders cost; `off` are the types that are switched off, `at_first` those that begin so.
+
+    `quiet` are those of which no front end says that their text was replaced.
+    """
+
+    def __init__(self, sources: Sequence[Source] = ()) -> None:
+        self.zones = Zones.of(sources)
+        self.at_first = frozenset(source.name for source in sources if source.off)
+        self.quiet = frozenset(source.name for source in sources if source.quiet)
+        self.off = set(self.at_first)
+        self._sent: dict[str, int] = {}
+
+    @property
+    def switched_off(self) -> tuple[str, ...]:
+        """The types that the user switched off, in the order of the list; those that are not known here last."""
+        off = self.off - self.at_first
+        return (*(kind for kind in self.zones.types if kind in off), *sorted(off.difference(self.zones.types)))
+
+    @property
+    def switched_on(self) -> tuple[str, ...]:
+        """The types that begin switched off and that the user switched on."""
+        return tuple(kind for kind in self.zones.types if kind in self.at_first - self.off)
+
+    def switch(self, *, off: Iterable[str], on: Iterable[str]) -> None:
+        """Set the switches as a session was left."""
+        self.off = (self.off | set(off)) - set(on)
+
+    def count(self, parts: Parts) -> None:
+        """A request with these reminders leaves."""
+        for message in (*parts.head, *parts.tail):
+            if (kind := reminder_type(message)) is not None:
+                self._sent[kind] = self._sent.get(kind, 0) + estimate_message(message)
+
+    def rows(self, parts: Parts) -> list[ReminderRow]:
+        """One row for each type that stands in the list, was sent or is off."""
+        standing = {kind: message for message in parts.sent() if (kind := reminder_type(message)) is not None}
+        rows = []
+        for kind in self.zones.types:
+            message = standing.get(kind)
+            if message is None and kind not in self._sent and kind not in self.off:
+                continue
+            text = (message["content"] or "") if message else ""
+            tokens = estimate_message(message) if message else 0
+            rows.append(ReminderRow(kind, text, tokens, self._sent.get(kind, 0), kind not in self.off))
+        return rows
+
+
+class _SourceFailed(CodeletError):
+    """What a reminder's source was to do it could not: the turn goes on without it."""
+
+
+class Renewal:
+    """Brings the reminders of `conversation` up to date from their sources. `mask` takes secrets out of a text.
+
+    What the user switched off is taken out, and nothing is asked of its source.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        sources: Sequence[Source],
+        ledger: ReminderLedger,
+        *,
+        mask: Callable[[str], str],
+    ) -> None:
+        self._conversation = conversation
+        self._sources = sources
+        self.ledger = ledger
+        self._mask = mask
+        self._notes: list[events.Event] = []
+
+    async def for_turn(self) -> list[events.Event]:
+        """Gather everything anew, at the start of a turn."""
+        for source in self._on():
+            await self._tried(source, source.begin)
+        head, tail = {}, {}
+        for source in self._sources:
+            if source.zone == "head":
+                head[source.name] = await self._text(source)
+        for source in self._sources:
+            if source.zone == "head" or (source.late and not self._in_front(source)):
+                continue
+            text = await self._text(source)
+            if not self._in_front(source):
+                tail[source.name] = text
+            else:  # once a turn: it says of when it is, as the turn goes on
+                head[source.name] = prompt.AS_OF.format(when=prompt.TURN_START, text=text) if text else None
+        return self._renewed(head, tail)
+
+    def changed(self) -> None:
+        """Calls have run that may have changed files: begin at once to see what is different."""
+        for source in self._on():
+            if source.zone == "tail" and not self._in_front(source):
+                source.changed()
+
+    async def for_step(self) -> list[events.Event]:
+        """Renew what changes within a turn, right before a request."""
+        texts = {}
+        for source in self._sources:
+            if source.zone == "tail" and not self._in_front(source):
+                texts[source.name] = await self._text(source)
+        return self._renewed({}, texts)
+
+    async def stop(self) -> None:
+        """The turn is over: nothing is looked at any more."""
+        for source in self._sources:
+            await self._tried(source, source.stop)
+
+    def _on(self) -> Iterator[Source]:
+        return (source for source in self._sources if source.name not in self.ledger.off)
+
+    def _in_front(self, source: Source) -> bool:
+        """Whether a volatile reminder stands in front with all others."""
+        return self._conversation.placement == "prepend" and source.name not in NESTED
+
+    async def _text(self, source: Source) -> str | None:
+        """The source's text, masked; None where the user switched it off, or it fails, which is told."""
+        if source.name in self.ledger.off:
+            return None
+        text = await self._tried(source, source.text)
+        return self._mask(text) if text else None
+
+    async def _tried(self, source: Source, act: Callable[[], Awaitable[str | None]]) -> str | None:
+        try:
+            return await _done(source, act)
+        except _SourceFailed as error:
+            self._notes.append(events.Note(self._mask(str(error))))
+            return None
+
+    def _renewed(self, head: dict[str, str | None], tail: dict[str, str | None]) -> list[events.Event]:
+        notes, self._notes = self._notes, []
+        return [*notes, *self._conversation.renew(head, tail)]
+
+
+async def _done(source: Source, act: Callable[[], Awaitable[str | None]]) -> str | None:
+    try:
+        return await act()
+    except Exception as error:
+        raise _SourceFailed(f"the reminder {source.name} failed: {type(error).__name__}: {error}") from error

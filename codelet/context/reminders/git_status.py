@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from codelet import prompt
@@ -76,18 +75,15 @@ class GitStatus(Source):
         self._answered, self._when = changes, prompt.EARLIER_STEP
 
 
-@dataclass(eq=False, repr=False)
 class Status:
     """What `git status` said. `changes` are lines such as ` M src/app.py`; `more` counts those left out."""
 
-    branch: str = ""
-    upstream: str = ""
-    ahead: int = 0
-    behind: int = 0
-    unborn: bool = False
-    changes: list[str] = field(default_factory=list)
-    more: int = 0
-    cut: bool = False
+    def __init__(self, *, cut: bool = False) -> None:
+        self.branch = self.upstream = ""
+        self.ahead = self.behind = self.more = 0
+        self.unborn = False
+        self.changes: list[str] = []
+        self.cut = cut
 
 
 async def git_status(workspace: Path) -> str | None:

@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from codelet import prompt
-from codelet.system.text import with_codes
 
 NAMES = ("CLAUDE.md", "AGENTS.md")
 
@@ -88,6 +87,8 @@ def _joined(files: Iterable[tuple[Path, Path]]) -> str:
 
 def _legible(text: str) -> str:
     """The text with letters that nobody sees written as their codes: what a person did not see gives no orders."""
+    from codelet.system.text import with_codes  # only where there are instructions
+
     coded = with_codes(text)
     return f"{prompt.CODED}\n\n{coded}" if coded != text else text
 

@@ -1,4 +1,4 @@
-"""The budget: how many tokens we let ourselves use, and when to compact. Integers throughout.
+"""The budget: how many tokens we let ourselves use, what the user chose, and when to compact. Integers throughout.
 
 Two limits. The hard one counts real tokens and keeps the prompt and its answer inside the window; the cost one counts
 cached tokens at a tenth, so that a cold cache, which makes a rewrite cheap, compacts earlier than a warm one.
@@ -6,14 +6,18 @@ cached tokens at a tenth, so that a cold cache, which makes a rewrite cheap, com
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from codelet.errors import UsageError
+from codelet.providers.facts import ModelFacts
 from codelet.record import Record
 
 LARGEST = 1 << 40
 LARGEST_OUTPUT = 32_000
 Trigger = Literal["hard", "cost"]
+Reason = Literal["hard", "cost", "entries", "asked", "overflow"]
+"""Why the list is compacted: one of the two limits, too many entries, the user, or a request refused as too long."""
 
 
 def checked_tokens(value: object, name: str, *, at_most: int = LARGEST) -> int:
@@ -152,6 +156,11 @@ class Shares:
         if sum(self.percent.values()) != 100:
             raise ValueError(f"the shares must add up to 100 per cent, not {sum(self.percent.values())}")
 
+    @classmethod
+    def of(cls, total: int, percent: Sequence[int]) -> Shares:
+        """The split by four numbers in the order of CATEGORIES. Raises ValueError like the class itself."""
+        return cls(total, dict(zip(CATEGORIES, percent, strict=True)))
+
     def share(self, category: str) -> int:
         """Tokens that a category may use. Raises KeyError for an unknown one."""
         return self.total * self.percent[category] // 100
@@ -170,3 +179,42 @@ class Shares:
             room = self.left(category) if category in self.percent else 0
             raise BudgetExceeded(f"{category}: {tokens} tokens asked for, {room} left")
         self.used[category] = self.used.get(category, 0) + tokens
+
+
+class CompactionOptions(Record):
+    """The user's settings: `at` in per cent of the budget (None: the two limits alone), `keep_last` in turns.
+
+    With `entries` a conversation of more messages is compacted too, whatever its size. `shares` splits the budget
+    between core, context, history and working, in per cent.
+    """
+
+    automatic: bool = True
+    at: int | None = None
+    entries: int | None = None
+    keep_last: int = 3
+    minimum_score: int = 0
+    shares: tuple[int, ...] = tuple(CATEGORIES.values())
+
+
+class ContextLimits(Record):
+    """The window and the budget that the user named, in tokens; None is the model's own window, or no budget."""
+
+    window: int | None = None
+    budget: int | None = None
+
+    def of(self, facts: ModelFacts) -> Budget:
+        """The budget for a model.
+
+        Raises UsageError for a size that is not a positive whole number, or a budget larger than the window.
+        """
+        window = facts.window if self.window is None else self.window
+        try:
+            return Budget(window, facts.max_output, self.budget)
+        except ValueError as error:
+            hint = "; --window names the window of a model that is not known" if self.budget is not None else ""
+            raise UsageError(f"{error}{hint}") from None
+
+    def within(self, facts: ModelFacts) -> Budget:
+        """The budget for a model that was chosen later: the user's is cut to its window."""
+        window = facts.window if self.window is None else self.window
+        return Budget(window, facts.max_output, None if self.budget is None else min(self.budget, window))

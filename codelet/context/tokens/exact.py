@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from codelet.system.process.environment import lent
+from codelet.system.process.start import lent
 
 PIECE = 200_000
 CACHE_VARIABLE = "TIKTOKEN_CACHE_DIR"

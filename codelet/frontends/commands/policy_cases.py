@@ -14,7 +14,7 @@ from typing import Any
 
 from codelet.errors import UsageError
 from codelet.record import Record
-from codelet.safety.judge import Policy
+from codelet.safety import Policy
 from codelet.safety.verdict import Action, Mode, Touch
 from codelet.system.text import Cleaner, clean, has_markup
 from codelet.system.text.lookalikes import confusables

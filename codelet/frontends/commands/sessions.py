@@ -18,9 +18,8 @@ _WIDTH = 200
 _PROMPT_WIDTH = 60
 
 
-def add_arguments(commands: argparse._SubParsersAction[Any]) -> None:
-    """Add the command `sessions` to the command line's commands."""
-    sessions = commands.add_parser("sessions", help="look at the exports in a folder or a Redis database")
+def add_arguments(sessions: argparse.ArgumentParser) -> None:
+    """Add what `codelet sessions` takes to its parser."""
     actions = sessions.add_subparsers(dest="sessions_command", metavar="list|show|delete|prune|search", required=True)
     listing = _action(actions, "list", "what there is, the newest first", default=".")
     listing.add_argument("--json", action="store_true", help="one JSON object a line")

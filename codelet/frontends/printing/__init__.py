@@ -1,1 +1,290 @@
-"""One shot: a prompt answered without a terminal, as text, as one JSON object, or as one event a line."""
+"""One shot: answers a prompt, with what a pipe adds to it, and ends with an exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Protocol
+
+from codelet import events
+from codelet.context import Piped
+from codelet.errors import (
+    EXIT_DONE,
+    EXIT_HANGUP,
+    EXIT_INCOMPLETE,
+    EXIT_INTERRUPT,
+    EXIT_REFUSED,
+    EXIT_TERMINATE,
+    CodeletError,
+    LimitReached,
+    UsageError,
+)
+from codelet.frontends.streams import KEPT, read_stdin, say
+from codelet.loop.session import Session
+from codelet.opening import session_from, turn_of
+from codelet.outcome import Outcome, TurnSoFar
+from codelet.providers.facts import model_facts
+from codelet.settings import Settings
+from codelet.system.text import valid_unicode
+from codelet.usage import Usage
+
+if TYPE_CHECKING:
+    from codelet.frontends.exporting import Exporting
+
+_SIGNALS = {
+    signal.SIGINT: (EXIT_INTERRUPT, "interrupted"),
+    signal.SIGTERM: (EXIT_TERMINATE, "terminated"),
+    signal.SIGHUP: (EXIT_HANGUP, "hung up"),
+}
+_MOST_KEPT = 64_000_000
+_UNSAVED = "stopped before the session was saved for the last time"
+
+
+class Output(Protocol):
+    """One output format. `says_exit` means that it writes the exit status, so the last save has to come before it."""
+
+    says_exit: bool
+
+    def show(self, event: events.Event) -> None:
+        """Take in one event."""
+
+    def finish(self, outcome: Outcome) -> None:
+        """Write the outcome of the run."""
+
+
+def run_one_shot(settings: Settings, text: str | None, *, output_format: str, quiet: bool) -> int:
+    """Answer one prompt and return the exit status. Without `text`, what comes through the pipe is the prompt."""
+    if sys.stdout is None:
+        say("codelet: stdout is closed: there is nowhere to write the answer")
+        return EXIT_INCOMPLETE
+    output = _output(output_format, quiet=quiet)
+    begun = time.monotonic()
+    try:
+        piped, notes = read_stdin(settings.timeout, _kept(settings)) or (None, [])
+    except LimitReached as reached:
+        return _unanswered(output, reached, settings.model, time.monotonic() - begun)
+    if settings.timeout is not None and (taken := round(time.monotonic() - begun, 1)):
+        settings = settings.replace(timeout=max(0.1, settings.timeout - taken))
+    if piped is not None and not piped.text.strip() and not piped.tail.strip():
+        piped = None
+    _check(text, piped)
+    if text is not None and valid_unicode(text) != text:
+        notes.append("the prompt is not all UTF-8 text: what is not is replaced")
+    for note in notes if not quiet else ():
+        say(f"codelet: {note}")
+    run = _OneShot(settings, text or "", piped, output, begun)
+    return asyncio.run(run.run())
+
+
+def _kept(settings: Settings) -> int:
+    """Bytes of a pipe to keep in memory: as many as the window can take, and more that `recall` can read."""
+    window = settings.window or (model_facts(settings.model).window if settings.model else 0)
+    return min(_MOST_KEPT, max(KEPT, 4 * window))
+
+
+def _unanswered(output: Output, reached: LimitReached, model: str | None, duration: float) -> int:
+    """Report a limit that was reached before the model was asked, and return the exit status."""
+    status = reached.exit_status
+    try:
+        output.finish(Outcome("", True, status, str(reached), Usage(), None, (), model=model, duration=duration))
+    except OSError as unwritten:
+        return _status_unwritten(unwritten, status)
+    return status
+
+
+def _complain(text: str) -> None:
+    """Say a text of codelet's own in one line."""
+    from codelet.system.text import one_line
+
+    say(f"codelet: {one_line(text, 1_000)}")
+
+
+class _UnwritableError(Exception):
+    """stdout does not accept any more output."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _status_unwritten(error: OSError, status: int) -> int:
+    """The exit status after stdout broke. A reader that has seen enough (`codelet … | head -1`) is no failure."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered still would be flushed
+    if isinstance(error, BrokenPipeError):
+        return status
+    say(f"codelet: the answer could not be written: {error.strerror or error}")
+    return EXIT_INCOMPLETE if status in (EXIT_DONE, EXIT_REFUSED) else status
+
+
+def _check(text: str | None, piped: Piped | None) -> None:
+    if text is None and piped is None:
+        raise UsageError("nothing to answer: give a prompt with -p, or pipe one in")
+    if text is not None and not text.strip():
+        raise UsageError("the prompt is empty: give one with -p")
+
+
+def _output(output_format: str, *, quiet: bool) -> Output:
+    if output_format == "text":
+        from codelet.frontends.printing.text_output import TextOutput
+
+        return TextOutput(quiet=quiet)
+    from codelet.frontends.printing.json_output import JsonOutput, StreamJsonOutput
+
+    return JsonOutput() if output_format == "json" else StreamJsonOutput()
+
+
+class _OneShot:
+    """One run: ask, write the answer, save, close. A signal cancels the phase that is going on; those after it follow.
+
+    `_stopped` is the exit status and the word of the newest signal.
+    """
+
+    def __init__(self, settings: Settings, question: str, piped: Piped | None, output: Output, begun: float) -> None:
+        self._settings = settings
+        self._question = question
+        self._piped = piped
+        self._output = output
+        self._so_far = TurnSoFar(begun)
+        self._stopped: tuple[int, str] | None = None
+        self._session: Session | None = None
+        self._export: Exporting | None = None
+
+    async def run(self) -> int:
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._stop, number, task)
+        failure: CodeletError | _UnwritableError | None = None
+        try:
+            try:
+                await self._ask()
+                self._so_far.is_over = True
+            except asyncio.CancelledError:
+                if self._stopped is None:
+                    raise
+                task.uncancel()
+            except UsageError:
+                raise
+            except (CodeletError, _UnwritableError) as error:
+                failure = error
+            status = await self._finish(failure, task)
+        except BaseException:
+            await self._save(task)  # a usage error or a bug, too, leaves the session saved
+            raise
+        finally:
+            await self._close(task)
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+        if self._stopped is not None:
+            os._exit(status)  # a thread may still wait for what was cancelled: it would hold the exit up
+        return status
+
+    async def _ask(self) -> None:
+        """Open the session, run the turn, and show its events as they come."""
+        session, resumed = await session_from(self._settings)
+        self._session = session
+        if self._settings.keeps:
+            from codelet.frontends.exporting import Exporting
+
+            self._export = await Exporting.begin(session, self._settings, resumed)
+        gc.enable()  # everything is imported by now; see cli.main
+        if self._settings.max_cost is not None and session.facts.input_price is None:
+            say(f"codelet: prices of {session.provider.model} are not known: --max-cost cannot stop it")
+        try:
+            async with aclosing(self._turn(session)) as turn:
+                self._piped = None  # what fits stands in the list from now on, the rest in the archive
+                async for event in turn:
+                    if self._export is not None:
+                        self._export.see(event)
+                    self._so_far.see(event)
+                    try:
+                        self._output.show(event)
+                    except OSError as error:
+                        raise _UnwritableError(error) from None
+                    self._tell()
+        finally:
+            if self._export is not None:
+                self._export.save()
+
+    def _turn(self, session: Session) -> AsyncGenerator[events.Event, None]:
+        """What answers the prompt: a /command, or the model."""
+        if self._question.startswith("/"):
+            from codelet.frontends.printing.command_prompt import answer_of_command
+
+            answer = answer_of_command(session, self._question, piped=self._piped is not None)
+            if answer is not None:
+                return answer
+        return turn_of(session, self._question, self._piped)
+
+    async def _finish(self, failure: CodeletError | _UnwritableError | None, task: asyncio.Task[int]) -> int:
+        """Write what the run came to and save for the last time, in the order of the format; the exit status."""
+        if isinstance(failure, _UnwritableError):
+            refused = self._session is not None and self._session.refused
+            status = _status_unwritten(failure.error, EXIT_REFUSED if refused else EXIT_DONE)
+        else:
+            unsaved = await self._save(task) if self._output.says_exit else None
+            outcome = self._outcome(failure, unsaved)
+            status = outcome.exit_status
+            try:
+                self._output.finish(outcome)
+            except OSError as unwritten:
+                status = _status_unwritten(unwritten, status)
+            if self._output.says_exit:
+                return status
+        unsaved = await self._save(task)
+        if unsaved is None:
+            return status
+        _complain(str(unsaved))
+        return self._stopped[0] if self._stopped is not None else unsaved.exit_status
+
+    async def _save(self, task: asyncio.Task[int]) -> CodeletError | None:
+        """End the export, if there is one; what kept the newest state from being saved."""
+        if self._export is None:
+            return None
+        closing = asyncio.create_task(self._export.close())
+        try:
+            await asyncio.wait({closing})  # a signal ends the wait, whatever the store does
+            closing.result()
+        except CodeletError as error:
+            return error
+        except asyncio.CancelledError:
+            if self._stopped is None:
+                raise
+            task.uncancel()
+            return UsageError(_UNSAVED)
+        finally:
+            self._tell()
+        return None
+
+    async def _close(self, task: asyncio.Task[int]) -> None:
+        """End what the session opened; a signal cuts that short. The answer is out: what goes wrong is only said."""
+        try:
+            if self._session is not None:
+                await self._session.close()
+        except CodeletError as error:
+            _complain(str(error))
+        except asyncio.CancelledError:
+            if self._stopped is None:
+                raise
+            task.uncancel()
+
+    def _tell(self) -> None:
+        for line in self._export.notices() if self._export is not None else ():
+            _complain(line)
+
+    def _stop(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
+        self._stopped = _SIGNALS[number]
+        task.cancel()
+
+    def _outcome(self, error: CodeletError | None, unsaved: CodeletError | None) -> Outcome:
+        model, allow_cut = self._settings.model, self._settings.allow_cut
+        return self._so_far.outcome(
+            self._session, error, model=model, allow_cut=allow_cut, stopped=self._stopped, unsaved=unsaved
+        )

@@ -8,7 +8,7 @@ import sys
 from codelet import events
 from codelet.frontends.streams import say
 from codelet.outcome import Outcome, unread
-from codelet.system.text import Cleaner, one_line
+from codelet.system.text import Cleaner
 
 _LINE_WIDTH = 160
 
@@ -91,9 +91,13 @@ class TextOutput:
             return
         if self._live:
             self._end_line()
+        from codelet.system.text import one_line  # there is nothing to say before the first answer
+
         say(one_line(text, _LINE_WIDTH))
 
     def _note(self, text: str) -> None:
+        from codelet.system.text import one_line
+
         say(f"codelet: {one_line(text, 1_000)}")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import create_input
 
+from codelet import __version__
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT
 from codelet.events import Event
 from codelet.frontends.terminal.commands.slash_command import Commands
@@ -21,13 +22,12 @@ from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.style import writable
 from codelet.frontends.terminal.status_row import fitted, short_path, status_parts
-from codelet.loop.masking import masked
 from codelet.loop.session import Session
 from codelet.providers.base import Provider
+from codelet.safety.secrets import masked
 from codelet.safety.verdict import MODES, Mode
 from codelet.system.git import run_git
 from codelet.system.text import clean, one_line
-from codelet.version import __version__
 
 if TYPE_CHECKING:
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codelet.errors import UsageError
 from codelet.frontends.terminal.show.style import Signs, signs_for
-from codelet.safety.secrets.masker import mask
+from codelet.safety.secrets import mask
 from codelet.system.text import clean
 
 if TYPE_CHECKING:

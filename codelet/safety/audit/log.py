@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from codelet.errors import EXIT_INCOMPLETE, CodeletError, UsageError
-from codelet.safety.secrets.masker import mask
+from codelet.safety.secrets import mask
 
 FIRST = "0" * 64
 """What stands as `previous` in the first record."""

@@ -1,4 +1,258 @@
-"""Secrets: found by value or by shape, and masked in what leaves the process.
+"""Keep keys out of what leaves the process: mask them in text, take them out of a child's environment.
 
-Empty, so that the masker can be imported without the prefilter.
+Two nets. The live one knows the values of this process's own secret variables and finds each of them, and any
+long piece of one, also reversed or in base64, hexadecimal or a URL. The pattern one knows how the tokens of
+well-known services look; it is for sinks that others read (an export, a log, a page), not for what the model
+reads: a file that holds such text must stay editable.
 """
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import aclosing
+from functools import cache, cached_property
+from typing import Any
+
+from codelet import events
+from codelet.record import Record
+from codelet.system.text.secret_shapes import SHORTEST_SECRET, live_secrets, secret_pattern
+
+SHORTEST_PIECE = 12
+"""Characters of a secret in a row that are masked."""
+
+_RUN_CAP = 16_384
+
+
+class _Form(Record):
+    """One spelling of a live secret, and the name of the variable that holds it.
+
+    Pieces of `shortest` characters are masked. `probes` are stretches of it with their places: each such piece
+    holds one of them whole.
+    """
+
+    name: str
+    text: str
+    shortest: int
+    probes: tuple[tuple[int, str], ...]
+
+    @classmethod
+    def of(cls, name: str, text: str) -> _Form:
+        """The form of a spelling."""
+        shortest, length = _lengths(text)
+        places = range(_common_start(text), len(text) - length + 1, length)
+        return _Form(name, text, shortest, tuple((place, text[place : place + length]) for place in places))
+
+
+class Masker:
+    """Masks the secrets of an environment, and of `extra` (name, value) pairs such as a key given as a setting."""
+
+    def __init__(self, environment: Mapping[str, str], extra: Iterable[tuple[str, str]] = ()) -> None:
+        self._secrets = [pair for pair in (*live_secrets(environment), *extra) if len(pair[1]) >= SHORTEST_SECRET]
+
+    @cached_property
+    def _forms(self) -> list[_Form]:
+        """Made at the first text: a start that masks nothing does without the modules that they need."""
+        return [_Form.of(name, form) for name, value in self._secrets for form in spellings(value)]
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether there is anything to look for."""
+        return bool(self._secrets)
+
+    def mask(self, text: str, *, patterns: bool = False) -> str:
+        """`text` with live secrets replaced by their name; with `patterns` also what looks like any token."""
+        if len(text) >= SHORTEST_SECRET:  # a shorter one, such as a word of a stream, holds none
+            for form in self._forms:
+                text = _without(text, form)
+        return _without_patterns(text) if patterns else text
+
+    def pieces(self) -> list[list[str]]:
+        """For each spelling of a live secret its shortest pieces that are masked: a text without them holds none."""
+        return [list(_shortest_pieces(form.text)) for form in self._forms]
+
+    def stream(self, *, patterns: bool = False) -> MaskStream:
+        """A masker for text that arrives in chunks."""
+        return MaskStream(self, patterns)
+
+
+class MaskStream:
+    """Masks text that arrives in chunks. A word is held back until it is complete, so that no cut hides a secret."""
+
+    def __init__(self, masker: Masker, patterns: bool) -> None:
+        self._masker = masker
+        self._patterns = patterns
+        self._pending = ""
+
+    def feed(self, chunk: str) -> str:
+        """Take a chunk; returns what can be shown by now, masked."""
+        text = self._pending + chunk
+        cut = max(text.rfind(blank) for blank in " \n\t") + 1
+        if len(text) - cut > _RUN_CAP:
+            text = self._masker.mask(text, patterns=self._patterns)
+            cut = len(text) - _RUN_CAP // 2
+        self._pending = text[cut:]
+        return self._masker.mask(text[:cut], patterns=self._patterns)
+
+    def flush(self) -> str:
+        """The masked rest, at the end of the text."""
+        rest, self._pending = self._pending, ""
+        return self._masker.mask(rest, patterns=self._patterns)
+
+
+@cache
+def own_masker() -> Masker:
+    """The masker for the secrets of this process's environment, as it was at the first call."""
+    return Masker(os.environ)
+
+
+def mask(text: str, *, patterns: bool = False) -> str:
+    """`text` without the secrets of this process's environment, as it was at the first call."""
+    return own_masker().mask(text, patterns=patterns)
+
+
+def spellings(value: str) -> set[str]:
+    """The forms in which a command could print the value."""
+    import base64
+    from urllib.parse import quote
+
+    data = value.encode("utf-8", "surrogateescape")
+    forms = {value, value[::-1], data.hex(), data.hex().upper(), quote(value, safe="")}
+    for shift in range(3):
+        # What stands before the value shifts its base64; the first and last letters depend on the neighbours.
+        encoded = base64.b64encode(b"\0" * shift + data).decode().rstrip("=")
+        forms.add(encoded[(0, 2, 3)[shift] : -1])
+        forms.add(encoded[(0, 2, 3)[shift] : -1].replace("+", "-").replace("/", "_"))
+    return {form for form in forms if len(form) >= SHORTEST_SECRET}
+
+
+def _lengths(secret: str) -> tuple[int, int]:
+    """The length of the shortest piece that is masked, and of a probe: every such piece contains one whole probe."""
+    shortest = min(SHORTEST_PIECE, len(secret))
+    return shortest, (shortest + 1) // 2
+
+
+def _shortest_pieces(secret: str) -> Iterator[str]:
+    shortest, probe = _lengths(secret)
+    for start in range(max(_common_start(secret) + probe - shortest, 0), len(secret) - shortest + 1):
+        yield secret[start : start + shortest]
+
+
+def _without(text: str, form: _Form) -> str:
+    """`text` with the form, and every piece of it that is long enough, masked."""
+    found: list[tuple[int, int]] = []
+    for start, probe in form.probes:
+        at = text.find(probe)
+        while at >= 0:
+            first, last = _extended(text, at, form.text, start, len(probe))
+            if last - first >= form.shortest:
+                found.append((first, last))
+            at = text.find(probe, at + 1)
+    if not found:
+        return text
+    for first, last in sorted(_merged(found), reverse=True):
+        text = f"{text[:first]}[masked {form.name}]{text[last:]}"
+    return text
+
+
+def _common_start(secret: str) -> int:
+    """Where a secret's public prefix ends: `sk-ant-api03-` alone gives nothing away."""
+    prefix = re.match(r"(?:[A-Za-z0-9]{2,8}[-_]){1,4}", secret)
+    return prefix.end() if prefix and len(secret) - prefix.end() >= SHORTEST_PIECE else 0
+
+
+def _extended(text: str, at: int, secret: str, start: int, length: int) -> tuple[int, int]:
+    """Extends a match to the left and right as far as text and secret agree; its start and end in `text`."""
+    first, last, left, right = at, at + length, start, start + length
+    while first and left and text[first - 1] == secret[left - 1]:
+        first, left = first - 1, left - 1
+    while last < len(text) and right < len(secret) and text[last] == secret[right]:
+        last, right = last + 1, right + 1
+    return first, last
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(spans):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    return merged
+
+
+def _without_patterns(text: str) -> str:
+    def masked(found: re.Match[str]) -> str:
+        kind = "private key" if found["key"] else "token"
+        return f"{found['address'] or found['header'] or ''}[masked {kind}]"
+
+    return secret_pattern().sub(masked, text)
+
+
+async def masked(turn: AsyncGenerator[events.Event, None], masker: Masker) -> AsyncGenerator[events.Event, None]:
+    """Events without secrets; see MaskedPieces."""
+    pieces = MaskedPieces(masker)
+    async with aclosing(turn):
+        async for event in turn:
+            for settled in pieces.take(event):
+                yield settled
+    for settled in pieces.flush():
+        yield settled
+
+
+class MaskedPieces:
+    """The streams of one turn without secrets: its text, its reasoning, the output of each running call.
+
+    What comes in pieces is held back to the end of a word, so that no cut hides a secret.
+    """
+
+    def __init__(self, masker: Masker) -> None:
+        self._masker = masker
+        self._open: dict[tuple[type[events.Event], str], MaskStream] = {}
+
+    def take(self, event: events.Event) -> list[events.Event]:
+        """What can be shown by now; a piece of another kind ends the streams before it."""
+        if not self._masker.has_secrets:
+            return [event]
+        match event:
+            case events.Text() | events.Reasoning():
+                others = self.flush(but=(type(event), ""))
+                return [*others, *self._fed(event, (type(event), ""))]
+            case events.ToolProgress():
+                return self._fed(event, (events.ToolProgress, event.id))
+            case events.UsageReport() | events.StepStart():
+                return [*self.flush(), event]
+        return [*self.flush(), without_secrets(event, self._masker)]
+
+    def flush(self, but: tuple[type[events.Event], str] | None = None) -> list[events.Event]:
+        """End all streams but one; gives what they held back."""
+        ended = [key for key in self._open if key != but]
+        pieces = [(key, self._open.pop(key).flush()) for key in ended]
+        return [
+            kind(name, rest) if kind is events.ToolProgress else kind(rest) for (kind, name), rest in pieces if rest
+        ]
+
+    def _fed(
+        self, event: events.Text | events.Reasoning | events.ToolProgress, key: tuple[type[events.Event], str]
+    ) -> list[events.Event]:
+        if key not in self._open:
+            self._open[key] = self._masker.stream()
+        settled = self._open[key].feed(event.delta)
+        return [event.replace(delta=settled)] if settled else []
+
+
+def without_secrets(value: Any, masker: Masker) -> Any:
+    """A text, or every text inside a list, a tuple, an object or a record, masked."""
+    match value:
+        case str():
+            return masker.mask(value)
+        case list():
+            return [without_secrets(item, masker) for item in value]
+        case tuple():
+            return tuple(without_secrets(item, masker) for item in value)
+        case dict():
+            return {key: without_secrets(item, masker) for key, item in value.items()}
+        case Record():
+            return value.replace(**{name: without_secrets(getattr(value, name), masker) for name in value.fields})
+    return value

@@ -15,7 +15,7 @@ from codelet.safety.shell.folders import Location
 from codelet.safety.shell.git_commands import CONFIG_SECTIONS, GIT_VARIABLES, PLAIN_OPTIONS, READ_ONLY_GIT, STASH_LISTS
 from codelet.safety.shell.git_content import possible_paths, refuse_bare_content, refuse_printed_secrets
 from codelet.safety.shell.git_state import RepositoryState, ask_git, repository_state
-from codelet.system.git.repository import Repository
+from codelet.system.git.hardening import Repository
 
 _INDEX_CAP = 32 * 1024 * 1024
 

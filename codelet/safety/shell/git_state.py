@@ -18,11 +18,9 @@ from codelet.safety.shell.arguments import RefusedError
 from codelet.safety.shell.folders import Location
 from codelet.system.git import hardened_argv, look_environment
 from codelet.system.git.configuration import LISTING, Configuration, doubt, parse_listing
-from codelet.system.git.hardening import REDIRECTING
-from codelet.system.git.repository import Repository, find_repository
-from codelet.system.process import StartError
+from codelet.system.git.hardening import REDIRECTING, Repository, find_repository
+from codelet.system.process import Captured, StartError
 from codelet.system.process.brief import capture_now
-from codelet.system.process.child import Captured
 
 _SECONDS = 2.0
 _CAP = 1 << 20

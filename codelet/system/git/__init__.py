@@ -19,9 +19,11 @@ from codelet.system.git.hardening import (
     OPTIONS,
     SETTINGS,
     SETTINGS_FOR_COMMANDS,
+    Repository,
+    find_repository,
+    stray,
     without_variables,
 )
-from codelet.system.git.repository import Repository, find_repository, stray
 from codelet.system.process import StartError, capture, child_environment, outside_path
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from codelet.record import Record
-from codelet.system.git.repository import Repository, stray
+from codelet.system.git.hardening import Repository, stray
 from codelet.system.text.secret_shapes import ADDRESS_PASSWORD, ADDRESS_USER
 
 LISTING = ("--list", "-z", "--show-scope", "--show-origin", "--includes")

@@ -1,4 +1,6 @@
-"""The one table of options, settings and variables that keep a repository from starting programs or redirecting git.
+"""What keeps a repository from starting programs or redirecting git: the one table of options, settings and variables.
+
+And where a repository lies: git's folder, the one that it shares with others, and whether both are its own.
 
 Settings on the command line win over every file and over variables. What has no such setting is switched off by an
 option of the command, by a variable, or makes the repository one that is asked about (`configuration.doubt`).
@@ -6,7 +8,11 @@ option of the command, by a variable, or makes the repository one that is asked 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
+
+from codelet.record import Record
 
 OPTIONS = ("--no-optional-locks", "--no-pager")
 """What stands before the git command."""
@@ -62,6 +68,11 @@ REDIRECTING = frozenset(
 )  # fmt: skip
 """Variables that make git read another repository, or other parts of it, than the one that the folder is in."""
 
+_POINTER_CAP = 1 << 16
+_NOT_READ = frozenset(("hooks", "modules", "lfs", "annex"))
+"""Folders in git's that no git command reads which only reads this repository."""
+_ENTRY_CAP = 20_000
+
 
 def overrides_of(environment: Mapping[str, str]) -> dict[str, str]:
     """What to set in place of the user's variables that make git write a trace, take its own programs from elsewhere,
@@ -80,3 +91,110 @@ def without_variables(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value for name, value in environment.items() if name not in dropped and not name.startswith("GIT_TRACE")
     }
+
+
+class Repository(Record):
+    """The folder with the work tree, git's folder, and the one with its objects and references; links resolved."""
+
+    folder: str
+    git_folder: str
+    common: str
+
+    @property
+    def configurations(self) -> tuple[str, ...]:
+        """The files that may hold the repository's configuration."""
+        places = dict.fromkeys((self.common, self.git_folder))
+        return tuple(f"{place}/{name}" for place in places for name in ("config", "config.worktree"))
+
+
+def find_repository(folder: str) -> Repository | None:
+    """The repository that git finds from `folder` (resolved) upwards, or None."""
+    while not os.path.lexists(f"{folder}/.git"):
+        if folder == "/":
+            return None
+        folder = folder.rpartition("/")[0] or "/"
+    git_folder = os.path.join(folder, ".git")
+    if Path(git_folder).is_file():
+        pointer = _text(git_folder).partition("gitdir:")[2].strip()
+        git_folder = os.path.join(folder, pointer)
+    common = _text(f"{git_folder}/commondir").strip()
+    shared = os.path.join(git_folder, common) if common else git_folder
+    return Repository(folder, os.path.realpath(git_folder), os.path.realpath(shared))
+
+
+def stray(repository: Repository, root: str, worktree: str | None = None) -> str | None:
+    """Why git would read another repository than the folder's own, in words, or None.
+
+    What lies in the folder or below `root` is its own. A git folder elsewhere must point back: that of a linked
+    worktree by its file `gitdir`, that of a submodule by `worktree`, the value of `core.worktree`.
+    """
+    for configuration in repository.configurations:
+        if os.path.lexists(configuration) and not Path(configuration).is_file():
+            return f"{configuration} is no regular file"
+    homes: tuple[str, ...] = (repository.folder, root)
+    if not _below(repository.git_folder, homes):
+        if not _points_back(repository, worktree):
+            return f"{repository.folder}/.git leads to {repository.git_folder}, which does not point back"
+        homes = (*homes, repository.common)
+    elif not _below(repository.common, homes):
+        return f"{repository.git_folder} shares the repository in {repository.common}"
+    own = tuple(dict.fromkeys((repository.git_folder, repository.common)))
+    for place in own:
+        if why := _leads_out(place, own):
+            return why
+    objects = f"{repository.common}/objects"
+    for line in _text(f"{objects}/info/alternates").split("\n"):
+        if line.strip() and not _below(os.path.realpath(os.path.join(objects, line.strip())), homes):
+            return "the repository borrows objects from another one (objects/info/alternates)"
+    return None
+
+
+def _leads_out(place: str, own: tuple[str, ...]) -> str | None:
+    """Which link in git's folder leads out of it: git would print a line of what it finds there."""
+    seen = 0
+    stack = [place]
+    while stack:
+        folder = stack.pop()
+        try:
+            with os.scandir(folder) as entries:
+                found = list(entries)
+        except OSError:
+            continue
+        seen += len(found)
+        if seen > _ENTRY_CAP:
+            return f"{place} holds too many files to look at"
+        for entry in found:
+            if folder == place and entry.name in _NOT_READ:
+                continue
+            if entry.is_symlink():
+                if not _below(os.path.realpath(entry.path), own):
+                    return f"{entry.path} is a link that leads out of git's folder"
+            # Objects are found by their content's number: it is the folders that may be elsewhere.
+            elif entry.is_dir() and not (folder.endswith("/objects") and len(entry.name) == 2):
+                stack.append(entry.path)
+    return None
+
+
+def _points_back(repository: Repository, worktree: str | None) -> bool:
+    pointer = _text(f"{repository.git_folder}/gitdir").strip()
+    if pointer and os.path.dirname(repository.git_folder) == f"{repository.common}/worktrees":
+        back = os.path.join(repository.git_folder, pointer)
+        return os.path.basename(back) == ".git" and os.path.realpath(os.path.dirname(back)) == repository.folder
+    if worktree is None or repository.common != repository.git_folder:
+        return False
+    return os.path.realpath(os.path.join(repository.git_folder, worktree)) == repository.folder
+
+
+def _below(place: str, homes: tuple[str, ...]) -> bool:
+    return any(place == home or place.startswith(home.rstrip("/") + "/") for home in homes)
+
+
+def _text(path: str) -> str:
+    """The text of a small file, "" where there is none."""
+    if not Path(path).is_file():  # a pipe in its place is not waited for
+        return ""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(_POINTER_CAP).decode("utf-8", "surrogateescape")
+    except OSError:
+        return ""

@@ -17,8 +17,7 @@ from codelet.errors import UsageError
 from codelet.record import Record
 from codelet.system.git import look_environment, settings_environment
 from codelet.system.git.configuration import LISTING, parse_listing, redirected
-from codelet.system.git.hardening import ENVIRONMENT, REDIRECTING, SETTINGS, overrides_of
-from codelet.system.git.repository import find_repository
+from codelet.system.git.hardening import ENVIRONMENT, REDIRECTING, SETTINGS, find_repository, overrides_of
 from codelet.system.process import find_program
 
 if TYPE_CHECKING:

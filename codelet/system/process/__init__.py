@@ -4,17 +4,37 @@ Every child gets stdin from /dev/null, a session of its own and an environment w
 prints, memory stays bounded; reading stops when it exits, even if something in the background holds its pipe.
 When it exits, runs out of time or its caller is cancelled, everything that it started ends with it.
 
-Short because it only names what most callers use. `service` (a child that is spoken to) and `brief` (one that is waited
-for outside the event loop) are imported where they are needed.
+`service` (a child that is spoken to) and `brief` (one that is waited for outside the event loop) are imported where
+they are needed.
 """
 
-from codelet.system.process.child import Captured, Finished, capture, run
-from codelet.system.process.environment import child_environment
-from codelet.system.process.start import StartError, find_program, outside_path, shell_argv
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from codelet.record import Record
+from codelet.system.process.start import (
+    ExitWatch,
+    StartError,
+    child_environment,
+    find_program,
+    outside_path,
+    shell_argv,
+    start,
+)
+from codelet.system.process.tree import MARKER, Tree, become_subreaper, new_marker
 
 __all__ = [
     "Captured",
     "Finished",
+    "HeadAndTail",
     "StartError",
     "capture",
     "child_environment",
@@ -23,3 +43,325 @@ __all__ = [
     "run",
     "shell_argv",
 ]
+
+_CHUNK = 1 << 16
+_DRAIN_LIMIT = 1 << 20
+_POLL = 0.01
+_TERM_GRACE = 0.2
+_TERM_POLLS = 20
+_GRACE_POLLS = 10
+_STREAM_INTERVAL = 0.05
+_STREAM_PIECE = 4096
+
+Sink = Callable[[bytes], bool]
+"""Takes bytes; True when it has enough."""
+
+
+class Finished(Record):
+    """A command that ended.
+
+    `output` is what it printed on both streams, in order, at most the limit asked for: of more, head and tail
+    with a line between them that counts what was left out; `dropped_bytes` is that count. `exit_code` is
+    negative for a signal. `background` says that it left processes running, which were ended.
+    """
+
+    exit_code: int
+    output: str
+    dropped_bytes: int
+    timed_out: bool
+    seconds: float
+    background: bool
+
+
+class Captured(Record):
+    """What a helper call gave. `cut` says that it printed more than the limit and was ended for it."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    cut: bool
+    timed_out: bool
+
+
+async def run(
+    command: str | Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str] | None = None,
+    timeout: float,
+    output_limit: int,
+    on_output: Callable[[str], None] | None = None,
+) -> Finished:
+    """Run a command, as text for the shell or as its words, to its end.
+
+    `timeout` is in seconds, `output_limit` in bytes. `on_output` gets the output while it comes, in pieces of
+    a few KiB, some left out when there is too much. `environment` is taken as it is; without one the child
+    gets `child_environment()`. Raises StartError.
+    """
+    become_subreaper()
+    environment = child_environment() if environment is None else environment
+    argv = shell_argv(command, environment, cwd) if isinstance(command, str) else command
+    kept = HeadAndTail(output_limit)
+    stream = Stream(on_output) if on_output else None
+
+    def take(data: bytes) -> bool:
+        if stream:
+            stream.feed(data)
+        return kept.feed(data)
+
+    started = time.monotonic()
+    child = _Child(argv, cwd, environment, [take], timeout)
+    background = False
+    try:
+        timed_out = await child.settled == "timeout"
+        background = not timed_out and await child.left_behind()
+        if timed_out or background:
+            await child.end()
+    except asyncio.CancelledError:
+        await child.end()
+        raise
+    finally:
+        child.close()
+        if stream:
+            stream.close()
+    text, dropped = kept.text()
+    return Finished(child.exit_code, text, dropped, timed_out, time.monotonic() - started, background)
+
+
+async def capture(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str] | None = None,
+    timeout: float = 10.0,
+    limit: int = 1 << 20,
+) -> Captured:
+    """Run a short helper; both streams apart, each at most `limit` bytes. Raises StartError.
+
+    One that prints more is ended. Meant for programs of our own choice: it does without the search for what a
+    command left in the background, which `run` makes, unless the helper is ended early.
+    """
+    environment = child_environment() if environment is None else environment
+    streams = [Head(limit), Head(limit)]
+    child = _Child(argv, cwd, environment, [stream.feed for stream in streams], timeout)
+    try:
+        why = await child.settled
+        if why == "exit":
+            child.leave()
+        else:
+            await child.end()
+    except asyncio.CancelledError:
+        await child.end()
+        raise
+    finally:
+        child.close()
+    stdout, stderr = (bytes(stream.kept) for stream in streams)
+    cut = any(stream.cut for stream in streams)
+    return Captured(child.exit_code, stdout, stderr, cut, why == "timeout")
+
+
+class _Child:
+    """A started child with its pipes. From its creation on, `close` must be reached on every way out."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        environment: Mapping[str, str],
+        sinks: Sequence[Sink],
+        timeout: float,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.settled: asyncio.Future[Literal["exit", "timeout", "full"]] = self._loop.create_future()
+        self._sinks: dict[int, Sink] = {}
+        self._exit: ExitWatch | None = None
+        self._clean = False
+        marker = new_marker(os.environ.get(MARKER, ""))
+        self._process = start(argv, cwd, {**environment, MARKER: marker}, apart=len(sinks) > 1)
+        self._tree = Tree(self._process, marker)
+        self._timer = self._loop.call_later(timeout, self._settle, "timeout")
+        try:
+            for pipe, sink in zip((self._process.stdout, self._process.stderr), sinks, strict=False):
+                if pipe is not None:
+                    os.set_blocking(pipe.fileno(), False)
+                    self._sinks[pipe.fileno()] = sink
+                    self._loop.add_reader(pipe.fileno(), self._read, pipe.fileno())
+            self._exit = ExitWatch(self._process, lambda: self._settle("exit"))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def exit_code(self) -> int:
+        """The exit status once closed; negative for a signal."""
+        code = self._process.returncode
+        return -signal.SIGKILL if code is None else code
+
+    async def left_behind(self) -> bool:
+        """After the exit: read what is left, and say whether anything that the child started still runs.
+
+        It gets a moment to end by itself: a shell does not wait for `>(…)`, and who closed the pipe may not be
+        dead yet.
+        """
+        self.drain()
+        for _ in range(_GRACE_POLLS):
+            self._clean = not self._sinks and not self._tree.left_behind()
+            if self._clean:
+                break
+            await asyncio.sleep(_POLL)
+        return not self._clean
+
+    def leave(self) -> None:
+        """After the exit: read what is left and end what stayed in the group, without a search."""
+        self.drain()
+        self._tree.signal_group(signal.SIGKILL)
+        self._clean = True
+
+    def drain(self) -> None:
+        """Read what lies in the pipes, without waiting, a bounded amount."""
+        for pipe in list(self._sinks):
+            left = _DRAIN_LIMIT
+            while left > 0 and (size := self._read(pipe)):
+                left -= size
+
+    async def end(self) -> None:
+        """End the child and all that it started: SIGTERM, and after 0.2 s, or a second cancel, SIGKILL."""
+        if self._clean:
+            return
+        try:
+            self._tree.signal(signal.SIGTERM)
+            limit = self._loop.time() + _TERM_GRACE
+            for _ in range(_TERM_POLLS):
+                if not self._tree.signal(0) or self._loop.time() > limit:
+                    break
+                await asyncio.sleep(_POLL)
+        finally:
+            self._tree.kill()
+            self._clean = True
+            self.drain()
+
+    def close(self) -> None:
+        """Give everything back; kills what should still live."""
+        self._timer.cancel()
+        if self._clean:
+            self._tree.close()
+        else:
+            self._tree.kill()
+        if self._exit is not None:
+            self._exit.close()
+        for pipe_number in () if self._loop.is_closed() else self._sinks:
+            self._loop.remove_reader(pipe_number)
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def _settle(self, why: Literal["exit", "timeout", "full"]) -> None:
+        if not self.settled.done():
+            self.settled.set_result(why)
+
+    def _read(self, pipe: int) -> int:
+        """Pass one chunk on; how many bytes it had."""
+        try:
+            data = os.read(pipe, _CHUNK)
+        except BlockingIOError:
+            return 0
+        if data:
+            if self._sinks[pipe](data):
+                self._settle("full")
+            return len(data)
+        self._loop.remove_reader(pipe)
+        del self._sinks[pipe]
+        return 0
+
+
+class Head:
+    """The first `limit` bytes of a stream."""
+
+    def __init__(self, limit: int) -> None:
+        self.kept = bytearray()
+        self.cut = False
+        self._limit = limit
+
+    def feed(self, data: bytes) -> bool:
+        """Take the next bytes; True when there were more than the limit."""
+        room = self._limit - len(self.kept)
+        self.kept += data[:room]
+        self.cut = self.cut or len(data) > room
+        return self.cut
+
+
+class HeadAndTail:
+    """The first and the last half of `limit` bytes of a stream, and a count of what lay between them."""
+
+    def __init__(self, limit: int) -> None:
+        self._half = max(limit // 2, 1)
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._bytes = 0
+        self._lines = 0
+
+    def feed(self, data: bytes) -> bool:
+        """Take the next bytes; always False: there is no end to what may come."""
+        self._bytes += len(data)
+        self._lines += data.count(b"\n")
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data[-self._half :]
+        if len(self._tail) > 2 * self._half:
+            del self._tail[: -self._half]
+        return False
+
+    def text(self) -> tuple[str, int]:
+        """The text with a line in place of what was left out, and how many bytes that was.
+
+        Both cuts lie at line ends where there are any, else anywhere.
+        """
+        head, tail = bytes(self._head), bytes(self._tail[-self._half :])
+        if len(head) + len(tail) == self._bytes:
+            return (head + tail).decode(errors="replace"), 0
+        head = head[: head.rfind(b"\n") + 1] or head
+        tail = tail[tail.find(b"\n") + 1 :] or tail
+        dropped = self._bytes - len(head) - len(tail)
+        lines = self._lines - head.count(b"\n") - tail.count(b"\n")
+        shown = head.decode(errors="replace")
+        gap = "" if shown.endswith("\n") else "\n"
+        marker = f"{gap}[… {lines} lines, {dropped} bytes left out …]\n"
+        return shown + marker + tail.decode(errors="replace"), dropped
+
+
+class Stream:
+    """Passes output on while it comes: each 50 ms at most 4 KiB, the newest of what there was."""
+
+    def __init__(self, receive: Callable[[str], None]) -> None:
+        self._receive = receive
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._waiting = ""
+        self._skipped = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes; what comes after a pause is passed on at once."""
+        self._waiting += self._decoder.decode(data)
+        if len(self._waiting) > _STREAM_PIECE:
+            self._waiting = self._waiting[-_STREAM_PIECE:]
+            self._skipped = True
+        if self._timer is None:
+            self._pass_on()
+
+    def close(self) -> None:
+        """Pass the rest on."""
+        self._waiting += self._decoder.decode(b"", final=True)
+        self._pass_on()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _pass_on(self) -> None:
+        if not self._waiting:
+            self._timer = None
+            return
+        piece = ("[…]" if self._skipped else "") + self._waiting
+        self._waiting, self._skipped = "", False
+        self._timer = asyncio.get_running_loop().call_later(_STREAM_INTERVAL, self._pass_on)
+        self._receive(piece)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from codelet.system.process.child import Captured
+from codelet.system.process import Captured
 from codelet.system.process.start import start
 
 _CHUNK = 1 << 16

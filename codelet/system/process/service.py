@@ -16,9 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from codelet.system.process.environment import child_environment
-from codelet.system.process.output import HeadAndTail
-from codelet.system.process.start import ExitWatch, StartError, find_program, start
+from codelet.system.process import HeadAndTail
+from codelet.system.process.start import ExitWatch, StartError, child_environment, find_program, start
 from codelet.system.process.tree import MARKER, Tree, new_marker
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")

@@ -3,20 +3,24 @@
 Everything that a model, a file, a tool or a repository wrote passes through here before a sink shows it:
 `Cleaner` for text that arrives in chunks, `clean` for whole text, `visible` for what a person approves.
 Front ends that use rich put the result into `rich.text.Text`, never into a markup string. Short because it only names
-what every part uses; `lookalikes`, `globs` and the like are imported where they are needed.
+what every part uses, and loads what shows text when it is asked for; `lookalikes`, `globs` and the like are imported
+where they are needed.
 """
 
 from __future__ import annotations
 
 from codelet.system.text.cleaner import Cleaner, clean, is_blank, valid_unicode
-from codelet.system.text.shown import (
-    first_sentence,
-    has_markup,
-    one_line,
-    visible,
-    visible_command,
-    with_codes,
-)
+
+TYPE_CHECKING = False  # type checkers take it for True
+if TYPE_CHECKING:
+    from codelet.system.text.shown import (
+        first_sentence,
+        has_markup,
+        one_line,
+        visible,
+        visible_command,
+        with_codes,
+    )
 
 __all__ = [
     "Cleaner",
@@ -30,3 +34,11 @@ __all__ = [
     "visible_command",
     "with_codes",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'codelet.system.text' has no attribute {name!r}")
+    from codelet.system.text import shown  # no request needs it
+
+    return getattr(shown, name)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from codelet import events
-from codelet.context.reminders import zones
+from codelet.context.reminders import Placement, Zones
 from codelet.loop.session import Session
 from codelet.messages import reminder_type, user, with_kinds
 from codelet.safety import Policy
@@ -250,7 +250,7 @@ async def test_prepended_all_four_stand_in_front_once_renewed_each_turn_and_hold
         await turn(session, f"prompt {number}")
     for number, request in enumerate(model_server.requests):
         assert kinds(request)[:5] == [*IN_FRONT, "user"]
-        assert not set(kinds(request)[5:]) & set(zones.Zones().types)
+        assert not set(kinds(request)[5:]) & set(Zones().types)
         git = reminder(request, "gitStatus")
         assert git.startswith("As of the start of this turn:\nBranch: main")
         assert f"?? turn{number // 3}.txt" in git
@@ -293,7 +293,7 @@ async def test_the_cache_watch_says_what_prepending_costs(make_session: MakeSess
 
 @pytest.mark.parametrize("before, after", [("tail", "prepend"), ("prepend", "tail")])
 async def test_a_list_of_the_other_placement_is_brought_into_order(
-    before: zones.Placement, after: zones.Placement, make_session: MakeSession, model_server: ModelServer, repo: Path
+    before: Placement, after: Placement, make_session: MakeSession, model_server: ModelServer, repo: Path
 ):
     repositories.commit(repo, {"CLAUDE.md": "ROOT"})
     model_server.script = lambda request: Reply("ok")
@@ -315,7 +315,7 @@ async def test_the_meter_measures_against_the_budget(make_session: MakeSession, 
         session = make_session(window=128_000, **options)
         seen = await turn(session)
         await turn(session)
-        assert session.budget == budget == session.gauge.budget.limit
+        assert session.budget == budget == session.context_window.budget.limit
         reports = of_type(seen, events.UsageReport)
         assert [(report.context, report.budget, report.window) for report in reports] == [(12_000, budget, 128_000)]
         told = reminder(model_server.requests[-1], "tokenStatus")

@@ -26,11 +26,11 @@ def listed(*messages: Message) -> Conversation:
     return conversation
 
 
-def counted(gauge: ContextWindow, messages: Conversation) -> int:
+def counted(window: ContextWindow, messages: Conversation) -> int:
     """The size once the counts that it begins are made."""
-    gauge.size(messages)
-    gauge.exact.wait(20)
-    return gauge.size(messages)
+    window.size(messages)
+    window.exact.wait(20)
+    return window.size(messages)
 
 
 @pytest.mark.parametrize(
@@ -71,46 +71,46 @@ def test_counts_are_the_tokenisers_and_made_once():
 
 
 def test_near_a_limit_the_exact_count_decides_and_far_from_it_nothing_is_loaded():
-    gauge = ContextWindow(Budget(40_000), 0, model=MODEL)
+    window = ContextWindow(Budget(40_000), 0, model=MODEL)
     far = listed(user(DENSE * 100))
-    assert counted(gauge, far) == gauge.estimate(far.body[0])
-    assert not gauge.exact.begun
+    assert counted(window, far) == window.estimate(far.body[0])
+    assert not window.exact.begun
     near = listed(*(user(DENSE) for _ in range(2_800)))
-    estimated = sum(map(gauge.estimate, near.body))
-    assert gauge.budget.cost_trigger * 9 // 10 <= estimated < gauge.budget.cost_trigger
+    estimated = sum(map(window.estimate, near.body))
+    assert window.budget.cost_trigger * 9 // 10 <= estimated < window.budget.cost_trigger
     begun = time.thread_time()  # of this thread: the count goes on in one of its own
-    assert gauge.size(near) == estimated, "the estimate has to do until the count is there"
+    assert window.size(near) == estimated, "the estimate has to do until the count is there"
     assert time.thread_time() - begun < 0.5
-    gauge.exact.wait(20)
+    window.exact.wait(20)
     want = 2_800 * (exact.count(DENSE, "o200k_base") + 4)
-    assert gauge.size(near) == want > estimated
-    gauge.settle(near)
-    assert gauge.size(near) == want
+    assert window.size(near) == want > estimated
+    window.settle(near)
+    assert window.size(near) == want
     near.append(user(DENSE))
-    assert gauge.size(near) == want + want // 2_800
+    assert window.size(near) == want + want // 2_800
     near.renew({}, {"tokenStatus": "x" * 400})
-    assert gauge.size(near) == want + want // 2_800 + gauge.estimate(near.tail[-1])
+    assert window.size(near) == want + want // 2_800 + window.estimate(near.tail[-1])
 
 
 def test_what_was_reported_is_not_counted_again():
-    gauge = ContextWindow(Budget(40_000), 0, model=MODEL)
+    window = ContextWindow(Budget(40_000), 0, model=MODEL)
     messages = listed(user("word " * 20_000))
-    gauge.measured(Usage(total_input=26_000, cache_read=0, cache_write=0, output=0, reasoning=0), messages, 1)
+    window.measured(Usage(total_input=26_000, cache_read=0, cache_write=0, output=0, reasoning=0), messages, 1)
     messages.append(user(DENSE * 20))
-    size = counted(gauge, messages)
+    size = counted(window, messages)
     assert size == 26_000 + exact.count(DENSE * 20, "o200k_base") + 4
-    assert gauge.exact.total(messages.body[:1]) is None, "it was not looked at"
-    gauge.switch(Budget(40_000), "anthropic/claude-sonnet-4")
-    assert not gauge.exact.able
-    assert gauge.size(messages) == sum(map(gauge.estimate, messages.body))
+    assert window.exact.total(messages.body[:1]) is None, "it was not looked at"
+    window.switch(Budget(40_000), "anthropic/claude-sonnet-4")
+    assert not window.exact.able
+    assert window.size(messages) == sum(map(window.estimate, messages.body))
 
 
 def test_the_users_own_limit_counts_as_one():
-    gauge = ContextWindow(Budget(400_000), 0, model=MODEL)
+    window = ContextWindow(Budget(400_000), 0, model=MODEL)
     messages = listed(*(user(DENSE) for _ in range(2_800)))
-    assert counted(gauge, messages) == sum(map(gauge.estimate, messages.body))
-    gauge.at = 7
-    assert counted(gauge, messages) == 2_800 * (exact.count(DENSE, "o200k_base") + 4)
+    assert counted(window, messages) == sum(map(window.estimate, messages.body))
+    window.at = 7
+    assert counted(window, messages) == 2_800 * (exact.count(DENSE, "o200k_base") + 4)
 
 
 def test_a_process_may_end_while_a_count_is_made():

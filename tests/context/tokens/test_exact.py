@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from codelet.context.tokens import exact
-from codelet.system.process.environment import child_environment, lent, own_variables
+from codelet.system.process.start import child_environment, lent, own_variables
 
 FILES = {
     "cl100k_base": "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",

@@ -185,7 +185,7 @@ def test_the_command_line_says_where(tmp_path: Path, capsys: pytest.CaptureFixtu
     from codelet.frontends.arguments import build_parser
     from codelet.frontends.commands.checks import run_verify
 
-    parser = build_parser()
+    parser = build_parser(["audit"])
     path = tmp_path / "a"
     last = report_of(path, lines[:20]).last_hash
     assert run_verify(parser.parse_args(["audit", "verify", str(path), "--expect", last])) == 0

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from codelet.safety.secrets.masker import Masker
+from codelet.safety.secrets import Masker
 from codelet.safety.secrets.prefilter import SecretPrefilter
 from codelet.system.process import child_environment
 

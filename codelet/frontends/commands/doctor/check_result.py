@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from codelet import __version__
 from codelet.record import Record
 from codelet.system.text import one_line
-from codelet.version import __version__
 
 if TYPE_CHECKING:
     from rich.text import Text

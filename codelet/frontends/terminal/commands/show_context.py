@@ -96,8 +96,8 @@ def _limits(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> lis
     """The next request's size, real and effective, the sizes at which it is compacted, and what cannot shrink."""
     from codelet.context.rows import floor_of
 
-    size, budget = session.size, session.gauge.budget
-    effective = session.gauge.effective(session.conversation)
+    size, budget = session.size, session.context_window.budget
+    effective = session.context_window.effective(session.conversation)
     dot = f" {screen.signs.dot} "
     parts = [f"{tokens(size)} of the budget of {tokens(session.budget)} tokens, {percent_of(size, session.budget)}%"]
     parts.append(f"window {tokens(session.window)}{', a guess' if session.window_is_guessed else ''}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codelet.system.text.ranges import (
+from codelet.context.inputs import (
     Spans,
     byte_at,
     byte_length,

@@ -1,4 +1,4 @@
-"""The tool `edit`: replaces exact text in a file, several places at once."""
+"""The tools that change a file: `write`, all of it, and `edit`, exact text in it, several places at once."""
 
 from __future__ import annotations
 
@@ -26,8 +26,25 @@ def title(arguments: Arguments) -> str:
     return str(arguments.get("path") or "")
 
 
-def preview(context: ToolContext, arguments: Arguments) -> Preview:
-    """The change; raises ToolError where it cannot be made."""
+def write_preview(context: ToolContext, arguments: Arguments) -> Preview:
+    """What would be written; raises ToolError where it cannot be made."""
+    from codelet.tools.planning import plan_write
+
+    return Preview(change=plan_write(context, arguments["path"], arguments["content"]))
+
+
+async def write(context: ToolContext, progress: Progress, *, path: str, content: str) -> ToolOutput:
+    """Create a file, or replace one that you read every line of. Makes missing folders."""
+    from codelet.tools.planning import known_content, make_change, plan_write
+
+    change = context.change or known_content(plan_write(context, path, content))
+    diff = change.diff()
+    make_change(change, context)
+    return ToolOutput(change.summary, display=diff or None)
+
+
+def edit_preview(context: ToolContext, arguments: Arguments) -> Preview:
+    """What would be replaced; raises ToolError where it cannot be made."""
     from codelet.tools.planning import plan_edit
 
     return Preview(change=plan_edit(context, arguments["path"], arguments["edits"]))

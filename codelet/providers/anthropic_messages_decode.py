@@ -1,0 +1,118 @@
+"""Turns the events of an answer over Anthropic's Messages into chunks. Imported with the first answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from codelet.errors import ProviderError
+from codelet.providers.answer import DONE, NO_MARKER, as_count, as_text, decoded, until_silent
+from codelet.providers.base import (
+    Chunk,
+    FinishChunk,
+    FinishReason,
+    ReasoningChunk,
+    TextChunk,
+    ToolCallChunk,
+    UsageChunk,
+)
+from codelet.providers.failure import stream_failure
+from codelet.usage import Usage
+
+_FINISH: dict[str, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "paused",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refused",
+}
+
+
+class MessageDecoder:
+    """Turns the events of one answer into chunks; holds the open thinking block and the usage so far."""
+
+    def __init__(self) -> None:
+        self._thinking: dict[str, Any] | None = None
+        self._thoughts: list[str] = []
+        self._input: dict[str, int] = {}
+        self._finish: FinishReason | None = None
+
+    async def chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
+        """The chunks, ended by the finish marker; raises ProviderError where it is missing.
+
+        An end before anything came is an empty answer.
+        """
+        empty = True
+        async for event in until_silent(events, lambda: self._finish is not None):
+            if event is DONE:
+                if self._finish is None:
+                    continue
+                yield FinishChunk(self._finish)
+                return
+            for chunk in decoded(self._decode, event):
+                empty = False
+                yield chunk
+            if event.get("type") == "message_stop":
+                yield FinishChunk(self._finish or "stop")
+                return
+        if empty:
+            yield FinishChunk("stop")
+            return
+        raise ProviderError(NO_MARKER, retryable=True)
+
+    def _decode(self, event: dict[str, Any]) -> list[Chunk]:
+        match event.get("type"):
+            case "message_start":
+                return [self._usage((event.get("message") or {}).get("usage"))]
+            case "content_block_start":
+                return self._block_start(event.get("index", 0), event.get("content_block") or {})
+            case "content_block_delta":
+                return self._delta(event.get("index", 0), event.get("delta") or {})
+            case "content_block_stop" if self._thinking is not None:
+                block, self._thinking = self._thinking, None
+                if self._thoughts:
+                    block["thinking"] = block.get("thinking", "") + "".join(self._thoughts)
+                    self._thoughts = []
+                return [ReasoningChunk(block=block)]
+            case "message_delta":
+                reason = (event.get("delta") or {}).get("stop_reason")
+                self._finish = _FINISH.get(reason, "stop") if reason else self._finish
+                return [self._usage(event.get("usage"))]
+            case "error":
+                raise stream_failure(event.get("error") or {})
+        return []
+
+    def _block_start(self, index: int, block: dict[str, Any]) -> list[Chunk]:
+        match block.get("type"):
+            case "tool_use":
+                return [ToolCallChunk(index=index, id=as_text(block.get("id")), name=as_text(block.get("name")))]
+            case "thinking" | "redacted_thinking":
+                self._thinking, self._thoughts = dict(block), []
+            case "text" if block.get("text"):
+                return [TextChunk(as_text(block["text"]))]
+        return []
+
+    def _delta(self, index: int, delta: dict[str, Any]) -> list[Chunk]:
+        match delta.get("type"):
+            case "text_delta":
+                return [TextChunk(as_text(delta.get("text")))]
+            case "input_json_delta":
+                return [ToolCallChunk(index=index, arguments=as_text(delta.get("partial_json")))]
+            case "thinking_delta" if self._thinking is not None:
+                piece = as_text(delta.get("thinking"))
+                self._thoughts.append(piece)
+                return [ReasoningChunk(text=piece)]
+            case "signature_delta" if self._thinking is not None:
+                self._thinking["signature"] = self._thinking.get("signature", "") + as_text(delta.get("signature"))
+        return []
+
+    def _usage(self, reported: Any) -> UsageChunk:
+        """Later reports replace the fields they name; input is the sum of its three parts."""
+        if isinstance(reported, dict):
+            self._input.update({name: as_count(value) for name, value in reported.items() if value is not None})
+        get = self._input.get
+        read, write = get("cache_read_input_tokens", 0), get("cache_creation_input_tokens", 0)
+        total = get("input_tokens", 0) + read + write
+        return UsageChunk(Usage(total_input=total, cache_read=read, cache_write=write, output=get("output_tokens", 0)))

@@ -1,0 +1,136 @@
+"""The answer to a request: what h11 makes of the bytes that arrive, under the deadlines of a request.
+
+Imported once the first request has left: h11 costs more than all that the request took, and the server needs a moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import h11
+
+from codelet.errors import ProviderError
+from codelet.providers.base import Deadlines
+from codelet.providers.connection import READ_SIZE, ClosedEarly, Connection
+from codelet.providers.failure import stalled
+
+_TURN = 0.005
+"""Seconds of reading without a pause after which signals and other tasks have their turn."""
+_TRAILER_WAIT = 0.3
+
+
+async def read_head(connection: Connection, first_until: float, deadlines: Deadlines) -> h11.Response:
+    """The status and the headers; raises ClosedEarly where the peer hangs up instead, and ProviderError."""
+    while True:
+        event = await _first_event(connection, first_until, deadlines)
+        if isinstance(event, h11.Response):
+            return event
+
+
+async def finish(connection: Connection) -> None:
+    """Read what follows the stream's own end marker, so that the connection can be kept."""
+    until = asyncio.get_running_loop().time() + _TRAILER_WAIT
+    with suppress(ProviderError, ClosedEarly):
+        while connection.state.their_state is h11.SEND_BODY:
+            await _next_event(connection, until, "no end")
+
+
+def can_be_kept(connection: Connection) -> bool:
+    """Whether another request may follow on the connection, which is made ready for it."""
+    state = connection.state
+    if state.our_state is not h11.DONE or state.their_state is not h11.DONE:
+        return False
+    state.start_next_cycle()
+    return True
+
+
+class Response:
+    """A response whose headers have arrived; `body()` yields the rest.
+
+    Its reader calls `heard` for each piece of the answer. Until the first piece the deadline for the first token
+    counts, whatever else the server sends: many send their headers at once and only then read a long prompt. After that
+    the same deadline counts from piece to piece, besides the shorter one for bytes of any kind: while a model writes a
+    long argument, some servers send nothing but keep-alives for minutes.
+    """
+
+    def __init__(self, connection: Connection, head: h11.Response, deadlines: Deadlines, first_until: float) -> None:
+        self.status = head.status_code
+        self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
+        self._heard = False
+        self._since: float | None = None
+        self._connection = connection
+        self._deadlines = deadlines
+        self._first_until = first_until
+
+    def heard(self) -> None:
+        """Note that what was read last was a piece of the answer."""
+        self._heard = True
+
+    async def body(self) -> AsyncIterator[bytes]:
+        """The body's pieces as they arrive; raises ProviderError when it stalls or is cut."""
+        time = asyncio.get_running_loop().time
+        turned = time()
+        while True:
+            event = await self._next_event()
+            if isinstance(event, h11.Data):
+                yield bytes(event.data)
+                if (now := time()) - turned > _TURN:  # however fast the server sends, signals have their turn
+                    await asyncio.sleep(0)
+                    turned = now
+            elif isinstance(event, h11.EndOfMessage):
+                return
+            else:
+                raise ProviderError("the connection was closed in the middle of the answer", retryable=True)
+
+    async def text(self, limit: int = 65_536) -> str:
+        """The body as text, at most `limit` bytes: for error messages, so a cut one is good enough."""
+        data = bytearray()
+        with suppress(ProviderError):
+            async for piece in self.body():
+                data += piece
+                if len(data) >= limit:
+                    break
+        return bytes(data[:limit]).decode("utf-8", "replace")
+
+    async def _next_event(self) -> object:
+        now = asyncio.get_running_loop().time()
+        if self._heard:
+            self._since, self._heard = now, False
+        if self._since is None:
+            return await _first_event(self._connection, self._first_until, self._deadlines)
+        silence = self._deadlines.between_chunks
+        most = max(silence, self._deadlines.first_token)
+        if now + silence <= self._since + most:
+            return await _next_event(self._connection, now + silence, f"no data for {silence:g} seconds")
+        late = f"nothing but signs of life for {most:g} seconds"
+        return await _next_event(self._connection, self._since + most, late)
+
+
+async def _first_event(connection: Connection, until: float, deadlines: Deadlines) -> object:
+    """The next event of a response in which no token has come yet."""
+    return await _next_event(connection, until, f"no token within {deadlines.first_token:g} seconds")
+
+
+async def _next_event(connection: Connection, until: float, late: str) -> object:
+    """The next protocol event; raises ProviderError with `late` if it has not come by the loop's time `until`."""
+    state = connection.state
+    try:
+        async with asyncio.timeout_at(until):
+            while (event := state.next_event()) is h11.NEED_DATA:
+                data = await connection.reader.read(READ_SIZE)
+                if not data and state.their_state is h11.SEND_RESPONSE:
+                    raise ClosedEarly
+                state.receive_data(data)
+    except TimeoutError:
+        raise stalled(f"{late}: the answer has stalled") from None
+    except h11.RemoteProtocolError as error:
+        if connection.reader.at_eof():
+            raise ProviderError("the connection was cut in the middle of the answer", retryable=True) from None
+        raise ProviderError(f"the answer is not valid HTTP: {error}") from None
+    except OSError:
+        if state.their_state is h11.SEND_RESPONSE:
+            raise ClosedEarly from None
+        raise ProviderError("the connection was cut in the middle of the answer", retryable=True) from None
+    return event

@@ -1,0 +1,74 @@
+"""The tools that search: `grep`, lines that match a regular expression, and `find`, files by name."""
+
+from __future__ import annotations
+
+import time
+
+from codelet.safety.verdict import Touch
+from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput
+
+_MOST_HITS = 1000
+_MOST_AROUND = 20
+_MOST_COUNTED = 100_000
+
+
+def reads(arguments: Arguments) -> tuple[Touch, ...]:
+    """The file or folder that is searched."""
+    return (Touch("read", str(arguments.get("path") or ".")),)
+
+
+async def grep(
+    context: ToolContext,
+    progress: Progress,
+    *,
+    pattern: str,
+    path: str = ".",
+    glob: str | None = None,
+    ignore_case: bool = False,
+    around: int = 0,
+    limit: int = 100,
+) -> ToolOutput:
+    """Search files, or those like `glob` src/**/*.{ts,tsx}, for a regex, with `around` lines of context.
+
+    Skips what git ignores, and files with secrets.
+    """
+    from codelet.safety.sensitive_names import secret
+    from codelet.tools.file_search import Query, check_pattern, root_of, search
+    from codelet.tools.results import lines_found
+
+    check_pattern(pattern)
+    most, lines = min(max(limit, 1), _MOST_HITS), min(max(around, 0), _MOST_AROUND)
+    query = Query(
+        root_of(context, path), glob or None, pattern, ignore_case, lines, most=most, shown=most, left_out=secret
+    )
+    began = time.time_ns()
+    text = lines_found(context, await search(query, context.workspace), most, lines)
+    context.outputs.append((began, text))
+    return ToolOutput(text)
+
+
+def lists(arguments: Arguments) -> tuple[Touch, ...]:
+    """The folder whose names are listed."""
+    return (Touch("list", str(arguments.get("path") or ".")),)
+
+
+def title(arguments: Arguments) -> str:
+    """The pattern, and where it is looked for."""
+    where = str(arguments.get("path") or "")
+    glob = str(arguments.get("glob") or "")
+    words = [str(arguments.get("pattern", "")), f"in {where}" if where not in ("", ".") else "", glob]
+    return " ".join(word for word in words if word)
+
+
+def preview(context: ToolContext, arguments: Arguments) -> Preview:
+    """The pattern, and where it is looked for."""
+    return Preview(arguments["pattern"], asks=f"search {arguments.get('path') or '.'} for")
+
+
+async def find(context: ToolContext, progress: Progress, *, pattern: str, path: str = ".") -> ToolOutput:
+    """Find files by glob, e.g. src/**/test_*. Skips what git ignores."""
+    from codelet.tools.file_search import Query, root_of, search
+    from codelet.tools.results import MOST_FILES_SHOWN, files_found
+
+    query = Query(root_of(context, path), pattern or "*", most=_MOST_COUNTED, shown=MOST_FILES_SHOWN)
+    return ToolOutput(files_found(context, await search(query, context.workspace)))

@@ -1,0 +1,83 @@
+"""The window: what was reported, and an estimate of what came since, each message counted once."""
+
+from __future__ import annotations
+
+from codelet.context import ContextWindow
+from codelet.context.tokens.budget import Budget
+from codelet.loop.conversation import Conversation
+from codelet.messages import Message, assistant, user
+from codelet.usage import Usage
+
+
+def listed(*messages: Message) -> Conversation:
+    conversation = Conversation()
+    conversation.append(*messages)
+    return conversation
+
+
+def test_it_takes_the_report_and_adds_what_came_since():
+    window = ContextWindow(Budget(100_000), 1_000)
+    messages = listed(user("x" * 4_000))
+    assert window.size(messages) == 2_004
+    messages.append(assistant("y" * 40))
+    window.measured(Usage(total_input=2_004, cache_read=0, cache_write=0, output=14, reasoning=0), messages, 2)
+    messages.append(user("z" * 400))
+    assert window.size(messages) == 2_018 + 104
+    window.forget()
+    assert window.size(messages) == 1_000 + 1_004 + 14 + 104
+
+
+def test_the_tail_is_part_of_what_was_reported():
+    window = ContextWindow(Budget(100_000), 1_000)
+    messages = listed(user("x" * 4_000))
+    messages.renew({}, {"tokenStatus": "x" * 400})
+    before = window.size(messages)
+    assert before == 2_004 + window.estimate(messages.tail[-1])
+    messages.append(assistant("y" * 40))
+    window.measured(Usage(total_input=before, cache_read=0, cache_write=0, output=14, reasoning=0), messages, 2)
+    assert window.size(messages) == before + 14
+    messages.renew({}, {"tokenStatus": None})
+    assert window.size(messages) == before + 14, "until the next report"
+
+
+def test_what_is_settled_is_not_looked_at_again_and_placeholders_are_not_settled():
+    window = ContextWindow(Budget(100_000), 1_000)
+    messages = listed(user("x" * 400), assistant("y" * 400))
+    window.settle(messages)
+    size = window.size(messages)
+    messages.append(user("placeholder"))
+    assert window.size(messages) > size
+    messages.replace(2, user("w" * 4_000))
+    assert window.size(messages) == size + 1_004
+    window.settle(messages)
+    window.settle(messages)
+    assert window.size(messages) == size + 1_004
+
+
+def test_reports_calibrate_the_estimate_of_what_is_new_and_another_model_starts_afresh():
+    window = ContextWindow(Budget(100_000), 0)
+    messages = listed()
+    total = 0
+    for _ in range(30):
+        messages.append(user("x" * 4_000))
+        total += 1_506  # half as many again as the estimate of 1,004
+        window.measured(
+            Usage(total_input=total, cache_read=0, cache_write=0, output=0, reasoning=0), messages, len(messages.body)
+        )
+    assert 1_490 <= window.estimate(messages.body[0]) <= 1_510
+    window.forget()
+    assert 1_490 <= window.estimate(messages.body[0]) <= 1_510
+    window.switch(Budget(50_000))
+    assert window.estimate(messages.body[0]) == 1_004
+    assert window.budget.window == 50_000
+
+
+def test_a_cold_cache_saves_nothing():
+    now = 0.0
+    window = ContextWindow(Budget(100_000), 0, clock=lambda: now)
+    messages = listed(user("x" * 40_000))
+    assert window.cold
+    window.measured(Usage(total_input=10_000, cache_read=9_000, cache_write=0, output=0, reasoning=0), messages, 1)
+    assert not window.cold and window.effective(messages) == 10_000 - 8_100
+    now = 301.0
+    assert window.cold and window.effective(messages) == 10_000
