@@ -14,6 +14,7 @@ from codelet.context import CompactionOptions, Piped
 from codelet.errors import UsageError
 from codelet.events import Event
 from codelet.extensions.base import Extension
+from codelet.extensions.builtin import turned_on
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
@@ -148,12 +149,7 @@ def _new_session(
         safeguards=safeguards,
         ask=ask,
         system_prompt=_system_prompt(settings),
-        limits=Limits(
-            max_turns=settings.max_turns,
-            max_tokens=settings.max_tokens,
-            max_cost=settings.max_cost,
-            timeout=settings.timeout,
-        ),
+        limits=Limits(**{name: getattr(settings, name) for name in Limits.fields}),  # called as the settings are
         bare=settings.bare,
         placement=settings.reminders,
         window=settings.window,
@@ -163,10 +159,9 @@ def _new_session(
             at=settings.compact_at,
             entries=settings.compact_entries,
             keep_last=settings.keep_last,
-            narrative=settings.narrative,
             shares=settings.shares,
         ),
-        extensions=extensions,
+        extensions=(*turned_on(settings), *extensions),
     )
 
 

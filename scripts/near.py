@@ -2,9 +2,9 @@
 
 Use: python -m scripts.near [--most N] FILE…
 
-Near is what bears its name or stands in its folder (tests/ mirrors codelet/), and what imports it, itself, by its
-fixtures or by another module of the product: the shorter the way, the nearer; then the more of its names a test
-mentions, and the closer to it is what else the test imports. All is read from the sources, nothing is loaded.
+Near is what bears its name or stands in its folder or one around it (tests/ mirrors codelet/), and what imports it,
+itself, by its fixtures or by another module of the product: the shorter the way, the nearer; then the more of its names
+a test mentions, and the closer to it is what else the test imports. All is read from the sources, nothing is loaded.
 A test file is near itself.
 """
 
@@ -99,12 +99,13 @@ def nearest(graph: Graph, file: Path, most: int = MOST) -> list[Path]:
         return [graph.paths[target]]
     ways = graph.ways(target)
     parts = target.split(".")[1:]
+    homes = [parts[:depth] for depth in range(1, len(parts))]
     ranks: dict[str, tuple[float, ...]] = {}
     for test in graph.tests():
-        folders, stem = set(test.split(".")[1:-1]), test.rpartition(".")[2].removeprefix("test_")
+        folders, stem = test.split(".")[1:-1], test.rpartition(".")[2].removeprefix("test_")
         named = stem == parts[-1] or (len(parts) > 1 and stem == parts[-2])
         akin = parts[-1] in stem.split("_") or stem in parts[-1].split("_")
-        home = bool(folders & set(parts[:-1]))
+        home = folders in homes
         way = ways.get(test)
         if way is None and not home:
             continue

@@ -36,6 +36,7 @@ PROJECT = {
     "tests/test_car.py": "from codelet.car import drive\n",
     "tests/test_boat.py": "import codelet.boat\n",
     "tests/test_race.py": "from tests.support.track import run\n",
+    "tests/boats/parts/test_sail.py": "",
     "tests/support/track.py": "from codelet.car import drive\n",
 }
 
@@ -53,6 +54,7 @@ def test_near_is_what_bears_the_name_then_what_imports_it(tmp_path: Path, file: 
     root = written(tmp_path, PROJECT)
     found = [str(path.relative_to(root / "tests").with_suffix("")) for path in near_all([root / file], root=root)]
     assert found[: len(near)] == near
+    assert "boats/parts/test_sail" not in found, "its folder has the name of another one"
     assert ("test_boat" in found) == ("test_boat" in near)
 
 

@@ -1,8 +1,8 @@
-"""Codelet's own extensions, written out: what every session has, what an option turns on, and the two small ones."""
+"""Codelet's own extensions, written out: what every session has, what a setting turns on, and the two small ones."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codelet import prompt
 from codelet.context import Compactor, Entry
@@ -36,10 +36,19 @@ class Builtin:
             self.first.append(ProtectedFiles(safeguards.sandbox))
         if safeguards.audit is not None:
             self.last.append(Audit(safeguards.audit))
-        if compactor.options.narrative:
-            from codelet.extensions.narrator import Narrator
 
-            self.last.append(Narrator())
+
+def turned_on(settings: Any) -> tuple[Extension, ...]:
+    """The extensions that settings turn on, whose guards stand before those that a caller brings.
+
+    `settings` is a `codelet.settings.Settings`; that module lies above this one, so it cannot be named in the types.
+    """
+    found: list[Extension] = []
+    if settings.narrative:
+        from codelet.extensions.narrator import Narrator
+
+        found.append(Narrator())
+    return tuple(found)
 
 
 class ProtectedFiles(Extension, Guard):

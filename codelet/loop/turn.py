@@ -266,7 +266,7 @@ def _refusal(reply: Reply) -> str:
 def _after_answer(turn: _Turn, reply: Reply) -> None:
     turn.open = False
     if reply.finish == "length":
-        raise LimitReached("the answer reached the model's output limit")
+        raise LimitReached("the answer reached its output limit")
     if reply.finish == "refused":
         said = f": {_refusal(reply)}" if not is_blank(reply.refusal) else ""
         raise NoAnswer(f"{_REFUSED}{said}")

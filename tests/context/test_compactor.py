@@ -11,6 +11,7 @@ import pytest
 from codelet import events
 from codelet.context import CompactionOptions
 from codelet.errors import ProviderError, UsageError
+from codelet.extensions.narrator import Narrator
 from codelet.messages import assistant, tool_call, unpaired, user
 from tests.context.conftest import Open
 from tests.context.scripted import (
@@ -213,7 +214,7 @@ async def test_the_size_that_is_aimed_at_is_the_providers_own(open_session: Open
 
 
 async def test_no_narrator_is_asked_about_a_list_that_did_not_fit(open_session: Open):
-    session, provider = open_session(window=60_000, compaction=CompactionOptions(narrative=True))
+    session, provider = open_session(window=60_000, extensions=[Narrator()])
     await fill(session, provider, 8)
     provider.window = session.size * 9 // 10
     seen = await turn(session)

@@ -13,7 +13,6 @@ from statistics import fmean
 import pytest
 
 from codelet import events
-from codelet.context import CompactionOptions
 from codelet.errors import ProviderError, UsageError
 from codelet.extensions.narrator import Narrator
 from codelet.messages import unpaired, user
@@ -136,7 +135,7 @@ async def test_p5_a_bad_narrator_changes_nothing(open_session: Open, how: str):
     }
     results = []
     for narrative in (False, True):
-        session, provider = open_session(window=24_000, compaction=CompactionOptions(narrative=narrative))
+        session, provider = open_session(window=24_000, extensions=[Narrator()] if narrative else [])
         await fill(session, provider, 8)
         if narrative:
             Narrator(limit=0.05, failures=2).attach(session)  # one more opens it: no waiting between tries
@@ -148,7 +147,7 @@ async def test_p5_a_bad_narrator_changes_nothing(open_session: Open, how: str):
 
 
 async def test_p5_a_good_narrator_is_heard_and_paid(open_session: Open):
-    session, provider = open_session(window=24_000, compaction=CompactionOptions(narrative=True))
+    session, provider = open_session(window=24_000, extensions=[Narrator()])
     await fill(session, provider, 8)
     used = session.usage.output
     provider.answers.append(Answer("decided to keep src/part3/mod.py because tests need it"))
@@ -159,7 +158,7 @@ async def test_p5_a_good_narrator_is_heard_and_paid(open_session: Open):
 
 
 async def test_p5_a_narrator_is_cancelled_with_its_compaction(open_session: Open):
-    session, provider = open_session(window=24_000, compaction=CompactionOptions(narrative=True))
+    session, provider = open_session(window=24_000, extensions=[Narrator()])
     await fill(session, provider, 8)
     before = list(session.messages)
     provider.answers.append(Answer(hangs=True))

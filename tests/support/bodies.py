@@ -6,9 +6,12 @@ import json
 import re
 from typing import Any
 
+from codelet.context.reminders import Zones, sources
 from tests.support.server import Recorded
 
-_TAIL = re.compile(rb"<system-reminder>\\n<!-- type:(?:gitStatus|tokenStatus|nestedClaudeMd|plan|facts|tasks) -->")
+_VOLATILE = {one.name for one in vars(sources).values() if getattr(one, "zone", "") == "tail" and hasattr(one, "name")}
+_TYPES = "|".join(sorted(_VOLATILE | set(Zones().tail)))
+_TAIL = re.compile(rf"<system-reminder>\\n<!-- type:(?:{_TYPES}) -->".encode())
 _MARK = re.compile(
     rb',\s*"cache_control":\s*\{[^{}]*\}|"cache_control":\s*\{[^{}]*\},\s*|,"prompt_cache_breakpoint":\{[^{}]*\}'
 )

@@ -193,7 +193,6 @@ class CompactionOptions(Record):
     entries: int | None = None
     keep_last: int = 3
     minimum_score: int = 0
-    narrative: bool = False
     shares: tuple[int, ...] = tuple(CATEGORIES.values())
 
 
