@@ -93,8 +93,7 @@ class Session:
         self._entry = Entry(
             self.conversation, self.compactor, self.context_window, self.safeguards.hides, recall=has_tools
         )
-        chosen = tools is not None
-        own = Builtin(self.safeguards, self.compactor, self._entry, chosen=chosen, has_tools=has_tools)
+        own = Builtin(self.safeguards, self.compactor, self._entry, chosen=tools is not None, has_tools=has_tools)
         self.extensions = (*own.first, *own.last, *extensions)
         self._toolbox = equip(
             [*(all_tools() if tools is None else tools), *offered_by(self.extensions)],
