@@ -1,4 +1,4 @@
-"""Who may do what: the policy, which judges a call by what it touches. Nothing runs without a verdict, no secret leaves.
+"""Who may do what: the policy judges a call by what it touches. Nothing runs without a verdict, and no secret leaves.
 
 It weighs what the classifiers found, the rules, the mode, and who answers.
 
