@@ -82,7 +82,7 @@ def test_near_a_limit_the_exact_count_decides_and_far_from_it_nothing_is_loaded(
     assert window.size(near) == estimated, "the estimate has to do until the count is there"
     assert time.thread_time() - begun < 0.5
     window.exact.wait(20)
-    want = 2_800 * (exact.count(DENSE, "o200k_base") + 4)
+    want = 2_800 * (exact.count_tokens(DENSE, "o200k_base") + 4)
     assert window.size(near) == want > estimated
     window.settle(near)
     assert window.size(near) == want
@@ -98,7 +98,7 @@ def test_what_was_reported_is_not_counted_again():
     window.measured(Usage(total_input=26_000, cache_read=0, cache_write=0, output=0, reasoning=0), messages, 1)
     messages.append(user(DENSE * 20))
     size = counted(window, messages)
-    assert size == 26_000 + exact.count(DENSE * 20, "o200k_base") + 4
+    assert size == 26_000 + exact.count_tokens(DENSE * 20, "o200k_base") + 4
     assert window.exact.total(messages.body[:1]) is None, "it was not looked at"
     window.switch(Budget(40_000), "anthropic/claude-sonnet-4")
     assert not window.exact.able
@@ -110,7 +110,7 @@ def test_the_users_own_limit_counts_as_one():
     messages = listed(*(user(DENSE) for _ in range(2_800)))
     assert counted(window, messages) == sum(map(window.estimate, messages.body))
     window.at = 7
-    assert counted(window, messages) == 2_800 * (exact.count(DENSE, "o200k_base") + 4)
+    assert counted(window, messages) == 2_800 * (exact.count_tokens(DENSE, "o200k_base") + 4)
 
 
 def test_a_process_may_end_while_a_count_is_made():
