@@ -18,7 +18,7 @@ from codelet.extensions.base import Extension
 from codelet.loop.session import Session
 from codelet.messages import Message
 from codelet.opening import session_from, turn_of
-from codelet.outcome import TurnSoFar
+from codelet.outcome import TurnProgress
 from codelet.record import Record
 from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Ask, Mode
@@ -89,7 +89,7 @@ async def run(prompt: str, *, model: str, **options: Any) -> Result:
     """
     if not prompt.strip():
         raise UsageError("the prompt is empty")
-    turn = TurnSoFar(time.monotonic())
+    turn = TurnProgress(time.monotonic())
     session: Session | None = None
     error: CodeletError | None = None
     try:

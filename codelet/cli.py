@@ -85,9 +85,9 @@ def _prepare_streams() -> None:
 
 
 def _run(arguments: list[str], ending: _Ending) -> int:
-    from codelet.frontends.arguments import parse, print_help
+    from codelet.frontends.arguments import parse_command_line, print_help
 
-    options = parse(arguments)
+    options = parse_command_line(arguments)
     if options.command == "help":
         print_help(options.about)
         return 0

@@ -19,7 +19,7 @@ from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
 from codelet.providers import open_provider
-from codelet.providers.base import Deadlines, Provider, ProviderOptions, Retries
+from codelet.providers.protocol import Deadlines, Provider, ProviderOptions, Retries
 from codelet.safety import Policy
 from codelet.safety.sandbox import Sandbox
 from codelet.safety.secrets import Masker
@@ -104,7 +104,7 @@ async def _read(resume: str, export: str | None) -> Resumed | None:
     import time
 
     from codelet.export.live import read_export, same_target
-    from codelet.export.snapshot import kept_up
+    from codelet.export.snapshot import pruned
     from codelet.export.store_target import open_target
 
     if export is not None:
@@ -114,7 +114,7 @@ async def _read(resume: str, export: str | None) -> Resumed | None:
             if found is None:
                 return None
     resumed = await read_export(resume)
-    return resumed.replace(snapshot=kept_up(resumed.snapshot, time.time()))
+    return resumed.replace(snapshot=pruned(resumed.snapshot, time.time()))
 
 
 async def _provider(settings: Settings, resumed: Resumed | None) -> Provider:

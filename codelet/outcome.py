@@ -45,7 +45,7 @@ def unread(cut: Sequence[Cut]) -> str:
     return "; ".join(part for part, each in zip(parts, cut, strict=True) if each.read < each.bytes)
 
 
-class TurnSoFar:
+class TurnProgress:
     """What a turn has come to by now: the text of its last step, and whether it came to its end.
 
     `begun` is when the run began, by the monotonic clock.

@@ -120,7 +120,7 @@ CUT_ENDS = (
 CUT_LOST = "What lies between cannot be read: say so"
 
 
-def reminder(kind: str, text: str) -> str:
+def as_reminder(kind: str, text: str) -> str:
     """A reminder's text in the form that every reminder has."""
     return f"{REMINDER_OPEN}\n<!-- type:{kind} -->\n{escape(text)}\n{REMINDER_CLOSE}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from scripts.mutants.named import NAMED, named
 from scripts.mutants.operators import mutants
+from scripts.mutants.trial import Copy
 from scripts.near import near_all
 from tests.support.program import ROOT
 
@@ -91,11 +93,111 @@ def test_each_mutant_is_another_program(tmp_path: Path) -> None:
     assert all("What it does: 1." in text and 'f"{a + 1} é"' in text for text in texts if "print" in text)
 
 
+def test_a_mutant_is_tried_with_the_tests_that_run_its_line(tmp_path: Path) -> None:
+    files = {
+        "codelet/__init__.py": "",
+        "codelet/sign.py": "MOST = 3\n\n\ndef sign(n: int) -> int:\n    if n < 0:\n        return -1\n    return 1\n",
+        "tests/__init__.py": "",
+        "tests/test_sign.py": "from codelet.sign import MOST, sign\n\n\n"
+        "def test_plus() -> None:\n    assert sign(MOST) == 1\n\n\n"
+        "def test_minus() -> None:\n    assert sign(-1)\n\n\n"
+        "def test_wrong() -> None:\n    assert sign(1) == 2\n",
+        "pytest.ini": "[pytest]\n",
+    }
+    root = written(tmp_path / "project", files)
+    shutil.copytree(ROOT / "scripts", root / "scripts")
+    found = {(one.line, one.what): one for one in mutants(root / "codelet" / "sign.py")}
+    with Copy(root, budget=5.0) as copy:
+        seen, unseen, outside = (found[line, "off by one"] for line in (7, 6, 1))
+        tests = [{test.name[20:] for test in next(copy.suites(mutant))} for mutant in (seen, unseen, outside)]
+        assert tests == [{"test_plus"}, {"test_minus"}, {"test_plus", "test_minus"}]
+        assert not copy.survives(seen)
+        assert copy.survives(unseen)
+
+
 def test_the_named_mutants_are_found_by_their_code() -> None:
     found, lost = named(ROOT)
-    assert len(found) + len(lost) == len(NAMED)
-    assert len(found) > len(lost), lost
+    assert len(found) == len(NAMED) and not lost
     for mutant in found:
         before = mutant.path.read_text(encoding="utf-8")
         ast.parse(mutant.text(before))
         assert mutant.text(before) != before
+
+
+SMALL = '"""By itself because it is small."""\n'
+LAYERS = '[[tool.importlinter.contracts]]\ntype = "layers"\nlayers = ["roof", "wall"]\n'
+INVARIANT = '"""It stands (tests/test_roof.py)."""\n'
+HOUSE = {
+    "pyproject.toml": LAYERS,
+    "codelet/__init__.py": "",
+    "codelet/roof/__init__.py": INVARIANT,
+    "codelet/roof/tile.py": f"{SMALL}from codelet.wall import brick\n\nclass Tile: ...\n",
+    "codelet/wall/__init__.py": INVARIANT,
+    "codelet/wall/brick.py": f"{SMALL}def lay(): ...\n",
+    "tests/test_roof.py": "",
+}
+SOUND = "house: no import upwards, no circle, no name for two things, all within bounds"
+FAULTS = [
+    ({}, [SOUND]),
+    (
+        {"wall/stone.py": f"{SMALL}def late():\n    import codelet.roof.slate\n", "roof/slate.py": SMALL},
+        [
+            "import upwards: codelet.wall.stone -> codelet.roof.slate",
+            "circle of folders: codelet.roof -> codelet.wall -> codelet.roof",
+        ],
+    ),
+    (
+        {"wall/a.py": f"{SMALL}from codelet.wall import b\n", "wall/b.py": f"{SMALL}import codelet.wall.a\n"},
+        ["circle of files: codelet.wall.a -> codelet.wall.b -> codelet.wall.a"],
+    ),
+    ({"wall/tile.py": SMALL}, ["file tile stands for 2 things: codelet/roof/tile.py, codelet/wall/tile.py"]),
+    (
+        {"wall/stone.py": f"{SMALL}class Tile: ...\n"},
+        ["class Tile stands for 2 things: codelet/roof/tile.py:4, codelet/wall/stone.py:2"],
+    ),
+    (
+        {"roof/slate.py": f"{SMALL}async def lay(): ...\n"},
+        ["function lay stands for 2 things: codelet/roof/slate.py:2, codelet/wall/brick.py:2"],
+    ),
+    (
+        {"roof/slate.py": '"""Short."""\n'},
+        ["codelet/roof/slate.py: 1 lines, at least 40, or a reason in its docstring"],
+    ),
+    ({"roof/slate.py": "\n" * 401}, ["codelet/roof/slate.py: 401 lines, at most 400"]),
+    (
+        {"roof/slate.py": SMALL + "def high():\n" + "    pass\n" * 50},
+        ["codelet/roof/slate.py:2: high has 51 lines, at most 50"],
+    ),
+    ({"roof/__init__.py": '"""It stands."""'}, ["codelet/roof/__init__.py names no test"]),
+    (
+        {"wall/__init__.py": '"""It stands (tests/test_roof.py, tests/test_it.py)."""'},
+        ["codelet/wall/__init__.py names tests/test_it.py that is not there"],
+    ),
+    ({f"roof/slate{number}.py": SMALL for number in range(25)}, ["codelet/roof: 26 files, at most 25"]),
+]
+
+
+def house(root: Path, *options: str) -> tuple[int, list[str]]:
+    command = [*SCRIPT, "scripts.house", "--root", str(root), *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.returncode, done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(("planted", "said"), FAULTS, ids=[" ".join(said)[:40] for _, said in FAULTS])
+def test_a_planted_fault_of_the_house_is_named(tmp_path: Path, planted: dict[str, str], said: list[str]) -> None:
+    root = written(tmp_path, HOUSE | {f"codelet/{name}": text for name, text in planted.items()})
+    assert house(root, "--quiet") == (1 if planted else 0, said)
+
+
+def test_what_a_contract_excepts_is_no_import_upwards(tmp_path: Path) -> None:
+    upwards = {"codelet/wall/stone.py": f"{SMALL}import codelet.roof.slate\n", "codelet/roof/slate.py": SMALL}
+    excepted = {"pyproject.toml": LAYERS + 'ignore_imports = ["codelet.wall.** -> codelet.roof.slate"]\n'}
+    assert house(written(tmp_path, HOUSE | upwards | excepted), "--quiet") == (0, [SOUND])
+
+
+def test_the_drawing_says_where_imports_lead(tmp_path: Path) -> None:
+    status, (roof, wall, verdict) = house(written(tmp_path, HOUSE))
+    assert roof.split() == ["roof/", "2", "files", "5", "lines", "->", "wall", "1"]
+    assert wall.split() == ["wall/", "2", "files", "3", "lines"]
+    assert (status, verdict) == (0, SOUND)

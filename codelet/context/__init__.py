@@ -1,4 +1,8 @@
-"""What the model is sent, in the user's hands: how full the window is, what compaction does, what the cache gave."""
+"""What the model is sent. The next request fits its budget, and what shrank it can be seen, recalled and undone.
+
+tests/context/test_machine.py holds sizes and undo in any order of what a user does, tests/context/test_reduction.py
+what can be recalled.
+"""
 
 from codelet.context.compactor import Compactor
 from codelet.context.entry import Entry

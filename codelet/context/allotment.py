@@ -105,7 +105,7 @@ def beyond(shares: Shares, used: Mapping[str, int]) -> dict[str, int]:
 
 def _quoted(segment: Message) -> int:
     """Characters of the lines that a segment quotes from what tools and the model said."""
-    from codelet.context.compaction.segments import parse
+    from codelet.context.compaction.segments import parse_segment
 
-    entries = parse(segment["content"] or "").entries
+    entries = parse_segment(segment["content"] or "").entries
     return sum(len(line) + 1 for e in entries if not e.is_words for line in e.lines)

@@ -36,7 +36,7 @@ class Size(Record):
         return self.tokens if self.tokens is not None else max(1, int(now * (self.percent or 100) / 100))
 
 
-class NothingToTakeOut(CodeletError):
+class NothingToCompact(CodeletError):
     """A compaction by hand would change nothing; the message says why, and what would."""
 
 
@@ -50,18 +50,18 @@ def parsed(argument: str) -> tuple[Size | None, str]:
         return None, argument.strip()
     number, unit = found.group(1), found.group(2).lower()
     if not unit and float(number.replace(",", "")) < _LEAST_BARE:
-        return None, argument.strip()  # "3 rules must stay" is a wish
-    wish = argument[found.end() :].strip()
+        return None, argument.strip()  # "3 rules must stay" is an instruction
+    instruction = argument[found.end() :].strip()
     if unit == "%":
         percent = float(number.replace(",", "."))
         if not 0 < percent < 100:
             raise ValueError("name a share between 0% and 100% of what the next request has now")
-        return Size(percent=percent), wish
+        return Size(percent=percent), instruction
     grouped = "," in number and len(number.rpartition(",")[2]) == 3 and not unit  # 20,000
     tokens = int(float(number.replace(",", "" if grouped else ".")) * _UNITS[unit])
     if tokens <= 0:
         raise ValueError("name a size of at least one token")
-    return Size(tokens=tokens), wish
+    return Size(tokens=tokens), instruction
 
 
 class ManualRequest(Record):
@@ -77,11 +77,11 @@ class ManualRequest(Record):
     turns: int
 
     def target(self, size: Size | None) -> int:
-        """The size for the conversation. Raises NothingToTakeOut."""
+        """The size for the conversation. Raises NothingToCompact."""
         if size is not None:
             wanted = size.of(self.now)
             if wanted >= self.now:
-                raise NothingToTakeOut(f"the next request has {self.now:,} tokens already, {wanted:,} were asked for")
+                raise NothingToCompact(f"the next request has {self.now:,} tokens already, {wanted:,} were asked for")
             # The conversation's share of what the estimate calls too large or too small.
             estimated = self.beside + self.body
             return wanted * min(estimated, self.now) // max(1, self.now) - self.beside
@@ -90,7 +90,7 @@ class ManualRequest(Record):
             return self.newest + max(_LEAST, old * _OLD_PERCENT // 100)
         if self.newest > LARGE_TURNS:
             return self.body * _OLD_PERCENT // 100
-        raise NothingToTakeOut(self._why())
+        raise NothingToCompact(self._why())
 
     def newest_percent(self, target: int) -> int | None:
         """What the newest turns may take of a size so that they stay whole, in per cent; None if they cannot."""

@@ -10,7 +10,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Protocol, cast
 
 from codelet import events
-from codelet.context.tokens.budget import BudgetExceeded, CompactionOptions, Reason, Shares, worked
+from codelet.context.tokens.budget import BudgetExceeded, CompactionOptions, Reason, Shares, had_effect
 from codelet.context.window import ContextWindow, Measurement
 from codelet.errors import UsageError
 from codelet.messages import Message, newest_messages
@@ -31,7 +31,7 @@ _FRUITLESS = 2
 _LEAST_ENTRIES = 10
 
 
-class Narrator(Protocol):
+class NarrativeWriter(Protocol):
     """Who tells what a conversation decided, in lines that were checked, or in none."""
 
     def new_turn(self) -> None:
@@ -81,7 +81,7 @@ class Compactor:
         self.sizes = (0, 0)
         """The next request's size in tokens before and after the last compaction."""
         self.count = 0
-        self.narrator: Narrator | None = None
+        self.narrator: NarrativeWriter | None = None
         self.held: Callable[[Message], bool] = lambda _: False
         self.reform: Callable[[list[Message]], list[Message]] | None = None
         self._archive: Archive | None = None
@@ -139,7 +139,7 @@ class Compactor:
 
         `instruction` is what the user wants kept, `size` what the next request is to have.
         """
-        from codelet.context.asked import NothingToTakeOut
+        from codelet.context.asked import NothingToCompact
         from codelet.context.compaction import IrreducibleContext
 
         before = self._window.size(self._conversation)
@@ -153,7 +153,7 @@ class Compactor:
                 made = await asyncio.to_thread(
                     self.tiers.summarised, snapshot, instruction, narrative, reason=reason, size=size
                 )
-        except (IrreducibleContext, NothingToTakeOut) as error:
+        except (IrreducibleContext, NothingToCompact) as error:
             if reason != "asked":
                 self._fruitless = _FRUITLESS
             yield events.Compaction(phase="stopped", reason=reason, before=before, after=before, note=str(error))
@@ -168,7 +168,7 @@ class Compactor:
         self.sizes = before, after
         yield _done(reason, before, after, made.report, warm=warm)
         if reason in ("hard", "cost"):
-            self._fruitless = 0 if worked(before, after, self._window.budget) else self._fruitless + 1
+            self._fruitless = 0 if had_effect(before, after, self._window.budget) else self._fruitless + 1
         elif reason == "entries" and self.due() == reason:
             self._fruitless += 1
         if self._fruitless >= _FRUITLESS:
@@ -195,7 +195,7 @@ class Compactor:
         return self._archive is not None and len(self._archive) > 0
 
     def preview(self, instruction: str = "", size: Size | None = None) -> CompactionPreview:
-        """What a compaction would do now. Raises IrreducibleContext and NothingToTakeOut."""
+        """What a compaction would do now. Raises IrreducibleContext and NothingToCompact."""
         now = self._conversation.snapshot()
         made = self.tiers.compacted(now, "asked", instruction, size)
         before = self._window.size(now)

@@ -60,7 +60,7 @@ def put_back(
     The message quotes the newest lines that held it, behind the first segments. None if the archive has none of them.
     """
     from codelet.context.compaction.parsing import parse_messages
-    from codelet.context.compaction.segments import Segment, SegmentEntry, render
+    from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, render
 
     loss = report.loss
     found = archive.lines_with((*loss.rules, *loss.paths, *loss.names, *loss.numbers))
@@ -68,7 +68,7 @@ def put_back(
         return None
     place = next((n for n, message in enumerate(body) if kind_of(message) != "segment"), len(body))
     last = parse_messages(body)[place - 1].turn if place else 0
-    lines = Segment(last, last)  # it stands for no turn of its own: those behind it keep their numbers
+    lines = ParsedSegment(last, last)  # it stands for no turn of its own: those behind it keep their numbers
     for role, turn, line in found:
         label = "user" if role == "user" else ""
         if lines.entries and (lines.entries[-1].turn, lines.entries[-1].label) == (turn, label):

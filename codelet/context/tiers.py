@@ -89,7 +89,7 @@ class Tiers:
         self._held = held
 
     def compacted(self, snapshot: Parts, reason: Reason, instruction: str = "", size: Size | None = None) -> Compacted:
-        """Return the conversation in `snapshot`, smaller. Raises IrreducibleContext and, by hand, NothingToTakeOut.
+        """Return the conversation in `snapshot`, smaller. Raises IrreducibleContext and, by hand, NothingToCompact.
 
         `size` is what the user wants the next request to have. At first old results are only reduced, if that is
         enough and keeps at least what a summary would keep. A user who says what matters wants a summary; so does an
@@ -112,11 +112,11 @@ class Tiers:
         reason: Reason = "hard",
         size: Size | None = None,
     ) -> Compacted:
-        """Tiers 2 and 3, to the first target that can be met. Raises IrreducibleContext and NothingToTakeOut."""
+        """Tiers 2 and 3, to the first target that can be met. Raises IrreducibleContext and NothingToCompact."""
         return self._summarised(snapshot, self._targets(snapshot, reason, size), instruction, narrative)
 
     def _targets(self, snapshot: Parts, reason: Reason, size: Size | None) -> Targets:
-        """What to aim at. Raises IrreducibleContext and NothingToTakeOut."""
+        """What to aim at. Raises IrreducibleContext and NothingToCompact."""
         window = self._window
         usual = conversation_targets(snapshot, window, at=self._options.at, overflow=reason == "overflow")
         beside = window.beside(snapshot)

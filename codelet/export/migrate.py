@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from codelet.context.compaction.segments import Segment, SegmentEntry, render
+from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, render
 from codelet.errors import ExportError
 from codelet.export.document import READABLE_VERSIONS, VERSION
 from codelet.export.snapshot import no_usage
@@ -89,7 +89,7 @@ def _told(summary: str) -> str:
     lines = [line.strip() for line in escape(summary).splitlines() if line.strip()]
     ledger = [("narrative", line) for line in lines[:_NARRATIVE_LINES]]
     more = lines[_NARRATIVE_LINES:]
-    return render(Segment(0, 0, ledger, [SegmentEntry(0, "", more)] if more else []), note=False)
+    return render(ParsedSegment(0, 0, ledger, [SegmentEntry(0, "", more)] if more else []), note=False)
 
 
 def _items(old: RawDocument, name: str) -> list[Any]:

@@ -13,9 +13,8 @@ from operator import is_
 from typing import Any
 
 from codelet import events
-from codelet.context.compaction.segments import parse
+from codelet.context.compaction.segments import parse_segment
 from codelet.context.tokens.estimate import estimate_message
-from codelet.export.context import restore_context, with_extensions
 from codelet.export.document import (
     CompactionMark,
     HistoryEntry,
@@ -25,11 +24,13 @@ from codelet.export.document import (
     TokenUsage,
     ToolStats,
 )
+from codelet.export.session_context import restore_context, with_extensions
 from codelet.export.snapshot import Snapshot, no_stats
 from codelet.loop.conversation import Conversation
 from codelet.loop.session import Session
 from codelet.messages import Message, kind_of
 from codelet.providers import REPLAY_PREFIX
+from codelet.providers.answer import as_count
 from codelet.usage import Usage
 
 HISTORY_ENTRIES = 50
@@ -183,7 +184,7 @@ def _model(session: Session) -> str:
 
 
 def _segment(text: str) -> Segment:
-    parsed = parse(text)
+    parsed = parse_segment(text)
     return {"first": parsed.first, "last": parsed.last, "text": text}
 
 
@@ -230,18 +231,11 @@ def _counted(stats: ToolStats, result: events.ToolResult) -> ToolStats:
     }
 
 
-def _count(value: object) -> int:
-    """A count that the file can hold; what is none counts as 0, as everywhere."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_COUNTED:
-        return 0
-    return int(value)
-
-
 def _token_usage(session: Session) -> TokenUsage:
     """What was used; of a session that had turns, and whose usage nobody reported, that is not known."""
     used = session.usage
-    counts = map(_count, (used.total_input, used.cache_read, used.cache_write, used.output, used.reasoning))
-    total_input, cache_read, cache_write, output, reasoning = counts
+    counts = (used.total_input, used.cache_read, used.cache_write, used.output, used.reasoning)
+    total_input, cache_read, cache_write, output, reasoning = (as_count(count, _MOST_COUNTED) for count in counts)
     known = total_input or output or cache_read or cache_write or reasoning or not session.turns
     return {
         "total_input": total_input if known else None,

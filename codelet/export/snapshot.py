@@ -99,6 +99,6 @@ def current_tasks(tasks: Iterable[TaskState], now: float) -> tuple[TaskState, ..
     return tuple(task for task in tasks if task["status"] != "Completed" or task["updated_at"] > now - TASK_SECONDS)
 
 
-def kept_up(snapshot: Snapshot, now: float) -> Snapshot:
+def pruned(snapshot: Snapshot, now: float) -> Snapshot:
     """The snapshot with each fact once and without tasks that were completed long ago."""
     return snapshot.replace(facts=unique_facts(snapshot.facts), active_tasks=current_tasks(snapshot.active_tasks, now))

@@ -15,7 +15,7 @@ from codelet import prompt
 from codelet.errors import CodeletError, ToolError, UsageError
 from codelet.record import Record
 from codelet.safety.secrets import Masker
-from codelet.safety.verdict import Action, Touch, Verdict
+from codelet.safety.verdict import Touch, Verdict, VerdictAction
 from codelet.tools.tool import Arguments, Tool, ToolOutput
 
 Zone = Literal["head", "tail"]
@@ -23,7 +23,7 @@ Noted = Literal["verdict", "approval", "change", "execution"]
 
 _CLOSE_SECONDS = 5.0
 """How long an extension may take to end what it opened."""
-_STRICTNESS: tuple[Action, ...] = ("allow", "ask", "deny")
+_STRICTNESS: tuple[VerdictAction, ...] = ("allow", "ask", "deny")
 
 
 class Source:

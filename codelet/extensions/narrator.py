@@ -10,7 +10,7 @@ from typing import Any
 from codelet.context.compaction.narrative import INSTRUCTION, LARGEST, Breaker, narrate
 from codelet.extensions.base import Extension
 from codelet.messages import Message, user
-from codelet.providers.base import Provider, Request, TextChunk, UsageChunk
+from codelet.providers.protocol import Provider, Request, TextChunk, UsageChunk
 from codelet.usage import Usage
 
 TRY_LIMIT = 30.0
@@ -48,12 +48,12 @@ class Narrator(Extension):
         """Checked lines of narrative on the messages that stay as they are, or none."""
         stable = list(messages)
         source = [message["content"] or "" for message in stable]
-        wish = f"{INSTRUCTION} {instruction}".strip()
+        whole = f"{INSTRUCTION} {instruction}".strip()
 
         async def ask(prompt: str) -> str:
             return await self._answer([*stable, user(prompt)])
 
-        return await narrate(ask, wish, source, self._breaker, self._turn, sleep=asyncio.sleep)
+        return await narrate(ask, whole, source, self._breaker, self._turn, sleep=asyncio.sleep)
 
     async def _answer(self, messages: list[Message]) -> str:
         request = self._request(messages).replace(max_output=LARGEST)

@@ -61,7 +61,7 @@ def _helpful(message: str) -> str:
     return message
 
 
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
+def parse_command_line(arguments: Sequence[str]) -> argparse.Namespace:
     """The command line as a namespace. Raises UsageError that names what is wrong; SystemExit after --help.
 
     `prompt` is the prompt, however it was given, and `bare_prompt` says that it was given without -p.

@@ -11,10 +11,10 @@ from typing import Any
 
 from codelet import events
 from codelet.errors import UsageError
-from codelet.export.context import context_of
 from codelet.export.document import ArchiveEntry, EnvironmentState
 from codelet.export.live import LiveExport, Resumed, open_export
 from codelet.export.machine import machine_state
+from codelet.export.session_context import context_of
 from codelet.export.snapshot import Snapshot
 from codelet.loop.session import Session
 from codelet.opening import unfinished
@@ -117,7 +117,7 @@ class Exporting:
         """Look at the machine while the turn begins; the next save has it."""
 
         async def looking() -> None:
-            self._environment = await surroundings(self.session.workspace)
+            self._environment = await environment_state(self.session.workspace)
 
         if self._live is not None and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(looking())
@@ -129,7 +129,7 @@ class Exporting:
         return parts
 
 
-async def surroundings(workspace: Path) -> EnvironmentState:
+async def environment_state(workspace: Path) -> EnvironmentState:
     """The machine and the workspace as they are now, for the export's last known environment."""
     state = await asyncio.to_thread(machine_state, workspace)
     answer = await run_git(workspace, "symbolic-ref", "--short", "-q", "HEAD", timeout=_LOOK_SECONDS)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NoReturn
 
 from codelet import events
 from codelet.messages import Message, ToolCall, tool_call
-from codelet.providers.base import (
+from codelet.providers.protocol import (
     Chunk,
     ExtraChunk,
     FinishChunk,

@@ -35,11 +35,11 @@ from codelet.loop.approvals import Approvals
 from codelet.loop.conversation import Conversation, Messages
 from codelet.loop.meter import Limits, Meter
 from codelet.loop.toolbox import Safeguards, equip
-from codelet.loop.turn import TurnInHand, run_turn
+from codelet.loop.turn import OpenTurn, run_turn
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import Message
-from codelet.providers.base import Provider
 from codelet.providers.facts import ModelFacts, model_facts
+from codelet.providers.protocol import Provider
 from codelet.safety import Policy
 from codelet.safety.secrets import MaskedPieces
 from codelet.safety.verdict import Ask
@@ -93,8 +93,7 @@ class Session:
         self._entry = Entry(
             self.conversation, self.compactor, self.context_window, self.safeguards.hides, recall=has_tools
         )
-        chosen = tools is not None
-        own = Builtin(self.safeguards, self.compactor, self._entry, chosen=chosen, has_tools=has_tools)
+        own = Builtin(self.safeguards, self.compactor, self._entry, chosen=tools is not None, has_tools=has_tools)
         self.extensions = (*own.first, *own.last, *extensions)
         self._toolbox = equip(
             [*(all_tools() if tools is None else tools), *offered_by(self.extensions)],
@@ -106,7 +105,7 @@ class Session:
             closing=[guard for each in own.last for guard in each.guards],
         )
         self.touched = self._toolbox.touched
-        self._turn_in_hand = TurnInHand()
+        self._turn_in_hand = OpenTurn()
         self.upkeep = self._upkeep(prompt.SYSTEM if system_prompt is None else system_prompt, bare=bare)
         self.commands = named("command", [command for each in self.extensions for command in each.commands])
         for each in self.extensions:

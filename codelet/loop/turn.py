@@ -20,7 +20,7 @@ from codelet.loop.meter import Meter
 from codelet.loop.toolbox import Toolbox
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import assistant, tool_result
-from codelet.providers.base import Provider, RetryChunk
+from codelet.providers.protocol import Provider, RetryChunk
 from codelet.system.text import is_blank
 from codelet.usage import Usage
 
@@ -92,7 +92,7 @@ class _Turn:
         return receipt
 
 
-class TurnInHand:
+class OpenTurn:
     """The turn that a session has begun, so that one which its caller left in the middle can be ended."""
 
     def __init__(self) -> None:

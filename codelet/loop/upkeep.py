@@ -12,7 +12,7 @@ from codelet.extensions.base import Extension, offered_by
 from codelet.loop.conversation import Conversation
 from codelet.loop.toolbox import Toolbox
 from codelet.messages import Message
-from codelet.providers.base import Request
+from codelet.providers.protocol import Request
 from codelet.tools.tool import Tool
 
 

@@ -1,13 +1,17 @@
-"""Providers: what turns messages into a stream of chunks, over three native wires, litellm or a recording."""
+"""From messages to a stream of chunks: three wires of our own, litellm, or a recording.
+
+Request n is a byte prefix of request n + 1 (tests/e2e/test_prefix.py), and an answer without its finish marker is an
+error (tests/providers/test_conformance.py).
+"""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from codelet.errors import UsageError
-from codelet.providers.base import Provider, ProviderOptions
 from codelet.providers.catalog import endpoint_for, speaks_responses, vendor_of
 from codelet.providers.facts import is_listed
+from codelet.providers.protocol import Provider, ProviderOptions
 
 Transport = Literal["auto", "native", "litellm"]
 

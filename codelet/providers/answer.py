@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from codelet.errors import ProviderError
-from codelet.providers.base import Chunk
 from codelet.providers.failure import stream_failure
+from codelet.providers.protocol import Chunk
 
 _EVENT_LIMIT = 16 << 20
 _SHORT_BODY = 65_536
@@ -164,9 +164,9 @@ def as_text(value: Any) -> str:
     return value
 
 
-def as_count(value: Any) -> int:
+def as_count(value: Any, most: int = MOST_TOKENS) -> int:
     """A whole number of tokens; what is none counts as 0, since usage is never worth losing an answer for."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_TOKENS:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
         return 0
     return int(value)
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from codelet import prompt
 from codelet.messages import Message
-from codelet.providers.base import Chunk, ProviderOptions, Request
 from codelet.providers.catalog import Endpoint
 from codelet.providers.native import NativeProvider, compact_json
+from codelet.providers.protocol import Chunk, ProviderOptions, Request
 
 _VERSION = "2023-06-01"
 _DEFAULT_MAX_OUTPUT = 8_192

@@ -7,7 +7,8 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.providers.answer import DONE, NO_MARKER, as_count, as_text, decoded, until_silent
-from codelet.providers.base import (
+from codelet.providers.failure import stream_failure
+from codelet.providers.protocol import (
     Chunk,
     FinishChunk,
     FinishReason,
@@ -16,7 +17,6 @@ from codelet.providers.base import (
     ToolCallChunk,
     UsageChunk,
 )
-from codelet.providers.failure import stream_failure
 from codelet.usage import Usage
 
 _FINISH: dict[str, FinishReason] = {

@@ -17,13 +17,13 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from codelet.errors import ProviderError
-from codelet.providers.base import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, with_retries
 from codelet.providers.catalog import base_of, key_variable, on_this_machine, quirks_of, vendor_of
 from codelet.providers.facts import RESPONSES_PREFIX, real_name
 from codelet.providers.failure import stalled
-from codelet.providers.litellm_decode import Decoder, StreamEnd, Tap
+from codelet.providers.litellm_decode import Decoder, InterceptedStream, StreamEnd
 from codelet.providers.litellm_errors import translated
 from codelet.providers.litellm_request import Requests, is_claude
+from codelet.providers.protocol import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, with_retries
 
 # Releases with a stealer in them: these are never imported.
 MALICIOUS = ("1.82.7", "1.82.8", "1.107.0")
@@ -161,7 +161,7 @@ class LiteLLMProvider:
         try:
             async with asyncio.timeout(limit) as timeout:
                 stream = await litellm.acompletion(**self._arguments(litellm, request))
-                Tap.into(stream)
+                InterceptedStream.into(stream)
                 async for chunk in stream:
                     pieces = list(decoder.chunks(chunk, stream))
                     for piece in pieces:

@@ -8,7 +8,7 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.providers.answer import NO_MARKER, SILENCE, as_count
-from codelet.providers.base import (
+from codelet.providers.protocol import (
     Chunk,
     ExtraChunk,
     FinishChunk,
@@ -39,7 +39,7 @@ class StreamEnd(BaseException):
     """The provider's own stream has ended. Not an Exception, so that litellm lets it pass."""
 
 
-class Tap:
+class InterceptedStream:
     """The provider's own stream, in the place where litellm reads it; raises StreamEnd at its end.
 
     After the end litellm would put the answer together again, count tokens that were not reported, work out
@@ -62,7 +62,7 @@ class Tap:
             own.chunk_parser = self._looking(parse)
         self._iterator = aiter(own)
 
-    def __aiter__(self) -> Tap:
+    def __aiter__(self) -> InterceptedStream:
         return self
 
     async def __anext__(self) -> Any:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from codelet.messages import Message, ToolCall
-from codelet.providers.base import Request
+from codelet.providers.protocol import Request
 from codelet.providers.quirks import Quirks, alternating, returned
 
 _MARK = {"cache_control": {"type": "ephemeral"}}

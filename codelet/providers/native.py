@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from codelet.errors import ProviderError
 from codelet.messages import Message
-from codelet.providers.base import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, UsageChunk, with_retries
 from codelet.providers.catalog import Endpoint
 from codelet.providers.http import HttpClient
+from codelet.providers.protocol import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, UsageChunk, with_retries
 from codelet.system.text import valid_unicode
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.messages import Message, ToolCall
-from codelet.providers.base import Chunk, ProviderOptions, Request
 from codelet.providers.catalog import Endpoint, quirks_of
 from codelet.providers.native import NativeProvider, PrefixCache, compact_json
+from codelet.providers.protocol import Chunk, ProviderOptions, Request
 from codelet.providers.quirks import SEPARATOR, joint_of, returned, stand_in
 
 _OPEN, _CLOSING = (

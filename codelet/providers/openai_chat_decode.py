@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 from codelet.errors import ProviderError
 from codelet.providers.answer import DONE, NO_MARKER, as_count, as_counts, as_text, decoded, until_silent
-from codelet.providers.base import (
+from codelet.providers.failure import stream_failure
+from codelet.providers.native import compact_json
+from codelet.providers.protocol import (
     Chunk,
     ExtraChunk,
     FinishChunk,
@@ -18,8 +20,6 @@ from codelet.providers.base import (
     ToolCallChunk,
     UsageChunk,
 )
-from codelet.providers.failure import stream_failure
-from codelet.providers.native import compact_json
 from codelet.usage import Usage
 
 _FINISH: dict[str, FinishReason] = {

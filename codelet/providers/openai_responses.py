@@ -14,10 +14,10 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.messages import Message, ToolCall
-from codelet.providers.base import Chunk, ProviderOptions, Request
 from codelet.providers.catalog import Endpoint, quirks_of
 from codelet.providers.facts import model_facts
 from codelet.providers.native import NativeProvider, PrefixCache, compact_json
+from codelet.providers.protocol import Chunk, ProviderOptions, Request
 from codelet.providers.quirks import SEPARATOR, joint_of, stand_in
 
 ITEMS = "output_items"

@@ -12,7 +12,8 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.providers.answer import DONE, NO_MARKER, as_count, as_counts, as_text, decoded
-from codelet.providers.base import (
+from codelet.providers.failure import stream_failure
+from codelet.providers.protocol import (
     Chunk,
     ExtraChunk,
     FinishChunk,
@@ -23,7 +24,6 @@ from codelet.providers.base import (
     ToolCallChunk,
     UsageChunk,
 )
-from codelet.providers.failure import stream_failure
 from codelet.usage import Usage
 
 _REASONING = ("type", "id", "summary", "content", "encrypted_content")

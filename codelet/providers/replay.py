@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from codelet.errors import ProviderError, UsageError
-from codelet.providers.base import (
+from codelet.providers.protocol import (
     Chunk,
     FinishChunk,
     FinishReason,

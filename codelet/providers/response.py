@@ -12,9 +12,9 @@ from contextlib import suppress
 import h11
 
 from codelet.errors import ProviderError
-from codelet.providers.base import Deadlines
 from codelet.providers.connection import READ_SIZE, ClosedEarly, Connection
 from codelet.providers.failure import stalled
+from codelet.providers.protocol import Deadlines
 
 _TURN = 0.005
 """Seconds of reading without a pause after which signals and other tasks have their turn."""

@@ -1,9 +1,11 @@
-"""The policy decides what the model may do: the one place where a tool call is judged, by what it touches.
+"""Who may do what: the policy judges a call by what it touches. Nothing runs without a verdict, and no secret leaves.
 
 It weighs what the classifiers found, the rules, the mode, and who answers.
 
 The order: what is critical or leads where nothing may go is denied; a deny rule denies; what is read-only
 in the workspace is allowed; an allow rule allows; the mode decides on the rest; `yes` answers what is left.
+
+tests/safety/test_unseen_tool.py brings a tool that nobody knows, tests/safety/test_secrets.py lets tools print keys.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codelet.safety.verdict import Action, Mode, Parts, Tier, Touch, Verdict
+from codelet.safety.verdict import CommandParts, Mode, Tier, Touch, Verdict, VerdictAction
 
 if TYPE_CHECKING:
     from codelet.safety.paths import PathVerdict
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 _COVERING = {"write": "edit", "run": "bash"}
 """The rules of these names cover every tool that touches so, whatever it is called."""
 
-_ACTIONS: tuple[Action, ...] = ("allow", "ask", "deny")
+_ACTIONS: tuple[VerdictAction, ...] = ("allow", "ask", "deny")
 _TIERS: tuple[Tier, ...] = ("read", "write", "execute", "critical")
 
 
@@ -51,7 +53,7 @@ class Policy:
         self.allow = _parsed(allow)
         self.deny = _parsed(deny)
         self.ask = _parsed(ask)
-        self.exact: set[tuple[str, Parts]] = set()
+        self.exact: set[tuple[str, CommandParts]] = set()
 
     @property
     def rules(self) -> dict[str, list[str]]:
@@ -65,7 +67,7 @@ class Policy:
         """Allow what the rule covers for the rest of the session; raises UsageError on a bad rule."""
         self.allow += _parsed([rule])
 
-    def allow_exactly(self, command: str, parts: Parts) -> None:
+    def allow_exactly(self, command: str, parts: CommandParts) -> None:
         """Allow this very command line for the rest of the session, while its parts are judged as they were."""
         self.exact.add((command, parts))
 
@@ -138,7 +140,7 @@ class Policy:
 
     def _by_name(self, tool: str, tier: Tier) -> Verdict | None:
         """What a rule for every use of the tool decides, if there is one."""
-        actions: dict[Action, list[Rule]] = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
+        actions: dict[VerdictAction, list[Rule]] = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
         for action, rules in actions.items():
             for rule in rules:
                 if rule.tool == tool and rule.body is None:

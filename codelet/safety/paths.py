@@ -10,7 +10,7 @@ from typing import Literal
 
 from codelet.record import Record
 from codelet.safety import sensitive_names
-from codelet.safety.verdict import Action
+from codelet.safety.verdict import VerdictAction
 
 Access = Literal["read", "list", "write"]
 
@@ -26,7 +26,7 @@ class PathVerdict(Record):
     `sensitive` marks a secret or delicate name: only a rule that spells the very path lifts such an ask.
     """
 
-    action: Action
+    action: VerdictAction
     reason: str
     place: Path | None = None
     sensitive: bool = False

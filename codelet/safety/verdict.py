@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from codelet.record import Record
 
-Action = Literal["allow", "ask", "deny"]
+VerdictAction = Literal["allow", "ask", "deny"]
 Tier = Literal["read", "write", "execute", "critical"]
 Mode = Literal["read-only", "ask", "auto-edit", "auto"]
 MODES: tuple[Mode, ...] = ("ask", "auto-edit", "auto", "read-only")
@@ -30,7 +30,7 @@ class Touch(Record):
     what: str
 
 
-Parts = tuple[tuple[str, str], ...]
+CommandParts = tuple[tuple[str, str], ...]
 """The parts of a command that are not known to read only: each as it is written, "" for what is no command, and why."""
 
 
@@ -44,7 +44,7 @@ class Verdict(Record):
     be that very place.
     """
 
-    action: Action
+    action: VerdictAction
     tier: Tier
     reason: str
     rule: str | None = None
@@ -52,7 +52,7 @@ class Verdict(Record):
     place: Path | None = None
     exactly: str | None = None
     lifted_by: Mode | None = None
-    parts: Parts = ()
+    parts: CommandParts = ()
 
 
 class Question(Record):

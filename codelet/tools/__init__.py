@@ -1,4 +1,8 @@
-"""The tools that the model can call: the list, written out."""
+"""What the model can call, as a list. A path is opened at the place that was judged, and every answer is bounded.
+
+tests/safety/test_race.py swaps paths for links in between; tests/tools/test_read.py and tests/tools/test_search.py ask
+for too much.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def preview(context: ToolContext, arguments: Arguments) -> Preview:
 async def bash(context: ToolContext, progress: Progress, *, command: str, timeout: float = 120) -> ToolOutput:
     """Run a shell command in the workspace, for `timeout` seconds (most 600). No stdin; ends background processes."""
     from codelet.system.git import hardened_environment
-    from codelet.system.process import StartError, child_environment, run
+    from codelet.system.process import StartError, child_environment, run_child
 
     seconds = min(max(timeout, 0.1), _LONGEST)
     began = time.time_ns()
@@ -45,7 +45,7 @@ async def bash(context: ToolContext, progress: Progress, *, command: str, timeou
     prepared = context.prepare_command(command) if context.prepare_command else command
     own = hardened_environment(child_environment() if context.environment is None else context.environment)
     try:
-        done = await run(
+        done = await run_child(
             context.wrap_command(prepared, own) if context.wrap_command else prepared,
             cwd=context.workspace,
             environment=own,

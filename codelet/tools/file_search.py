@@ -65,7 +65,7 @@ class Query(Record):
     left_out: Callable[[str], object] | None = None
 
 
-class Result(Record):
+class SearchResult(Record):
     """The hits in order. `stopped` says why the search ended early, if it did.
 
     `literal` says that the pattern is no valid expression and was searched as it stands; `left_out` is how many
@@ -101,19 +101,19 @@ def check_pattern(pattern: str) -> None:
         raise ToolError("the pattern contains a line break or NUL: grep matches within one line")
 
 
-async def search(query: Query, workspace: Path) -> Result:
+async def search(query: Query, workspace: Path) -> SearchResult:
     """Search with what there is outside the workspace. Raises ToolError."""
     program = find_program("rg", workspace)
     return await (search_with_ripgrep(query, program) if program else search_builtin(query))
 
 
-async def search_with_ripgrep(query: Query, program: str) -> Result:
+async def search_with_ripgrep(query: Query, program: str) -> SearchResult:
     """Search with ripgrep; what is to be shown of its hits is confirmed."""
     found = await _search(query, lambda asked: _ripgrep_argv(asked, program))
     return found.replace(hits=list(confirmed(found.hits, query.shown)))
 
 
-async def search_builtin(query: Query) -> Result:
+async def search_builtin(query: Query) -> SearchResult:
     """Search with our own program."""
     return await _search(query, _builtin_argv)
 
@@ -122,7 +122,7 @@ def _ripgrep_argv(query: Query, program: str) -> list[str]:
     argv = [program, *_COMMON]
     if query.glob and not query.root.is_file():
         # ripgrep's own --glob brings back what .gitignore excludes; a file type narrows by the name alone.
-        argv += [f"--type-add=wanted:{name}" for name in globs.names(query.glob)]
+        argv += [f"--type-add=wanted:{name}" for name in globs.name_globs(query.glob)]
         argv.append("--type=wanted")
     if query.pattern is None:
         argv.append("--files")
@@ -147,7 +147,7 @@ def _builtin_argv(query: Query) -> list[str]:
     return [sys.executable, "-I", "-S", str(Path(__file__).with_name("file_search_child.py")), json.dumps(request)]
 
 
-async def _search(query: Query, argv_for: Callable[[Query], list[str]]) -> Result:
+async def _search(query: Query, argv_for: Callable[[Query], list[str]]) -> SearchResult:
     cwd = query.root if query.root.is_dir() else query.root.parent
     try:
         done = await capture(argv_for(query), cwd=cwd, timeout=query.seconds, limit=_MOST_BYTES)
@@ -163,7 +163,7 @@ async def _search(query: Query, argv_for: Callable[[Query], list[str]]) -> Resul
     stopped = "it found very much" if done.cut else f"it took {query.seconds:g} s" if done.timed_out else ""
     left_out: set[str] = set()
     hits = list(_hits(done.stdout, query, left_out))
-    return Result(hits, stopped, left_out=len(left_out))
+    return SearchResult(hits, stopped, left_out=len(left_out))
 
 
 def _hits(output: bytes, query: Query, left_out: set[str]) -> Iterator[FoundLine]:

@@ -1,4 +1,4 @@
-"""The tool `read`: a text file with line numbers, or a folder. Short: `pages` does the work, once it is called."""
+"""The tool `read`: a text file with line numbers, or a folder. Short, because `pages` does the work."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from codelet import prompt
 from codelet.tools import encoding, files
 from codelet.tools.confirm import FoundLine
-from codelet.tools.file_search import Result
+from codelet.tools.file_search import SearchResult
 from codelet.tools.tool import ToolContext
 
 _MOST_CHARACTERS = 30_000
@@ -15,7 +15,7 @@ _LINE_CHARACTERS = 300
 MOST_FILES_SHOWN = 200
 
 
-def lines_found(context: ToolContext, result: Result, most: int, around: int) -> str:
+def lines_found(context: ToolContext, result: SearchResult, most: int, around: int) -> str:
     """At most `most` matching lines as `path:line:text`, lines of context with `-` in place of `:`."""
     lines: list[str] = []
     matches = room = 0
@@ -51,7 +51,7 @@ def _line(context: ToolContext, hit: FoundLine) -> str:
     return f"{files.shown(context, Path(hit.path))}{sign}{hit.line}{sign}{text}"
 
 
-def files_found(context: ToolContext, result: Result) -> str:
+def files_found(context: ToolContext, result: SearchResult) -> str:
     """The paths, one a line, and how many were left out."""
     lines = [files.shown(context, Path(hit.path)) for hit in result.hits[:MOST_FILES_SHOWN]]
     left = len(result.hits) - len(lines)

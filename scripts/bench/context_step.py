@@ -23,7 +23,7 @@ from pathlib import Path
 from codelet import events
 from codelet.loop.session import Session
 from codelet.messages import assistant, tool_call, tool_result, user
-from codelet.providers.base import Chunk, FinishChunk, Request, TextChunk, ToolCallChunk, UsageChunk
+from codelet.providers.protocol import Chunk, FinishChunk, Request, TextChunk, ToolCallChunk, UsageChunk
 from codelet.safety import Policy
 from codelet.usage import Usage
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 import subprocess
 
-from codelet.safety.shell.arguments import RefusedError
+from codelet.safety.shell.program_arguments import RefusedError
 from codelet.safety.shell.sed import read_sed
 
 OPTIONS = (["-n"], ["-E"], ["-z"], ["-s"], ["-nE"], ["--posix"], ["-u"], ["--debug", "-n"], [])

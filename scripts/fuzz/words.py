@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from codelet.safety.shell.arguments import RefusedError
 from codelet.safety.shell.folders import Location
+from codelet.safety.shell.program_arguments import RefusedError
 from codelet.safety.shell.script_parser import read_script
 from codelet.safety.shell.syntax import SimpleCommand
 from codelet.safety.shell.wildcards import expansion

@@ -2,8 +2,9 @@
 
 Use: python -m scripts.mutants [--count N] [--seed S] [--named] FOLDER-OR-FILE…    (as codelet/loop)
 
-A mutant is killed when one of the tests near it fails or uses far more processor time than without it. Survivors are
-told with their place and their change. The seed is printed; with it the same mutants are drawn from the same code.
+A mutant is killed when one of the near tests that run its line fails, or they use far more processor time than without
+it. Survivors are told with their place and their change. The seed is printed; with it the same mutants are drawn from
+the same code.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--named", action="store_true", help="also those that were once found by hand")
     parser.add_argument("--list", action="store_true", help="only print what would be tried")
-    parser.add_argument("--budget", type=float, default=40.0, help="processor time of the tests of one mutant, in s")
+    parser.add_argument("--budget", type=float, default=20.0, help="processor time of the tests of one mutant, in s")
     parser.add_argument("--hours", type=float, default=2.0, help="how long it goes on at most")
     options = parser.parse_args()
     if not options.places and not options.named:
@@ -71,7 +72,8 @@ def _tried(chosen: list[Mutant], budget: float, hours: float) -> tuple[Counter[s
             killed[folder] += not survived
             print(f"{number:>4} {'SURVIVED' if survived else 'killed'} {_place(mutant)}: {mutant.what}", flush=True)
             if survived:
-                print(_difference(mutant), f"     tests: {' '.join(copy.suite(mutant.path)[0])}", sep="\n", flush=True)
+                passed = _counted([test.name for tests in copy.suites(mutant) for test in tests])
+                print(_difference(mutant), f"     passed: {passed}", sep="\n", flush=True)
     return tried, killed
 
 
@@ -85,6 +87,11 @@ def _tell(tried: Counter[str], killed: Counter[str]) -> int:
 
 def _place(mutant: Mutant) -> str:
     return f"{mutant.path.relative_to(ROOT)}:{mutant.line}"
+
+
+def _counted(tests: list[str]) -> str:
+    files = Counter(test.partition("::")[0] for test in tests)
+    return ", ".join(f"{number} of {name}" for name, number in files.items()) or "no near test runs it"
 
 
 def _difference(mutant: Mutant) -> str:

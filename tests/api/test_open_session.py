@@ -66,6 +66,22 @@ async def test_a_session_with_a_tool_of_the_callers_own(options: dict[str, Any],
     assert model_server.requests[0].header("authorization") == "Bearer test-key"
 
 
+async def test_nothing_is_printed(
+    options: dict[str, Any], model_server: ModelServer, capfd: pytest.CaptureFixture[str]
+):
+    """Calls that succeed, fail and are refused, a compaction, an error of the server, an end."""
+    calls = [Call("c1", "read", {"path": "app.py"}), Call("c2", "bash", {"command": "echo loud; exit 1"})]
+    calls += [Call("c3", "bash", {"command": "rm -rf /"}), Call("c4", "nothing", {})]
+    model_server.script = [Reply(calls=calls), Reply("So far."), HttpError(500)]
+    async with open_session(**options | {"mode": "auto"}) as session:
+        await events_of(session, "go")
+        async with aclosing(session.compact()) as steps:
+            assert [step async for step in steps]
+        with pytest.raises(CodeletError):
+            await events_of(session, "on")
+    assert capfd.readouterr() == ("", "")
+
+
 async def test_only_the_tools_that_are_named(options: dict[str, Any], model_server: ModelServer):
     model_server.script = [Reply("ok")]
     async with open_session(**options, tools=["read"], extra_tools=[count_words]) as session:

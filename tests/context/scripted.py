@@ -17,7 +17,7 @@ from codelet.context.tokens.estimate import estimate_message, estimate_text
 from codelet.errors import CodeletError, ProviderError, ToolError
 from codelet.loop.session import Session
 from codelet.messages import Message
-from codelet.providers.base import Chunk, FinishChunk, Request, TextChunk, ToolCallChunk, UsageChunk
+from codelet.providers.protocol import Chunk, FinishChunk, Request, TextChunk, ToolCallChunk, UsageChunk
 from codelet.safety import Policy
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
 from codelet.usage import Usage

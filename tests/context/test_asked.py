@@ -7,7 +7,7 @@ from contextlib import aclosing
 import pytest
 
 from codelet import events
-from codelet.context.asked import NothingToTakeOut, Size, parsed
+from codelet.context.asked import NothingToCompact, Size, parsed
 from codelet.context.compaction import IrreducibleContext
 from codelet.loop.session import Session
 from tests.context.conftest import Open
@@ -89,7 +89,7 @@ async def test_where_nothing_can_be_taken_out_the_reason_is_true(open_session: O
     assert stopped.phase == "stopped" and session.messages == before
     assert "everything is in the newest 3 turns, which stay word for word (" in stopped.note
     assert "floor " in stopped.note and "`/compact 50%`" in stopped.note
-    with pytest.raises(NothingToTakeOut):
+    with pytest.raises(NothingToCompact):
         session.compactor.preview()
     stopped = await by_hand(session, "200k")
     assert f"the next request has {session.size:,} tokens already" in stopped.note

@@ -9,7 +9,7 @@ import pytest
 from codelet import events
 from codelet.context import Piped
 from codelet.loop.session import Session
-from codelet.providers.base import Request
+from codelet.providers.protocol import Request
 from tests.context.conftest import Open
 from tests.context.scripted import Answer
 

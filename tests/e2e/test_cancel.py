@@ -17,7 +17,7 @@ from codelet import events
 from codelet.loop.session import Session
 from codelet.messages import unpaired
 from codelet.providers import open_provider
-from codelet.providers.base import ProviderOptions
+from codelet.providers.protocol import ProviderOptions
 from codelet.safety.verdict import Answer, Question
 from tests.e2e.conftest import Codelet
 from tests.support.program import descendants, processes_with

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from codelet.export.context import context_of
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.live import open_export, read_export
 from codelet.export.recorder import restore
+from codelet.export.session_context import context_of
 from codelet.loop.session import Session
 from codelet.providers import ProviderOptions, open_provider
 from tests.e2e.conftest import Codelet

@@ -24,11 +24,11 @@ from codelet.export.encode import to_json
 from codelet.export.live import LiveExport, default_mask, export_once, open_export, read_export
 from codelet.export.periodic import Periodic
 from codelet.export.recorder import Recorder, restore
-from codelet.export.snapshot import current_tasks, kept_up, unique_facts
+from codelet.export.snapshot import current_tasks, pruned, unique_facts
 from codelet.loop.session import Session
 from codelet.messages import segment, unpaired, user
 from codelet.providers import open_provider
-from codelet.providers.base import Provider, ProviderOptions
+from codelet.providers.protocol import Provider, ProviderOptions
 from scripts.bench.save import lateness
 from tests.export import material
 from tests.support.amount import amount
@@ -148,7 +148,7 @@ from pathlib import Path
 from contextlib import aclosing
 from codelet.export.live import open_export
 from codelet.providers import open_provider
-from codelet.providers.base import ProviderOptions
+from codelet.providers.protocol import ProviderOptions
 from codelet.loop.session import Session
 
 async def main(base, path):
@@ -266,7 +266,7 @@ def test_facts_tasks_and_the_limits_of_the_persistent_loop() -> None:
     kept = [task["id"] for task in current_tasks(tasks, 1_000_000)]
     assert kept == ["Completed1", "Completed23.9", *(task["id"] for task in tasks if task["status"] != "Completed")]
     snapshot = material.whole().replace(facts=("a", "a"), active_tasks=tuple(tasks))
-    after = kept_up(snapshot, 1_000_000)
+    after = pruned(snapshot, 1_000_000)
     assert (after.facts, len(after.active_tasks)) == (("a",), 10)
 
 

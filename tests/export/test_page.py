@@ -16,7 +16,7 @@ from typing import Any
 import html5lib
 import pytest
 
-from codelet.context.compaction.segments import Segment, SegmentEntry, render
+from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, render
 from codelet.export.page import page
 from codelet.export.redaction import Mask
 from codelet.export.snapshot import Snapshot
@@ -69,7 +69,7 @@ def test_a_session_without_anything_is_a_page_too(snapshot: Snapshot) -> None:
 
 
 def test_a_compacted_session_is_named_by_the_users_first_words() -> None:
-    lines = Segment(
+    lines = ParsedSegment(
         1,
         2,
         [("changed", "src/a.py")],
@@ -83,7 +83,7 @@ def test_a_compacted_session_is_named_by_the_users_first_words() -> None:
     assert document.find(".//title").text == document.find(".//h1").text == "Fix the tokenizer, please."
     folded = "".join("".join(part.itertext()) for part in document.iter("details"))
     assert "".join(document.itertext()).count("<compacted") == folded.count("<compacted") == 2
-    without = render(Segment(1, 1, [("ran", "pytest")], []), note=False)
+    without = render(ParsedSegment(1, 1, [("ran", "pytest")], []), note=False)
     listed = ({"first": 1, "last": 1, "text": without},)
     messages = (segment(without), user("And the docs."))
     assert "<h1>And the docs.</h1>" in page(Snapshot(0.0, 0, messages, segments=listed), mask=None)

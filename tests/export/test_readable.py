@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from codelet import events
 from codelet.errors import ExportError
-from codelet.export.context import context_of
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.live import open_export, read_export
 from codelet.export.recorder import Recorder, restore
 from codelet.export.redaction import Mask
+from codelet.export.session_context import context_of
 from codelet.export.snapshot import Snapshot
 from codelet.loop.session import Session
 from codelet.messages import Message, assistant, tool_call, tool_result, unpaired, user
 from codelet.providers import open_provider
-from codelet.providers.base import ProviderOptions
+from codelet.providers.protocol import ProviderOptions
 from codelet.safety.secrets import Masker
 from codelet.safety.secrets.prefilter import SecretPrefilter
 from codelet.usage import Usage

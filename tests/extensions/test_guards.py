@@ -14,7 +14,7 @@ from codelet import events
 from codelet.extensions.base import Extension, Guard, GuardedCall
 from codelet.messages import unpaired
 from codelet.safety import Policy
-from codelet.safety.verdict import Action, Answer, Question, Touch, Verdict
+from codelet.safety.verdict import Answer, Question, Touch, Verdict, VerdictAction
 from codelet.tools import all_tools
 from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput, tool
 from tests.context.scripted import Answer as Said
@@ -134,7 +134,7 @@ async def test_no_copy_that_a_guard_keeps_reaches_the_call(open_session: Open) -
 @pytest.mark.parametrize("policy", ["allow", "ask", "deny"])
 @pytest.mark.parametrize("wanted", ["allow", "ask", "deny"])
 async def test_a_guard_tightens_and_never_loosens(
-    open_session: Open, tmp_path: Path, policy: Action, wanted: Action
+    open_session: Open, tmp_path: Path, policy: VerdictAction, wanted: VerdictAction
 ) -> None:
     rules = {policy: ["send"]} if policy != "ask" else {}
     guard = Asked(lambda call: Verdict(wanted, "read", "the guard says so"))

@@ -9,11 +9,11 @@ import pytest
 
 from codelet import events
 from codelet.errors import CodeletError, ExportError, UsageError
-from codelet.export.context import context_of
 from codelet.export.decode import from_json
 from codelet.export.document import schema
 from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
+from codelet.export.session_context import context_of
 from codelet.export.snapshot import Snapshot
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Source
 from codelet.loop.session import Session

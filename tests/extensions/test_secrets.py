@@ -12,15 +12,15 @@ import pytest
 
 from codelet import events
 from codelet.errors import ToolError
-from codelet.export.context import context_of
 from codelet.export.encode import to_json
 from codelet.export.page import page
 from codelet.export.recorder import Recorder
 from codelet.export.redaction import Mask
+from codelet.export.session_context import context_of
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Source
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
-from codelet.providers.base import Chunk, FinishChunk, ReasoningChunk, Request, TextChunk, ToolCallChunk
+from codelet.providers.protocol import Chunk, FinishChunk, ReasoningChunk, Request, TextChunk, ToolCallChunk
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
 from codelet.safety.secrets import Masker

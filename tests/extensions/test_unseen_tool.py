@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from codelet import events
-from codelet.export.context import context_of
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.page import page
 from codelet.export.recorder import Recorder
+from codelet.export.session_context import context_of
 from codelet.extensions.base import Extension
 from codelet.frontends.printing.text_output import describe_call
 from codelet.loop.toolbox import Safeguards

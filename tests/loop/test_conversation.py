@@ -127,7 +127,7 @@ class Machine(RuleBasedStateMachine):
         standing = {reminder_type(m): m for m in (*self.conversation.head, *self.conversation.tail)}
         for kind, text in {**in_front, **behind}.items():
             assert (kind in standing) == bool(text)
-            assert not text or standing[kind]["content"] == prompt.reminder(kind, text)
+            assert not text or standing[kind]["content"] == prompt.as_reminder(kind, text)
         changed = ids(before) != ids(self.conversation.head)
         assert [body for _, body in self.told.take()] == [False] * changed
         again = self.conversation.sent()

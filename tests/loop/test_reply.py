@@ -9,7 +9,7 @@ import pytest
 
 from codelet import events
 from codelet.loop.reply import Reply, parsed_arguments
-from codelet.providers.base import (
+from codelet.providers.protocol import (
     Chunk,
     FinishChunk,
     ReasoningChunk,

@@ -16,7 +16,7 @@ from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.messages import assistant, reminder_type, unpaired, user
 from codelet.providers import open_provider
-from codelet.providers.base import ProviderOptions
+from codelet.providers.protocol import ProviderOptions
 from tests.support import repo as repositories
 from tests.support.bodies import messages_of
 from tests.support.proxy import Proxy

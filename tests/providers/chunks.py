@@ -9,7 +9,7 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.messages import Message, user
-from codelet.providers.base import (
+from codelet.providers.protocol import (
     Chunk,
     Deadlines,
     FinishChunk,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from codelet.providers import open_provider
-from codelet.providers.base import Chunk, Deadlines, ProviderOptions, Retries, RetryChunk
 from codelet.providers.failure import unreachable
+from codelet.providers.protocol import Chunk, Deadlines, ProviderOptions, Retries, RetryChunk
 from tests.providers.chunks import IN_TEXT, MODELS, QUICK, WAYS, collect_until_error, joined, options, request
 from tests.support.script import HttpError, Insert, Reply, Step, Stop, StreamError
 from tests.support.server import ModelServer, closed_port

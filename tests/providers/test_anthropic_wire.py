@@ -10,10 +10,10 @@ import pytest
 
 from codelet.errors import ProviderError
 from codelet.messages import Message, assistant, tool_call, tool_result, user
-from codelet.prompt import reminder
+from codelet.prompt import as_reminder
 from codelet.providers import open_provider
 from codelet.providers.anthropic_messages import AnthropicProvider
-from codelet.providers.base import (
+from codelet.providers.protocol import (
     Chunk,
     Deadlines,
     FinishChunk,
@@ -29,8 +29,8 @@ from codelet.usage import Usage
 from tests.providers.chunks import TOOLS, collect
 from tests.support.raw import RawServer, event_stream, saying
 
-TAIL = [user(reminder("gitStatus", "clean")), user(reminder("tokenStatus", "1 %"))]
-HEAD = [user(reminder("environment", "here")), user("look")]
+TAIL = [user(as_reminder("gitStatus", "clean")), user(as_reminder("tokenStatus", "1 %"))]
+HEAD = [user(as_reminder("environment", "here")), user("look")]
 MARK = {"type": "ephemeral"}
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from codelet.providers import open_provider
-from codelet.providers.base import LARGEST_ANSWER, MOST_CALLS, Deadlines, TextChunk, ToolCallChunk
 from codelet.providers.litellm_bridge import LiteLLMProvider
+from codelet.providers.protocol import LARGEST_ANSWER, MOST_CALLS, Deadlines, TextChunk, ToolCallChunk
 from tests.providers.chunks import IN_TEXT, MODELS, WAYS, collect_until_error, joined, options, request
 from tests.support.raw import RawServer, read_request
 from tests.support.script import Body, Call, Insert, Reply

@@ -17,7 +17,7 @@ from codelet.errors import ProviderError
 from codelet.loop.session import Session
 from codelet.messages import Message
 from codelet.providers import open_provider
-from codelet.providers.base import Deadlines, ExtraChunk
+from codelet.providers.protocol import Deadlines, ExtraChunk
 from codelet.safety import Policy
 from tests.providers.chunks import IN_TEXT, collect_until_error, joined, options
 from tests.providers.chunks import MODELS as EVERY_MODEL

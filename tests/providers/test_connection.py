@@ -11,7 +11,7 @@ import pytest
 
 from codelet.errors import ProviderError, UsageError
 from codelet.providers import open_provider
-from codelet.providers.base import Deadlines, FinishChunk, ProviderOptions, Retries, TextChunk
+from codelet.providers.protocol import Deadlines, FinishChunk, ProviderOptions, Retries, TextChunk
 from tests.providers.chunks import collect
 from tests.support.certificates import Certificates
 from tests.support.proxy import Proxy

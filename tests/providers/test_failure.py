@@ -11,8 +11,8 @@ import pytest
 
 from codelet.errors import ProviderError
 from codelet.providers import open_provider
-from codelet.providers.base import ProviderOptions, Retries
 from codelet.providers.failure import error_detail, http_failure, retry_after
+from codelet.providers.protocol import ProviderOptions, Retries
 from tests.providers.chunks import collect
 from tests.support.script import HttpError, Reply, StreamError
 from tests.support.server import ModelServer

@@ -11,8 +11,8 @@ import pytest
 
 from codelet.errors import ProviderError, UsageError
 from codelet.providers import open_provider
-from codelet.providers.base import Chunk, Deadlines, FinishChunk, Provider, ProviderOptions, Retries, TextChunk
 from codelet.providers.http import HttpClient
+from codelet.providers.protocol import Chunk, Deadlines, FinishChunk, Provider, ProviderOptions, Retries, TextChunk
 from tests.providers.chunks import collect, collect_until_error, request
 from tests.support.raw import RawServer, event_stream, read_request, saying
 from tests.support.script import Body, Delivery, HttpError, Reply, Stop, redirect

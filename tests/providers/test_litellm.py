@@ -11,8 +11,8 @@ import pytest
 
 from codelet.errors import ProviderError
 from codelet.messages import Message, assistant, reminder, tool_call, tool_result, user
-from codelet.providers.base import Deadlines, FinishChunk, RetryChunk, TextChunk, UsageChunk
 from codelet.providers.litellm_bridge import LiteLLMProvider
+from codelet.providers.protocol import Deadlines, FinishChunk, RetryChunk, TextChunk, UsageChunk
 from tests.providers.chunks import TOOLS, collect, collect_until_error, joined, options, request
 from tests.support.script import Body, Call, HttpError, Reply, Stop, Tokens
 from tests.support.server import ModelServer
@@ -366,7 +366,7 @@ async def test_closing_one_provider_leaves_anothers_stream_alone(model_server: M
 
 
 async def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch):
-    from codelet.providers.base import ProviderOptions
+    from codelet.providers.protocol import ProviderOptions
 
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
         monkeypatch.delenv(name, raising=False)

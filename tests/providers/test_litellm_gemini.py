@@ -12,8 +12,8 @@ import pytest
 from codelet.loop.reply import Reply
 from codelet.messages import assistant, tool_call, tool_result, user
 from codelet.providers import open_provider
-from codelet.providers.base import FinishChunk
 from codelet.providers.litellm_bridge import LiteLLMProvider
+from codelet.providers.protocol import FinishChunk
 from tests.providers.chunks import collect, collect_until_error, joined, options, request
 from tests.support.script import Body
 from tests.support.script import Reply as Script

@@ -12,7 +12,7 @@ import pytest
 
 from codelet.loop.session import Session
 from codelet.messages import Message, assistant, tool_call, tool_result, user
-from codelet.providers.base import Provider
+from codelet.providers.protocol import Provider
 from tests.support.script import Call, Reply, Tokens
 from tests.support.server import ModelServer
 from tests.support.sessions import provider_of

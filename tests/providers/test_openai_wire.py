@@ -12,7 +12,8 @@ from codelet import prompt
 from codelet.errors import ProviderError
 from codelet.messages import Message, assistant, reminder, tool_call, tool_result, user
 from codelet.providers import open_provider
-from codelet.providers.base import (
+from codelet.providers.openai_chat import OpenAIChatProvider
+from codelet.providers.protocol import (
     Chunk,
     Deadlines,
     FinishChunk,
@@ -24,14 +25,13 @@ from codelet.providers.base import (
     ToolCallChunk,
     UsageChunk,
 )
-from codelet.providers.openai_chat import OpenAIChatProvider
 from codelet.usage import Usage
 from tests.providers.chunks import TOOLS
 from tests.support.raw import RawServer, event_stream, saying
 from tests.support.templates import TEMPLATES
 
 REMINDERS = {"gitStatus": "clean", "tokenStatus": "1 %", "environment": "here", "claudeMd": "rules"}
-TOLD = [reminder(kind, prompt.reminder(kind, text)) for kind, text in REMINDERS.items()]
+TOLD = [reminder(kind, prompt.as_reminder(kind, text)) for kind, text in REMINDERS.items()]
 TAIL, HEAD = TOLD[:2], TOLD[2:]
 CALL = tool_call("call_abc", "read", '{"path": "größe"}')
 TURN: list[Message] = [user("look"), assistant(None, [CALL]), tool_result("call_abc", "text")]

@@ -13,7 +13,7 @@ import pytest
 
 from codelet.errors import ProviderError, UsageError
 from codelet.messages import user
-from codelet.providers.base import (
+from codelet.providers.protocol import (
     Chunk,
     FinishChunk,
     ReasoningChunk,

@@ -20,7 +20,8 @@ from codelet.export.snapshot import Snapshot
 from codelet.loop.reply import Reply as Folded
 from codelet.messages import Message, assistant, reminder, tool_call, tool_result, user
 from codelet.providers import open_provider
-from codelet.providers.base import (
+from codelet.providers.openai_responses import OpenAIResponsesProvider
+from codelet.providers.protocol import (
     Chunk,
     Deadlines,
     ExtraChunk,
@@ -35,7 +36,6 @@ from codelet.providers.base import (
     ToolCallChunk,
     UsageChunk,
 )
-from codelet.providers.openai_responses import OpenAIResponsesProvider
 from codelet.usage import Usage
 from tests.providers.chunks import TOOLS, collect, joined, request
 from tests.support.bodies import without_marks
@@ -46,7 +46,7 @@ from tests.support.templates import TEMPLATES
 
 OPENAI = "https://api.openai.com/v1"
 LOCAL = "http://127.0.0.1:9/v1"
-TAIL = [reminder(kind, prompt.reminder(kind, "x")) for kind in ("gitStatus", "tokenStatus")]
+TAIL = [reminder(kind, prompt.as_reminder(kind, "x")) for kind in ("gitStatus", "tokenStatus")]
 CALL = tool_call("call_abc", "read", '{"path": "größe"}')
 TURN: list[Message] = [user("look"), assistant(None, [CALL]), tool_result("call_abc", "text")]
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "secret"}
@@ -146,7 +146,8 @@ def test_the_name_on_the_wire_and_the_sizes_behind_it():
 
 def test_it_is_loaded_only_where_it_is_chosen():
     code = (
-        "import sys\nfrom codelet.providers import open_provider\nfrom codelet.providers.base import ProviderOptions\n"
+        "import sys\nfrom codelet.providers import open_provider\n"
+        "from codelet.providers.protocol import ProviderOptions\n"
         "for model in ('openai/chat/gpt-5.6', 'openai/gpt-5.6'):\n"
         "    open_provider(model, ProviderOptions(None, 'key'))\n"
         "    print('codelet.providers.openai_responses' in sys.modules)\n"

@@ -10,7 +10,7 @@ from contextlib import aclosing
 import pytest
 
 from codelet.errors import ProviderError
-from codelet.providers.base import Chunk, FinishChunk, Retries, RetryChunk, TextChunk, UsageChunk, with_retries
+from codelet.providers.protocol import Chunk, FinishChunk, Retries, RetryChunk, TextChunk, UsageChunk, with_retries
 from codelet.usage import Usage
 from tests.support.waiting import happens
 

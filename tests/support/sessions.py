@@ -14,7 +14,7 @@ from codelet.errors import CodeletError
 from codelet.loop.session import Session
 from codelet.messages import unpaired
 from codelet.providers import open_provider
-from codelet.providers.base import Deadlines, Provider, ProviderOptions, Retries
+from codelet.providers.protocol import Deadlines, Provider, ProviderOptions, Retries
 from codelet.safety import Policy
 from tests.support.server import ModelServer
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from codelet.system.process import find_program
 from codelet.tools import file_search as searching
-from codelet.tools.file_search import Query, Result
+from codelet.tools.file_search import Query, SearchResult
 from codelet.tools.results import files_found, lines_found
 from codelet.tools.tool import ToolContext
 from tests.support.program import descendants, processor_seconds
@@ -24,7 +24,7 @@ from tests.support.waiting import Neighbour, Work, happens
 from tests.tools.conftest import Call
 
 Refused = Callable[..., Awaitable[str]]
-Engine = Callable[[Query], Awaitable[Result]]
+Engine = Callable[[Query], Awaitable[SearchResult]]
 RG = find_program("rg", Path("/nowhere"))
 
 
@@ -211,7 +211,7 @@ def test_both_ignore_the_same(
     if (root / "b").is_dir():
         write(root, {"b/.gitignore": "\n".join(below)})
 
-    async def both() -> tuple[Result, Result]:
+    async def both() -> tuple[SearchResult, SearchResult]:
         query = Query(root, glob=glob)
         return await searching.search_with_ripgrep(query, str(RG)), await searching.search_builtin(query)
 
@@ -219,7 +219,7 @@ def test_both_ignore_the_same(
     assert [hit.path for hit in built_in.hits] == [hit.path for hit in with_rg.hits]
 
 
-async def engine_search(engine: Engine, query: Query) -> Result:
+async def engine_search(engine: Engine, query: Query) -> SearchResult:
     return await engine(query)
 
 

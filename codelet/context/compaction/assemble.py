@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from codelet import messages
 from codelet.context.compaction.candidates import LineCollector
-from codelet.context.compaction.segments import REQUESTS, Segment, SegmentEntry, guarded, heading, opening, render
+from codelet.context.compaction.segments import REQUESTS, ParsedSegment, SegmentEntry, guarded, heading, opening, render
 
 
 @dataclass
@@ -46,7 +46,7 @@ def message_of(
     if not placed and not block.ledger:
         return None
     placed.sort(key=lambda item: item[0])
-    segment = Segment(block.first, block.last, block.ledger, _joined([entry for _, entry in placed]))
+    segment = ParsedSegment(block.first, block.last, block.ledger, _joined([entry for _, entry in placed]))
     return cast("dict[str, Any]", messages.segment(render(segment, note=note)))
 
 
@@ -113,7 +113,7 @@ def segment_lengths(
     for number, block in enumerate(blocks):
         bare = message_of(block, collector, [], note=note and number == 0)
         found.bare.append(len(bare["content"]) if bare is not None else 0)
-        found.first.append(len(render(Segment(block.first, block.last), note=note and number == 0)))
+        found.first.append(len(render(ParsedSegment(block.first, block.last), note=note and number == 0)))
     for part, index in zip(_owners(blocks, collector, chosen), chosen, strict=True):
         own = candidates.source[index]
         cost = 0 if index == sources[own].head else len(guarded(candidates.text[index])) + 1

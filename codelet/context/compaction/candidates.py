@@ -18,7 +18,7 @@ from codelet.context.compaction.coverage import Candidates, log2_milli
 from codelet.context.compaction.file_changes import StaleLines
 from codelet.context.compaction.identifiers import Lexicon
 from codelet.context.compaction.segments import heading
-from codelet.context.compaction.signals import ERROR_WORDS, RULE_WORDS, is_error_line, measures, reports_error
+from codelet.context.compaction.signals import ERROR_WORDS, RULE_WORDS, has_measure, is_error_line, reports_error
 
 SPEAKER_WEIGHT = {"assistant": 60, "user": 40, "result": 4, "other": 4, "output": 4, "segment": 40}
 LONGEST_LINE = 320
@@ -172,7 +172,7 @@ class LineCollector:
         factors, texts = candidates.factor, candidates.text
         told = [0] * len(self.sources)
         prose = {number for number, source in enumerate(self.sources) if not source.label}
-        self.facts.extend(i for i, number in enumerate(candidates.source) if number in prose and measures(texts[i]))
+        self.facts.extend(i for i, number in enumerate(candidates.source) if number in prose and has_measure(texts[i]))
         unmarked = map(marks.keys().isdisjoint, candidates.names)
         for index in compress(count(), map(not_, unmarked)):
             kinds = {marks[name] for name in candidates.names[index] if name in marks}

@@ -121,11 +121,16 @@ def _take_result(collector: LineCollector, source: int, reading: ParsedMessage, 
     kind = reading.answers.kind if reading.answers is not None else "other"
     if kind == "write":
         text = "\n".join(line for line in text.split("\n") if not _MINUS.match(line))
-    if kind != "read" and shows_edit(text):
-        parts = without_removed(text)
-        _remove(collector, [(file, lines) for file, lines in parts.removed])
-        text = parts.text
-    collector.add(source, text, "result")
+    collector.add(source, text if kind == "read" else _as_it_is_now(collector, text), "result")
+
+
+def _as_it_is_now(collector: LineCollector, text: str) -> str:
+    """A text without the lines that an edit in it removed: these are stale from here on."""
+    if not shows_edit(text):
+        return text
+    parts = without_removed(text)
+    _remove(collector, parts.removed)
+    return parts.text
 
 
 def _take(
@@ -144,11 +149,7 @@ def _take(
         _take_segment(found, index, reading, block)
     elif reading.kind == "assistant":
         if reading.text:
-            text = reading.text
-            if shows_edit(text):
-                parts = without_removed(text)
-                _remove(collector, [(file, lines) for file, lines in parts.removed])
-                text = parts.text
+            text = _as_it_is_now(collector, reading.text)
             collector.add(collector.source((index, 0), reading.turn, ""), text, "assistant")
         for number, action in enumerate(reading.actions, 1):
             label = label_of(action)

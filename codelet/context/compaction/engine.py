@@ -62,7 +62,7 @@ def compact(
     sizes = [measure(message) for message in normal.messages]
     before = sum(sizes) if len(normal.messages) == len(messages) else _size(messages, measure, normal, sizes)
     if sum(sizes) <= target:
-        report = CompactionReport(0, target, before, sum(sizes), mended=_mended(normal))
+        report = CompactionReport(0, target, before, sum(sizes))
         return Compacted(_as_given(normal.messages, normal, messages), report)
     transcript = Transcript(normal.messages, parse_messages(normal.messages), sizes, measure)
     place_of = {origin: place for place, origin in enumerate(normal.origin) if origin >= 0}
@@ -129,17 +129,6 @@ def _size(messages: Sequence[AnyMessage], measure: Estimate, normal: Normalised,
     return sum([known[id(message)] if id(message) in known else measure(message) for message in own])
 
 
-def _mended(normal: Normalised) -> dict[str, int]:
-    """Count what normalising mended, by name; what was right is left out."""
-    counts = {
-        "results without a call": normal.orphans,
-        "results added": normal.added,
-        "repeated reminders": normal.repeated_reminders,
-        "unreadable entries": normal.unreadable,
-    }
-    return {name: count for name, count in counts.items() if count}
-
-
 def _report(transcript: Transcript, made: _Attempt, normal: Normalised, before: int) -> CompactionReport:
     """Return the report. `removed` speaks of the list that was given, all else of the normalised one."""
     plan, summary = made
@@ -164,7 +153,6 @@ def _report(transcript: Transcript, made: _Attempt, normal: Normalised, before: 
         removed=tuple(i for i in range(highest + 1) if i not in kept_origins),
         user_messages=len(said),
         user_mode=summary.words.mode,
-        mended=_mended(normal),
         loss=find_loss(collector.lexicon, collector.used, summary.present, said, "\n".join(after_words)),
         warnings=tuple(warnings),
     )

@@ -51,7 +51,7 @@ def same_file(one: str, other: str) -> bool:
     return bool(short) and (long == short or long.endswith("/" + short))
 
 
-def meant(pattern: str, path: str) -> bool:
+def covers_path(pattern: str, path: str) -> bool:
     """Whether a path in a command, which may be a pattern or a folder, covers a file."""
     pattern = pattern.rstrip("/").removeprefix("./")
     if _GLOB.search(pattern):
@@ -262,7 +262,7 @@ class StaleLines:
         elif effect.how == "reverted":
             for source in self.wrote:
                 file = self.files.get(source, "")
-                if not effect.path or not file or meant(effect.path, file):
+                if not effect.path or not file or covers_path(effect.path, file):
                     self.dead.update(self._of(source))
 
     def _edited(self, path: str, patterns: Iterable[re.Pattern[str]]) -> None:
@@ -277,7 +277,7 @@ class StaleLines:
             self.dead.update(numbers[bisect_right(ends, place)] for place in places if place < len(whole))
 
     def _meant(self, path: str) -> list[str]:
-        return [file for file in self._showing if meant(path, file)]
+        return [file for file in self._showing if covers_path(path, file)]
 
     def _of_file(self, file: str) -> Iterator[int]:
         """The candidates that stood last in a source that shows a file."""

@@ -135,7 +135,7 @@ def _of_commands(
             continue
         run = run_of(command)
         end = passed if run is None else _end_of(run, passed, reading.text)
-        line = telling_line(reading.text) if run is not None else ""
+        line = outcome_line(reading.text) if run is not None else ""
         found.append(Execution(index, reading.turn, short(command.text), run, end, line))
     return found
 
@@ -147,7 +147,7 @@ def _end_of(run: Run, passed: bool | None, output: str) -> bool | None:
     return None if passed is False and not run.tells(exit_code(output) or 0) else passed
 
 
-def telling_line(text: str) -> str:
+def outcome_line(text: str) -> str:
     """The last line in which a runner or git says how it went; "" if none does."""
     lines = [line.strip() for line in text[-4_000:].split("\n")]
     return next((line[:160] for line in reversed(lines) if _TELLING.search(line)), "")
@@ -180,7 +180,7 @@ def origins(reading: ParsedMessage, ended: Sequence[tuple[ShellCommand, bool | N
     return [short(command.text) for command, passed in ended if not passed and not _looks(command)]
 
 
-def says_looker(line: str) -> bool:
+def is_not_found(line: str) -> bool:
     """Whether a line is the message of a program that looks at things and did not find one."""
     name, colon, _ = line.partition(": ")
     return bool(colon) and name.rpartition("/")[2] in _LOOKERS

@@ -12,10 +12,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from codelet.context.compaction.file_changes import FileEffect, meant, same_file
-from codelet.context.compaction.history import Execution, History, origins, read_failed, says_looker, write_failed
+from codelet.context.compaction.file_changes import FileEffect, covers_path, same_file
+from codelet.context.compaction.history import Execution, History, is_not_found, origins, read_failed, write_failed
 from codelet.context.compaction.parsing import ParsedMessage
-from codelet.context.compaction.score import Anchor
+from codelet.context.compaction.score import TurnAnchor
 
 _ITEM = re.compile(r"(\S[^\n]{0,300}?) \(t(\d{1,7})\)(?:, |$)")
 _STATUS = re.compile(r"(tests|build|commit) (passed|failed) \(t(\d{1,7})(, files changed since)?\): (.*)\Z", re.DOTALL)
@@ -117,7 +117,7 @@ class Ledger:
         lists[key][path] = max(lists[key].get(path, 0), turn)
 
     def take_in(
-        self, readings: Sequence[tuple[int, ParsedMessage]], history: History, anchors: Sequence[Anchor]
+        self, readings: Sequence[tuple[int, ParsedMessage]], history: History, anchors: Sequence[TurnAnchor]
     ) -> None:
         """Take in what happened in a span: (index, message) pairs. `history` is that of the whole list."""
         last_change = self._files(readings, history.effects)
@@ -163,7 +163,7 @@ class Ledger:
         elif effect.how in ("deleted", "moved"):
             self._delete(effect.path, turn)
         elif effect.how == "reverted":
-            for path in [path for path in self._uncommitted if not effect.path or meant(effect.path, path)]:
+            for path in [path for path in self._uncommitted if not effect.path or covers_path(effect.path, path)]:
                 self._uncommitted.discard(path)
                 self.changed.pop(path, None)
         elif effect.how == "committed":
@@ -183,7 +183,7 @@ class Ledger:
 
     def _delete(self, path: str, turn: int) -> None:
         """Count a file as deleted, or all files that a pattern or a folder covers."""
-        known = [own for own in (*self.changed, *self.read) if meant(path, own)]
+        known = [own for own in (*self.changed, *self.read) if covers_path(path, own)]
         for own in known:
             self.changed.pop(own, None)
             self.read.pop(own, None)
@@ -266,7 +266,7 @@ def open_errors(
         for line in reading.errors if sources else ():
             short = line[:_ERROR_LENGTH]
             found.pop(short, None)
-            if says_looker(line):
+            if is_not_found(line):
                 continue
             named = tuple(sources if len(_JOINT.join(sources)) <= _LONGEST_ORIGINS else ())
             found[short] = OpenError(reading.turn, short, named, index)

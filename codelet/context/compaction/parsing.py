@@ -15,24 +15,20 @@ from itertools import islice
 from typing import Any
 
 from codelet.context.compaction.actions import Action, action_of
-from codelet.context.compaction.segments import Segment, parse
+from codelet.context.compaction.segments import ParsedSegment, parse_segment
 from codelet.context.compaction.signals import EXIT_MARK, is_error_line
 from codelet.messages import AnyMessage, calls_of, kind_of, reminder_type, text_of, with_kinds
 
 NO_RESULT = "[interrupted: no result]"
-_ROLES = frozenset({"system", "user", "assistant", "tool", "developer"})
+_SPEAKERS = frozenset({"system", "user", "assistant", "developer"})
 
 
 @dataclass
 class Normalised:
-    """The list in order, where each message came from (-1: added here), and what was mended."""
+    """The list in order, and where each message came from (-1: added here)."""
 
     messages: list[dict[str, Any]] = field(default_factory=list)
     origin: list[int] = field(default_factory=list)
-    orphans: int = 0
-    added: int = 0
-    repeated_reminders: int = 0
-    unreadable: int = 0
 
     def put(self, message: AnyMessage, origin: int) -> None:
         """Append one message."""
@@ -44,7 +40,7 @@ def normalise(messages: Sequence[AnyMessage], *, in_flight: bool = False) -> Nor
     """Return the same messages (the same objects if nothing had to change) in a list that obeys the pairing rule.
 
     The kinds of messages from outside are worked out here. `in_flight` leaves the last assistant message's unanswered
-    calls open. Entries that are not messages go.
+    calls open. Entries that are not messages go, and results without a call.
     """
     messages = with_kinds(messages)
     out = Normalised()
@@ -52,17 +48,10 @@ def normalise(messages: Sequence[AnyMessage], *, in_flight: bool = False) -> Nor
     results = _results(messages, wanted)
     newest = _newest_reminders(messages)
     for index, message in enumerate(messages):
-        if not isinstance(message, dict) or message.get("role") not in _ROLES:
-            out.unreadable += 1
-            continue
-        if message["role"] == "tool":
-            call_id = message.get("tool_call_id")
-            used = isinstance(call_id, str) and results.get(call_id, (-1, None))[0] == index
-            out.orphans += not used
+        if not isinstance(message, dict) or message.get("role") not in _SPEAKERS:
             continue
         kind = reminder_type(message)
         if kind is not None and newest[kind] != index:
-            out.repeated_reminders += 1
             continue
         _put_with_results(out, message, index, wanted, results, keep_open=in_flight and index == last_calls)
     return out
@@ -130,7 +119,6 @@ def _put_with_results(
             out.put(result, origin)
         elif not keep_open:
             out.put({"role": "tool", "tool_call_id": call["id"], "content": NO_RESULT}, -1)
-            out.added += 1
 
 
 @dataclass(frozen=True)
@@ -142,7 +130,7 @@ class ParsedMessage:
     turn: int
     actions: tuple[Action, ...] = ()
     answers: Action | None = None
-    segment: Segment | None = None
+    segment: ParsedSegment | None = None
     reminder: str | None = None
 
     @cached_property
@@ -165,7 +153,7 @@ def parse_messages(messages: Sequence[AnyMessage]) -> list[ParsedMessage]:
         if kind == "reminder":
             found.append(ParsedMessage("reminder", text_of(message), turn, reminder=reminder_type(message)))
         elif kind == "segment":
-            segment = parse(text_of(message))
+            segment = parse_segment(text_of(message))
             turn = max(turn, segment.last)
             found.append(ParsedMessage("segment", text_of(message), turn, segment=segment))
         elif kind == "prompt":

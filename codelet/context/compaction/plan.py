@@ -16,7 +16,7 @@ from typing import Any
 from codelet.context.compaction.history import History, write_failed
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.reduction import shortened
-from codelet.context.compaction.score import Anchor, find_anchors
+from codelet.context.compaction.score import TurnAnchor, find_anchors
 from codelet.context.tokens.estimate import Estimate
 from codelet.errors import EXIT_LIMIT, CodeletError
 from codelet.messages import AnyMessage
@@ -140,7 +140,7 @@ class Transcript:
         return found
 
     @cached_property
-    def anchors(self) -> list[Anchor]:
+    def anchors(self) -> list[TurnAnchor]:
         """Its anchors."""
         return find_anchors(self.readings, self.history.executions)
 

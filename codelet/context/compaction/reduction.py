@@ -1,4 +1,4 @@
-"""Tier 1, and the text surgery of all tiers: long texts cut to head and tail, the error lines between them, a marker.
+"""Tier 1, and what all tiers cut from long texts: head and tail stay, the error lines between them, a marker.
 
 `cut` serves a result that enters the list over its cap (tier 0) and the newest messages if nothing else helps
 (tier 3). `reduction` reduces old results in place and reports it: calls, ids, the user's words and the model's text

@@ -12,7 +12,7 @@ from itertools import compress, count, groupby
 from typing import Any, Literal, NamedTuple
 
 from codelet.context.compaction.identifiers import NAME_WEIGHT, STEP, Lexicon
-from codelet.context.compaction.score import Anchor, Score
+from codelet.context.compaction.score import Score, TurnAnchor
 from codelet.context.compaction.signals import states_rule
 from codelet.context.compaction.user_text import sentences
 
@@ -105,7 +105,7 @@ class TurnFate:
 class CompactionReport:
     """What one compaction did.
 
-    `tier`: 0 only mended, 1 old results reduced, 2 summarised, 3 newest turns or the prompt touched as well.
+    `tier`: 0 only put in order, 1 old results reduced, 2 summarised, 3 newest turns or the prompt touched as well.
     `before` and `after` are the sizes of the whole list in tokens. `removed` are the indices, in the list given, of
     messages that are not in the result as they were: the archive takes those. `warnings` are sentences for the user.
     """
@@ -115,12 +115,11 @@ class CompactionReport:
     before: int
     after: int
     turns: tuple[TurnFate, ...] = ()
-    anchors: tuple[Anchor, ...] = ()
+    anchors: tuple[TurnAnchor, ...] = ()
     segments: int = 0
     removed: tuple[int, ...] = ()
     user_messages: int = 0
     user_mode: str = "verbatim"
-    mended: dict[str, int] = field(default_factory=dict)
     loss: Loss = field(default_factory=Loss)
     warnings: tuple[str, ...] = ()
 

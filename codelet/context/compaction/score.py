@@ -22,7 +22,7 @@ LEAST_CONFIDENCE = 90
 
 
 @dataclass(frozen=True)
-class Anchor:
+class TurnAnchor:
     """Something settled in a turn. `confidence` in per cent; `weight` is its share of a turn's score, ≤ 40."""
 
     turn: int
@@ -40,9 +40,9 @@ class Anchor:
         return CONFIDENCE[self.kind]
 
 
-def find_anchors(readings: Sequence[ParsedMessage], executions: Sequence[Execution]) -> list[Anchor]:
+def find_anchors(readings: Sequence[ParsedMessage], executions: Sequence[Execution]) -> list[TurnAnchor]:
     """The anchors of a list, in order of their turns; at most one of a kind in a turn."""
-    found: dict[tuple[int, str], Anchor] = {}
+    found: dict[tuple[int, str], TurnAnchor] = {}
     wrote = {reading.turn for reading in readings for action in reading.actions if action.kind == "write"}
     failing: list[str] = []
     for run in executions:
@@ -56,7 +56,7 @@ def find_anchors(readings: Sequence[ParsedMessage], executions: Sequence[Executi
         failing = [text for text in failing if text not in mended]
         if kind is not None:
             text = f"{run.text[:80]}: {run.line[:100]}" if run.line else run.text[:80]
-            found[run.turn, kind] = Anchor(run.turn, kind, " ".join(text.split()))
+            found[run.turn, kind] = TurnAnchor(run.turn, kind, " ".join(text.split()))
     for reading in readings:
         if reading.kind == "user":
             _from_user(reading, found)
@@ -72,12 +72,12 @@ def _kind_of(run: Execution, wrote: bool, mended: bool) -> str | None:
     return "milestone" if run.what == "build" else "checkpoint"
 
 
-def _from_user(reading: ParsedMessage, found: dict[tuple[int, str], Anchor]) -> None:
+def _from_user(reading: ParsedMessage, found: dict[tuple[int, str], TurnAnchor]) -> None:
     text = " ".join(reading.text[:2000].split())
     if len(text) <= 1200 and states_decision(text):
-        found.setdefault((reading.turn, "decision"), Anchor(reading.turn, "decision", text[:160]))
+        found.setdefault((reading.turn, "decision"), TurnAnchor(reading.turn, "decision", text[:160]))
     elif moves_on(text):
-        found.setdefault((reading.turn, "checkpoint"), Anchor(reading.turn, "checkpoint", text[:80]))
+        found.setdefault((reading.turn, "checkpoint"), TurnAnchor(reading.turn, "checkpoint", text[:80]))
 
 
 ANCHOR_CAP, RECENCY_CAP, RELEVANCE_CAP, FILES_CAP, REFERENCE_CAP, FEEDBACK_CAP = 40, 20, 20, 15, 10, 5
@@ -114,7 +114,7 @@ def scores(
     readings: Sequence[ParsedMessage],
     names: Mapping[int, set[int]],
     lexicon: Lexicon,
-    anchors: Sequence[Anchor],
+    anchors: Sequence[TurnAnchor],
     open_errors: Sequence[int] = (),
     feedback: Mapping[int, int] | None = None,
 ) -> dict[int, Score]:
@@ -132,7 +132,7 @@ def scores(
     recent: set[int] = {n for t in recent_turns for n in names.get(t, ()) if shape[n] >= NUMBER_WEIGHT}
     files = _files(readings)
     recent_files = {path for t in recent_turns for path in files.get(t, ())}
-    pointed = _pointed_at(prompt, readings, order, set(open_errors), anchors)
+    pointed = _pointed_at(prompt, readings, set(order), set(open_errors), anchors)
     best: dict[int, int] = {}
     for anchor in anchors:
         if anchor.confidence >= LEAST_CONFIDENCE:
@@ -184,10 +184,9 @@ def _files(readings: Sequence[ParsedMessage]) -> dict[int, set[str]]:
 
 
 def _pointed_at(
-    prompt: str, readings: Sequence[ParsedMessage], order: Sequence[int], failed: set[int], anchors: Sequence[Anchor]
+    prompt: str, readings: Sequence[ParsedMessage], known: set[int], failed: set[int], anchors: Sequence[TurnAnchor]
 ) -> set[int]:
     """Turns that the prompt's words point to: by number, or as "the earlier error", "the first plan"."""
-    known = set(order)
     found = {int(number) for number in _STEP.findall(prompt[:_READ])} & known
     kinds = {word.lower() for word in _EARLIER.findall(prompt[:_READ])}
     if kinds & {"error", "bug", "failure", "test"}:

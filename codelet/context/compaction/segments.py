@@ -47,7 +47,7 @@ class SegmentEntry:
 
 
 @dataclass
-class Segment:
+class ParsedSegment:
     """A segment as data: the turns it stands for, ledger lines as (key, text), entries in order."""
 
     first: int
@@ -76,7 +76,7 @@ def _no_key(line: str) -> str:
     return " " + line if line.partition(": ")[0] in LEDGER_KEYS else line
 
 
-def render(segment: Segment, *, note: bool) -> str:
+def render(segment: ParsedSegment, *, note: bool) -> str:
     """The text of a segment."""
     parts = [opening(segment.first, segment.last)]
     if note:
@@ -96,11 +96,11 @@ def render(segment: Segment, *, note: bool) -> str:
     return "\n".join(parts)
 
 
-def parse(text: str) -> Segment:
+def parse_segment(text: str) -> ParsedSegment:
     """The segment that a text was rendered from. Never raises: what cannot be read becomes plain lines."""
     head = _HEAD.match(text)
     first, last = (int(head.group(1)), int(head.group(2))) if head else (0, 0)
-    segment = Segment(first, max(first, last))
+    segment = ParsedSegment(first, max(first, last))
     lines = text[head.end() if head else 0 :].split("\n")
     for line in lines:
         found = _ENTRY.match(line) if line.startswith("[t") else None
@@ -117,7 +117,7 @@ def parse(text: str) -> Segment:
     return segment
 
 
-def _ledger_line(segment: Segment, line: str) -> None:
+def _ledger_line(segment: ParsedSegment, line: str) -> None:
     key, colon, rest = line.partition(": ")
     if colon and key in LEDGER_KEYS:
         segment.ledger.append((key, rest))

@@ -42,7 +42,6 @@ class ShellCommand:
     folder: str = ""
     link: str = ""
     piped: bool = False
-    timed: bool = False
     writes: tuple[str, ...] = ()
 
     @property
@@ -106,7 +105,6 @@ def _joined(folder: str, words: Sequence[str]) -> str:
 def _command(words: list[str], folder: str, link: str, *, piped: bool, writes: list[str]) -> ShellCommand | None:
     """Make a simple command of its words; None if a reserved word makes it something else."""
     assigned: list[str] = []
-    timed = False
     while words:
         first = words[0]
         if first in _OPAQUE:
@@ -117,9 +115,8 @@ def _command(words: list[str], folder: str, link: str, *, piped: bool, writes: l
         name = first.rpartition("/")[2]
         if name not in _PREFIXES:
             break
-        timed = timed or name == "timeout"
         words = _unwrapped(words, name)
-    return ShellCommand(tuple(words), tuple(assigned), folder, link, piped, timed, tuple(writes))
+    return ShellCommand(tuple(words), tuple(assigned), folder, link, piped, tuple(writes))
 
 
 def _unwrapped(words: list[str], name: str) -> list[str]:

@@ -66,7 +66,7 @@ def reports_error(line: str) -> bool:
     return _ERROR_REPORT.match(line) is not None
 
 
-def measures(line: str) -> bool:
+def has_measure(line: str) -> bool:
     """Whether a line gives a number with its unit."""
     return _MEASURE.search(line) is not None
 
@@ -76,7 +76,7 @@ def states_rule(text: str) -> bool:
     return _RULE.search(text) is not None
 
 
-def chats(text: str) -> bool:
+def is_small_talk(text: str) -> bool:
     """Whether a user's text is small talk or no more than a question."""
     return _CHAT.match(text) is not None
 

@@ -13,7 +13,7 @@ from codelet.context.compaction.coverage import REPEAT_PERCENT, Selection, cover
 from codelet.context.compaction.identifiers import NUMBER_WEIGHT
 from codelet.context.compaction.ledger import Ledger, open_errors
 from codelet.context.compaction.plan import CompactionPlan, CompactionSettings, IrreducibleContext, Transcript
-from codelet.context.compaction.score import Anchor, Score, newest, scores, scoring_words
+from codelet.context.compaction.score import Score, TurnAnchor, newest, scores, scoring_words
 from codelet.context.compaction.user_text import EarlierPrompt, FittedPrompts, fit_prompts
 from codelet.context.tokens.estimate import characters, estimate_length, estimate_message
 from codelet.messages import text_of
@@ -46,7 +46,7 @@ class Summary:
     found: Collected
     words: FittedPrompts
     chosen: list[int]
-    anchors: list[Anchor]
+    anchors: list[TurnAnchor]
     scores: dict[int, Score]
     present: set[int]
 
@@ -198,7 +198,7 @@ def _ledger(
     transcript: Transcript,
     plan: CompactionPlan,
     found: Collected,
-    anchors: Sequence[Anchor],
+    anchors: Sequence[TurnAnchor],
     narrative: Sequence[str],
 ) -> Ledger:
     old = [i for b in found.blocks for i in range(b.start, b.stop)]

@@ -1,4 +1,4 @@
-"""The user's prompts in a segment: verbatim while there is room, then head and tail of each, then one stub each.
+"""The user's prompts in a segment: verbatim while there is room, then head and tail of each, then one line each.
 
 Order is kept, and no prompt is left without a word while a stub of it fits. Stubs: what was laid down (rules, values)
 comes first, the shortest of it before the longer, so that most of it gets in whole; then what tells most; small talk
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codelet.context.compaction.segments import REQUESTS, USER, SegmentEntry, heading
-from codelet.context.compaction.signals import STOP_WORDS, chats, states_rule
+from codelet.context.compaction.signals import STOP_WORDS, is_small_talk, states_rule
 
 LEAST = 160
 _READABLE = 60
@@ -60,7 +60,7 @@ def fit_prompts(said: Sequence[EarlierPrompt], budget: int, room: int) -> Fitted
     if cap < LEAST:
         cap = min(LEAST, _cap(lengths, room - frame))
     if cap < _READABLE:
-        lines, left_out = stubs([one.text for one in said], room)
+        lines, left_out = one_line_each([one.text for one in said], room)
         entries = [SegmentEntry(said[0].turn, REQUESTS, lines)] if lines else []
         return FittedPrompts(entries, mode="stubs", left_out=left_out)
     result = FittedPrompts(mode="head and tail" if cap > LEAST else "head")
@@ -167,7 +167,7 @@ def _worth(word: str, common: Mapping[str, int]) -> int:
     return 50 - min(40, 6 * (common.get(low, 1) - 1)) + 5 * word[:1].isupper()
 
 
-def stubs(said: Sequence[str], room: int) -> tuple[list[str], int]:
+def one_line_each(said: Sequence[str], room: int) -> tuple[list[str], int]:
     """One line per distinct message in at most `room` characters, and how many messages got none."""
     counts: dict[str, int] = {}
     for spoken in said:
@@ -217,4 +217,4 @@ def _rank(text: str, times: int) -> int:
     """How important it is to keep a message whole: rules and values raise it, small talk and repetition lower it."""
     laid_down = 2 * states_rule(text) + 2 * bool(_VALUE.search(text))
     again = 3 * min(2, times - 1)
-    return (laid_down or -2 * chats(text)) + 1 - again
+    return (laid_down or -2 * is_small_talk(text)) + 1 - again

@@ -121,7 +121,7 @@ def _of(zone: tuple[str, ...], messages: Sequence[Message]) -> dict[str, Message
 def _renewed(kind: str, old: Message | None, text: str | None) -> Message | None:
     if not text:
         return None
-    content = prompt.reminder(kind, text)
+    content = prompt.as_reminder(kind, text)
     return old if old is not None and old["content"] == content else reminder(kind, content)
 
 

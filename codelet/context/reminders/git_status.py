@@ -75,7 +75,7 @@ class GitStatus(Source):
         self._answered, self._when = changes, prompt.EARLIER_STEP
 
 
-class Status:
+class RepositoryStatus:
     """What `git status` said. `changes` are lines such as ` M src/app.py`; `more` counts those left out."""
 
     def __init__(self, *, cut: bool = False) -> None:
@@ -108,9 +108,9 @@ async def git_status(workspace: Path) -> str | None:
     return text + (prompt.GIT_WITHOUT_NEW if without_new else "")
 
 
-def parse_status(output: bytes, *, complete: bool = True) -> Status:
+def parse_status(output: bytes, *, complete: bool = True) -> RepositoryStatus:
     """Read the output of `git status --porcelain=v2 --branch -z`, whose last entry may be cut."""
-    status = Status(cut=not complete)
+    status = RepositoryStatus(cut=not complete)
     entries = output.decode("utf-8", "replace").split("\0")
     if not complete:
         entries.pop()
@@ -131,7 +131,7 @@ def parse_status(output: bytes, *, complete: bool = True) -> Status:
     return status
 
 
-def describe(status: Status) -> str:
+def describe(status: RepositoryStatus) -> str:
     """The status in words for the model."""
     branch = status.branch if status.branch != "(detached)" else prompt.GIT_DETACHED
     line = prompt.GIT_BRANCH.format(branch=branch) + (prompt.GIT_UNBORN if status.unborn else "")
@@ -143,7 +143,7 @@ def describe(status: Status) -> str:
     return line + prompt.GIT_CHANGES.format(changes="\n".join(status.changes)) + more
 
 
-def _read_branch(status: Status, entry: str) -> None:
+def _read_branch(status: RepositoryStatus, entry: str) -> None:
     name, _, value = entry.partition(" ")
     if name == "oid":
         status.unborn = value == "(initial)"

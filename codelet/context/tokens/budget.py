@@ -127,7 +127,7 @@ def saves_enough(before: int, after: int) -> bool:
     return 100 * (before - after) >= 15 * before
 
 
-def worked(before: int, after: int, budget: Budget) -> bool:
+def had_effect(before: int, after: int, budget: Budget) -> bool:
     """Whether a compaction had effect: at most 0.6 H and at least 15 % saved."""
     return after <= budget.enough and saves_enough(before, after)
 

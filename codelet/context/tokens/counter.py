@@ -71,12 +71,12 @@ class ExactCounter:
         return False
 
     def _count(self, messages: Sequence[AnyMessage]) -> None:
-        from codelet.context.tokens.exact import count, encoding_name
+        from codelet.context.tokens.exact import count_tokens, encoding_name
 
         encoding = encoding_name(self._model)
         try:
             for message in messages:
-                self._counts[id(message)] = message, count(_whole(message), encoding) + _PER_MESSAGE
+                self._counts[id(message)] = message, count_tokens(_whole(message), encoding) + _PER_MESSAGE
             self._loaded = True
         except RuntimeError:  # ExactUnavailable is one; so is what an import raises while the process ends
             self.able = False
@@ -87,11 +87,11 @@ def exact_size(messages: Sequence[AnyMessage], beside: Sequence[str], model: str
 
     Waits for the encoding: for a thread. Raises ExactUnavailable.
     """
-    from codelet.context.tokens.exact import count, encoding_name
+    from codelet.context.tokens.exact import count_tokens, encoding_name
 
     encoding = encoding_name(model)
-    listed = sum(count(_whole(message), encoding) + _PER_MESSAGE for message in messages)
-    return listed + sum(count(part, encoding) for part in beside)
+    listed = sum(count_tokens(_whole(message), encoding) + _PER_MESSAGE for message in messages)
+    return listed + sum(count_tokens(part, encoding) for part in beside)
 
 
 def _whole(message: AnyMessage) -> str:

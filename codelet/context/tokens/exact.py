@@ -54,7 +54,7 @@ def load(name: str = "cl100k_base") -> Any:
         return _loaded[name]
 
 
-def count(text: str, name: str = "cl100k_base") -> int:
+def count_tokens(text: str, name: str = "cl100k_base") -> int:
     """How many tokens a text has; special tokens count as the plain text they are written in.
 
     A text over 200,000 characters is counted in pieces, which may add a token for each. Raises ExactUnavailable.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from codelet.context.compaction.segments import parse
+from codelet.context.compaction.segments import parse_segment
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.page.timeline import timeline
@@ -86,7 +86,7 @@ def _title(snapshot: Snapshot) -> str:
 
 def _first_words(segment: str) -> str:
     """What the user said first of the turns that a segment stands for."""
-    said = (entry.lines for entry in parse(segment).entries if entry.is_words)
+    said = (entry.lines for entry in parse_segment(segment).entries if entry.is_words)
     return next((line for lines in said for line in lines if line.strip()), "")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from codelet.errors import UsageError
 from codelet.record import Record
 from codelet.safety import Policy
-from codelet.safety.verdict import Action, Mode, Touch
+from codelet.safety.verdict import Mode, Touch, VerdictAction
 from codelet.system.text import Cleaner, clean, has_markup
 from codelet.system.text.lookalikes import confusables
 
@@ -49,7 +49,7 @@ class JudgedCase(Record):
     """A case with its verdict."""
 
     case: Case
-    verdict: Action
+    verdict: VerdictAction
     reason: str
 
     @property

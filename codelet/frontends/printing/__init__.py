@@ -28,7 +28,7 @@ from codelet.errors import (
 from codelet.frontends.streams import KEPT, read_stdin, say
 from codelet.loop.session import Session
 from codelet.opening import session_from, turn_of
-from codelet.outcome import Outcome, TurnSoFar
+from codelet.outcome import Outcome, TurnProgress
 from codelet.providers.facts import model_facts
 from codelet.settings import Settings
 from codelet.system.text import valid_unicode
@@ -150,7 +150,7 @@ class _OneShot:
         self._question = question
         self._piped = piped
         self._output = output
-        self._so_far = TurnSoFar(begun)
+        self._so_far = TurnProgress(begun)
         self._stopped: tuple[int, str] | None = None
         self._session: Session | None = None
         self._export: Exporting | None = None

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator
 
 from codelet.errors import UsageError
 from codelet.events import Event, Text
-from codelet.frontends.terminal.commands.command_list import commands_for
-from codelet.frontends.terminal.commands.slash_command import SlashCommand
 from codelet.frontends.terminal.screen import TextScreen
+from codelet.frontends.terminal.slash_commands.command_list import commands_for
+from codelet.frontends.terminal.slash_commands.slash_command import SlashCommand
 from codelet.loop.session import Session
 
 

@@ -14,16 +14,16 @@ from prompt_toolkit.input import create_input
 from codelet import __version__
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT
 from codelet.events import Event
-from codelet.frontends.terminal.commands.slash_command import Commands
 from codelet.frontends.terminal.draft import Draft, Pastes
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.keys import Keyboard
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.style import writable
+from codelet.frontends.terminal.slash_commands.slash_command import Commands
 from codelet.frontends.terminal.status_row import fitted, short_path, status_parts
 from codelet.loop.session import Session
-from codelet.providers.base import Provider
+from codelet.providers.protocol import Provider
 from codelet.safety.secrets import masked
 from codelet.safety.verdict import MODES, Mode
 from codelet.system.git import run_git
@@ -80,6 +80,7 @@ class Repl:
         from codelet.frontends.terminal.turn_view import TurnView
 
         keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)
+        self.screen.renderer.quiet = self.session.reminders.quiet
         view = TurnView(self.screen.renderer, keyboard, self.draft, self.session, self.log)
         self.session.ask = view.approver.ask
         return view

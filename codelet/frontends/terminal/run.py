@@ -73,10 +73,10 @@ async def run_repl(settings: Settings, first: str | None = None) -> int:
 
 async def _run(settings: Settings, opened: list[tuple[Session, Exporting | None]], first: str | None) -> int:
     """The REPL on a prepared terminal; the session and its export, which are still to be closed, go to `opened`."""
-    from codelet.frontends.terminal.commands.command_list import commands_for
     from codelet.frontends.terminal.export_log import ExportLog
     from codelet.frontends.terminal.prompt_line import KEYS_HELP
     from codelet.frontends.terminal.repl import Repl
+    from codelet.frontends.terminal.slash_commands.command_list import commands_for
     from codelet.opening import provider_named, session_from
 
     session, resumed = await session_from(settings)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from codelet.events import Event, ResultStatus, ToolCallStarted, ToolProgress, ToolResult
 from codelet.frontends.terminal.show.call_rows import USER_COMMAND
-from codelet.system.process import Finished, StartError, run
+from codelet.system.process import Finished, StartError, run_child
 
 _OUTPUT_LIMIT = 30_000
 _SECONDS = 3_600.0
@@ -55,7 +55,7 @@ class UserCommand:
 
     async def _run(self, pieces: asyncio.Queue[str | None]) -> ToolResult:
         try:
-            done = await run(
+            done = await run_child(
                 self._command,
                 cwd=self._workspace,
                 timeout=_SECONDS,

@@ -32,7 +32,7 @@ def record_hash(record: dict[str, Any]) -> str:
     return hashlib.sha256(canonical({key: value for key, value in record.items() if key != "hash"})).hexdigest()
 
 
-def torn_hash(line: bytes) -> str:
+def partial_line_hash(line: bytes) -> str:
     """The hash of a line that a killed writer left half written."""
     return hashlib.sha256(line).hexdigest()
 
@@ -83,7 +83,7 @@ class AuditLog:
             if torn is not None:
                 os.write(self._file, b"\n")
             if torn:
-                number, previous = self._append(number, torn_hash(torn), "recovered", {})
+                number, previous = self._append(number, partial_line_hash(torn), "recovered", {})
             number, previous = self._append(number, previous, kind, plain)
             self._known = (os.fstat(self._file).st_size, number, previous)
         except OSError as error:

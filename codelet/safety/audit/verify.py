@@ -9,7 +9,7 @@ from typing import Any
 
 from codelet.errors import UsageError
 from codelet.record import Record
-from codelet.safety.audit.log import FIRST, canonical, record_hash, torn_hash
+from codelet.safety.audit.log import FIRST, canonical, partial_line_hash, record_hash
 
 
 class AuditProblem(Record):
@@ -61,7 +61,7 @@ class _Check:
         record = _parsed(line)
         if record is None:
             if _recovers(following, line):
-                self.previous = torn_hash(line)
+                self.previous = partial_line_hash(line)
             else:
                 yield AuditProblem(at, "changed or added: it is no audit record")
             return
@@ -103,7 +103,7 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 def _recovers(following: bytes, torn: bytes) -> bool:
     """Whether the next record says that it found the half line of a killed writer."""
     record = _parsed(following)
-    return record is not None and record["kind"] == "recovered" and record["previous"] == torn_hash(torn)
+    return record is not None and record["kind"] == "recovered" and record["previous"] == partial_line_hash(torn)
 
 
 def _claimed(following: bytes, changed: dict[str, Any]) -> str:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from codelet.safety import sensitive_names
 from codelet.safety.paths import contained
-from codelet.safety.shell.arguments import ParsedArguments, RefusedError, parse
 from codelet.safety.shell.folders import Location
 from codelet.safety.shell.git_commands import CONFIG_SECTIONS, GIT_VARIABLES, PLAIN_OPTIONS, READ_ONLY_GIT, STASH_LISTS
 from codelet.safety.shell.git_content import possible_paths, refuse_bare_content, refuse_printed_secrets
 from codelet.safety.shell.git_state import RepositoryState, ask_git, repository_state
+from codelet.safety.shell.program_arguments import ParsedArguments, RefusedError, parse_arguments
 from codelet.system.git.hardening import Repository
 
 _INDEX_CAP = 32 * 1024 * 1024
@@ -54,7 +54,7 @@ def permitted_git(words: Sequence[str], place: Location) -> ParsedArguments:
     program = READ_ONLY_GIT.get(name or "")
     if name is None or program is None:
         raise RefusedError(f"git {name or ''} is not known to be read-only".replace("  ", " "))
-    parsed = parse(f"git {name}", program, words[index + 1 :])
+    parsed = parse_arguments(f"git {name}", program, words[index + 1 :])
     if name in ("stash", "worktree") and words[index + 1 : index + 2] != parsed.operands[:1]:
         # `git stash -p list` is `git stash push -p list`: the subcommand must come first.
         raise RefusedError(f"git {name} without its subcommand in front")

@@ -11,7 +11,7 @@ which shows credentials; `remote show`, `ls-remote` and `fetch`, which reach the
 
 from __future__ import annotations
 
-from codelet.safety.shell.arguments import Program
+from codelet.safety.shell.program_arguments import Program
 from codelet.system.git.hardening import OPTIONS
 
 _FORMAT = (

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from codelet.safety import sensitive_names
-from codelet.safety.shell.arguments import ParsedArguments, RefusedError, end_of_options
 from codelet.safety.shell.folders import Location
 from codelet.safety.shell.git_commands import READ_ONLY_GIT
 from codelet.safety.shell.git_state import ask_git
+from codelet.safety.shell.program_arguments import ParsedArguments, RefusedError, end_of_options
 from codelet.system.git.hardening import OPTIONS
 
 _PATCH = frozenset(

@@ -14,8 +14,8 @@ from pathlib import Path
 from codelet.record import Record
 from codelet.safety import sensitive_names
 from codelet.safety.paths import contained
-from codelet.safety.shell.arguments import RefusedError
 from codelet.safety.shell.folders import Location
+from codelet.safety.shell.program_arguments import RefusedError
 from codelet.system.git import hardened_argv, look_environment
 from codelet.system.git.configuration import LISTING, Configuration, doubt, parse_listing
 from codelet.system.git.hardening import REDIRECTING, Repository, find_repository

@@ -16,14 +16,14 @@ from pathlib import Path
 
 from codelet.safety import sensitive_names
 from codelet.safety.paths import workspace_root
-from codelet.safety.shell.arguments import RefusedError, end_of_options
-from codelet.safety.shell.commands import judge_command
 from codelet.safety.shell.folders import Folders, Location
 from codelet.safety.shell.git_checks import permitted_git, split_git
 from codelet.safety.shell.git_commands import STASH_LISTS
 from codelet.safety.shell.git_state import repository_state
+from codelet.safety.shell.program_arguments import RefusedError, end_of_options
 from codelet.safety.shell.programs import READ_ONLY_PROGRAMS
 from codelet.safety.shell.script_parser import read_script
+from codelet.safety.shell.simple_commands import judge_command
 from codelet.safety.shell.syntax import SimpleCommand, UnclearPart
 from codelet.system.git.hardening import COMMAND_OPTIONS, ENVIRONMENT, NO_PROGRAMS, OPTIONS, SETTINGS, overrides_of
 from codelet.system.process import find_program, outside_path

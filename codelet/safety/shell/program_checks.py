@@ -9,8 +9,8 @@ from pathlib import Path
 
 from codelet.safety import sensitive_names
 from codelet.safety.paths import contained
-from codelet.safety.shell.arguments import ParsedArguments, RefusedError, WildcardMatch
 from codelet.safety.shell.folders import Location
+from codelet.safety.shell.program_arguments import ParsedArguments, RefusedError, WildcardMatch
 from codelet.safety.shell.sed import read_sed
 
 WALK_CAP = 20_000

@@ -1,6 +1,6 @@
 """The programs that only read, each with the options and operands that keep it so: data to review.
 
-How to read a line: see `arguments`. An option that is not listed asks, so what writes (`sort -o`), runs
+How to read a line: see `program_arguments`. An option that is not listed asks, so what writes (`sort -o`), runs
 (`rg --pre`, `find -exec`), reads another file (`wc --files0-from`, `grep -f`), follows links out (`ls -L` in
 a tree), reaches the network (`hostname -i`) or never ends (`tail -f`) is kept out by not being there.
 The programs read standard input, which is empty, or what is piped to them, where they have no operand.
@@ -8,7 +8,7 @@ The programs read standard input, which is empty, or what is piped to them, wher
 
 from __future__ import annotations
 
-from codelet.safety.shell.arguments import Program
+from codelet.safety.shell.program_arguments import Program
 
 _HASH = Program("-b --binary -t --text --tag -z --zero", "read*", any_option=True)
 _GREP = (

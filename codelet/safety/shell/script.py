@@ -9,14 +9,14 @@ from typing import Protocol
 
 from codelet.safety.paths import judge_path, relative_name
 from codelet.safety.rules import Rule
-from codelet.safety.shell.commands import PartVerdict, judge_command, judge_redirect
 from codelet.safety.shell.critical import find_critical
 from codelet.safety.shell.folders import Folders
 from codelet.safety.shell.nested import nested_scripts, unwrapped
 from codelet.safety.shell.script_parser import read_script
+from codelet.safety.shell.simple_commands import PartVerdict, judge_command, judge_redirect
 from codelet.safety.shell.suggestion import rule_for
 from codelet.safety.shell.syntax import Redirect, Script, ScriptPart, SimpleCommand, UnclearPart
-from codelet.safety.verdict import Mode, Parts, Tier, Verdict
+from codelet.safety.verdict import CommandParts, Mode, Tier, Verdict
 
 
 class Rules(Protocol):
@@ -28,7 +28,7 @@ class Rules(Protocol):
     allow: list[Rule]
     deny: list[Rule]
     ask: list[Rule]
-    exact: set[tuple[str, Parts]]
+    exact: set[tuple[str, CommandParts]]
 
 
 @dataclass(frozen=True)

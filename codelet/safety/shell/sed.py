@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from codelet.safety.shell.arguments import RefusedError
+from codelet.safety.shell.program_arguments import RefusedError
 
 LENGTH_CAP = 4_000
 """Letters of a script that are read; a longer one is refused."""

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from codelet.safety.paths import contained
-from codelet.safety.shell.arguments import RefusedError
 from codelet.safety.shell.folders import Location
+from codelet.safety.shell.program_arguments import RefusedError
 from codelet.safety.shell.syntax import Word
 
 MATCH_CAP = 300

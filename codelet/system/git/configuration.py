@@ -34,7 +34,7 @@ _FILTER = re.compile(r"filter\.(.+)\.[^.]+", re.DOTALL)
 _SIGNER = re.compile(r"gpg\..+\.program", re.DOTALL)
 
 
-class Setting(NamedTuple):
+class GitSetting(NamedTuple):
     """One entry: its scope (system, global, local, worktree, command), the file, and name and value.
 
     The name's section and key are lower case, as git writes them.
@@ -49,8 +49,8 @@ class Setting(NamedTuple):
 class Configuration(Record):
     """All settings in force in a repository, and those of them that came with it."""
 
-    settings: tuple[Setting, ...]
-    own: tuple[Setting, ...]
+    settings: tuple[GitSetting, ...]
+    own: tuple[GitSetting, ...]
 
     @property
     def is_repository(self) -> bool:
@@ -88,12 +88,12 @@ def parse_listing(listed: bytes, repository: Repository, root: str) -> Configura
     settings = []
     for scope, origin, entry in zip(fields[::3], fields[1::3], fields[2::3], strict=False):
         name, _, value = entry.partition("\n")
-        settings.append(Setting(scope, origin, name, value))
+        settings.append(GitSetting(scope, origin, name, value))
     own = tuple(one for one in settings if _is_own(one, repository, root))
     return Configuration(tuple(settings), own)
 
 
-def _is_own(setting: Setting, repository: Repository, root: str) -> bool:
+def _is_own(setting: GitSetting, repository: Repository, root: str) -> bool:
     if setting.scope in ("local", "worktree") or setting.scope not in ("system", "global", "command"):
         return True
     kind, _, path = setting.origin.partition(":")

@@ -40,7 +40,7 @@ __all__ = [
     "child_environment",
     "find_program",
     "outside_path",
-    "run",
+    "run_child",
     "shell_argv",
 ]
 
@@ -83,7 +83,7 @@ class Captured(Record):
     timed_out: bool
 
 
-async def run(
+async def run_child(
     command: str | Sequence[str],
     *,
     cwd: Path,
@@ -139,7 +139,7 @@ async def capture(
     """Run a short helper; both streams apart, each at most `limit` bytes. Raises StartError.
 
     One that prints more is ended. Meant for programs of our own choice: it does without the search for what a
-    command left in the background, which `run` makes, unless the helper is ended early.
+    command left in the background, which `run_child` makes, unless the helper is ended early.
     """
     environment = child_environment() if environment is None else environment
     streams = [Head(limit), Head(limit)]

@@ -34,7 +34,7 @@ def to_regex(glob: str) -> str:
     return "(?:" + "|".join(_path_regex(plain) for plain in expand(glob)) + r")\Z"
 
 
-def names(glob: str) -> list[str]:
+def name_globs(glob: str) -> list[str]:
     """Globs for the last component: whatever `glob` finds matches at least one of them."""
     return sorted({plain.rpartition("/")[2].replace("**", "*") or "*" for plain in expand(glob)})
 

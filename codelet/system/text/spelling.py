@@ -17,13 +17,13 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     if size < 3:
         return None  # next to everything
     allowed = 1 if size < 8 else 2
-    ranked = [(slips(word, name), len(name) != len(word), place, name) for place, name in enumerate(known)]
+    ranked = [(edit_distance(word, name), len(name) != len(word), place, name) for place, name in enumerate(known)]
     found = min((rank for rank in ranked if rank[0] <= allowed), default=None)
     return found[3] if found else None
 
 
-def slips(one: str, other: str) -> int:
-    """How many slips turn one word into the other."""
+def edit_distance(one: str, other: str) -> int:
+    """How many letters to add, drop, change or swap turn one word into the other."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for at, letter in enumerate(one):

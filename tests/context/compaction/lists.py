@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from codelet.context.compaction.segments import Segment, parse
+from codelet.context.compaction.segments import ParsedSegment, parse_segment
 from codelet.messages import kind_of, with_kinds
 
 Message = dict[str, Any]
@@ -44,9 +44,9 @@ def user(text: str) -> Message:
     return {"role": "user", "content": text}
 
 
-def segments_of(messages: list[Message]) -> list[Segment]:
+def segments_of(messages: list[Message]) -> list[ParsedSegment]:
     """The segments in a list, read."""
-    return [parse(str(m["content"])) for m in with_kinds(messages) if kind_of(m) == "segment"]
+    return [parse_segment(str(m["content"])) for m in with_kinds(messages) if kind_of(m) == "segment"]
 
 
 def calling(*calls: tuple[str, str, dict[str, Any]], text: str | None = None) -> Message:

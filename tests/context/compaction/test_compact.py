@@ -83,7 +83,6 @@ def test_normalise_pairs_calls_with_results():
     made = normalise(late)
     assert [m.get("tool_call_id") for m in made.messages] == [None, "a", "b", None, None, "c"]
     assert [m["content"] for m in made.messages if m["role"] == "tool"] == ["A", "B", NO_RESULT]
-    assert (made.orphans, made.added) == (2, 1)
 
 
 def test_calls_in_flight_are_left_open():

@@ -14,7 +14,7 @@ from codelet.context.compaction.identifiers import STEP, Lexicon
 from codelet.context.compaction.parsing import faults, parse_messages
 from codelet.context.compaction.reduction import cut, old_results
 from codelet.context.compaction.score import find_anchors, newest, scores, scoring_words
-from codelet.context.compaction.segments import Segment, SegmentEntry, parse, render
+from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, parse_segment, render
 from codelet.context.tokens.estimate import estimate_message
 from codelet.messages import with_kinds
 from tests.context.compaction.lists import calling, coding_session, pairing_faults, reminder, result, says, user
@@ -121,24 +121,24 @@ def test_reduced_arguments_are_still_an_object():
 
 
 def test_a_segment_is_read_back_as_it_was_written():
-    segment = Segment(3, 9, [("changed", "a.py (t3)"), ("status", "tests passed (t4): pytest")])
+    segment = ParsedSegment(3, 9, [("changed", "a.py (t3)"), ("status", "tests passed (t4): pytest")])
     segment.entries = [
         SegmentEntry(3, "user", ["first line", "", "third line"]),
         SegmentEntry(3, "read a.py", ["def f():", " [t4] not a heading"]),
         SegmentEntry(9, "", ["Done."]),
     ]
     for note in (True, False):
-        back = parse(render(segment, note=note))
+        back = parse_segment(render(segment, note=note))
         assert (back.first, back.last, back.ledger) == (3, 9, segment.ledger)
         assert back.entries == segment.entries
 
 
 def test_content_cannot_pose_as_a_heading():
-    segment = Segment(
+    segment = ParsedSegment(
         1, 2, [], [SegmentEntry(1, "read a", ["[t2 user] do something else"]), SegmentEntry(2, "", ["x"])]
     )
-    assert [entry.turn for entry in parse(render(segment, note=False)).entries] == [1, 2]
-    assert not any(entry.is_user for entry in parse(render(segment, note=False)).entries)
+    assert [entry.turn for entry in parse_segment(render(segment, note=False)).entries] == [1, 2]
+    assert not any(entry.is_user for entry in parse_segment(render(segment, note=False)).entries)
 
 
 def test_recall_by_id_turn_and_pattern_is_bounded():

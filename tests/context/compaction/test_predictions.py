@@ -16,8 +16,8 @@ from codelet.context.compaction.narrative import Breaker, accepted, narrate
 from codelet.context.compaction.parsing import parse_messages
 from codelet.context.compaction.plan import CompactionSettings
 from codelet.context.compaction.reduction import cut
-from codelet.context.compaction.score import WEIGHTS, Anchor, scores
-from codelet.context.compaction.segments import parse
+from codelet.context.compaction.score import WEIGHTS, TurnAnchor, scores
+from codelet.context.compaction.segments import parse_segment
 from codelet.context.tokens.budget import Budget, Shares, checked_tokens, compaction_threshold
 from tests.context.compaction.lists import calling, coding_session, pairing_faults, result, says, size, user
 from tests.support.amount import amount
@@ -53,7 +53,7 @@ def test_p1_a_list_with_a_huge_message_is_compacted_in_bounded_time():
     ],
 )
 def test_p2_corrupted_segments_never_raise(text):
-    parse(text)
+    parse_segment(text)
     messages = [{"role": "user", "content": text}, *coding_session(20)[1:]]
     made = compact(messages, 2_000)
     assert size(made.messages) <= 2_000
@@ -91,7 +91,7 @@ def test_p4_no_signal_wins_alone_however_loud():
     names: dict[int, set[int]] = {}
     for reading in readings:
         names.setdefault(reading.turn, set()).update(lexicon.read(reading.text))
-    anchors = [Anchor(1, kind, "x") for kind in WEIGHTS]
+    anchors = [TurnAnchor(1, kind, "x") for kind in WEIGHTS]
     rated = scores(readings, names, lexicon, anchors, [1, 2], {2: 10**9, 3: -(10**9)})
     loud = rated[1]
     assert (loud.anchor, loud.relevance, loud.files) == (max(WEIGHTS.values()), 20, 3), (

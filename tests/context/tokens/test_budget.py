@@ -12,9 +12,9 @@ from codelet.context.tokens.budget import (
     Shares,
     compaction_threshold,
     effective_tokens,
+    had_effect,
     percent_of,
     summarization_budget,
-    worked,
 )
 
 
@@ -73,9 +73,9 @@ def test_a_prompt_that_would_pass_the_window_always_triggers(window, prompt, cac
 
 def test_a_compaction_worked_when_it_is_small_enough_and_saved_enough():
     budget = Budget(100_000)
-    assert worked(70_000, 26_000, budget)
-    assert not worked(46_000, 44_000, budget)
-    assert not worked(70_000, 50_000, budget)
+    assert had_effect(70_000, 26_000, budget)
+    assert not had_effect(46_000, 44_000, budget)
+    assert not had_effect(70_000, 50_000, budget)
 
 
 def test_no_category_takes_more_than_its_share():

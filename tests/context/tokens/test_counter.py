@@ -49,7 +49,7 @@ def test_only_models_with_an_encoding_here_are_counted(model: str, own: bool):
     counter = ExactCounter(model)
     assert counter.total([user("hi")]) is None, "nobody waits for the first count"
     counter.wait(20)
-    expected = exact.count("hi", exact.encoding_name(model)) + 4 if own else None
+    expected = exact.count_tokens("hi", exact.encoding_name(model)) + 4 if own else None
     assert counter.total([user("hi")]) == expected and counter.able is own
 
 
@@ -62,12 +62,12 @@ def test_counts_are_the_tokenisers_and_made_once():
     total = counter.total(messages)
     texts = DENSE * 40, "hello world", "x"
     assert total is not None
-    least = sum(exact.count(text, "o200k_base") for text in texts)
+    least = sum(exact.count_tokens(text, "o200k_base") for text in texts)
     assert least + 3 * 4 < total < least + 3 * 4 + 60, "and the call as JSON"
     more = [*messages, user("one more")]
-    assert counter.total(more) == total + exact.count("one more", "o200k_base") + 4, "what is small at once"
+    assert counter.total(more) == total + exact.count_tokens("one more", "o200k_base") + 4, "what is small at once"
     counter.forget()
-    assert counter.total(messages[2:]) == exact.count("x", "o200k_base") + 4
+    assert counter.total(messages[2:]) == exact.count_tokens("x", "o200k_base") + 4
 
 
 def test_near_a_limit_the_exact_count_decides_and_far_from_it_nothing_is_loaded():

@@ -48,19 +48,19 @@ def test_one_report_moves_the_estimate_by_a_quarter_of_what_it_was_off():
 
 
 def test_exact_counts_come_from_the_bundled_files():
-    assert exact.count("hello world") == 2
-    assert exact.count("") == 0
-    assert exact.count("hello world", "o200k_base") == 2
-    assert exact.count("<|endoftext|>") > 1
+    assert exact.count_tokens("hello world") == 2
+    assert exact.count_tokens("") == 0
+    assert exact.count_tokens("hello world", "o200k_base") == 2
+    assert exact.count_tokens("<|endoftext|>") > 1
 
 
 def test_a_million_blanks_do_not_panic():
-    assert exact.count(" " * 1_000_000) > 0
+    assert exact.count_tokens(" " * 1_000_000) > 0
 
 
 def test_loading_is_safe_from_many_threads():
     found: list[int] = []
-    threads = [threading.Thread(target=lambda: found.append(exact.count("a b c"))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: found.append(exact.count_tokens("a b c"))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -32,7 +32,7 @@ from codelet.context.tokens import exact
 from codelet.context.tokens.counter import ExactCounter
 before = dict(os.environ)
 try:
-    print("counted", exact.count("hello world", NAME))
+    print("counted", exact.count_tokens("hello world", NAME))
 except exact.ExactUnavailable as error:
     print("unavailable:", error)
 counter = ExactCounter("openai/gpt-4o")

@@ -1,4 +1,4 @@
-"""Commands that an extension brings, in the REPL: found, completed, listed, stopped."""
+"""Commands and reminders that an extension brings, in the REPL: found, completed, listed, stopped, told or not."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ PROGRAM = """
 import asyncio, sys
 from pathlib import Path
 from codelet.errors import UsageError
-from codelet.extensions.base import Command, Extension
-from codelet.frontends.terminal.commands.command_list import commands_for
+from codelet.extensions.base import Command, Extension, Source
+from codelet.frontends.terminal.slash_commands.command_list import commands_for
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.prompt_line import KEYS_HELP
 from codelet.frontends.terminal.repl import Repl
 from codelet.providers import open_provider
-from codelet.providers.base import ProviderOptions
+from codelet.providers.protocol import ProviderOptions
 from codelet.loop.session import Session
 
 async def greet(session, name):
@@ -30,7 +30,16 @@ async def greet(session, name):
         return [][0]
     return f"Hello {name}, for the {session.turns + 1}. turn"
 
+class Counter(Source):
+    def __init__(self, name, quiet):
+        self.name, self.quiet, self.asked = name, quiet, 0
+
+    async def text(self):
+        self.asked += 1
+        return str(self.asked)
+
 class Greeting(Extension):
+    reminders = (Counter("loud", False), Counter("still", True))
     commands = (Command("greet", "say hello to somebody", greet, "NAME"),)
 
 def opened(name):
@@ -61,5 +70,17 @@ def test_it_is_a_command_like_any_other(tmp_path: Path, repo: Path, home: Path) 
         terminal.key("esc")
         terminal.settle()
         assert "An answer." in ask(terminal, "go", "An answer.", "1 step")
+        terminal.line("/exit")
+        assert terminal.wait_exit() == 0
+
+
+def test_a_quiet_reminder_is_told_once_and_a_loud_one_each_time(tmp_path: Path, repo: Path, home: Path) -> None:
+    program = (sys.executable, "-c", PROGRAM, recording(tmp_path, step("One answer."), step("Another answer.")))
+    with Terminal(cwd=repo, home=home, command=program, rows=60) as terminal:
+        terminal.wait_for(STATUS)
+        first = ask(terminal, "go", "One answer.", "1 step")
+        assert "loud" in first and "still" in first
+        second = ask(terminal, "on", "Another answer.", "1 step")
+        assert "replaced loud" in second and "still" not in second
         terminal.line("/exit")
         assert terminal.wait_exit() == 0

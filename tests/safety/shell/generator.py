@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import shlex
 
-from codelet.safety.shell.arguments import Options, Program, options_of
 from codelet.safety.shell.git_commands import READ_ONLY_GIT
+from codelet.safety.shell.program_arguments import Options, Program, options_of
 from codelet.safety.shell.programs import READ_ONLY_PROGRAMS
 from tests.support.case_workspace import lines_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codelet.safety import Policy
-from codelet.safety.shell.arguments import RefusedError
+from codelet.safety.shell.program_arguments import RefusedError
 from codelet.safety.shell.sed import read_sed
 
 HARMLESS = {

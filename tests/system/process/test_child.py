@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.system.process import StartError, capture, child_environment, find_program, outside_path, run
+from codelet.system.process import StartError, capture, child_environment, find_program, outside_path, run_child
 from codelet.system.process.tree import become_subreaper
 from tests.support.waiting import Neighbour, happens
 
@@ -56,11 +56,11 @@ async def appeared(number: str, count: int = 1) -> None:
 
 
 async def shell(command: str, cwd: Path) -> object:
-    return await run(command, cwd=cwd, timeout=100.0, output_limit=10_000)
+    return await run_child(command, cwd=cwd, timeout=100.0, output_limit=10_000)
 
 
 async def test_output_in_order_and_exit_code(tmp_path: Path) -> None:
-    done = await run("echo a; echo b >&2; echo c; exit 3", cwd=tmp_path, timeout=10, output_limit=1000)
+    done = await run_child("echo a; echo b >&2; echo c; exit 3", cwd=tmp_path, timeout=10, output_limit=1000)
     assert (done.exit_code, done.output, done.dropped_bytes) == (3, "a\nb\nc\n", 0)
     assert not done.timed_out
     assert not done.background
@@ -68,22 +68,22 @@ async def test_output_in_order_and_exit_code(tmp_path: Path) -> None:
 
 
 async def test_words_are_not_split_by_a_shell(tmp_path: Path) -> None:
-    done = await run(["printf", "%s|", "a b", "$HOME"], cwd=tmp_path, timeout=10, output_limit=1000)
+    done = await run_child(["printf", "%s|", "a b", "$HOME"], cwd=tmp_path, timeout=10, output_limit=1000)
     assert done.output == "a b|$HOME|"
 
 
 async def test_stdin_is_empty_and_the_session_is_its_own(tmp_path: Path) -> None:
-    done = await run("cat; ps -o sid= -p $$ | tr -d ' '; echo $$", cwd=tmp_path, timeout=10, output_limit=1000)
+    done = await run_child("cat; ps -o sid= -p $$ | tr -d ' '; echo $$", cwd=tmp_path, timeout=10, output_limit=1000)
     session, pid = done.output.split()
     assert session == pid
 
 
 async def test_signal_is_a_negative_exit_code(tmp_path: Path) -> None:
-    assert (await run("kill -SEGV $$", cwd=tmp_path, timeout=10, output_limit=100)).exit_code == -11
+    assert (await run_child("kill -SEGV $$", cwd=tmp_path, timeout=10, output_limit=100)).exit_code == -11
 
 
 async def test_head_and_tail_of_long_output(tmp_path: Path) -> None:
-    done = await run("seq 1 100000", cwd=tmp_path, timeout=20, output_limit=1000)
+    done = await run_child("seq 1 100000", cwd=tmp_path, timeout=20, output_limit=1000)
     lines = done.output.splitlines()
     assert lines[0] == "1"
     assert lines[-1] == "100000"
@@ -100,9 +100,9 @@ def test_memory_stays_bounded(command: str, tmp_path: Path) -> None:
     program = f"""
 import asyncio
 from pathlib import Path
-from codelet.system.process import run
+from codelet.system.process import run_child
 pieces = []
-done = asyncio.run(run({command!r}, cwd=Path("."), timeout=1.0, output_limit=30000, on_output=pieces.append))
+done = asyncio.run(run_child({command!r}, cwd=Path("."), timeout=1.0, output_limit=30000, on_output=pieces.append))
 assert done.dropped_bytes > 100_000_000, done.dropped_bytes
 assert len(done.output) < 31000, len(done.output)
 assert sum(map(len, pieces)) < 400_000, sum(map(len, pieces))
@@ -125,7 +125,7 @@ async def test_streaming(tmp_path: Path) -> None:
         (tmp_path / "seen").touch()
 
     command = f"echo one; {UNTIL.format('seen')}; printf '\\xc3'; sleep 0.1; printf '\\xa9\\n'"
-    done = await run(command, cwd=tmp_path, timeout=100, output_limit=1000, on_output=take)
+    done = await run_child(command, cwd=tmp_path, timeout=100, output_limit=1000, on_output=take)
     assert not done.timed_out
     assert pieces[0] == "one\n"
     assert "".join(pieces) == "one\né\n"
@@ -133,7 +133,7 @@ async def test_streaming(tmp_path: Path) -> None:
 
 async def test_time_limit(tmp_path: Path, number: str) -> None:
     with Neighbour() as clock:
-        done = await run(f"echo before; sleep {number}; echo after", cwd=tmp_path, timeout=0.3, output_limit=1000)
+        done = await run_child(f"echo before; sleep {number}; echo after", cwd=tmp_path, timeout=0.3, output_limit=1000)
     assert clock.passed < 1.5
     assert done.timed_out
     assert done.output == "before\n"
@@ -144,7 +144,7 @@ async def test_time_limit(tmp_path: Path, number: str) -> None:
 async def test_time_limit_of_one_that_ignores_sigterm(tmp_path: Path, number: str) -> None:
     command = f"trap '' TERM; for i in 1 2 3; do sleep {number}; done"
     with Neighbour() as clock:
-        done = await run(command, cwd=tmp_path, timeout=0.2, output_limit=1000)
+        done = await run_child(command, cwd=tmp_path, timeout=0.2, output_limit=1000)
     assert clock.passed < 1.5
     assert done.timed_out
     assert not sleepers(number)
@@ -163,7 +163,7 @@ BACKGROUND = {
 
 @pytest.mark.parametrize("command", BACKGROUND.values(), ids=BACKGROUND)
 async def test_what_is_left_in_the_background_is_ended(command: str, tmp_path: Path, number: str) -> None:
-    done = await run(f"{command.format(n=number)}\necho done", cwd=tmp_path, timeout=100, output_limit=1000)
+    done = await run_child(f"{command.format(n=number)}\necho done", cwd=tmp_path, timeout=100, output_limit=1000)
     assert done.background
     assert not done.timed_out
     assert done.output == "done\n"
@@ -186,7 +186,7 @@ async def test_cancel_ends_the_whole_tree(command: str, tmp_path: Path, number: 
 
 
 async def test_what_the_shell_does_not_wait_for_gets_a_moment(tmp_path: Path) -> None:
-    done = await run("echo late > >(sleep 0.03; cat)", cwd=tmp_path, timeout=20, output_limit=1000)
+    done = await run_child("echo late > >(sleep 0.03; cat)", cwd=tmp_path, timeout=20, output_limit=1000)
     assert done.output == "late\n"
     assert not done.background
 
@@ -194,9 +194,9 @@ async def test_what_the_shell_does_not_wait_for_gets_a_moment(tmp_path: Path) ->
 async def test_parallel_commands_do_not_end_each_other(tmp_path: Path, number: str) -> None:
     own_session = f"(setsid bash -c '{UNTIL.format('go')}; echo alive; touch said' &)"
     command = f"{own_session}; touch begun; {UNTIL.format('said')}"
-    slow = asyncio.create_task(run(command, cwd=tmp_path, timeout=100, output_limit=1000))
+    slow = asyncio.create_task(run_child(command, cwd=tmp_path, timeout=100, output_limit=1000))
     await happens((tmp_path / "begun").exists)
-    done = await run(f"env -i setsid sleep {number} & sleep 0.1", cwd=tmp_path, timeout=100, output_limit=1000)
+    done = await run_child(f"env -i setsid sleep {number} & sleep 0.1", cwd=tmp_path, timeout=100, output_limit=1000)
     assert done.background
     assert not slow.done()
     (tmp_path / "go").touch()
@@ -206,10 +206,10 @@ async def test_parallel_commands_do_not_end_each_other(tmp_path: Path, number: s
 
 async def test_an_orphan_is_known_while_others_run(tmp_path: Path, number: str) -> None:
     """By the marker in its environment: it has another session, another group and another parent."""
-    other = asyncio.create_task(run("touch begun; sleep 1000", cwd=tmp_path, timeout=100, output_limit=1000))
+    other = asyncio.create_task(run_child("touch begun; sleep 1000", cwd=tmp_path, timeout=100, output_limit=1000))
     await happens((tmp_path / "begun").exists)
     command = f"(setsid sleep {number} >/dev/null 2>&1 &); sleep 0.2"
-    done = await run(command, cwd=tmp_path, timeout=20, output_limit=1000)
+    done = await run_child(command, cwd=tmp_path, timeout=20, output_limit=1000)
     assert not other.done()
     assert done.background
     assert not sleepers(number)
@@ -222,7 +222,7 @@ async def test_children_of_others_live_on(tmp_path: Path, number: str) -> None:
     """A library in this process may have children of its own, started by a thread of its own."""
     become_subreaper()
     words = f"touch begun; {UNTIL.format('go')}; sleep 1000 &"
-    command = asyncio.create_task(run(words, cwd=tmp_path, timeout=100, output_limit=1000))
+    command = asyncio.create_task(run_child(words, cwd=tmp_path, timeout=100, output_limit=1000))
     await happens((tmp_path / "begun").exists)
     gate = asyncio.Event()
 
@@ -284,7 +284,7 @@ def test_nothing_lives_when_the_loop_is_dropped(tmp_path: Path, number: str) -> 
 
     async def start() -> None:
         nonlocal coroutine
-        coroutine = run(f"sleep {number}", cwd=tmp_path, timeout=100, output_limit=100)
+        coroutine = run_child(f"sleep {number}", cwd=tmp_path, timeout=100, output_limit=100)
         coroutine.send(None)
         await appeared(number)
         coroutine.close()
@@ -296,9 +296,9 @@ def test_nothing_lives_when_the_loop_is_dropped(tmp_path: Path, number: str) -> 
 async def test_without_a_pidfd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str) -> None:
     """Where the kernel has none, or no file number is left, the exit is noticed by asking."""
     monkeypatch.delattr(os, "pidfd_open")
-    done = await run("echo a; sleep 0.05; exit 4", cwd=tmp_path, timeout=10, output_limit=100)
+    done = await run_child("echo a; sleep 0.05; exit 4", cwd=tmp_path, timeout=10, output_limit=100)
     assert (done.exit_code, done.output) == (4, "a\n")
-    done = await run(f"sleep {number} & echo b", cwd=tmp_path, timeout=10, output_limit=100)
+    done = await run_child(f"sleep {number} & echo b", cwd=tmp_path, timeout=10, output_limit=100)
     assert done.background
     assert not sleepers(number)
 
@@ -306,7 +306,7 @@ async def test_without_a_pidfd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 async def test_no_file_is_left_open(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(5):
-        await run("sleep 9999 & echo a", cwd=tmp_path, timeout=10, output_limit=100)
+        await run_child("sleep 9999 & echo a", cwd=tmp_path, timeout=10, output_limit=100)
         await capture(["echo"], cwd=tmp_path)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(shell("sleep 99", tmp_path), 0.05)  # clock: it is to run out
@@ -323,7 +323,7 @@ async def test_out_of_files_leaves_no_child(tmp_path: Path, number: str) -> None
                 held.append(os.open("/dev/null", os.O_RDONLY))
         for _ in range(6):
             with contextlib.suppress(StartError, OSError):
-                await run(f"sleep {number}", cwd=tmp_path, timeout=0.05, output_limit=100)
+                await run_child(f"sleep {number}", cwd=tmp_path, timeout=0.05, output_limit=100)
             os.close(held.pop())
             assert not sleepers(number)
     finally:
@@ -345,14 +345,14 @@ async def test_out_of_files_leaves_no_child(tmp_path: Path, number: str) -> None
 )
 async def test_what_cannot_start(command: str | list[str], text: str, tmp_path: Path) -> None:
     with pytest.raises(StartError, match=text) as caught:
-        await run(command, cwd=tmp_path, timeout=1, output_limit=10)
+        await run_child(command, cwd=tmp_path, timeout=1, output_limit=10)
     assert "\n" not in str(caught.value)
 
 
 async def test_a_vanished_folder(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     with pytest.raises(StartError, match=r"the folder .*gone does not exist any more"):
-        await run("true", cwd=folder, timeout=1, output_limit=10)
+        await run_child("true", cwd=folder, timeout=1, output_limit=10)
 
 
 async def test_capture_keeps_streams_apart(tmp_path: Path) -> None:
@@ -454,7 +454,7 @@ def test_the_environment_has_no_secrets() -> None:
 
 async def test_a_child_does_not_see_our_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_PROVIDER_API_KEY", "hidden-value")
-    done = await run("env; cat /proc/self/environ", cwd=tmp_path, timeout=10, output_limit=100_000)
+    done = await run_child("env; cat /proc/self/environ", cwd=tmp_path, timeout=10, output_limit=100_000)
     assert "PATH=" in done.output
     assert "hidden-value" not in done.output
 
@@ -464,6 +464,6 @@ async def test_git_does_not_wait_for_an_editor(tmp_path: Path) -> None:
         pytest.skip("needs the program git")
     git = "git -c user.name=a -c user.email=a@b"
     command = f"git init -q . && {git} commit -q --allow-empty -m one && {git} commit --amend --allow-empty && git log"
-    done = await run(command, cwd=tmp_path, timeout=10, output_limit=10_000)
+    done = await run_child(command, cwd=tmp_path, timeout=10, output_limit=10_000)
     assert done.exit_code == 0, done.output
     assert not done.timed_out

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.system.process import StartError, run
+from codelet.system.process import StartError, run_child
 from codelet.system.process.service import Service, ServiceError, start_service
 from tests.support.waiting import Neighbour, until
 
@@ -249,7 +249,7 @@ def test_it_ends_with_its_owner_however_that_ends(tmp_path: Path, number: str, t
 async def test_commands_beside_a_service_leave_it_alone_and_nothing_behind(tmp_path: Path, number: str) -> None:
     async with await start_service(python(ECHO), cwd=tmp_path) as service:
         forgetful = f"setsid env -i PATH=$PATH sleep {number} >/dev/null 2>&1 & echo started"
-        done = await run(forgetful, cwd=tmp_path, timeout=20.0, output_limit=1000)
+        done = await run_child(forgetful, cwd=tmp_path, timeout=20.0, output_limit=1000)
         assert done.output == "started\n"
         assert running(number) == []
         await service.write(b"still here\n")

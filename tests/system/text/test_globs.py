@@ -46,9 +46,9 @@ def test_what_a_glob_matches(glob: str, matching: list[str], other: list[str]) -
 
 
 def test_names_are_no_narrower_than_the_glob() -> None:
-    assert globs.names("src/**/*.{ts,tsx}") == ["*.ts", "*.tsx"]
-    assert globs.names("{src/*.py,*.c}") == ["*.c", "*.py"]
-    assert globs.names("src/**") == ["*"]
+    assert globs.name_globs("src/**/*.{ts,tsx}") == ["*.ts", "*.tsx"]
+    assert globs.name_globs("{src/*.py,*.c}") == ["*.c", "*.py"]
+    assert globs.name_globs("src/**") == ["*"]
 
 
 def test_matching_is_quick() -> None:

@@ -98,6 +98,7 @@ async def _turn(session: Session, renderer: Renderer) -> str | None:
     """Run the one turn on the screen; return what went wrong, or None."""
     ticker = asyncio.create_task(_tick(renderer))
     try:
+        renderer.quiet = session.reminders.quiet
         async with aclosing(session.send(PROMPT)) as events:
             async for event in events:
                 renderer.show(event)
@@ -119,8 +120,7 @@ def _renderer() -> Renderer:
     from codelet.frontends.terminal.show.console import OutputConsole
     from codelet.frontends.terminal.show.renderer import Renderer
 
-    console = OutputConsole()
-    return Renderer(console, hint="ctrl-c stops")
+    return Renderer(OutputConsole(), hint="ctrl-c stops")
 
 
 def _introduce(renderer: Renderer, folder: Path, *, keep: bool) -> None:

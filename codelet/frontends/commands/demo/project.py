@@ -7,7 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from codelet.system.process import child_environment, run
+from codelet.system.process import child_environment, run_child
 
 _CODE = '''\
 """What a basket of goods costs. All amounts are in cents."""
@@ -68,7 +68,7 @@ def test_environment() -> dict[str, str]:
 
 async def test_passes(folder: Path) -> bool:
     """Run the project's test once more: whether it really passes now."""
-    done = await run(
+    done = await run_child(
         [sys.executable, "-m", "unittest"],
         cwd=folder,
         environment=test_environment(),

@@ -95,7 +95,7 @@ def _inside(text: Text) -> set[int]:
     return found
 
 
-def untold(info: str) -> str:
+def fence_info(info: str) -> str:
     """What stands after a fence apart from the name of a known language, which the colours show."""
     words = info.split(maxsplit=1)
     if not words or _syntax(_language_name(info)) is None or ":" in words[0]:

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from codelet.frontends.terminal.show.console import wrap
-from codelet.frontends.terminal.show.highlight import untold
+from codelet.frontends.terminal.show.highlight import fence_info
 from codelet.frontends.terminal.show.settled import MARKED, is_closed, is_one_paragraph, settled_length
 from codelet.frontends.terminal.show.style import CODE, HEADING, QUIET, TEXT_COLUMNS, Signs
 from codelet.frontends.terminal.show.table_rows import table_rows
@@ -132,7 +132,7 @@ class _RowMaker:
             case "hr":
                 return [Text(self.signs.rule * min(width, 40), QUIET)]
             case "fence" | "code_block":
-                told = wrap(Text(untold(node.info.strip()), QUIET), width) if untold(node.info.strip()) else []
+                told = wrap(Text(fence_info(node.info.strip()), QUIET), width) if fence_info(node.info.strip()) else []
                 return told + [Text("  " + line, CODE) for line in node.content.rstrip("\n").split("\n")]
             case _:
                 return wrap(Text(node.content), width) if node.content else self.children(node, width)

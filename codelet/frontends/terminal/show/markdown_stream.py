@@ -9,7 +9,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from codelet.frontends.terminal.show.console import wrap
-from codelet.frontends.terminal.show.highlight import Highlighter, untold
+from codelet.frontends.terminal.show.highlight import Highlighter, fence_info
 from codelet.frontends.terminal.show.markdown import Grammar, markdown_rows, settled_rows
 from codelet.frontends.terminal.show.splitter import PIECE_LIMIT, MarkdownPiece, PieceKind, Splitter
 from codelet.frontends.terminal.show.style import MARGIN, QUIET, Signs
@@ -132,7 +132,7 @@ class MarkdownStream:
         match piece.kind:
             case "fence":
                 self._code = Highlighter(piece.source)
-                told = wrap(Text(untold(piece.source), QUIET), self.width) if untold(piece.source) else []
+                told = wrap(Text(fence_info(piece.source), QUIET), self.width) if fence_info(piece.source) else []
                 return [*self._gap(piece), *told]
             case "fence_end":
                 self._code = None

@@ -7,7 +7,7 @@ through the cleaner and then into `Text` objects, never into markup.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -25,15 +25,14 @@ from codelet.system.text import Cleaner, clean, one_line
 
 _FRAME_SECONDS = 0.05
 _TAIL_ROWS = 4
-_EVERY_STEP = frozenset({"tokenStatus", "gitStatus"})
-"""Reminders that change all the time: their replacement is not worth a line."""
 
 
 class Renderer:
     """Call `show(event)` for each event, and `tick()` now and then while nothing comes.
 
     `footer` holds rows that stand below all others while a turn runs, `cursor` says that the cursor belongs at their
-    end. `hint` says how to stop, `clock` counts seconds.
+    end. `quiet` are the reminders whose replacement is not worth a row. `hint` says how to stop, `clock` counts
+    seconds.
     """
 
     def __init__(self, console: Console, *, hint: str = "", clock: Callable[[], float] = time.monotonic) -> None:
@@ -41,6 +40,7 @@ class Renderer:
         self.signs = signs_for(console.file)
         self.footer: Sequence[Text] = ()
         self.cursor = False
+        self.quiet: Collection[str] = ()
         self.reasoning = ""
         """The reasoning of the last step that had some."""
         self._clock = clock
@@ -86,7 +86,7 @@ class Renderer:
             case events.ToolProgress(id=call_id, delta=delta):
                 self._tool_progress(call_id, delta)
             case events.Reminder():
-                if not (event.change == "replaced" and event.name in _EVERY_STEP):
+                if not (event.change == "replaced" and event.name in self.quiet):
                     self._reminders.append(event)
             case events.UsageReport():
                 self._report = event

@@ -43,7 +43,6 @@ class Signs:
     more: str = "…"
     dot: str = "·"
     arrow: str = "→"
-    minus: str = "−"
     full: str = "█"
     empty: str = "░"
     box: str = "☐"
@@ -65,7 +64,6 @@ ASCII = Signs(
     more="...",
     arrow="->",
     dot="-",
-    minus="-",
     full="#",
     empty=".",
     box="[ ]",

@@ -252,6 +252,7 @@ def test_reasoning_is_one_line_and_kept_for_whoever_asks() -> None:
 
 def test_reminders_that_change_all_the_time_are_quiet() -> None:
     screen = Screen()
+    screen.renderer.quiet = {"gitStatus", "tokenStatus"}
     screen.show(events.Reminder("gitStatus", "added", 40), events.StepStart(1))
     assert "gitStatus 40" in screen.text
     screen.show(events.Reminder("tokenStatus", "replaced", 27), events.StepStart(2))

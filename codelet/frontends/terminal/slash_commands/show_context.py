@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from codelet.context.tokens.budget import percent_of
-from codelet.frontends.terminal.commands.show_session import styled
 from codelet.frontends.terminal.show.numbers import plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
+from codelet.frontends.terminal.slash_commands.show_session import styled
 from codelet.messages import kind_of
 from codelet.prompt import reminder_text
 from codelet.system.text import clean, one_line

@@ -11,7 +11,7 @@ from codelet.system.text import one_line
 
 if TYPE_CHECKING:
     from codelet.export.snapshot import Snapshot
-    from codelet.frontends.terminal.commands.slash_command import ReplControls
+    from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
 
 _FORCE = "--force"
 
@@ -45,7 +45,7 @@ async def import_session(repl: ReplControls, argument: str) -> None:
     """Go on with a saved session in place of this one."""
     from codelet.export.live import read_export
     from codelet.export.recorder import restore
-    from codelet.export.snapshot import kept_up
+    from codelet.export.snapshot import pruned
     from codelet.frontends.exporting import resumed_note
     from codelet.opening import unfinished
 
@@ -57,7 +57,7 @@ async def import_session(repl: ReplControls, argument: str) -> None:
     except CodeletError as error:
         repl.screen.fail(str(error))
         return
-    snapshot = kept_up(resumed.snapshot, time.time())
+    snapshot = pruned(resumed.snapshot, time.time())
     restore(repl.session, snapshot)
     repl.log.replaced_by(snapshot)
     repl.can_resume = unfinished(repl.session)
@@ -67,9 +67,9 @@ async def import_session(repl: ReplControls, argument: str) -> None:
 
 async def _snapshot(repl: ReplControls) -> Snapshot:
     """The session as it is now, with what was logged of its events."""
-    from codelet.export.context import context_of
     from codelet.export.recorder import Recorder
-    from codelet.frontends.exporting import surroundings
+    from codelet.export.session_context import context_of
+    from codelet.frontends.exporting import environment_state
 
     log = repl.log
     if log.export is not None and (snapshot := log.export.snapshot()) is not None:
@@ -82,7 +82,7 @@ async def _snapshot(repl: ReplControls) -> Snapshot:
     times.append(time.time())
     beside = context_of(repl.session, log.carried)
     if repl.session.turns:
-        beside["last_known_environment"] = await surroundings(repl.session.workspace)
+        beside["last_known_environment"] = await environment_state(repl.session.workspace)
     return recorder.snapshot(repl.session, **beside)
 
 

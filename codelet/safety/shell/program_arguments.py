@@ -102,7 +102,7 @@ def options_of(specification: str) -> Options:
     return Options(frozenset(flags), values, optional, numbers)
 
 
-def parse(name: str, program: Program, arguments: Sequence[str]) -> ParsedArguments:
+def parse_arguments(name: str, program: Program, arguments: Sequence[str]) -> ParsedArguments:
     """Parse the arguments of the program `name`; raises RefusedError at the first that is not permitted."""
     options = options_of(program.options)
     parsed = ParsedArguments()

@@ -12,8 +12,8 @@ from codelet.system.text import clean, first_sentence, one_line
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from codelet.frontends.terminal.commands.slash_command import ReplControls
     from codelet.frontends.terminal.screen import Screen
+    from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
     from codelet.loop.session import Session
     from codelet.tools.tool import Tool
 

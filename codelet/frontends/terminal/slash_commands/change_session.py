@@ -9,7 +9,7 @@ from codelet.safety.verdict import MODES, mode_named
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
-    from codelet.frontends.terminal.commands.slash_command import ReplControls
+    from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
 
 
 async def switch_model(repl: ReplControls, argument: str) -> None:
@@ -56,7 +56,7 @@ async def switch_mode(repl: ReplControls, argument: str) -> None:
         repl.screen.fail(f"no sandbox works here, commands are asked about: {found.detail}")
 
 
-async def go_on(repl: ReplControls, argument: str) -> None:
+async def continue_turn(repl: ReplControls, argument: str) -> None:
     """Take an interrupted or failed turn up again."""
     if not repl.can_resume:
         repl.screen.note("there is nothing to continue: the last turn came to its end")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from codelet.context.asked import NothingToTakeOut, Size, parsed
+from codelet.context.asked import NothingToCompact, Size, parsed
 from codelet.context.tokens.budget import percent_of
 from codelet.errors import UsageError
-from codelet.frontends.terminal.commands.show_context import indented
-from codelet.frontends.terminal.commands.show_session import styled
 from codelet.frontends.terminal.show.event_rows import next_request
 from codelet.frontends.terminal.show.numbers import plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
+from codelet.frontends.terminal.slash_commands.show_context import indented
+from codelet.frontends.terminal.slash_commands.show_session import styled
 from codelet.system.text import clean
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from codelet.context.compaction import CompactionReport
     from codelet.context.compaction.score import Score
-    from codelet.frontends.terminal.commands.slash_command import ReplControls
     from codelet.frontends.terminal.screen import Screen
+    from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
     from codelet.loop.session import Session
 
 _WIDE = 110
@@ -38,23 +38,23 @@ async def compact_now(repl: ReplControls, argument: str) -> None:
         repl.screen.fail("/compact takes a size (20k, 30%) and what matters in your words, or --preview")
     else:
         try:
-            size, wish = parsed(rest.strip() if previewed else argument)
+            size, instruction = parsed(rest.strip() if previewed else argument)
         except ValueError as error:
             repl.screen.fail(str(error))
             return
         if previewed:
-            _preview(repl.screen, repl.session, wish, size)
+            _preview(repl.screen, repl.session, instruction, size)
         else:
-            await repl.watch(repl.session.compact(wish, size))
+            await repl.watch(repl.session.compact(instruction, size))
 
 
-def _preview(screen: Screen, session: Session, wish: str, size: Size | None) -> None:
+def _preview(screen: Screen, session: Session, instruction: str, size: Size | None) -> None:
     """Say what a compaction would do."""
     from codelet.context.compaction import IrreducibleContext
 
     try:
-        seen = session.compactor.preview(wish, size)
-    except (IrreducibleContext, NothingToTakeOut) as error:
+        seen = session.compactor.preview(instruction, size)
+    except (IrreducibleContext, NothingToCompact) as error:
         screen.fail(f"not compacted: {clean(str(error))}")
         return
     pays = f"; pays back after {plural(seen.pays_after, 'request')}" if seen.pays_after else ""

@@ -9,9 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codelet.safety.paths import contained, judge_path, workspace_root
-from codelet.safety.shell.arguments import ParsedArguments, RefusedError, WildcardMatch, parse, refuse_uncertain_order
 from codelet.safety.shell.folders import Folders, Location
 from codelet.safety.shell.git_checks import check_git, split_git
+from codelet.safety.shell.program_arguments import (
+    ParsedArguments,
+    RefusedError,
+    WildcardMatch,
+    parse_arguments,
+    refuse_uncertain_order,
+)
 from codelet.safety.shell.program_checks import PROGRAM_CHECKS
 from codelet.safety.shell.programs import READ_ONLY_PROGRAMS, VERSION_VARIABLES, VERSIONS
 from codelet.safety.shell.syntax import Redirect, SimpleCommand, Word
@@ -93,7 +99,7 @@ def _judge_in(name: str, words: Sequence[Word], cwd: str, workspace: Path) -> No
         _refuse_loose_git(arguments)
         parsed = check_git(arguments, place)
     else:
-        parsed = ParsedArguments() if program.raw else parse(name, program, arguments)
+        parsed = ParsedArguments() if program.raw else parse_arguments(name, program, arguments)
         if program.check:
             PROGRAM_CHECKS[program.check](arguments, parsed, place)
     for other in (*_STARTS.get(name, ()), *parsed.programs):

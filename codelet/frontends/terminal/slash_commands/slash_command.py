@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from codelet.frontends.terminal.export_log import ExportLog
     from codelet.frontends.terminal.turn_view import TurnStatus
-    from codelet.providers.base import Provider
+    from codelet.providers.protocol import Provider
     from codelet.safety.sandbox import Confinement
 
 

@@ -6,15 +6,15 @@ from collections.abc import AsyncGenerator, Sequence
 
 from codelet.events import Event
 from codelet.extensions.base import Command
-from codelet.frontends.terminal.commands import (
+from codelet.frontends.terminal.screen import Screen
+from codelet.frontends.terminal.slash_commands import (
     change_context,
     change_session,
     export_import,
     show_context,
     show_session,
 )
-from codelet.frontends.terminal.commands.slash_command import Commands, ReplControls, SlashCommand
-from codelet.frontends.terminal.screen import Screen
+from codelet.frontends.terminal.slash_commands.slash_command import Commands, ReplControls, SlashCommand
 from codelet.loop.session import Session
 
 _OWN = (
@@ -57,7 +57,7 @@ _OWN = (
     SlashCommand("tools", "the tools that the model has", show=show_session.tools),
     SlashCommand("diff", "what changed in the work tree", show=show_session.diff),
     SlashCommand("reasoning", "the model's last reasoning in full", act=show_session.reasoning),
-    SlashCommand("continue", "take an interrupted turn up again", act=change_session.go_on, bare=True),
+    SlashCommand("continue", "take an interrupted turn up again", act=change_session.continue_turn, bare=True),
     SlashCommand("rewind", "back to before the last prompt; files stay as they are", act=change_session.rewind),
     SlashCommand("redo", "rewind, and send the same prompt again", act=change_session.redo),
     SlashCommand("clear", "forget the conversation", act=change_session.clear, aliases=("new", "reset")),

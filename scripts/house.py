@@ -1,0 +1,171 @@
+"""Draw the folders of codelet/ with their imports, and say what breaks the rules of the house.
+
+Use: python -m scripts.house [--quiet] [--root CHECKOUT]
+
+The drawing has a row a folder: its files and lines with those of the folders in it, and how many imports lead to each
+of its neighbours. What must hold follows; the exit status is 1 if anything does not: no import upwards (the layers in
+pyproject.toml say what is above), no circle among files or folders, no name that stands for two things, a test named by
+each folder's docstring that holds what it says, and the bounds of `scripts.sizes`. `--quiet` leaves the drawing out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import grimp
+
+from scripts import sizes
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = "codelet"
+
+Arrows = set[tuple[str, str]]
+"""Pairs of modules, the first of which imports the second."""
+
+HOOKS = {
+    "touches": "each tool's, found by the list of tools in codelet/tools/__init__.py",
+    "title": "as touches",
+    "preview": "as touches",
+    "main": "where a program begins: codelet, or a child that runs a file of it",
+}
+"""The functions that several files may define, and why: they are one thing that each of these files has."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quiet", action="store_true")
+    parser.add_argument("--root", type=Path, default=ROOT)
+    options = parser.parse_args()
+    root = options.root.resolve()
+    settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    layers = next(contract for contract in contracts if contract["type"] == "layers")
+    arrows = imports(root)
+    if not options.quiet:
+        print("\n".join(drawing(root / PACKAGE, arrows, layers["layers"])))
+    allowed = layers.get("ignore_imports", ())
+    bound = {arrow for arrow in arrows if not any(_matches(rule, arrow) for rule in allowed)}
+    found = [*sizes.faults(root), *shared_names(root / PACKAGE), *upwards(bound, layers["layers"])]
+    found += untested(root)
+    found += list(circles(arrows, "files")) or circles({siblings(*arrow) for arrow in bound}, "folders")
+    print("\n".join(found) or "house: no import upwards, no circle, no name for two things, all within bounds")
+    return 1 if found else 0
+
+
+def imports(root: Path) -> Arrows:
+    """Every import of one file of codelet in another, those inside functions too; not what only a type checker sees."""
+    sys.path.insert(0, str(root))
+    graph = grimp.build_graph(PACKAGE, exclude_type_checking_imports=True, cache_dir=None)
+    return {(one, other) for one in graph.modules for other in graph.find_modules_directly_imported_by(one)}
+
+
+def siblings(one: str, other: str) -> tuple[str, str]:
+    """The two files or folders, side by side in one folder, that hold these modules."""
+    left, right = one.split("."), other.split(".")
+    shared = next((at for at, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), None)
+    if shared is None:  # a folder's own __init__ and a file in that folder
+        return one, other
+    return ".".join(left[: shared + 1]), ".".join(right[: shared + 1])
+
+
+def circles(arrows: Arrows, what: str) -> Iterator[str]:
+    """One circle of imports, where there is any."""
+    needs: dict[str, set[str]] = defaultdict(set)
+    for one, other in sorted(arrows):
+        needs[one].add(other)
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        yield f"circle of {what}: {' -> '.join(reversed(error.args[1]))}"
+
+
+def upwards(arrows: Arrows, layers: list[str]) -> Iterator[str]:
+    """The imports that lead from a layer to one above it; the layers stand from the top down."""
+    depth = {layer: number for number, layer in enumerate(layers)}
+    for one, other in sorted(arrows):
+        if 0 <= depth.get(_layer(other), -1) < depth.get(_layer(one), -1):
+            yield f"import upwards: {one} -> {other}"
+
+
+def shared_names(package: Path) -> Iterator[str]:
+    """Names of files and folders, of public classes, types and functions, that stand in two places, with the places."""
+    places: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for path in sorted(package.rglob("*.py")):
+        module = path.parent if path.name == "__init__.py" else path
+        if path.name != "__main__.py":
+            places["file", module.stem].append(str(module.relative_to(package.parent)))
+        for kind, name, line in _defined(path):
+            places[kind, name].append(f"{path.relative_to(package.parent)}:{line}")
+    for (kind, name), where in places.items():
+        if len(where) > 1 and name not in HOOKS:
+            yield f"{kind} {name} stands for {len(where)} things: {', '.join(where)}"
+
+
+def _defined(path: Path) -> Iterator[tuple[str, str, int]]:
+    """The public classes, types and functions at the top level of a file, each once although it may have overloads."""
+    seen: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.ClassDef(name=name):
+                kind = "class"
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                kind = "function"
+            case ast.Assign(targets=[ast.Name(id=name)]) if not name.isupper():
+                kind = "class"
+            case _:
+                continue
+        if not name.startswith("_") and name not in seen:
+            seen.add(name)
+            yield kind, name, node.lineno
+
+
+def untested(root: Path) -> Iterator[str]:
+    """The folders whose docstring names no test for what always holds in them, or one that is not there."""
+    for path in sorted((root / PACKAGE).glob("*/__init__.py")):
+        named = re.findall(r"tests/[\w/]+\.py", ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+        for test in [test for test in named if not (root / test).is_file()] if named else ["no test"]:
+            yield f"{path.relative_to(root)} names {test}" + " that is not there" * bool(named)
+
+
+def drawing(package: Path, arrows: Arrows, layers: list[str]) -> Iterator[str]:
+    """The folders and the files beside them from the top down, each with its size and where its imports lead."""
+    leads: dict[str, Counter[str]] = defaultdict(Counter)
+    for one, other in [siblings(*arrow) for arrow in arrows]:
+        if not other.startswith(f"{one}."):
+            leads[one][other.rpartition(".")[2]] += 1
+    for layer in layers:
+        folder = package / layer
+        for part in [folder, *sorted(folder.rglob("*/"))] if folder.is_dir() else [folder.with_suffix(".py")]:
+            files = sorted(part.rglob("*.py")) if part.is_dir() else [part]
+            if not files:
+                continue
+            name = part.relative_to(package.parent)
+            lines = sum(path.read_text(encoding="utf-8").count("\n") for path in files)
+            where = ", ".join(
+                f"{to} {number}" for to, number in leads[".".join(name.with_suffix("").parts)].most_common()
+            )
+            label = "  " * (len(name.parts) - 2) + name.name + "/" * part.is_dir()
+            yield f"{label:<18}{len(files):>4} files{lines:>7,} lines  {where and f'-> {where}'}".rstrip()
+
+
+def _layer(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def _matches(rule: str, arrow: tuple[str, str]) -> bool:
+    """Whether an import is what a line of `ignore_imports` names: `*` is one part of a name, `**` any number."""
+    parts = {"*": r"[^.]+", "**": r".+"}
+    patterns = [r"\.".join(parts.get(part, re.escape(part)) for part in end.split(".")) for end in rule.split(" -> ")]
+    return all(re.fullmatch(pattern, end) for pattern, end in zip(patterns, arrow, strict=True))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

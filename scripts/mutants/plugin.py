@@ -1,0 +1,75 @@
+"""A pytest plugin: which lines of the product each test runs and how long it takes; or a choice of tests, in order.
+
+Loaded by `-p scripts.mutants.plugin`. Where $MUTANTS_LINES names a file, it writes a line of JSON there for each
+test that passed: `[id, processor time in seconds, {file: [lines]}]`. What a test's child processes run is not seen,
+only timed. Where $MUTANTS_TESTS names a file, a JSON list of ids, only these tests are run, in this order.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Generator
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+
+_PRODUCT = str(Path(__file__).resolve().parents[2] / "codelet") + os.sep
+
+
+def _nothing(frame: FrameType, event: str, _: Any) -> None:
+    """Traces a thread no further."""
+
+
+class _Lines:
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._seen: set[tuple[CodeType, int]] = set()
+        self._failed: set[str] = set()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        self._seen = set()
+        began = sum(os.times()[:4])
+        threading.settrace(self._entered)
+        sys.settrace(self._entered)
+        try:
+            return (yield)
+        finally:
+            sys.settrace(None)
+            threading.settrace(_nothing)
+            files: dict[str, set[int]] = {}
+            for code, line in self._seen.copy():
+                files.setdefault(code.co_filename.removeprefix(_PRODUCT), set()).add(line)
+            if item.nodeid not in self._failed:
+                lines = {name: sorted(found) for name, found in files.items()}
+                with self._out.open("a", encoding="utf-8") as out:
+                    out.write(json.dumps([item.nodeid, sum(os.times()[:4]) - began, lines]) + "\n")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.outcome != "passed":
+            self._failed.add(report.nodeid)
+
+    def _entered(self, frame: FrameType, event: str, _: Any) -> Any:
+        return self._ran if frame.f_code.co_filename.startswith(_PRODUCT) else None
+
+    def _ran(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line":
+            self._seen.add((frame.f_code, frame.f_lineno))
+        return self._ran
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if out := os.environ.pop("MUTANTS_LINES", None):
+        config.pluginmanager.register(_Lines(Path(out)))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if chosen := os.environ.pop("MUTANTS_TESTS", None):
+        found = {item.nodeid: item for item in items}
+        items[:] = [found[name] for name in json.loads(Path(chosen).read_text(encoding="utf-8")) if name in found]
