@@ -21,6 +21,13 @@ EXAMPLES = [
 ]
 
 
+def test_every_path_of_the_recipes_exists():
+    text = (ROOT / "AGENTS.md").read_text(encoding="utf-8").partition("## Recipes")[2]
+    paths = re.findall(r"`([\w/]+/[\w/]+\.py)`", text)
+    assert len(paths) > 10
+    assert [path for path in paths if not any((ROOT / top / path).exists() for top in ("", "codelet"))] == []
+
+
 def test_there_are_examples():
     assert len(EXAMPLES) >= 6
 
