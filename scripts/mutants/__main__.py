@@ -32,6 +32,7 @@ def main() -> int:
     parser.add_argument("--named", action="store_true", help="also those that were once found by hand")
     parser.add_argument("--list", action="store_true", help="only print what would be tried")
     parser.add_argument("--budget", type=float, default=20.0, help="processor time of the tests of one mutant, in s")
+    parser.add_argument("--tests", nargs="+", type=Path, default=[], help="try only the near tests in these places")
     parser.add_argument("--hours", type=float, default=2.0, help="how long it goes on at most")
     options = parser.parse_args()
     if not options.places and not options.named:
@@ -46,7 +47,7 @@ def main() -> int:
         print("\n".join(f"{_place(mutant)}: {mutant.what}" for mutant in chosen))
         return 0
     print(f"{len(chosen)} mutants, seed {options.seed}", flush=True)
-    return _tell(*_tried(chosen, options.budget, options.hours))
+    return _tell(*_tried(chosen, Copy(ROOT, options.budget, options.tests), options.hours))
 
 
 def drawn(places: list[Path], count: int, seed: int) -> list[Mutant]:
@@ -56,12 +57,12 @@ def drawn(places: list[Path], count: int, seed: int) -> list[Mutant]:
     return random.Random(seed).sample(every, min(count, len(every)))
 
 
-def _tried(chosen: list[Mutant], budget: float, hours: float) -> tuple[Counter[str], Counter[str]]:
+def _tried(chosen: list[Mutant], trial: Copy, hours: float) -> tuple[Counter[str], Counter[str]]:
     """How many were tried and how many killed, by folder; each survivor is printed when it is found."""
     tried: Counter[str] = Counter()
     killed: Counter[str] = Counter()
     end = time.monotonic() + 3600 * hours
-    with Copy(ROOT, budget) as copy:
+    with trial as copy:
         for number, mutant in enumerate(chosen, 1):
             if time.monotonic() > end:
                 print(f"time is up after {number - 1} of {len(chosen)}")

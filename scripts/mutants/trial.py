@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -21,8 +21,11 @@ from scripts.mutants.operators import Mutant
 from scripts.near import Graph, nearest
 
 _LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "*.egg-info", ".hypothesis")
-_NEAREST, _MOST_NEAR = 3, 10
+_NEAREST, _MOST_NEAR = 4, 8
 """How many files of tests are tried first, and how many at most."""
+_ALL = 1000
+_PROGRAMS = "e2e"
+"""The folder of tests that start the program: what they run is not seen, so they are the last resort."""
 _STALL = 300
 """Seconds of wall time after which a run counts as hung; what uses the processor is ended earlier."""
 
@@ -36,10 +39,13 @@ class _Test(NamedTuple):
 
 
 class Copy:
-    """A copy of a checkout in which mutants are tried. A context manager; the folder goes with it."""
+    """A copy of a checkout in which mutants are tried. A context manager; the folder goes with it.
 
-    def __init__(self, root: Path, budget: float) -> None:
-        self.root, self.budget = root, budget
+    `budget` is in seconds of processor time; with `among`, only tests in these folders and files are tried.
+    """
+
+    def __init__(self, root: Path, budget: float, among: Sequence[Path] = ()) -> None:
+        self.root, self.budget, self.among = root, budget, [place.resolve() for place in among]
         self._graph = Graph(root)
         self._known: dict[Path, list[_Test]] = {}
         self._stamps = count(1)
@@ -67,10 +73,21 @@ class Copy:
         return True
 
     def suites(self, mutant: Mutant) -> Iterator[list[_Test]]:
-        """The tests that may notice a fault: of the nearest files, then of those that are less near."""
-        near = nearest(self._graph, mutant.path, _MOST_NEAR)
-        for files in (near[:_NEAREST], near[_NEAREST:]):
-            yield self._suite(mutant, files)
+        """The tests that may notice a fault: of the nearest files, then of those that are less near.
+
+        Tests that start the program come only where no other runs the line.
+        """
+        near = nearest(self._graph, mutant.path, _ALL if self.among else 2 * _MOST_NEAR)
+        if self.among:
+            near = [file for file in near if any(file.is_relative_to(place) for place in self.among)]
+        inner = [file for file in near if _PROGRAMS not in file.parts][:_MOST_NEAR]
+        found = 0
+        for files in (inner[:_NEAREST], inner[_NEAREST:]):
+            tests = self._suite(mutant, files)
+            found += len(tests)
+            yield tests
+        if not found:
+            yield self._suite(mutant, [file for file in near if file not in inner][:_NEAREST])
 
     def _suite(self, mutant: Mutant, files: list[Path]) -> list[_Test]:
         """The tests that run the line, the nearest and quickest first, then those whose children may run it.

@@ -11,8 +11,11 @@ from codelet import events
 from codelet.loop.reply import Reply, parsed_arguments
 from codelet.providers.protocol import (
     Chunk,
+    ExtraChunk,
     FinishChunk,
+    FinishReason,
     ReasoningChunk,
+    RefusalChunk,
     RetryChunk,
     TextChunk,
     ToolCallChunk,
@@ -215,3 +218,87 @@ def test_pieces_of_one_reasoning_detail_go_back_as_one():
         {"type": "reasoning.text", "text": "again", "index": 2},
     ]
     assert json.dumps(pieces) == before, "the chunks are left as they came"
+
+
+def test_what_came_beside_the_answer_goes_back_with_all_its_pieces():
+    pieces: list[dict[str, Any]] = [
+        {"items": [1], "nested": {"list": ["a"], "same": 1}, "kind": "x", "once": True},
+        {"items": [2], "nested": {"list": ["b"], "other": 2}, "kind": "y"},
+        {"items": "none", "nested": 3},
+    ]
+    before = json.dumps(pieces)
+    for count in (2, 3):
+        reply = Reply()
+        reply.add(TextChunk("yes"))
+        for number, extra in enumerate(pieces[:count]):
+            reply.add(ExtraChunk(extra))
+            reply.add(ToolCallChunk(index=0, id="c", name="" if number else "read", arguments="", extra=extra))
+        message = reply.message(reply.calls(set()), "somewhere")
+        whole = {"items": [1, 2], "nested": {"list": ["a", "b"], "same": 1, "other": 2}, "kind": "y", "once": True}
+        if count == 3:
+            whole |= {"items": "none", "nested": 3}
+        assert message["extra"] == whole
+        assert message["tool_calls"][0]["extra"] == whole
+        assert message["origin"] == "somewhere"
+    assert json.dumps(pieces) == before, "the chunks are left as they came"
+
+
+def test_details_that_say_no_type_or_another_index_stay_apart():
+    reply = Reply()
+    for detail in (
+        {"text": "a"},
+        {"text": "b"},
+        {"type": "t", "index": 0, "text": "c", "data": 1},
+        {"type": "t", "index": 1, "text": "d", "signature": "s"},
+        {"type": "t", "index": 1, "text": None, "signature": None},
+        {"type": "u", "index": 1, "summary": "e"},
+        {"type": "u", "index": 1, "summary": "f", "data": "g"},
+    ):
+        reply.add(ReasoningChunk(details=[detail]))
+    assert reply.message([], "x")["reasoning_details"] == [
+        {"text": "a"},
+        {"text": "b"},
+        {"type": "t", "index": 0, "text": "c", "data": 1},
+        {"type": "t", "index": 1, "text": "d", "signature": "s"},
+        {"type": "u", "index": 1, "summary": "ef", "data": "g"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "finish", "told", "left"),
+    [
+        ("I will not", "stop", "refused", 0),
+        (" \n", "stop", "stop", 1),
+        ("", "refused", "refused", 0),
+        ("I will", "length", "length", 1),
+    ],
+)
+def test_calls_of_an_answer_that_was_refused_are_not_run(refusal: str, finish: FinishReason, told: str, left: int):
+    reply = Reply()
+    for chunk in (piece(0, "{}", "a", "read"), RefusalChunk(refusal), FinishChunk(finish)):
+        reply.add(chunk)
+    assert reply.finish == told
+    assert len(reply.calls(set())) == left
+
+
+def test_what_json_does_not_know_is_no_argument():
+    for text in ('{"n": NaN}', '{"n": -Infinity}', '{"n": 1e999}'):
+        reply = Reply()
+        reply.add(piece(0, text, "a", "read"))
+        assert parsed_arguments(reply.calls(set())[0]) == text
+    reply = Reply()
+    reply.add(piece(0, '{"n": 1.5e3}', "a", "read"))
+    assert parsed_arguments(reply.calls(set())[0]) == {"n": 1500.0}
+
+
+def test_an_answer_is_void_without_text_and_calls_unless_it_reached_its_limit():
+    def void(*chunks: Chunk) -> bool:
+        reply = Reply()
+        for chunk in chunks:
+            reply.add(chunk)
+        return reply.is_void
+
+    assert void(TextChunk(" \n"), FinishChunk("stop"))
+    assert not void(TextChunk(" x"), FinishChunk("stop"))
+    assert not void(piece(0, "{}", "a", "read"), FinishChunk("tool_calls"))
+    assert not void(FinishChunk("length"))

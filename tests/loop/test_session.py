@@ -23,7 +23,7 @@ from tests.support.proxy import Proxy
 from tests.support.script import Call, HttpError, Reply, Stop, Tokens
 from tests.support.server import ModelServer
 from tests.support.sessions import MakeSession, of_type, provider_of, turn, turn_until_error
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, happens
 
 READ = Call("r", "read", {"path": "app.py"})
 TYPES = ("environment", "claudeMd", "gitStatus", "tokenStatus")
@@ -216,7 +216,43 @@ async def test_resume_after_a_cancel_in_a_tool_tells_what_was_done(
     assert results["b"].startswith(prompt.STOPPED_RUNNING.format(why=prompt.BY_USER))
     assert "begun" in results["b"]
     assert results["w"] == prompt.STOPPED_WAITING.format(why=prompt.BY_USER)
+    failed = [message["tool_call_id"] for message in session.messages if message.get("failed")]
+    assert failed == ["b", "w"], "what was stopped has failed, what was done has not"
     assert "Let me." in json.dumps(sent), "what was whole stays"
+
+
+async def test_the_connection_is_opened_while_the_reminders_are_gathered(
+    make_session: MakeSession, model_server: ModelServer
+):
+    model_server.script = [Reply("done")]
+    async with aclosing(make_session().send("go")) as stream:
+        while not isinstance(await anext(stream), events.Reminder):
+            pass
+        await happens(lambda: model_server.connections == 1, "a connection before the request")
+        assert not model_server.requests
+
+
+async def test_closing_ends_a_turn_that_was_left_in_the_middle(make_session: MakeSession, model_server: ModelServer):
+    model_server.script = [Reply(calls=[Call("b", "bash", {"command": "echo begun; sleep 60"})])]
+    session = make_session()
+    left = session.send("go")
+    async for event in left:
+        if isinstance(event, events.ToolProgress):
+            break
+    await session.close()
+    assert session.interruption == events.Interrupted(done=(), half_done=("b",), not_done=())
+    with pytest.raises(StopAsyncIteration):
+        await anext(left)
+
+
+async def test_clear_forgets_the_folders_that_were_touched(make_session: MakeSession, model_server: ModelServer):
+    calls = [Call("w", "write", {"path": "sub/x.txt", "content": "x\n"})]
+    model_server.script = [Reply(calls=calls), Reply("done")]
+    session = make_session()
+    await turn(session)
+    assert session.touched.names
+    session.clear()
+    assert not session.touched.names
 
 
 async def test_resume_after_a_broken_stream(make_session: MakeSession, model_server: ModelServer):

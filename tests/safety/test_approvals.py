@@ -42,9 +42,29 @@ async def test_the_real_change_is_shown(tmp_path: Path) -> None:
     await call(box, "edit", path="a.txt", edits=[{"old": "nowhere", "new": "2"}])
     await call(box, "bash", command="make \\\n  all # " + "x" * 9_000)
     edit, write, bash = (question.shown for question in person.asked)
+    touches = [(touch.kind, touch.what) for question in person.asked for touch in question.touches]
+    assert touches[:2] == [("write", "a.txt"), ("write", "new.txt")]
+    assert [kind for kind, _ in touches[2:]] == ["run"]
     assert edit == "--- a.txt\n+++ a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
     assert write.endswith("+fresh\n")
     assert bash == "make \\\n  all # " + "x" * 9_000
+
+
+async def test_replacing_what_the_model_did_not_see_is_asked_whatever_the_mode(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    part = "it replaces all of a.txt; only lines 1 of its 2 were shown to the model"
+    for mode, reason in (("auto", part), ("ask", f"write changes a.txt: {part}")):
+        person = Person(Answer(False))
+        policy = Policy(tmp_path, mode, allow=["write(a.txt)"] if mode == "auto" else [])
+        box = toolbox(tmp_path, policy, person.ask)
+        await call(box, "read", path="a.txt", limit=1)
+        assert (await call(box, "write", path="a.txt", content="other\n"))[0] == "refused"
+        verdict = person.asked[0].verdict
+        assert (verdict.reason, verdict.suggestion, verdict.lifted_by) == (reason, None, None)
+    box = toolbox(tmp_path, Policy(tmp_path, "auto"))
+    await call(box, "read", path="a.txt", limit=1)
+    assert (await call(box, "write", path="a.txt", content="other\n"))[0] == "failed"
+    assert (tmp_path / "a.txt").read_text() == "one\ntwo\n", "and without anybody to ask it is not done"
 
 
 async def test_what_was_decided_is_remembered(tmp_path: Path) -> None:
