@@ -84,7 +84,27 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
+def _end_at_interrupt() -> None:
+    """Let SIGINT end the process while it starts: nothing is open yet.
+
+    Out of the middle of an import an exception comes as another one, or not at all.
+    """
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(_EXIT_INTERRUPT))
+
+
+def _raise_at_interrupt() -> None:
+    """Let SIGINT be an exception again, of which asyncio makes a cancel."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def _run(arguments: list[str], ending: _Ending) -> int:
+    _end_at_interrupt()
     from codelet.frontends.arguments import parse_command_line, print_help
 
     options = parse_command_line(arguments)
@@ -99,14 +119,17 @@ def _run(arguments: list[str], ending: _Ending) -> int:
     if options.command == "policy":
         from codelet.frontends.commands.checks import run_check
 
+        _raise_at_interrupt()
         return run_check(options)
     if options.command == "audit":
         from codelet.frontends.commands.checks import run_verify
 
+        _raise_at_interrupt()
         return run_verify(options)
     if options.command == "sessions":
         from codelet.frontends.commands.sessions import run_sessions
 
+        _raise_at_interrupt()
         return run_sessions(options)
     if options.command == "demo":
         return _demo(keep=options.keep)
@@ -150,6 +173,7 @@ def _demo(*, keep: bool) -> int:
 
     from codelet.frontends.commands.demo import run_demo
 
+    _raise_at_interrupt()
     return asyncio.run(run_demo(keep=keep))
 
 
@@ -158,6 +182,7 @@ def _doctor(settings: Settings, *, as_json: bool) -> int:
 
     from codelet.frontends.commands.doctor import run_doctor
 
+    _raise_at_interrupt()
     return asyncio.run(run_doctor(settings, json=as_json))
 
 
@@ -167,6 +192,7 @@ def _repl(settings: Settings, trusting: Callable[[], Settings], first: str | Non
     from codelet.frontends.terminal.run import run_repl
     from codelet.frontends.trust import trusted
 
+    _raise_at_interrupt()
     return asyncio.run(run_repl(trusted(settings, trusting), first))
 
 

@@ -152,12 +152,14 @@ class Guards:
     def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
         """Have every guard take note. Raises CodeletError where one cannot: nothing goes on unseen."""
         for guard in (*self._guards, *self._closing):
+            if type(guard).record is Guard.record:
+                continue
             try:
-                guard.record(kind, call, **facts)
+                guard.record(kind, call.replace(arguments=_copied(call.arguments)), **facts)
             except CodeletError:
                 raise
             except Exception as error:
-                problem = f"{type(error).__name__}: {error}"
+                problem = self._masker.mask(f"{type(error).__name__}: {error}")
                 raise CodeletError(f"{type(guard).__name__} could not take note of a call: {problem}") from error
 
 

@@ -146,6 +146,7 @@ async def run_turn(
         yield turn.end("interrupted")
         raise
     except ProviderError as error:
+        error.args = (toolbox.masker.mask(str(error)),)
         turn.settle(str(error))
         yield turn.end("failed", str(error))
         raise

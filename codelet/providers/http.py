@@ -49,6 +49,7 @@ class HttpClient:
         self._deadlines = deadlines
         self._idle: Connection | None = None
         self._opening: asyncio.Task[Connection] | None = None
+        self._requests = 0  # how many are under way
 
     @property
     def place(self) -> str:
@@ -56,8 +57,11 @@ class HttpClient:
         return f"{self._url.hostname}:{port_of(self._url)}"
 
     def warm(self) -> None:
-        """Start opening the connection ahead of the first request; a failure will show at the request."""
-        if self._idle is None and self._opening is None:
+        """Start opening the connection ahead of a request; a failure will show at the request.
+
+        While a request is under way its connection is the one that the next will use.
+        """
+        if self._idle is None and self._opening is None and not self._requests:
             self._opening = asyncio.create_task(self._connect())
             self._opening.add_done_callback(lambda task: task.cancelled() or task.exception())
 
@@ -67,26 +71,32 @@ class HttpClient:
 
         The connection is kept if the response was read to its end, and closed otherwise, as on a cancel.
         """
-        connection, head, first_until = await self._exchange(path, headers, body)
-        from codelet.providers.response import Response, can_be_kept, finish
-
+        self._requests += 1
         try:
-            yield Response(connection, head, self._deadlines, first_until)
-            await finish(connection)
+            connection, head, first_until = await self._exchange(path, headers, body)
+            from codelet.providers.response import Response, can_be_kept, finish
+
+            try:
+                yield Response(connection, head, self._deadlines, first_until)
+                await finish(connection)
+            finally:
+                if can_be_kept(connection):
+                    self._idle = connection
+                else:
+                    connection.close()
         finally:
-            if can_be_kept(connection):
-                self._idle = connection
-            else:
-                connection.close()
+            self._requests -= 1
 
     async def close(self) -> None:
-        """Close the kept connection."""
-        if self._opening is not None:
-            self._opening.cancel()
-            await self._warmed()
+        """Close the kept connection, and the one that is being opened even if this is cancelled meanwhile."""
         if self._idle is not None:
             self._idle.close()
             self._idle = None
+        if self._opening is not None:
+            opening, self._opening = self._opening, None
+            opening.add_done_callback(_close_opened)
+            opening.cancel()
+            await asyncio.wait([opening])
 
     async def _exchange(
         self, path: str, headers: dict[str, str], body: bytes
@@ -184,3 +194,9 @@ class HttpClient:
 
     def _way(self, proxy: SplitResult | None) -> str:
         return f"the proxy {proxy.hostname}:{port_of(proxy)} on the way to {self.place}" if proxy else self.place
+
+
+def _close_opened(opening: asyncio.Task[Connection]) -> None:
+    """Close what was opened after all before the cancel came."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()

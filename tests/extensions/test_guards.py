@@ -126,6 +126,9 @@ async def test_no_copy_that_a_guard_keeps_reaches_the_call(open_session: Open) -
             self.act(call)
             return output
 
+        def record(self, kind: str, call: GuardedCall, **facts: object) -> None:
+            self.act(call)
+
     foreign = Tool("send", "Send.", {"type": "object"}, send)
     _, result = await sent_by(open_session, Late(tamper), tools=[foreign])
     assert json.loads(result.text) == {"to": "b", "words": ["x"]}

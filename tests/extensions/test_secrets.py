@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from codelet import events
-from codelet.errors import ToolError
+from codelet.context import Piped
+from codelet.errors import CodeletError, ProviderError, ToolError
 from codelet.export.encode import to_json
 from codelet.export.page import page
 from codelet.export.recorder import Recorder
@@ -20,19 +21,29 @@ from codelet.export.session_context import context_of
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Source
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
-from codelet.providers.protocol import Chunk, FinishChunk, ReasoningChunk, Request, TextChunk, ToolCallChunk
+from codelet.providers.protocol import (
+    Chunk,
+    FinishChunk,
+    NoteChunk,
+    ReasoningChunk,
+    Request,
+    RetryChunk,
+    TextChunk,
+    ToolCallChunk,
+)
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
 from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Answer, Question, Verdict
-from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
+from codelet.tools.tool import Arguments, Preview, Progress, Tool, ToolContext, ToolOutput, tool
 from tests.context.scripted import ScriptedProvider
 
 KEY = "sk-proj-Zk4x9Qw7eR7tY2uIoP5aS8dF1gH3"
 SHORTEST = 12
 PLACES = (
     *("prompt", "arguments", "output", "progress", "display", "error", "guard", "verdict", "reminder", "export"),
-    *("command", "text", "reasoning"),
+    *("command", "text", "reasoning", "piped", "retry", "note", "failure", "called name", "title", "preview"),
+    *("guard's error", "command's error", "reminder's error", "late guard's error", "record's error"),
 )
 
 
@@ -43,7 +54,10 @@ class Leaking(Extension, Source, Guard, ExportPart):
 
     def __init__(self, place: str) -> None:
         self.place = place
-        self.tools = (tool(self.leak),)
+        made = tool(self.leak)
+        self.tools = (
+            Tool("leak", made.description, made.parameters, made.run, made.touches, self.title, preview=self.preview),
+        )
         self.reminders = self.guards = (self,)
         self.commands = (Command("leak", "Leak", self.say),)
         self.part = self
@@ -59,16 +73,33 @@ class Leaking(Extension, Source, Guard, ExportPart):
             raise ToolError(self.at("error"))
         return ToolOutput(self.at("output"), self.at("display"))
 
+    def title(self, arguments: Arguments) -> str:
+        return self.at("title")
+
+    def preview(self, context: ToolContext, arguments: Arguments) -> Preview:
+        return Preview(self.at("preview"))
+
+    def fail(self, place: str) -> None:
+        if place == self.place:
+            raise RuntimeError(self.at(place))
+
     async def text(self) -> str:
+        self.fail("reminder's error")
         return self.at("reminder")
 
     async def before(self, call: GuardedCall) -> Verdict:
+        self.fail("guard's error")
         return Verdict("ask", "execute", self.at("verdict"))
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
+        self.fail("late guard's error")
         return output.replace(text=f"{output.text}\n{self.at('guard')}")
 
+    def record(self, kind: str, call: GuardedCall, **facts: object) -> None:
+        self.fail("record's error")
+
     async def say(self, session: Session, argument: str) -> str:
+        self.fail("command's error")
         return self.at("command")
 
     def save(self) -> str:
@@ -87,6 +118,7 @@ class Split(ScriptedProvider):
         self.said = extension
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        yield RetryChunk(attempt=2, attempts=5, wait=0.0, reason=self.said.at("retry"))
         for piece in pieces(self.said.at("reasoning")):
             yield ReasoningChunk(piece)
         for piece in pieces(self.said.at("text")):
@@ -94,8 +126,11 @@ class Split(ScriptedProvider):
         if request.messages[-1 - request.tail]["role"] == "tool":
             yield FinishChunk("stop")
             return
+        yield NoteChunk(self.said.at("note"))
+        if self.said.place == "failure":
+            raise ProviderError(self.said.at("failure"))
         arguments = json.dumps({"what": self.said.at("arguments")})
-        yield ToolCallChunk(index=0, id="call", name="leak")
+        yield ToolCallChunk(index=0, id="call", name=KEY if self.said.place == "called name" else "leak")
         for piece in pieces(arguments):
             yield ToolCallChunk(index=0, arguments=piece)
         yield FinishChunk("tool_calls")
@@ -123,10 +158,18 @@ async def test_it_is_nowhere(place: str, allows: bool, tmp_path: Path, caplog: p
         extensions=[leaking],
     )
     seen: list[events.Event] = []
-    async with aclosing(session.send(leaking.at("prompt"))) as stream:
-        async for event in stream:
-            seen.append(event)
-    said = await session.run_command("leak")
+    piped = Piped(leaking.at("piped")) if place == "piped" else None
+    try:
+        async with aclosing(session.send(leaking.at("prompt"), piped)) as stream:
+            async for event in stream:
+                seen.append(event)
+        ended = ""
+    except CodeletError as error:
+        ended = str(error)
+    try:
+        said = await session.run_command("leak")
+    except CodeletError as error:
+        said = str(error)
     snapshot = Recorder().snapshot(session, **context_of(session, None, {}))
     await session.close()
     mask = Mask(lambda text: masker.mask(text, patterns=True))
@@ -138,6 +181,7 @@ async def test_it_is_nowhere(place: str, allows: bool, tmp_path: Path, caplog: p
         "questions": repr(questions),
         "denied": repr((session.refused, session.approvals.denied, list(session.approvals.history))),
         "command": said,
+        "end": ended,
         "export": to_json(snapshot, mask=mask).decode(),
         "page": page(snapshot, mask=mask),
         "audit": (tmp_path / "audit.jsonl").read_text(),

@@ -20,6 +20,8 @@ class RawServer:
         self._handle = handle
         self._host = host
         self._tls = tls
+        self._writers: list[asyncio.StreamWriter] = []
+        self._handling: list[asyncio.Task[None]] = []
         self.connections = 0
 
     @property
@@ -33,11 +35,21 @@ class RawServer:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._thread.loop.call_soon_threadsafe(self._server.close)
+        self._thread.run(self._drop())
         self._thread.stop()
 
+    async def _drop(self) -> None:
+        """Listen no more and close every connection, also one whose handler has not begun."""
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+
     async def _listen(self) -> asyncio.Server:
-        return await asyncio.start_server(self._serve, self._host, 0, ssl=self._tls)
+        return await asyncio.start_server(self._begin, self._host, 0, ssl=self._tls)
+
+    def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        self._handling.append(asyncio.ensure_future(self._serve(reader, writer)))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1

@@ -145,6 +145,11 @@ class ModelServer:
         """The `--api-base` of an Anthropic-like server."""
         return self.base
 
+    @property
+    def open_connections(self) -> int:
+        """How many connections clients hold open now."""
+        return len(self._open)
+
     def __enter__(self) -> Self:
         self._thread = LoopThread()
         self._server = self._thread.run(self._listen())

@@ -80,8 +80,8 @@ def _read(name: str) -> Any:
     """
     try:
         import tiktoken
-    except ImportError as error:
-        raise ExactUnavailable(f"tiktoken is not installed: {error}") from error
+    except (ImportError, OSError) as error:
+        raise ExactUnavailable(f"tiktoken cannot be imported: {error}") from error
     with lent(CACHE_VARIABLE, str(_folder(name))):
         try:
             return tiktoken.get_encoding(name)

@@ -140,6 +140,23 @@ def test_without_a_file_the_estimate_serves(package: Path, tmp_path: Path):
     assert told["total"] == "None False"
 
 
+def test_with_a_folder_in_the_place_of_the_file_the_estimate_serves(package: Path, tmp_path: Path):
+    path = package / FILES["o200k_base"]
+    path.unlink()
+    path.mkdir()
+    told = watched(package, tmp_path)
+    assert told["unavailable:"].startswith("the tokeniser's file cannot be read: ")
+    assert told["total"] == "None False"
+
+
+@pytest.mark.parametrize("source", ["raise ImportError('no engine')", "raise OSError('no disk')"])
+def test_without_a_tokeniser_that_works_the_estimate_serves(source: str, package: Path, tmp_path: Path):
+    (package.parents[2] / "tiktoken.py").write_text(f"{source}\n")
+    told = watched(package, tmp_path)
+    assert told["unavailable:"].startswith("tiktoken cannot be imported: ")
+    assert told["total"] == "None False"
+
+
 @pytest.mark.parametrize("user", [None, "/the/users/own"])
 def test_no_child_sees_the_folder_that_is_lent(user: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     if user is None:
