@@ -32,7 +32,7 @@ EDITS = {
     "several": ("MultiEdit", {"file_path": "src/a.py", "edits": [{"old_string": OLD, "new_string": NEW}]}),
     "search": ("edit", {"path": "src/a.py", "search": OLD, "replace": NEW}),
     "patch": ("apply_patch", {"input": PATCH}),
-    "a patch among other words": ("submit", {"input": PATCH, "note": "as asked", "attempt": 1}),
+    "a patch among other words": ("send_patch", {"change": PATCH, "note": "as asked", "attempt": 1}),
     "a list of words": ("shell", {"command": ["apply_patch", PATCH]}),
     "unified": ("patch", {"path": "src/a.py", "diff": DIFF}),
     "fenced": ("apply_patch", {"input": f"**Update: `src/a.py`**\n\n```diff\n@@\n-{OLD}\n+{NEW}\n```"}),
