@@ -27,6 +27,8 @@ _MARK_BYTES = b"," + compact_json(_MARK)[1:]
 class AnthropicProvider(NativeProvider):
     """A model behind a server that speaks Anthropic's Messages."""
 
+    decoder = "anthropic_messages_decode"
+
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
         own = endpoint.vendor.prefix == "anthropic" and endpoint.base == endpoint.vendor.base
         super().__init__(model, endpoint, options, origin="anthropic" if own else f"anthropic:{endpoint.base}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult
@@ -66,14 +66,16 @@ class HttpClient:
             self._opening.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     @asynccontextmanager
-    async def post(self, path: str, headers: dict[str, str], body: bytes) -> AsyncIterator[Response]:
-        """Send one request; yields the response once its headers are there.
+    async def post(
+        self, path: str, headers: dict[str, str], body: bytes, meanwhile: Callable[[], None] = lambda: None
+    ) -> AsyncIterator[Response]:
+        """Send one request, call `meanwhile`, and yield the response once its headers are there.
 
         The connection is kept if the response was read to its end, and closed otherwise, as on a cancel.
         """
         self._requests += 1
         try:
-            connection, head, first_until = await self._exchange(path, headers, body)
+            connection, head, first_until = await self._exchange(path, headers, body, meanwhile)
             from codelet.providers.response import Response, can_be_kept, finish
 
             try:
@@ -99,7 +101,7 @@ class HttpClient:
             await asyncio.wait([opening])
 
     async def _exchange(
-        self, path: str, headers: dict[str, str], body: bytes
+        self, path: str, headers: dict[str, str], body: bytes, meanwhile: Callable[[], None]
     ) -> tuple[Connection, h11.Response, float]:
         """The connection, the response's head, and the time of the loop at which the first token is due."""
         while True:
@@ -113,6 +115,7 @@ class HttpClient:
                 first_until = asyncio.get_running_loop().time() + self._deadlines.first_token
                 from codelet.providers.response import read_head
 
+                meanwhile()
                 return connection, await read_head(connection, first_until, self._deadlines), first_until
             except ClosedEarly:
                 connection.close()

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from codelet.errors import ProviderError
 from codelet.messages import Message
@@ -64,7 +64,12 @@ class PrefixCache:
 
 
 class NativeProvider(ABC):
-    """A model behind a server over HTTP. A wire defines `body`, `_path`, `_headers`, `_encode` and `_chunks`."""
+    """A model behind a server over HTTP. A wire defines `body`, `_path`, `_headers`, `_encode` and `_chunks`.
+
+    `decoder` is the module of its own that reads the answer.
+    """
+
+    decoder: ClassVar[str]
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str) -> None:
         self.model = model
@@ -132,8 +137,15 @@ class NativeProvider(ABC):
         """Whether the wire sends requests in another form from now on, for what the error says of this one."""
         return False
 
+    def _load_decoder(self) -> None:
+        """Load what reads an answer: the first request does not wait for it, and the server takes longer to think."""
+        from importlib import import_module
+
+        for name in ("answer", "failure", self.decoder):
+            import_module(f"codelet.providers.{name}")
+
     async def _attempt(self, body: bytes) -> AsyncGenerator[Chunk, None]:
-        async with self._http.post(self._path(), self._headers(), body) as response:
+        async with self._http.post(self._path(), self._headers(), body, self._load_decoder) as response:
             from codelet.providers.answer import json_events
             from codelet.providers.failure import http_failure, without_key
 

@@ -25,6 +25,8 @@ _OPEN, _CLOSING = (
 class OpenAIChatProvider(NativeProvider):
     """A model behind a server that speaks Chat Completions."""
 
+    decoder = "openai_chat_decode"
+
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
         super().__init__(model, endpoint, options, origin=f"openai:{endpoint.origin(model)}")
         self._quirks = quirks_of(model, endpoint.base, options.vendors)

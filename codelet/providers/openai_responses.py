@@ -45,6 +45,8 @@ _REFUSED_MARKS = ("prompt_cache_breakpoint", "prompt_cache_options")
 class OpenAIResponsesProvider(NativeProvider):
     """A model behind a server that speaks OpenAI's Responses."""
 
+    decoder = "openai_responses_decode"
+
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
         name = endpoint.model_name(model)
         super().__init__(model, endpoint, options, origin=f"responses:{endpoint.base}#{name}")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from codelet.providers.protocol import Deadlines, Provider, ProviderOptions, Retries
 
 from codelet.providers import open_provider
+from codelet.providers.protocol import Deadlines, Provider, ProviderOptions, Retries
 from tests.providers.chunks import collect
 from tests.support.amount import amount
 from tests.support.certificates import Certificates
