@@ -217,3 +217,12 @@ def test_importing_the_policy_loads_no_parser() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_several_touches_are_judged_for_one_place_or_for_none(workspace: Path) -> None:
+    policy = Policy(workspace, yes=True)
+    alone = policy.judge("something", [Touch("write", "new.txt")])
+    assert alone.place is not None
+    assert policy.judge("something", [Touch("write", "new.txt"), Touch("run", "ls")]).place == alone.place
+    assert policy.judge("something", [Touch("write", "new.txt"), Touch("read", "a.txt")]).place is None
+    assert policy.judge("something", [Touch("run", "ls"), Touch("run", "pwd")]).place is None
