@@ -33,6 +33,17 @@ async def test_time_limit(call: Call) -> None:
     assert clock.passed < 3
 
 
+async def test_a_command_that_ends_well_when_its_time_is_up_has_failed_all_the_same(call: Call) -> None:
+    done = await call("bash", command="trap 'exit 0' TERM; echo start; sleep 3600 & wait", timeout=1)
+    assert "[timed out after 1 s" in done.text
+    assert done.failed
+
+
+async def test_no_time_is_a_tenth_of_a_second(call: Call) -> None:
+    for timeout in (0, -1):
+        assert "[timed out after 0.1 s" in (await call("bash", command="sleep 3600", timeout=timeout)).text
+
+
 async def test_long_output_keeps_head_and_tail(call: Call) -> None:
     done = await call("bash", command="seq 1 100000; exit 1")
     assert done.text.startswith("1\n2\n")
