@@ -24,8 +24,8 @@ from tests.export import material
 
 def run(*words: str) -> int:
     parser = argparse.ArgumentParser()
-    add_arguments(parser.add_subparsers(dest="command"))
-    return run_sessions(parser.parse_args(["sessions", *words]))
+    add_arguments(parser)
+    return run_sessions(parser.parse_args(words))
 
 
 def talk(*pairs: tuple[str, str]) -> Snapshot:
