@@ -123,6 +123,8 @@ DELICATE_FOLDERS = (
 class _Patterns(Record):
     """The names among some patterns, what stands around each `*` of the others, and what of it begins or ends these.
 
+    `inner` are those that neither begin nor end a name.
+
     No regular expression: to compile one would cost each start 2 ms.
     """
 
@@ -130,13 +132,16 @@ class _Patterns(Record):
     others: tuple[list[str], ...]
     begins: tuple[str, ...]
     ends: tuple[str, ...]
+    inner: tuple[list[str], ...]
 
 
 @cache
 def _parsed(patterns: tuple[str, ...]) -> _Patterns:
     others = tuple(one.split("*") for one in patterns if "*" in one)
-    begins = tuple(pieces[0] for pieces in others if not pieces[-1])
-    return _Patterns(frozenset(patterns), others, begins, tuple(pieces[-1] for pieces in others if pieces[-1]))
+    begins = tuple(pieces[0] for pieces in others if pieces[0] and not pieces[-1])
+    ends = tuple(pieces[-1] for pieces in others if pieces[-1])
+    inner = tuple(pieces for pieces in others if not pieces[0] and not pieces[-1])
+    return _Patterns(frozenset(patterns), others, begins, ends, inner)
 
 
 def _any(patterns: tuple[str, ...], spelled: Iterable[str]) -> bool:
@@ -144,9 +149,9 @@ def _any(patterns: tuple[str, ...], spelled: Iterable[str]) -> bool:
     known = _parsed(patterns)
     return any(
         name in known.names
-        or (
-            (name.endswith(known.ends) or name.startswith(known.begins))
-            and any(_fits(name, one) for one in known.others)
+        or any(
+            _fits(name, one)
+            for one in (known.others if name.endswith(known.ends) or name.startswith(known.begins) else known.inner)
         )
         for name in spelled
     )
