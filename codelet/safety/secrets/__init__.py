@@ -254,5 +254,7 @@ def without_secrets(value: Any, masker: Masker) -> Any:
         case dict():
             return {key: without_secrets(item, masker) for key, item in value.items()}
         case Record():
-            return value.replace(**{name: without_secrets(getattr(value, name), masker) for name in value.fields})
+            hidden = {name: without_secrets(getattr(value, name), masker) for name in value.fields}
+            changed = {name: each for name, each in hidden.items() if each != getattr(value, name)}
+            return value.replace(**changed) if changed else value
     return value
