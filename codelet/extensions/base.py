@@ -275,13 +275,13 @@ def offered_by(extensions: Iterable[Extension]) -> list[Tool]:
 
 
 async def end_extension(extension: Extension) -> None:
-    """Close an extension; what takes too long is left. Raises CodeletError."""
+    """Close an extension. Raises CodeletError, also where it takes too long and is left."""
     try:
-        async with asyncio.timeout(_CLOSE_SECONDS):
+        async with asyncio.timeout(_CLOSE_SECONDS) as limit:
             await extension.close()
-    except TimeoutError:
-        return
     except CodeletError:
         raise
     except Exception as error:
+        if limit.expired():
+            raise CodeletError(f"{type(extension).__name__} did not end within {_CLOSE_SECONDS:g} s") from None
         raise CodeletError(f"{type(extension).__name__} did not end well: {type(error).__name__}: {error}") from error

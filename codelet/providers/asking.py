@@ -17,7 +17,6 @@ import h11
 
 from codelet.errors import CodeletError
 from codelet.providers.connection import Connection, checked_url, open_direct, open_through, proxy_for
-from codelet.providers.facts import ModelFacts
 from codelet.record import Record
 
 _WINDOWS = (
@@ -43,14 +42,6 @@ class ServerFacts(Record):
     window: int | None = None
     max_output: int | None = None
     tools: bool | None = None
-
-    def added_to(self, facts: ModelFacts) -> ModelFacts:
-        """The facts with the server's own sizes in the place of what a list or a guess says."""
-        if self.window is None and self.max_output is None:
-            return facts
-        return facts.replace(
-            window=self.window or facts.window, max_output=self.max_output or facts.max_output, known=True
-        )
 
 
 async def ask(base: str, headers: Mapping[str, str], name: str, *, local: bool) -> ServerFacts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any, ClassVar
 
@@ -282,3 +283,13 @@ async def test_close_ends_everything_once_whatever_fails(open_session: Open) -> 
         await session.close()
     await session.close()
     assert ended == [*(f"begin {name} with 0 tools" for name in "abc"), "end c", "end b", "end a", "end provider"]
+
+
+async def test_an_extension_that_does_not_end_is_left_and_told(open_session: Open):
+    class Hanging(Extension):
+        async def close(self) -> None:
+            await asyncio.Event().wait()
+
+    session, _ = open_session(Hanging())
+    with pytest.raises(CodeletError, match=r"^Hanging did not end within 5 s$"):
+        await session.close()

@@ -12,7 +12,7 @@ import pytest
 from codelet.loop.session import Session
 from codelet.providers import open_provider
 from codelet.providers.asking import ServerFacts, ask
-from codelet.providers.facts import DEFAULT_WINDOW, ModelFacts, model_facts
+from codelet.providers.facts import DEFAULT_WINDOW
 from codelet.safety import Policy
 from tests.providers.chunks import options
 from tests.support.raw import RawServer, read_request
@@ -175,16 +175,6 @@ async def test_who_does_not_answer_is_not_waited_for_long():
     assert clock.passed < 12
     assert await ask(f"http://127.0.0.1:{closed_port()}/v1", {}, "m", local=True) == ServerFacts()
     assert await ask("no address", {}, "m", local=True) == ServerFacts()
-
-
-def test_what_a_server_says_goes_before_what_a_list_says():
-    unknown = model_facts("nobody/knows-this")
-    assert (unknown.window, unknown.known) == (DEFAULT_WINDOW, False)
-    learnt = ServerFacts(window=4096).added_to(unknown)
-    assert (learnt.window, learnt.max_output, learnt.known, learnt.input_price) == (4096, None, True, None)
-    listed = ModelFacts(window=128_000, max_output=16_000, input_price=1.0, known=True)
-    assert ServerFacts(window=32_000).added_to(listed) == listed.replace(window=32_000)
-    assert ServerFacts(tools=True).added_to(unknown) is unknown
 
 
 async def test_a_window_that_nobody_named_is_a_guess(tmp_path: Path):
