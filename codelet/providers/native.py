@@ -64,7 +64,7 @@ class PrefixCache:
 
 
 class NativeProvider(ABC):
-    """A model behind a server over HTTP. A wire defines `body`, `_path`, `_headers`, `_encode` and `_chunks`.
+    """A model behind a server over HTTP. A wire defines `body`, `_path`, `_encode` and `_chunks`.
 
     `decoder` is the module of its own that reads the answer.
     """
@@ -121,9 +121,9 @@ class NativeProvider(ABC):
     def _path(self) -> str:
         """The path behind the endpoint's base."""
 
-    @abstractmethod
     def _headers(self) -> dict[str, str]:
         """The wire's own headers, the key's among them."""
+        return {"authorization": f"Bearer {self._endpoint.key}"} if self._endpoint.key else {}
 
     @abstractmethod
     def _encode(self, message: Message, state: str) -> tuple[bytes, str]:

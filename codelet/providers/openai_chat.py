@@ -102,9 +102,6 @@ class OpenAIChatProvider(NativeProvider):
     def _path(self) -> str:
         return "/chat/completions"
 
-    def _headers(self) -> dict[str, str]:
-        return {"authorization": f"Bearer {self._endpoint.key}"} if self._endpoint.key else {}
-
     def _chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
         from codelet.providers.openai_chat_decode import decoded_chunks
 

@@ -195,9 +195,6 @@ class OpenAIResponsesProvider(NativeProvider):
     def _path(self) -> str:
         return "/responses"
 
-    def _headers(self) -> dict[str, str]:
-        return {"authorization": f"Bearer {self._endpoint.key}"} if self._endpoint.key else {}
-
     def _chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
         from codelet.providers.openai_responses_decode import ResponseDecoder
 
