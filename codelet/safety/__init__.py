@@ -1,4 +1,5 @@
-"""Who may do what: the policy judges a call by what it touches. Nothing runs without a verdict, and no secret leaves.
+"""Who may do what: the policy judges a call by what it touches. Nothing runs without a verdict, what nobody said yes to
+runs confined, and no secret leaves.
 
 It weighs what the classifiers found, the rules, the mode, and who answers.
 
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codelet.safety.verdict import CommandParts, Mode, Tier, Touch, Verdict, VerdictAction
+from codelet.safety.verdict import CommandParts, Mode, SandboxKind, Tier, Touch, Verdict, VerdictAction
 
 if TYPE_CHECKING:
     from codelet.safety.paths import PathVerdict
@@ -24,6 +25,7 @@ _COVERING = {"write": "edit", "run": "bash"}
 """The rules of these names cover every tool that touches so, whatever it is called."""
 
 _ACTIONS: tuple[VerdictAction, ...] = ("allow", "ask", "deny")
+_KINDS: tuple[SandboxKind, ...] = ("read-only", "workspace")
 _TIERS: tuple[Tier, ...] = ("read", "write", "execute", "critical")
 
 
@@ -31,7 +33,9 @@ class Policy:
     """The rules of one session. `mode` may be switched at any time; `yes` answers every ask.
 
     Rules apply in every mode, except that `read-only` denies every tool that writes files.
-    `sandboxed` says that commands run in a sandbox: only then does the mode `auto` run what is not read-only.
+    `sandboxed` says that commands run in a sandbox: only then does the mode `auto` run what is not read-only, and any
+    other mode more than the programs that can do nothing but read. A session sets it to what it finds before each
+    command. `kept` are files that nothing may write, whatever rule or mode says: the audit file, say.
     Raises UsageError on a bad rule.
     """
 
@@ -44,12 +48,14 @@ class Policy:
         yes: bool = False,
         *,
         ask: Sequence[str] = (),
-        sandboxed: bool = False,
+        sandboxed: bool = True,
+        kept: Sequence[Path] = (),
     ) -> None:
         self.workspace = workspace
         self.mode: Mode = mode
         self.yes = yes
         self.sandboxed = sandboxed
+        self.kept = frozenset(path.resolve() for path in kept)
         self.allow = _parsed(allow)
         self.deny = _parsed(deny)
         self.ask = _parsed(ask)
@@ -86,13 +92,15 @@ class Policy:
 
     def _judge_touch(self, tool: str, touch: Touch) -> Verdict:
         if touch.kind == "run":
-            return self._judge_command(tool, touch.what)
+            return self._judge_command(tool, touch.what, unconfined=touch.unconfined)
         from codelet.safety.paths import judge_path  # not needed before the first call
 
         tier: Tier = "write" if touch.kind == "write" else "read"
         found = judge_path(touch.what or ".", touch.kind, self.workspace)
         if found.action == "deny" or found.place is None:
             return Verdict("deny", tier, found.reason)
+        if tier == "write" and found.place in self.kept:
+            return Verdict("deny", tier, f"{touch.what} is what codelet keeps a record in")
         return self._judge_place(tool, tier, found, found.place).replace(place=found.place)
 
     def _judge_place(self, tool: str, tier: Tier, found: PathVerdict, place: Path) -> Verdict:
@@ -114,11 +122,13 @@ class Policy:
             return Verdict("ask", tier, f"{tool} changes {name}", suggestion=suggestion, lifted_by="auto-edit")
         return Verdict("allow", tier, found.reason)
 
-    def _judge_command(self, tool: str, command: str) -> Verdict:
+    def _judge_command(self, tool: str, command: str, *, unconfined: bool) -> Verdict:
         # The parser is loaded at the first command, not at the start.
         from codelet.safety.shell.script import judge_script
 
         verdict = judge_script(command, self)
+        if unconfined and self.sandboxed and verdict.sandbox is not None:
+            verdict = Verdict("ask", "execute", "it asks to run outside the sandbox")
         if tool == _COVERING["run"] or verdict.action == "deny":
             return verdict
         return self._by_name(tool, verdict.tier) or verdict
@@ -169,6 +179,7 @@ def _strictest(verdicts: Sequence[Verdict]) -> Verdict:
     joined = worst.replace(
         tier=max((each.tier for each in verdicts), key=_TIERS.index),
         place=places[0] if len(places) == 1 else None,
+        sandbox=min((each.sandbox for each in verdicts if each.sandbox is not None), key=_KINDS.index, default=None),
     )
     if worst.action != "ask" or len(alike) == 1:
         return joined

@@ -11,6 +11,9 @@ from codelet.record import Record
 VerdictAction = Literal["allow", "ask", "deny"]
 Tier = Literal["read", "write", "execute", "critical"]
 Mode = Literal["read-only", "ask", "auto-edit", "auto"]
+SandboxKind = Literal["read-only", "workspace"]
+"""What a confined command may write beside a private temporary folder: nothing, or the workspace."""
+
 MODES: tuple[Mode, ...] = ("ask", "auto-edit", "auto", "read-only")
 """All modes, in the order in which a key goes through them."""
 
@@ -23,11 +26,13 @@ def mode_named(text: str) -> Mode | None:
 class Touch(Record):
     """What a call does to the world: it reads, lists or writes the path `what`, or runs the shell command `what`.
 
-    A path is absolute or relative to the workspace; `list` is for names and sizes only.
+    A path is absolute or relative to the workspace; `list` is for names and sizes only. `unconfined` asks to run the
+    command without the sandbox that would be around it.
     """
 
     kind: Literal["read", "list", "write", "run"]
     what: str
+    unconfined: bool = False
 
 
 CommandParts = tuple[tuple[str, str], ...]
@@ -41,7 +46,8 @@ class Verdict(Record):
     would make, or None where there is none to offer; then `exactly` is the command line that may be allowed as it
     stands. `lifted_by` is the mode in which it would not have been asked. `parts` are the parts of a command that are
     not known to read only, each with its reason. `place` is where the path of a file tool leads: what is opened must
-    be that very place.
+    be that very place. `sandbox` is what an allowed command has to run in, None where a rule or an answer lets it run
+    without.
     """
 
     action: VerdictAction
@@ -53,6 +59,7 @@ class Verdict(Record):
     exactly: str | None = None
     lifted_by: Mode | None = None
     parts: CommandParts = ()
+    sandbox: SandboxKind | None = None
 
 
 class Question(Record):

@@ -56,4 +56,4 @@ def _runner(box: Toolbox, name: str, arguments: dict[str, Any], conversation: Co
     conversation.append(
         {"role": "assistant", "content": None, "tool_calls": [made]}, tool_result("c", prompt.INTERRUPTED)
     )
-    return CallRunner([made], box, conversation, cut=False)
+    return CallRunner([made], box, conversation.answer, cut=False)

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from codelet.extensions.base import Guard, GuardedCall, Noted
 from codelet.safety import Policy
+from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Answer, Question
 from tests.e2e.conftest import Codelet
 from tests.safety.conftest import call, toolbox
@@ -82,6 +84,94 @@ async def test_what_was_decided_is_remembered(tmp_path: Path) -> None:
     assert history[1][2] == "not now"
     assert history[2][2] == "bash(make x *)"
     assert len(person.asked) == 3
+
+
+class Noting(Guard):
+    """Keeps what guards are told of verdicts and answers."""
+
+    def __init__(self) -> None:
+        self.noted: list[tuple[str, dict[str, object]]] = []
+
+    def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
+        if kind in ("verdict", "approval"):
+            self.noted.append((kind, facts))
+
+    def take(self) -> list[tuple[str, dict[str, object]]]:
+        noted, self.noted = self.noted, []
+        return noted
+
+
+async def test_guards_are_told_of_each_verdict_and_of_each_answer(tmp_path: Path) -> None:
+    guard, person = Noting(), Person(YES, Answer(False, "no"), Answer(False))
+    policy = Policy(tmp_path, deny=["bash(rm *)"])
+    box = toolbox(tmp_path, policy, person.ask, guards=[guard])
+
+    async def noted(command: str) -> list[tuple[str, dict[str, object]]]:
+        await call(box, "bash", command=command)
+        return guard.take()
+
+    reads = {"action": "allow", "tier": "read", "reason": "reads in the workspace", "rule": None}
+    assert await noted("ls") == [("verdict", reads)]
+    denied = {
+        "action": "deny", "tier": "execute", "reason": "the rule bash(rm *) denies it", "rule": "bash(rm *)"
+    }  # fmt: skip
+    assert await noted("rm x") == [("verdict", denied)]
+    for outcome, reason in (("yes", ""), ("no", "no"), ("no", "")):
+        (kind, verdict), (last, answer) = await noted("touch x")
+        assert (kind, verdict["action"], last) == ("verdict", "ask", "approval")
+        assert answer == {"outcome": outcome, "reason": reason}
+    box = toolbox(tmp_path, policy, None, guards=[guard])
+    _, (_, answer) = await noted("touch x")
+    assert answer["outcome"] == "nobody to ask"
+    assert answer["reason"]
+    assert (box.approvals.refused, box.approvals.denied) == (["bash touch x"], {})
+    await noted("rm x")
+    assert (box.approvals.refused, box.approvals.denied) == (
+        ["bash touch x", "bash rm x"], {"bash rm x": "the rule bash(rm *) denies it"}
+    )  # fmt: skip
+
+
+async def test_what_a_no_says_to_the_model(tmp_path: Path) -> None:
+    box = toolbox(tmp_path, Policy(tmp_path), Person(Answer(False), Answer(False, "later")).ask)
+    plain = await call(box, "bash", command="touch x")
+    assert plain == ("refused", "refused by the user. Do not repeat it; ask or go another way.")
+    _, reasoned = await call(box, "bash", command="touch x")
+    assert reasoned.startswith("refused by the user: later.")
+
+
+async def test_what_a_yes_covers_from_then_on(tmp_path: Path) -> None:
+    """A rule where one fits, this very command where none does, the mode where that was the answer."""
+    compound = "touch a; make b"
+    for name, arguments, answer, outcome, reason in (
+        ("bash", {"command": "make x"}, ALWAYS, "always", "bash(make x *)"),
+        ("bash", {"command": compound}, ALWAYS, "always", f"exactly: {compound}"),
+        ("write", {"path": "sub/n.txt", "content": "x"}, ALWAYS, "always", "write(sub/**)"),
+        ("write", {"path": "n.txt", "content": "x"}, Answer(True, mode=True), "always", "mode auto-edit"),
+        ("bash", {"command": "make x"}, Answer(True, mode=True), "yes", ""),
+        ("bash", {"command": "make x"}, YES, "yes", ""),
+    ):
+        person = Person(answer)
+        box = toolbox(tmp_path, Policy(tmp_path), person.ask)
+        await call(box, name, **arguments)
+        (history,) = box.approvals.history
+        assert (history.outcome, history.reason) == (outcome, reason)
+        assert len(person.asked) == 1
+        person.answers.append(YES)
+        await call(box, name, **arguments)
+        assert len(person.asked) == (1 if outcome == "always" else 2), "and is not asked again"
+        assert box.approvals.policy.mode == ("auto-edit" if answer.mode and name == "write" else "ask")
+
+
+async def test_a_person_sees_no_secret_and_the_call_keeps_it(tmp_path: Path) -> None:
+    secret = "Zk4x9QweR7tY2uIoP5aS8dF1"
+    person = Person(YES)
+    box = toolbox(tmp_path, Policy(tmp_path), person.ask, masker=Masker({"SOME_KEY": secret}))
+    await call(box, "write", path="k.txt", content=f"key = {secret}\n")
+    (question,) = person.asked
+    assert secret not in repr(question)
+    assert "[masked SOME_KEY]" in question.shown
+    assert question.arguments["content"] == "key = [masked SOME_KEY]\n"
+    assert (tmp_path / "k.txt").read_text() == f"key = {secret}\n"
 
 
 async def test_no_answer_in_time_is_a_no(tmp_path: Path) -> None:

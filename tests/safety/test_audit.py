@@ -11,6 +11,7 @@ import pytest
 
 from codelet.safety.audit.log import AuditLog
 from tests.e2e.conftest import KEYS, Codelet
+from tests.safety.test_sandbox import path_for, way_works
 from tests.support.program import CODELET, start, stop
 from tests.support.script import Call, Reply
 from tests.support.server import ModelServer, Recorded
@@ -120,7 +121,8 @@ def test_two_writers_and_a_kill_do_no_harm(codelet: Codelet, model_server: Model
         child.communicate(timeout=PATIENCE)
         assert child.returncode == 0
     assert codelet("-p", "go", "--audit", "audit.jsonl").exit == 0
-    done = codelet("audit", "verify", "audit.jsonl", "--json")
+    assert codelet("audit", "verify", "audit.jsonl").exit == 5
+    done = codelet("audit", "verify", "audit.jsonl", "--json", "--open")
     report = json.loads(done.out)
     assert done.exit == 0, report
     assert len(report["unclosed"]) == 1
@@ -149,3 +151,22 @@ def test_only_a_regular_file_will_do(codelet: Codelet, model_server: ModelServer
     assert done.exit == 2
     assert "no regular file" in done.err
     assert not (codelet.cwd / "made").exists()
+
+
+@pytest.mark.parametrize("way", ["bubblewrap", "landlock"])
+def test_no_tool_and_no_confined_command_changes_it(
+    codelet: Codelet, model_server: ModelServer, tmp_path: Path, way: str
+) -> None:
+    way_works(way)
+    calls = [
+        Call("a", "bash", {"command": "echo bad; : > audit.jsonl"}),
+        Call("b", "bash", {"command": "rm -f audit.jsonl; mv audit.jsonl other; truncate -s 0 audit.jsonl"}),
+        Call("c", "write", {"path": "audit.jsonl", "content": "x"}),
+        Call("d", "edit", {"path": "./audit.jsonl", "edits": [{"old": "start", "new": "begin"}]}),
+    ]
+    model_server.script = [Reply(calls=calls), Reply(text="done")]
+    codelet("-p", "go", "--mode", "auto", "--audit", "audit.jsonl", env={"PATH": path_for(way, tmp_path)})
+    found = records(codelet.cwd / "audit.jsonl")
+    assert [one["call"] for one in found if one["kind"] == "verdict"] == ["a", "b", "c", "d"]
+    assert [one["action"] for one in found if one["kind"] == "verdict"][2:] == ["deny", "deny"]
+    assert codelet("audit", "verify", "audit.jsonl").exit == 0

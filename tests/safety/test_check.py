@@ -40,7 +40,10 @@ def test_it_explains_a_verdict(
         "reason": "reads in the workspace",
         "rule": None,
         "suggestion": None,
+        "sandbox": "read-only",
     }
+    check("--json", "--sandbox", "off", "git status")
+    assert json.loads(capsys.readouterr().out)["verdict"] == "ask"
 
 
 def test_it_judges_cases_in_their_own_workspace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from codelet.errors import UsageError
 from codelet.safety import Policy
-from codelet.safety.verdict import Touch
+from codelet.safety.verdict import Mode, Touch
 
 
 def bash(policy: Policy, command: str) -> str:
@@ -63,6 +64,14 @@ def test_a_compound_command_needs_every_part(workspace: Path) -> None:
     assert bash(policy, "npm test &") == "ask"
 
 
+def test_a_bare_rule_does_not_allow_more_than_can_be_looked_at(workspace: Path) -> None:
+    policy = Policy(workspace, allow=["bash"])
+    assert bash(policy, "touch x; " * 40) == "allow"
+    verdict = policy.judge("bash", [Touch("run", "touch x; " * 41)])
+    assert (verdict.action, verdict.reason) == ("ask", "it has more than 40 commands")
+    assert bash(policy, f"touch {'x' * 16_384}") == "ask"
+
+
 def test_deny_beats_ask_beats_allow(workspace: Path) -> None:
     policy = Policy(
         workspace, allow=["bash"], ask=["bash(git commit *)"], deny=["bash(git push *)", "read(docs/**)"], yes=True
@@ -97,7 +106,7 @@ def test_a_tool_that_is_not_known_asks(workspace: Path) -> None:
 
 
 def test_the_modes(workspace: Path) -> None:
-    policy = Policy(workspace)
+    policy = Policy(workspace, sandboxed=False)
     expected = {
         "read-only": ("allow", "deny", "ask", "ask"),
         "ask": ("allow", "ask", "ask", "ask"),
@@ -116,6 +125,56 @@ def test_the_modes(workspace: Path) -> None:
     policy.sandboxed = True
     assert bash(policy, "make") == "allow"
     assert bash(policy, "rm -rf /") == "deny"
+
+
+def test_what_nobody_said_yes_to_runs_in_a_sandbox(workspace: Path) -> None:
+    """A rule and `--yes` are a yes; the mode is none."""
+
+    def judged(command: str, mode: Mode = "ask", *, unconfined: bool = False, **more: Any) -> tuple[str, str | None]:
+        verdict = Policy(workspace, mode, **more).judge("bash", [Touch("run", command, unconfined)])
+        return verdict.action, verdict.sandbox
+
+    for mode in ("read-only", "ask", "auto-edit"):
+        assert judged("git status", mode) == ("allow", "read-only"), mode
+        assert judged("make", mode) == ("ask", None), mode
+    assert judged("ls > new.txt", "auto-edit") == ("allow", "workspace")
+    assert judged("ls > new.txt", allow=["write(new.txt)"]) == ("allow", "workspace")
+    assert judged("git status", "auto") == judged("make", "auto") == ("allow", "workspace")
+    assert judged("make", "auto", allow=["bash(make *)"]) == ("allow", None)
+    assert judged("git status && make", allow=["bash(make)"]) == ("allow", None)
+    assert judged("git status", allow=["bash(git status)"]) == ("allow", "read-only"), "the rule was not needed"
+    assert judged("make", yes=True) == ("allow", None)
+    for mode in ("ask", "auto"):
+        assert judged("ls", mode, unconfined=True) == ("ask", None), mode
+    assert judged("ls", unconfined=True, yes=True) == ("allow", None)
+    assert judged("make", unconfined=True, allow=["bash(make)"]) == ("allow", None)
+    assert judged("rm -rf /", unconfined=True)[0] == "deny"
+
+
+def test_a_call_of_several_commands_runs_in_the_narrowest_sandbox(workspace: Path) -> None:
+    both = [Touch("run", "make"), Touch("run", "ls")]
+    verdict = Policy(workspace, allow=["bash(make)"]).judge("several", both)
+    assert (verdict.action, verdict.sandbox) == ("allow", "read-only")
+
+
+@pytest.mark.parametrize("mode", ["read-only", "ask", "auto-edit", "auto"])
+def test_without_a_sandbox_only_programs_that_cannot_do_more_run_unasked(workspace: Path, mode: Mode) -> None:
+    policy = Policy(workspace, mode, sandboxed=False)
+    for command in ("ls -la", "cat a.txt | grep -c o", "cd src && head -3 app.py", "wc -l src/*.py", "echo $(pwd)"):
+        assert bash(policy, command) == "allow", command
+    for command in (
+        "git status",
+        "find .",
+        "rg x",
+        "sed -n 1p a.txt",
+        "awk 1 a.txt",
+        "sort a.txt",
+        "ls | sort",
+        "jq . a",
+    ):
+        assert bash(policy, command) == "ask", command
+    policy.add_allow("bash(git status)")
+    assert bash(policy, "git status") == "allow"
 
 
 def test_a_redirection_is_a_write(workspace: Path) -> None:

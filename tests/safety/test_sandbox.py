@@ -12,8 +12,9 @@ import pytest
 
 from codelet.safety import Policy
 from codelet.safety.sandbox import Confinement, Sandbox, find_confinement
+from codelet.safety.verdict import Answer, Question
 from tests.e2e.conftest import Codelet
-from tests.safety.conftest import call, toolbox
+from tests.safety.conftest import call, calls, toolbox
 from tests.support.bodies import messages_of
 from tests.support.program import processes_with
 from tests.support.recorded import Start, step
@@ -173,10 +174,11 @@ def test_it_is_looked_for_at_the_first_command_only(
     codelet("-p", "go", "--mode", "auto", env=env)
     assert not log.exists()
     model_server.script = once(bash)
-    codelet("-p", "go", "--mode", "ask", env=env)
+    codelet("-p", "go", "--sandbox", "off", env=env)
     assert not log.exists()
-    codelet("-p", "go", "--mode", "auto", env=env)
-    assert log.read_text() == "asked\n"
+    for mode in ("ask", "auto"):
+        codelet("-p", "go", "--mode", mode, env=env)
+    assert log.read_text() == "asked\n" * 2
 
 
 def test_on_confines_every_mode_and_off_none(codelet: Codelet, model_server: ModelServer) -> None:
@@ -225,3 +227,46 @@ def test_the_status_line_says_it(start: Start) -> None:
     terminal.line("/mode auto")
     terminal.wait_for("commands run in bubblewrap")
     terminal.wait_for("auto · in bubblewrap")
+
+
+async def test_that_no_sandbox_works_is_told_once(tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path)
+    sandbox.found = Confinement(None, "nothing")
+    box = toolbox(tmp_path, Policy(tmp_path), sandbox=sandbox)
+    told = [event.text for _ in range(2) for event in await calls(box, "bash", command="ls") if event.type == "note"]
+    assert len(told) == 1
+    assert "no sandbox works here" in told[0]
+    assert "no sandbox" in box.permissions()
+
+
+@pytest.mark.parametrize("answer", [True, False])
+async def test_a_call_leaves_the_sandbox_by_a_yes_only(tmp_path: Path, answer: bool) -> None:
+    way_works_here = await find_confinement(tmp_path)
+    if way_works_here.way is None:
+        pytest.skip(f"needs a sandbox: {way_works_here.detail}")
+
+    async def ask(question: Question) -> Answer:
+        assert question.verdict.reason == "it asks to run outside the sandbox"
+        return Answer(allow=answer)
+
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    box = toolbox(workspace, Policy(workspace, "auto"), ask, sandbox=Sandbox(workspace))
+    await call(box, "bash", command=f"echo x > {tmp_path}/outside")
+    assert not (tmp_path / "outside").exists()
+    status, _ = await call(box, "bash", command=f"echo x > {tmp_path}/outside", unconfined=True)
+    assert (status == "done") == answer == (tmp_path / "outside").exists()
+
+
+def test_the_result_in_json_says_what_confined_commands(
+    codelet: Codelet, model_server: ModelServer, tmp_path: Path
+) -> None:
+    way_works("bubblewrap")
+    for first, words, said in (
+        (Call("c", "bash", {"command": "ls"}), (), "bubblewrap"),
+        (Call("c", "read", {"path": "app.py"}), (), None),
+        (Call("c", "bash", {"command": "ls"}), ("--sandbox", "off"), "off"),
+    ):
+        model_server.script = once(Reply(calls=[first]))
+        done = codelet("-p", "go", "--output-format", "json", *words)
+        assert json.loads(done.out)["sandbox"] == said

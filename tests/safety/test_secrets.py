@@ -21,18 +21,19 @@ ENVIRONMENT = {
     "DATABASE_URL": f"postgres://me:{PASSWORD}@localhost/db",
     "HARMLESS": f"copy of {KEY} here",
 }
-_FROM_PARENT = "tr '\\0' '\\n' < /proc/$PPID/environ"
+_FROM_FILE = "cat CLAUDE.md"
+INSTRUCTIONS = f"OPENAI_API_KEY={KEY}\n"
 WAYS = {
     "the child's environment": "env; set; export -p; cat /proc/self/environ",
-    "the parent's environment": _FROM_PARENT,
-    "base64": f"{_FROM_PARENT} | base64 -w0",
-    "wrapped base64": f"{_FROM_PARENT} | base64",
-    "hexadecimal": f"{_FROM_PARENT} | od -An -v -tx1 | tr -d ' \\n'",
-    "reversed": f"{_FROM_PARENT} | rev",
-    "one piece of it": f"{_FROM_PARENT} | cut -c 20-60",
-    "standard error": f"{_FROM_PARENT} >&2; exit 3",
-    "a file": f"{_FROM_PARENT} > stolen.txt; cat stolen.txt",
-    "a slow stream": f'{_FROM_PARENT} | grep KEY | while read -rn 3 part; do printf %s "$part"; sleep 0.01; done',
+    "a file that holds it": _FROM_FILE,
+    "base64": f"{_FROM_FILE} | base64 -w0",
+    "wrapped base64": f"{_FROM_FILE} | base64",
+    "hexadecimal": f"{_FROM_FILE} | od -An -v -tx1 | tr -d ' \\n'",
+    "reversed": f"{_FROM_FILE} | rev",
+    "one piece of it": f"{_FROM_FILE} | cut -c 20-60",
+    "standard error": f"{_FROM_FILE} >&2; exit 3",
+    "a copy": f"{_FROM_FILE} > stolen.txt; cat stolen.txt",
+    "a slow stream": f'{_FROM_FILE} | grep KEY | while read -rn 3 part; do printf %s "$part"; sleep 0.01; done',
 }
 
 
@@ -62,7 +63,7 @@ def told(server: ModelServer) -> str:
 
 @pytest.mark.parametrize("output", ["text", "json", "stream-json"])
 def test_ten_ways_and_every_format(codelet: Codelet, model_server: ModelServer, output: str) -> None:
-    (codelet.cwd / "CLAUDE.md").write_text(f"The key is {KEY}.\n")
+    (codelet.cwd / "CLAUDE.md").write_text(INSTRUCTIONS)
     (codelet.cwd / f"name-{KEY}.txt").write_text("x\n")
     (codelet.cwd / "note.txt").write_text(f"password {PASSWORD}\n")
     calls = [Call(f"c{n}", "bash", {"command": command}) for n, command in enumerate(WAYS.values())]
@@ -115,6 +116,7 @@ def test_an_error_line_is_masked(codelet: Codelet, model_server: ModelServer) ->
 
 def test_raw_shows_it(codelet: Codelet, model_server: ModelServer) -> None:
     """Each way is a way: without the mask the model is told the key."""
+    (codelet.cwd / "CLAUDE.md").write_text(INSTRUCTIONS)
     ways = [command for way, command in WAYS.items() if way != "the child's environment"]
     model_server.script = [
         Reply(calls=[Call(f"c{number}", "bash", {"command": command}) for number, command in enumerate(ways)]),

@@ -77,7 +77,7 @@ MODES = ("read-only", "ask", "auto-edit", "auto")
         (both, "a.md", "deny ask allow allow"),
         (both, ".env", "deny ask ask ask"),
         (by_path("run"), "ls", "allow allow allow allow"),
-        (by_path("run"), "make all", "ask ask ask ask"),
+        (by_path("run"), "make all", "ask ask ask allow"),
         (by_path("run"), "rm -rf /", "deny deny deny deny"),
     ],
 )

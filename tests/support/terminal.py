@@ -99,6 +99,13 @@ class Terminal:
         self._stream.feed(data)
         return True
 
+    def drain(self) -> None:
+        """Take in what the program, which stands still, has written so far."""
+        size = -1
+        while len(self.raw) != size:
+            size = len(self.raw)
+            self.pump(0.01)
+
     def wait_for(self, text: str, timeout: float = PATIENCE, *, gone: bool = False) -> str:
         """Wait until the text is on the screen or above it, or with `gone` no longer on the screen."""
         end = time.monotonic() + timeout  # clock: for what hangs

@@ -1,9 +1,10 @@
 """The audit file: an append-only list of records, each chained to the one before by its hash.
 
 One JSON object a line: `n` counts from 1, `previous` is the hash of the record before, `hash` that of the
-record itself without this field. Whoever changes, removes, adds or moves a line breaks the chain there. A
-rewrite of the whole file, or of its end, with newly computed hashes is found only by comparing the last hash, which
-`verify` returns, with a copy kept elsewhere.
+record itself without this field, `before` that of the record which the same session wrote before. Whoever changes,
+removes, adds or moves a line breaks the chain there. A session that no longer finds its own last record in the file
+says so in a record `broken`. A rewrite of the whole file, or of its end, with newly computed hashes when no session
+writes is found only by comparing the last hash, which `verify` returns, with a copy kept elsewhere.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import stat
 import time
 from pathlib import Path
@@ -24,7 +26,9 @@ FIRST = "0" * 64
 """What stands as `previous` in the first record."""
 
 _TAIL = 1 << 16
-_RESERVED = frozenset(("n", "time", "session", "kind", "previous", "hash"))
+_RESERVED = frozenset(("n", "time", "session", "kind", "previous", "before", "hash"))
+_LOCK_SECONDS, _LOCK_PAUSE = 10.0, 0.01
+_HASH = re.compile("[0-9a-f]{64}")
 
 
 def record_hash(record: dict[str, Any]) -> str:
@@ -66,6 +70,8 @@ class AuditLog:
         self._path = path
         self._session = os.urandom(8).hex()
         self._known: tuple[int, int, str] | None = None
+        self._last = b""
+        self._before = FIRST
         self._closed = False
         self.record("start")
 
@@ -77,19 +83,41 @@ class AuditLog:
         if _RESERVED & fields.keys():
             raise ValueError(f"an audit record names these itself: {sorted(_RESERVED & fields.keys())}")
         plain = {key: _masked(value) for key, value in fields.items()}
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._lock()
         try:
+            missing = self._before if self._is_gone() else None
             number, previous, torn = self._end()
             if torn is not None:
                 os.write(self._file, b"\n")
             if torn:
                 number, previous = self._append(number, partial_line_hash(torn), "recovered", {})
+            if missing is not None:
+                number, previous = self._append(number, previous, "broken", {"missing": missing})
             number, previous = self._append(number, previous, kind, plain)
             self._known = (os.fstat(self._file).st_size, number, previous)
         except OSError as error:
             raise AuditError(f"the audit file {self._path} cannot be written: {error.strerror or error}") from error
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _lock(self) -> None:
+        """Wait for other writers. Raises AuditError where one does not let go."""
+        end = time.monotonic() + _LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    why = f"another program holds its lock for {_LOCK_SECONDS:g} s"
+                    raise AuditError(f"the audit file {self._path} cannot be written: {why}") from None
+                time.sleep(_LOCK_PAUSE)
+
+    def _is_gone(self) -> bool:
+        """Whether the session's own last record no longer stands where it was written."""
+        if self._known is None:
+            return False
+        return os.pread(self._file, len(self._last), self._known[0] - len(self._last)) != self._last
 
     def close(self) -> None:
         """Append the closing record: without it the end of the file counts as cut off. Safe to call twice."""
@@ -104,12 +132,13 @@ class AuditLog:
     def _append(self, number: int, previous: str, kind: str, fields: dict[str, object]) -> tuple[int, str]:
         record: dict[str, object] = dict(fields)
         record |= {"n": number + 1, "time": round(time.time(), 3), "session": self._session, "kind": kind}
-        record["previous"] = previous
+        record["previous"], record["before"] = previous, self._before
         record["hash"] = record_hash(record)
         line = canonical(record) + b"\n"
         if os.write(self._file, line) != len(line):
             raise OSError("the disk is full")
-        return number + 1, str(record["hash"])
+        self._last, self._before = line, str(record["hash"])
+        return number + 1, self._before
 
     def _end(self) -> tuple[int, str, bytes | None]:
         """The number and hash of the last record, and what a killed writer left of a line after it.
@@ -139,9 +168,11 @@ class AuditLog:
 def _number_and_hash(line: bytes) -> tuple[int, str] | None:
     try:
         record = json.loads(line)
-        return int(record["n"]), str(record["hash"])
+        number, written = record["n"], record["hash"]
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
+    whole = type(number) is int and number > 0 and isinstance(written, str) and _HASH.fullmatch(written)
+    return (number, written) if whole else None
 
 
 def _masked(value: object) -> object:

@@ -56,6 +56,7 @@ class _Check:
         self.previous = FIRST
         self.number = 0
         self.open: dict[str, int] = {}
+        self._last_of: dict[str, str] = {}
 
     def line(self, at: int, line: bytes, following: bytes) -> Iterator[AuditProblem]:
         record = _parsed(line)
@@ -74,12 +75,25 @@ class _Check:
             yield AuditProblem(at, _displaced(record["n"], expected))
         elif record["previous"] != self.previous and sound:
             yield AuditProblem(at, "the line before it was changed, removed or added: the chain is broken here")
+        elif sound:
+            yield from self._own(at, record)
+        self._last_of[record["session"]] = record["hash"]
         self.number = record["n"] if sound else expected
         self.previous = record["hash"] if sound else _claimed(following, record)
         if record["kind"] == "end":
             self.open.pop(str(record["session"]), None)
         elif record["kind"] == "start":
             self.open[str(record["session"])] = at
+
+    def _own(self, at: int, record: dict[str, Any]) -> Iterator[AuditProblem]:
+        """Whether the session's records before this one are all there. Records of older versions do not say."""
+        before, known = record.get("before"), self._last_of.get(record["session"])
+        if record["kind"] == "broken":
+            yield AuditProblem(at, f"cut or written anew: the session's record {record.get('missing')} was gone")
+        elif known is None and (record["kind"] not in ("start", "recovered") or before not in (None, FIRST)):
+            yield AuditProblem(at, "the beginning of its session is missing: the file was cut or written anew")
+        elif known is not None and before is not None and before != known:
+            yield AuditProblem(at, "a record of its session before this one is missing")
 
 
 def _displaced(number: int, expected: int) -> str:

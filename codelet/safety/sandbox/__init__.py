@@ -1,20 +1,27 @@
-"""Confines shell commands: the workspace can be written, the rest only read, the network not reached.
+"""Confines shell commands: what runs unasked writes nothing, or the workspace alone, and does not reach the network.
 
-bubblewrap is used where it works, else Landlock with a seccomp filter, else nothing, and then the user is told. Which
-one works is tried before the first command that is to be confined, not at the start.
+bubblewrap is used where it works, else Landlock with a filter of system calls, else nothing, and then the user is told.
+Which one works is tried before the first command, not at the start.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from codelet.errors import ToolError
 from codelet.record import Record
+from codelet.safety.verdict import Mode, SandboxKind
+
+if TYPE_CHECKING:
+    from codelet.safety.sandbox.command_lines import Bounds
+    from codelet.safety.sandbox.places import Secrets
 
 Use = Literal["auto", "on", "off"]
-"""When commands are confined: in the mode `auto` only, always, never."""
+"""When commands are confined: what nobody said yes to, all of them, none."""
 
 _SECONDS = 5.0
 
@@ -30,7 +37,7 @@ class Confinement(Record):
     program: str | None = None
 
 
-async def find_confinement(workspace: Path) -> Confinement:
+async def find_confinement(workspace: Path, *, sockets: bool = False) -> Confinement:
     """Try the ways in their order, each with a real command."""
     from codelet.system.process import StartError, capture, child_environment, find_program, shell_argv
 
@@ -41,7 +48,7 @@ async def find_confinement(workspace: Path) -> Confinement:
     for found in ways:
         way = found.way
         try:
-            argv = _confined(found, nothing, workspace, network=False)
+            argv = _confined(found, nothing, _bounds(workspace, sockets=sockets))
             done = await capture(argv, cwd=workspace, timeout=_SECONDS)
         except (StartError, FileNotFoundError) as error:
             reasons.append(f"{way}: {error}")
@@ -54,30 +61,65 @@ async def find_confinement(workspace: Path) -> Confinement:
     return Confinement(None, "; ".join(reasons))
 
 
-def _confined(found: Confinement, command: Sequence[str], workspace: Path, *, network: bool) -> list[str]:
+def _bounds(workspace: Path, *, sockets: bool) -> Bounds:
+    """The least that a command may do there. Raises FileNotFoundError where nothing would be left to protect."""
+    from codelet.safety.sandbox.command_lines import Bounds, writable_root
+
+    return Bounds(writable_root(workspace), "read-only", sockets=sockets)
+
+
+def _confined(found: Confinement, command: Sequence[str], bounds: Bounds) -> Sequence[str]:
     """The words that run `command` confined. Raises FileNotFoundError where that way is not installed."""
     from codelet.safety.sandbox.command_lines import bubblewrap_argv, landlock_argv
 
     if found.way == "landlock":
-        return landlock_argv(command, workspace, network=network)
+        return landlock_argv(command, bounds)
     if found.program is None:
         raise FileNotFoundError("it is not installed, or only in the workspace")
-    return bubblewrap_argv(found.program, command, workspace, network=network)
+    return bubblewrap_argv(found.program, command, bounds)
 
 
 class Sandbox:
-    """The confinement of one session's commands. `found` is None until it was first looked for."""
+    """The confinement of one session's commands. `found` is None until it was first looked for.
 
-    def __init__(self, workspace: Path, use: Use = "auto", *, network: bool = False) -> None:
+    `network` and `sockets` leave confined commands the network, and sockets of their own making. `kept` are files that
+    no confined command may write, wherever in the workspace they stand: the audit file, say.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        use: Use = "auto",
+        *,
+        network: bool = False,
+        sockets: bool = False,
+        kept: Sequence[Path] = (),
+    ) -> None:
         self.use = use
         self.network = network
+        self.sockets = sockets
         self.found: Confinement | None = None
         self._workspace = workspace
+        self._kept = kept
         self._before: set[str] | None = None
+        self._held = 0
+        self._owed = False
+        self._looking = asyncio.Lock()
 
-    def demanded(self, mode: str) -> bool:
-        """Whether commands are to be confined in this mode."""
-        return self.use == "on" or (self.use == "auto" and mode == "auto")
+    def demanded(self, mode: Mode) -> bool:
+        """Whether commands are to be confined in this mode: all of them, or those that nobody said yes to."""
+        return self.use != "off"
+
+    @property
+    def state(self) -> str | None:
+        """What confines commands: the way, "none" where none works, "off", or None where it was not looked for yet."""
+        if self.use == "off" or self.found is None:
+            return "off" if self.use == "off" else None
+        return self.found.way or "none"
+
+    def kind(self, wanted: SandboxKind | None) -> SandboxKind | None:
+        """The sandbox that a command runs in, where its verdict wants this one; None where it runs without."""
+        return "workspace" if wanted is None and self.use == "on" else wanted
 
     async def works(self) -> bool:
         """Whether there is a confinement. Raises ToolError where there is none and one was asked for by name."""
@@ -88,19 +130,43 @@ class Sandbox:
 
     async def look(self) -> Confinement:
         """What confinement there is, looked for at the first call."""
-        if self.found is None:
-            self.found = await find_confinement(self._workspace)
+        async with self._looking:
+            if self.found is None:
+                self.found = await find_confinement(self._workspace, sockets=self.sockets)
         return self.found
 
-    def wrap(self, command: str, environment: Mapping[str, str]) -> list[str]:
+    def wrap(self, command: str, environment: Mapping[str, str], kind: SandboxKind = "workspace") -> Sequence[str]:
         """The words that run the shell command confined; only after `works` said so."""
-        from codelet.safety.sandbox.command_lines import protected_places
+        from codelet.safety.sandbox.command_lines import Bounds, writable_root
+        from codelet.safety.sandbox.places import protected_places, seen_places
         from codelet.system.process import shell_argv
+        from codelet.system.process.start import CHECKED_START
 
         assert self.found is not None
-        self._before = set(protected_places(self._workspace.resolve()))
+        root = writable_root(self._workspace)
+        protected = protected_places(Path(root), self._kept) if kind == "workspace" else []
+        if kind == "workspace" and (self._before is None or not self.held):
+            self._before = set(protected)
+        bounds = Bounds(
+            root=root,
+            kind=kind,
+            network=self.network,
+            sockets=self.sockets,
+            protected=tuple(protected),
+            hidden=tuple(self._secrets.hidden_from(command, kind)),
+            seen=tuple(seen_places(root, environment)),
+        )
         shell = shell_argv(command, environment, self._workspace)
-        return _confined(self.found, shell, self._workspace, network=self.network)
+        if self.found.way == "bubblewrap" and shell[0].endswith("/bash"):
+            shell[-1] = CHECKED_START + shell[-1]
+        return _confined(self.found, shell, bounds)
+
+    @cached_property
+    def _secrets(self) -> Secrets:
+        from codelet.safety.sandbox.command_lines import writable_root
+        from codelet.safety.sandbox.places import Secrets
+
+        return Secrets(writable_root(self._workspace))
 
     def newly_protected(self) -> list[str]:
         """Names that the last confined command made and that nothing may write at, each told once.
@@ -110,7 +176,25 @@ class Sandbox:
         before, self._before = self._before, None
         if before is None:
             return []
-        from codelet.safety.sandbox.command_lines import protected_places
+        from codelet.safety.sandbox.places import protected_places
 
         root = self._workspace.resolve()
-        return [str(Path(place).relative_to(root)) for place in protected_places(root) if place not in before]
+        places = protected_places(root, self._kept)
+        self._owed = False
+        if self._held:
+            self._before = {*before, *places}
+        return [str(Path(place).relative_to(root)) for place in places if place not in before]
+
+    @property
+    def held(self) -> bool:
+        """Whether a confined command runs in the background, or has since the last look at what was made."""
+        return self._held > 0 or self._owed
+
+    def hold(self) -> None:
+        """A confined command goes on in the background."""
+        self._held += 1
+
+    def release(self) -> None:
+        """It has ended; what it made last is still told, behind the next call."""
+        self._held -= 1
+        self._owed = True

@@ -1,7 +1,8 @@
-"""The command lines that confine a command, and what of the workspace they leave read-only.
+"""The command lines that confine a command.
 
-bubblewrap gives the command a file system of its own: read-only but for the workspace, without network and privileges.
-Landlock is used by a helper that takes rights from itself and then becomes the command.
+bubblewrap gives the command a file system of its own: read-only but for what may be written, without network and
+privileges. Landlock is used by a helper that takes rights from itself and then becomes the command. Both run it under
+a filter of system calls.
 """
 
 from __future__ import annotations
@@ -12,40 +13,62 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from codelet.safety.sensitive_names import PROTECTED_FILES, PROTECTED_FOLDERS, SECRET_FOLDERS
+from codelet.record import Record
+from codelet.safety.paths import contained
+from codelet.safety.sandbox.call_filter import filter_program
+from codelet.safety.verdict import SandboxKind
+from codelet.system.process.start import DESCRIPTOR, CommandWords
 
 _HELPER = Path(__file__).with_name("landlock_helper.py")
 # Sockets of services that would act for the command outside (the user's bus, Docker) are in /run and /tmp.
 _EMPTY = ("/run", "/tmp", "/var/tmp")
+_KERNEL = ("/proc/sys", "/proc/sysrq-trigger")
+_PRIVATE_BYTES, _OTHER_BYTES = 1 << 30, 1 << 24
+"""What fits into the private temporary folder, and into any other folder that is empty in the sandbox."""
 
 
-def bubblewrap_argv(program: str, command: Sequence[str], workspace: Path, *, network: bool) -> list[str]:
-    """The words that run `command` confined to the workspace by bubblewrap, whose path is `program`."""
-    root = writable_root(workspace)
+class Bounds(Record):
+    """What a confined command may do, and where: `root` is the workspace, resolved.
+
+    `hidden` are files and folders that it cannot read, `protected` those of the workspace that it cannot write, `seen`
+    folders that it needs though what is around them is hidden (the repository's, those with programs).
+    """
+
+    root: str
+    kind: SandboxKind = "workspace"
+    network: bool = False
+    sockets: bool = False
+    protected: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    seen: tuple[str, ...] = ()
+
+
+def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> CommandWords:
+    """The words that run `command` confined by bubblewrap, whose path is `program`."""
     argv = [program, "--die-with-parent", "--unshare-all", "--new-session", "--cap-drop", "ALL"]
-    argv += ["--share-net"] if network else []
+    argv += ["--share-net"] if bounds.network else []
     argv += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    for folder in _EMPTY:
-        if Path(folder).is_dir():
-            argv += ["--tmpfs", os.path.realpath(folder)]
-    argv += _resolver() if network else []
-    argv += ["--bind", root, root]
-    for place in protected_places(Path(root)):
+    for place in _KERNEL:  # root's number is the same inside, and the kernel's settings look at nothing else
+        argv += ["--ro-bind", place, place] if os.path.exists(place) else []
+    # What programs leave in /var/tmp need not be hidden from what only reads; each mount costs two milliseconds.
+    emptied = _EMPTY if bounds.kind == "workspace" else _EMPTY[:2]
+    empty = [os.path.realpath(folder) for folder in emptied if Path(folder).is_dir()]
+    for folder in empty:
+        size = _PRIVATE_BYTES if folder == "/tmp" else _OTHER_BYTES
+        argv += ["--size", str(size), "--tmpfs", folder]
+    argv += _resolver() if bounds.network else []
+    for place in bounds.seen:
+        if any(place != folder and contained(place, folder) for folder in empty) and not contained(place, bounds.root):
+            argv += ["--ro-bind", place, place]
+    argv += ["--bind" if bounds.kind == "workspace" else "--ro-bind", bounds.root, bounds.root]
+    for place in bounds.protected if bounds.kind == "workspace" else ():
         argv += ["--ro-bind", place, place]
-    for secret in _home_secrets(root):
-        argv += ["--tmpfs", secret]
-    return [*argv, "--setenv", "TMPDIR", "/tmp", "--chdir", root, "--", *command]
-
-
-def _home_secrets(root: str) -> list[str]:
-    """The folders with keys in the user's home that a command has no business to read."""
-    home = os.path.realpath(os.path.expanduser("~"))
-    folders = (f"{home}/{folder}" for folder in (*SECRET_FOLDERS, ".config/gcloud", ".config/gh"))
-    return [
-        os.path.realpath(folder)
-        for folder in folders
-        if Path(folder).is_dir() and not f"{root}/".startswith(f"{os.path.realpath(folder)}/")
-    ]
+    for secret in bounds.hidden:
+        argv += ["--size", "4096", "--tmpfs", secret] if os.path.isdir(secret) else ["--ro-bind", "/dev/null", secret]
+    argv += _socket_covers(empty) if bounds.sockets else []
+    calls = filter_program(network=bounds.network, sockets=bounds.sockets, metadata=True)
+    argv += ["--seccomp", DESCRIPTOR, "--setenv", "TMPDIR", "/tmp", "--chdir", bounds.root]
+    return CommandWords([*argv, "--", *command], calls)
 
 
 def _resolver() -> list[str]:
@@ -54,26 +77,46 @@ def _resolver() -> list[str]:
     return ["--ro-bind", place, place] if place.startswith("/run/") and Path(place).exists() else []
 
 
-def landlock_argv(command: Sequence[str], workspace: Path, *, network: bool) -> list[str]:
-    """The words that run `command` confined to the workspace.
+def _socket_covers(empty: Sequence[str]) -> list[str]:
+    """What takes the place of each socket that a service has now: a read-only mount alone stops no connection."""
+    try:
+        lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()[1:]
+    except OSError:
+        raise FileNotFoundError("the sockets of this machine cannot be listed, so none can be allowed") from None
+    places = {line.split(None, 7)[7] for line in lines if len(line.split(None, 7)) == 8}
+    real = {os.path.realpath(place) for place in places if place.startswith("/") and os.path.exists(place)}
+    covered = sorted(place for place in real if not any(contained(place, folder) for folder in empty))
+    return [word for place in covered for word in ("--ro-bind", "/dev/null", place)]
 
-    Landlock can only grant, for whole folders. Where something in a folder is protected, each other entry is granted
-    by itself, and then nothing new can be made in that folder.
+
+def landlock_argv(command: Sequence[str], bounds: Bounds) -> list[str]:
+    """The words that run `command` confined by Landlock.
+
+    Landlock can only grant, for whole folders. Where something in a folder is protected or hidden, each other entry is
+    granted by itself, and then nothing new can be made, or read, in that folder. Raises FileNotFoundError where
+    sockets are to be allowed: Landlock cannot tell one socket from another.
     """
-    root = writable_root(workspace)
-    granted = _granted(root, protected_places(Path(root)))
-    request = json.dumps({"write": granted, "network": network})
-    return [sys.executable, "-I", "-S", str(_HELPER), request, *command]
+    if bounds.sockets:
+        raise FileNotFoundError("it cannot allow sockets (--sandbox-sockets)")
+    writable = _granted(bounds.root, bounds.protected) if bounds.kind == "workspace" else []
+    calls = filter_program(network=bounds.network, sockets=False, metadata=False)
+    request = {
+        "write": writable,
+        "read": _granted("/", bounds.hidden),
+        "network": bounds.network,
+        "calls": calls.hex(),
+    }
+    return [sys.executable, "-I", "-S", str(_HELPER), json.dumps(request), *command]
 
 
-def _granted(folder: str, protected: Sequence[str]) -> list[str]:
-    """The folder, or where something in it is protected, all else in it."""
-    if not any(place.startswith(f"{folder}/") for place in protected):
+def _granted(folder: str, excepted: Sequence[str]) -> list[str]:
+    """The folder, or where something in it is excepted, all else in it."""
+    if not any(place.startswith(f"{folder.rstrip('/')}/") for place in excepted):
         return [folder]
     granted = []
     for entry in os.scandir(folder):
-        if entry.path not in protected and not entry.is_symlink():
-            granted += _granted(entry.path, protected)
+        if entry.path not in excepted and not entry.is_symlink():
+            granted += _granted(entry.path, excepted)
     return granted
 
 
@@ -83,24 +126,3 @@ def writable_root(workspace: Path) -> str:
     if root == "/":
         raise FileNotFoundError("the workspace is the whole file system")
     return root
-
-
-def protected_places(root: Path) -> list[str]:
-    """The existing protected files and folders of the workspace: those with a protected name at its top, codelet's own
-    settings, the Python that codelet runs in, and the folders in which programs are looked for.
-
-    A linked worktree's own git folder lies elsewhere, unless that is inside the workspace, too.
-    """
-    places = [str(root / name) for name in (*PROTECTED_FOLDERS, *PROTECTED_FILES)]
-    # A program put there would run outside at the next start of codelet or of anything else.
-    started = (sys.prefix, sys.base_prefix, *os.environ.get("PATH", "").split(os.pathsep))
-    places += [os.path.realpath(place) for place in started if place.startswith("/")]
-    settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    places.append(os.path.realpath(f"{settings}/codelet"))
-    inside = f"{root}/"
-    return sorted({place for place in places if place.startswith(inside) and _is_real(place)})
-
-
-def _is_real(place: str) -> bool:
-    """Whether there is something, and no link: what a link leads to is protected where it lies."""
-    return os.path.exists(place) and not Path(place).is_symlink()

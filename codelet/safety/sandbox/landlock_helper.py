@@ -1,16 +1,16 @@
 """The helper of the second way, run as a program of its own: it needs nothing but the standard library.
 
-It grants itself reading everywhere and writing in the folders named, filters the system calls that open sockets,
-and becomes the command. Arguments: a JSON object `{"write": [paths], "network": bool}`, then the command's words.
-Whatever cannot be done ends it: a command never runs with more rights than were meant.
+It grants itself reading and writing at the places named, gives up every privilege, takes on a filter of system calls
+and becomes the command. Arguments: a JSON object `{"write": [paths], "read": [paths], "network": bool, "calls": hex}`,
+then the command's words. Whatever cannot be done ends it: a command never runs with more rights than were meant.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
-import platform
 import stat
 import struct
 import sys
@@ -18,7 +18,8 @@ from typing import Any
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
+_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _PR_CAPBSET_DROP = 38, 22, 2, 24
+_CAPABILITY_VERSION = 0x20080522
 
 # Rights over files, as the kernel numbers them.
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -30,14 +31,6 @@ _READING = _EXECUTE | _READ_FILE | _READ_DIR
 _NETWORK_VERSION, _SCOPE_VERSION = 4, 6
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 
-# Per machine: the number by which the kernel knows it, and its calls socket, io_uring_setup, ptrace,
-# process_vm_readv, process_vm_writev.
-_MACHINES = {
-    "x86_64": (0xC000003E, (41, 425, 101, 310, 311)),
-    "aarch64": (0xC00000B7, (198, 425, 117, 270, 271)),
-}
-_DENY, _ALLOW = 0x00050000 | 13, 0x7FFF0000
-
 
 def _call(number: int, *arguments: Any) -> int:
     result: int = _LIBC.syscall(number, *arguments)
@@ -47,8 +40,8 @@ def _call(number: int, *arguments: Any) -> int:
     return result
 
 
-def confine_files(writable: list[str], *, network: bool) -> None:
-    """Take the rights over files, TCP and other processes from this process. Raises OSError."""
+def confine_files(writable: list[str], readable: list[str], *, network: bool) -> None:
+    """Take the rights over files, TCP and other processes from this process, but for listing names. Raises OSError."""
     try:
         version = _call(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     except OSError as error:
@@ -59,17 +52,21 @@ def confine_files(writable: list[str], *, network: bool) -> None:
     fields = struct.pack("QQQ", handled, ports, scope)
     size = 8 if version < _NETWORK_VERSION else 16 if version < _SCOPE_VERSION else 24
     ruleset = _call(_CREATE_RULESET, fields, ctypes.c_size_t(size), ctypes.c_uint32(0))
-    _grant(ruleset, "/", handled & _READING)
+    _grant(ruleset, "/", handled & _READ_DIR)
+    for path in readable:
+        _grant(ruleset, path, handled & _READING)
     for path in (*writable, *_DEVICES):
-        if os.path.exists(path):
-            _grant(ruleset, path, handled)
+        _grant(ruleset, path, handled)
     _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     os.close(ruleset)
 
 
 def _grant(ruleset: int, path: str, rights: int) -> None:
-    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except (FileNotFoundError, PermissionError):  # it is gone meanwhile, or stands where this user may not look
+        return
     try:
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             rights &= _OF_FILES
@@ -79,20 +76,21 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
         os.close(place)
 
 
-def filter_calls(*, network: bool) -> None:
-    """Deny the calls that open sockets and those that reach into other processes. Raises OSError."""
-    machine = platform.machine()
-    if machine not in _MACHINES:
-        raise OSError(0, f"no filter for system calls is known for {machine}")
-    architecture, (socket, *others) = _MACHINES[machine]
-    denied = [*others, *([] if network else [socket])]
-    # Load the architecture, then the call's number; each denied number jumps to the end.
-    program = [(0x20, 0, 0, 4), (0x15, 1, 0, architecture), (0x06, 0, 0, _DENY), (0x20, 0, 0, 0)]
-    program.append((0x35, len(denied) + 1, 0, 0x40000000))  # x32: the same calls by other numbers
-    program += [(0x15, len(denied) - at, 0, number) for at, number in enumerate(denied)]
-    program += [(0x06, 0, 0, _ALLOW), (0x06, 0, 0, _DENY)]
-    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in program))
-    whole = struct.pack("HxxxxxxP", len(program), ctypes.addressof(code))
+def drop_privileges() -> None:
+    """Give up all capabilities, for this process and whatever it becomes: also root's. Raises OSError."""
+    for capability in range(64):
+        if _LIBC.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) and ctypes.get_errno() == errno.EINVAL:
+            break  # the kernel knows no further one
+    header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
+    if _LIBC.capset(ctypes.create_string_buffer(header), ctypes.create_string_buffer(24)):
+        error = ctypes.get_errno()
+        raise OSError(error, f"privileges cannot be given up: {os.strerror(error)}")
+
+
+def filter_calls(program: bytes) -> None:
+    """Take on the filter of system calls. Raises OSError."""
+    code = ctypes.create_string_buffer(program, len(program))
+    whole = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
     if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or _LIBC.prctl(
         _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.c_char_p(whole), 0, 0
     ):
@@ -102,8 +100,9 @@ def filter_calls(*, network: bool) -> None:
 
 def main(request: dict[str, Any], command: list[str]) -> None:
     """Confine this process and become the command."""
-    confine_files(request["write"], network=request["network"])
-    filter_calls(network=request["network"])
+    confine_files(request["write"], request["read"], network=request["network"])
+    drop_privileges()
+    filter_calls(bytes.fromhex(request["calls"]))
     os.execvp(command[0], command)
 
 

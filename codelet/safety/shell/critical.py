@@ -115,7 +115,7 @@ def _simple(name: str, words: list[str], context: _Context) -> str | None:
         return "systemctl stops the machine"
     if name == "crontab" and "-l" not in words:
         return "crontab plants what runs later"
-    if name in ("kill", "killall5") and (name == "killall5" or words[-1:] == ["-1"]) and len(words) != 2:
+    if name == "killall5" or (name == "kill" and words[-1:] == ["-1"] and len(words) != 2):
         return "it kills every process"
     check = _CHECKS.get(name)
     return check(words, context) if check else None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codelet.safety.paths import workspace_root
+from codelet.safety.paths import contained, workspace_root
 from codelet.safety.shell.nested import changes_shell
+from codelet.safety.shell.program_arguments import RefusedError
 from codelet.safety.shell.syntax import Redirect, SimpleCommand
 
 
@@ -16,6 +18,22 @@ class Location:
 
     cwd: str
     root: str
+
+
+def folder_reached(who: str, text: str, place: Location) -> str:
+    """The folder of the workspace that `who`, a `cd` or the like, reaches by `text`; RefusedError where there is none.
+
+    It must not be reached through a link: `cd ..` afterwards would lead elsewhere for bash than for the kernel.
+    """
+    spelled = text if text.startswith("/") else f"{place.cwd}/{text}"
+    target = os.path.realpath(spelled)
+    if not text or target != os.path.normpath(spelled):
+        raise RefusedError(f"{who} {text} goes through a link" if text else f"{who} without a folder")
+    if not contained(target, place.root):
+        raise RefusedError(f"{who} {text} leaves the workspace")
+    if not Path(target).is_dir():
+        raise RefusedError(f"there is no folder {text}")
+    return target
 
 
 @dataclass

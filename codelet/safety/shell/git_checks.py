@@ -10,8 +10,8 @@ from pathlib import Path
 
 from codelet.safety import sensitive_names
 from codelet.safety.paths import contained
-from codelet.safety.shell.folders import Location
-from codelet.safety.shell.git_commands import CONFIG_SECTIONS, GIT_VARIABLES, PLAIN_OPTIONS, READ_ONLY_GIT, STASH_LISTS
+from codelet.safety.shell.folders import Location, folder_reached
+from codelet.safety.shell.git_commands import CONFIG_SECTIONS, GIT_VARIABLES, READ_ONLY_GIT, STASH_LISTS, split_git
 from codelet.safety.shell.git_content import possible_paths, refuse_bare_content, refuse_printed_secrets
 from codelet.safety.shell.git_state import RepositoryState, ask_git, repository_state
 from codelet.safety.shell.program_arguments import ParsedArguments, RefusedError, parse_arguments
@@ -20,16 +20,24 @@ from codelet.system.git.hardening import Repository
 _INDEX_CAP = 32 * 1024 * 1024
 
 
-def split_git(words: Sequence[str]) -> tuple[int, str | None]:
-    """The index of the git command in the words after `git`, and its name; None where there is none."""
-    index = 0
-    while index < len(words) and words[index] in PLAIN_OPTIONS:
-        index += 1
-    return index, (words[index] if index < len(words) else None)
+def git_place(words: Sequence[str], place: Location) -> Location:
+    """Where git works: in the folder of `-C DIR`, each seen from the one before; raises as `folder_reached` does."""
+    index, _ = split_git(words)
+    at = 0
+    while at < index:
+        if words[at] == "-C":
+            at += 1
+            text = words[at] if at < len(words) else ""
+            place = Location(folder_reached("git -C", text, place), place.root)
+        at += 1
+    return place
 
 
 def check_git(words: Sequence[str], place: Location) -> ParsedArguments:
-    """The paths that `git WORDS` reads in the workspace's own repository; raises RefusedError where it does more."""
+    """The paths that `git WORDS` reads in the workspace's own repository; raises RefusedError where it does more.
+
+    `place` is where git works.
+    """
     parsed = permitted_git(words, place)
     found = _refuse_other_repository(place)
     index, name = split_git(words)
@@ -41,7 +49,11 @@ def check_git(words: Sequence[str], place: Location) -> ParsedArguments:
         for operand in operands:
             refuse_bare_content(operand, place)
         blanks = found.configuration.blanks()
-        refuse_printed_secrets(name, words[index + 1 :], parsed, place, blanks, unusual=words[:index])
+        unusual = [word for word in words[:index] if word.startswith("-") and word != "-C"]
+        refuse_printed_secrets(name, words[index + 1 :], parsed, place, blanks, unusual=unusual)
+    if name == "range-diff" and any(one.name.endswith(".textconv") for one in found.configuration.settings):
+        # The git log that it starts takes no option that switches them off.
+        raise RefusedError("git range-diff runs the text converters that the configuration names")
     _paths(parsed)
     return parsed
 

@@ -2,14 +2,16 @@
 
 A plain git runs what the repository's configuration names: fsmonitor, filters, external diffs, text
 converters, hooks, signature programs, merge drivers, submodules. So these commands are read-only only as
-`prepare` rewrites them before they run. What stays out although it looks harmless: `-c`, `-C`, `--git-
-dir`, `--exec-path` and `-p` before the command (they choose what is run or read), `--ext-diff`,
+`prepare` rewrites them before they run. What stays out although it looks harmless: `-c`, `--git-dir`,
+`--exec-path` and `-p` before the command (they choose what is run or read), `--ext-diff`,
 `--textconv`, `--show-signature`, `--remerge-diff`, `--output`, `--no-index`, `-O FILE`; `config --list`,
 which shows credentials; `remote show`, `ls-remote` and `fetch`, which reach the network; `submodule`,
 `archive`, `bundle`, `fsck`, which run or write.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from codelet.safety.shell.program_arguments import Program
 from codelet.system.git.hardening import OPTIONS
@@ -90,6 +92,11 @@ READ_ONLY_GIT: dict[str, Program] = {
         "rev*",
     ),
     "cat-file": Program("-t -s -e -p --allow-unknown-type", "text rev", check="cat-file"),
+    "range-diff": Program(
+        "--creation-factor:number --no-dual-color --left-only --right-only -s --no-patch --stat?text "
+        "--color?text --no-color",
+        "rev*",
+    ),
     "describe": Program(
         "--all --tags --contains --abbrev?number --candidates:number --exact-match --debug --long "
         "--match:text --exclude:text --always --first-parent",
@@ -139,7 +146,16 @@ READ_ONLY_GIT: dict[str, Program] = {
 }
 
 PLAIN_OPTIONS = frozenset((*OPTIONS, "--literal-pathspecs", "--no-replace-objects"))
-"""What may stand before the git command."""
+"""What may stand before the git command, besides `-C DIR`."""
+
+
+def split_git(words: Sequence[str]) -> tuple[int, str | None]:
+    """The index of the git command in the words after `git`, and its name; None where there is none."""
+    index = 0
+    while index < len(words) and (words[index] in PLAIN_OPTIONS or words[index] == "-C"):
+        index += 1 + (words[index] == "-C")
+    return min(index, len(words)), (words[index] if index < len(words) else None)
+
 
 STASH_LISTS = ("list", "show")
 CONFIG_SECTIONS = ("user.", "core.", "init.", "branch.", "remote.", "pull.", "push.", "color.", "diff.", "merge.")

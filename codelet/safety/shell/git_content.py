@@ -102,6 +102,8 @@ def refuse_printed_secrets(
     """
     if name == "show":
         _refuse_shown_content(words, parsed, place)
+    if name == "range-diff":
+        _refuse_secrets_of_ranges(words, parsed, place, settings)
     if name not in ("diff", "show", "log", "reflog", "stash") or not prints_content(name, parsed):
         return
     if other := sorted(set(unusual) - set(OPTIONS)):
@@ -118,14 +120,41 @@ def refuse_printed_secrets(
     a_diff = name == "diff" or (name == "stash" and subcommand == ["show"])
     plain = [] if a_diff else ["--format="]
     asked = [name, *subcommand, *_kept(parsed), *plain, "--name-status", "-z", *before, *behind]
+    _refuse_listed(name, asked, place, settings)
+
+
+def _refuse_listed(name: str, asked: Sequence[str], place: Location, settings: Mapping[str, str]) -> None:
+    """Raise RefusedError where git, asked for the files of `git NAME`, names a secret one, or cannot say."""
     done = ask_git(place.cwd, asked, settings, _NAMES_CAP)
-    for path in done.stdout.decode("utf-8", "surrogateescape").split("\0"):
-        why = sensitive_names.secret(path.lstrip("\n"))
-        if why:
-            raise RefusedError(f"git {name} prints {path.lstrip()}, which {why}")
+    _refuse_secret_names(name, done.stdout)
     said = done.stderr.decode("utf-8", "replace")
     if done.exit_code != 0 and not any(_NOTHING_TO_PRINT.match(line) for line in said.split("\n")):
         raise RefusedError(f"git cannot say which files git {name} would print")
+
+
+def _refuse_secret_names(name: str, listed: bytes) -> None:
+    """Raise RefusedError where one of the paths that git listed, as it does with `-z`, has a secret's name."""
+    for path in listed.decode("utf-8", "surrogateescape").split("\0"):
+        if why := sensitive_names.secret(path.lstrip("\n")):
+            raise RefusedError(f"git {name} prints {path.lstrip()}, which {why}")
+
+
+_RANGE = re.compile(r"[\w/@~^{}+-][\w/.@~^{}+-]*?\.\.\.?[\w/@~^{}+-][\w/.@~^{}+-]*", re.ASCII)
+
+
+def _refuse_secrets_of_ranges(
+    words: Sequence[str], parsed: ParsedArguments, place: Location, settings: Mapping[str, str]
+) -> None:
+    """`git range-diff` prints the changes of two ranges: `A...B`, `A..B C..D`, or those of two branches `BASE A B`."""
+    before, behind = _operands("range-diff", words, parsed)
+    if len(before) == 3 and not any(".." in one for one in before):
+        ranges = [f"{before[0]}..{one}" for one in before[1:]]
+    else:
+        ranges = list(before)
+    if behind or not 1 <= len(ranges) <= 2 or not all(_RANGE.fullmatch(one) for one in ranges):
+        raise RefusedError("git range-diff of ranges that are not plain")
+    for one in ranges:
+        _refuse_listed("range-diff", ["log", "--format=", "--name-status", "-z", one, "--"], place, settings)
 
 
 _MANY = ("--all", "--branches", "--tags", "--remotes", "--glob", "--reflog")
@@ -152,9 +181,7 @@ def _refuse_renamed(parsed: ParsedArguments, revisions: Sequence[str], place: Lo
             raise RefusedError(f"git -L {value}: which file it means is not certain")
         words = ("--follow", "--format=", "--name-only", "-z", *revisions, "--", found[1])
         done = ask_git(place.cwd, ("log", *words), None, _NAMES_CAP)
-        for path in done.stdout.decode("utf-8", "surrogateescape").split("\0"):
-            if why := sensitive_names.secret(path.lstrip("\n")):
-                raise RefusedError(f"git -L prints {path.lstrip()}, which {why}")
+        _refuse_secret_names("-L", done.stdout)
 
 
 def refuse_bare_content(operand: str, place: Location, *, sure: bool = True) -> None:

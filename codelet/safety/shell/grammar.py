@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
+from codelet.safety.shell.git_commands import split_git
 from codelet.safety.shell.syntax import NOT_PARSED, Word
 
 if TYPE_CHECKING:
@@ -95,9 +96,10 @@ def is_plain_comment(source: bytes, node: Node) -> bool:
 
 def varies_by_loop(words: Sequence[Word], loops: Iterable[str]) -> bool:
     """Whether what runs, or its options, differ from round to round: a command is rewritten only once for all."""
+    fixed = 1 + split_git([word.text for word in words[1:]])[0] if words and words[0].text == "git" else 0
     for index, word in enumerate(words):
         varies = any(re.search(rf"\$\{{?{name}\b", word.raw) for name in loops)
-        if varies and (index == 0 or (index == 1 and words[0].text == "git") or word.text.startswith("-")):
+        if varies and (index <= fixed or word.text.startswith("-")):
             return True
     return False
 

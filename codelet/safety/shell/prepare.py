@@ -17,14 +17,15 @@ from pathlib import Path
 from codelet.safety import sensitive_names
 from codelet.safety.paths import workspace_root
 from codelet.safety.shell.folders import Folders, Location
-from codelet.safety.shell.git_checks import permitted_git, split_git
-from codelet.safety.shell.git_commands import STASH_LISTS
+from codelet.safety.shell.git_checks import git_place, permitted_git
+from codelet.safety.shell.git_commands import STASH_LISTS, split_git
 from codelet.safety.shell.git_state import repository_state
 from codelet.safety.shell.program_arguments import RefusedError, end_of_options
 from codelet.safety.shell.programs import READ_ONLY_PROGRAMS
 from codelet.safety.shell.script_parser import read_script
 from codelet.safety.shell.simple_commands import judge_command
 from codelet.safety.shell.syntax import SimpleCommand, UnclearPart
+from codelet.safety.shell.xargs import end_of_own_words
 from codelet.system.git.hardening import COMMAND_OPTIONS, ENVIRONMENT, NO_PROGRAMS, OPTIONS, SETTINGS, overrides_of
 from codelet.system.process import find_program, outside_path
 
@@ -50,6 +51,8 @@ def prepare_command(command: str, workspace: Path) -> str:
             edits += _edits(part, here, workspace_root(workspace))
         if name == "sed" and found is not None and found.reason is None and _sed_has_sandbox(workspace):
             edits.append((part.words[0].end, f" {_SANDBOX}"))
+        if name == "xargs" and found is not None and found.reason is None:
+            edits.append((part.words[end_of_own_words(part)].end, " --"))
     source = command.encode("utf-8", "surrogateescape" if command.isascii() else "replace")
     for offset, text in sorted(set(edits), reverse=True):
         source = source[:offset] + text.encode() + source[offset:]
@@ -79,6 +82,7 @@ def _edits(command: SimpleCommand, folders: frozenset[str], root: str) -> list[t
     words = [word.text for word in command.words]
     if words[0] == "git":
         try:
+            folders = frozenset(git_place(words[1:], Location(one, root)).cwd for one in folders)
             parsed = permitted_git(words[1:], Location(min(folders), root))
         except RefusedError:
             return _edits_where_allowed(command, words, folders, root)

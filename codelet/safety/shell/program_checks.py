@@ -12,6 +12,7 @@ from codelet.safety.paths import contained
 from codelet.safety.shell.folders import Location
 from codelet.safety.shell.program_arguments import ParsedArguments, RefusedError, WildcardMatch
 from codelet.safety.shell.sed import read_sed
+from codelet.safety.shell.xargs import check_xargs
 
 WALK_CAP = 20_000
 """Files that a recursive search is checked for secrets, before the check gives up and asks."""
@@ -311,4 +312,5 @@ PROGRAM_CHECKS: dict[str, Check] = {
     "sed": _sed,
     "strings": _strings,
     "test": _test,
+    "xargs": check_xargs,
 }

@@ -9,6 +9,7 @@ The programs read standard input, which is empty, or what is piped to them, wher
 from __future__ import annotations
 
 from codelet.safety.shell.program_arguments import Program
+from codelet.safety.shell.xargs import XARGS
 
 _HASH = Program("-b --binary -t --text --tag -z --zero", "read*", any_option=True)
 _GREP = (
@@ -261,6 +262,7 @@ READ_ONLY_PROGRAMS: dict[str, Program] = {
     "cal": Program("-1 -3 -y -m -s -j -w -h", "number number number"),
     "which": Program("-a -s", "text*", any_option=True),
     "type": Program("-a -f -p -P -t", "text*", any_option=True),
+    "xargs": XARGS,
     "command": Program("-v -V", "text*", check="command", permutes=False),
     # Text and numbers
     "echo": Program(raw=True, check="echo", any_option=True),

@@ -13,18 +13,22 @@ from codelet.safety.shell.critical import find_critical
 from codelet.safety.shell.folders import Folders
 from codelet.safety.shell.nested import nested_scripts, unwrapped
 from codelet.safety.shell.script_parser import read_script
-from codelet.safety.shell.simple_commands import PartVerdict, judge_command, judge_redirect
+from codelet.safety.shell.simple_commands import PartVerdict, judge_command, judge_redirect, only_reads
 from codelet.safety.shell.suggestion import rule_for
 from codelet.safety.shell.syntax import Redirect, Script, ScriptPart, SimpleCommand, UnclearPart
-from codelet.safety.verdict import CommandParts, Mode, Tier, Verdict
+from codelet.safety.verdict import CommandParts, Mode, SandboxKind, Tier, Verdict
 
 
 class Rules(Protocol):
-    """What the policy of a session says beside the classifier."""
+    """What the policy of a session says beside the classifier.
+
+    `sandboxed` says that what runs unasked is confined.
+    """
 
     workspace: Path
     mode: Mode
     sandboxed: bool
+    kept: frozenset[Path]
     allow: list[Rule]
     deny: list[Rule]
     ask: list[Rule]
@@ -76,18 +80,21 @@ def _by_parts(command: str, script: Script, rules: Rules) -> Verdict:
     if script.unread:
         return Verdict("ask", "execute", parts[0][1], parts=parts)
     used = next((one.rule for one in judged if one.rule), None)
+    tier: Tier
     if not open_ones:
         if all(one.finding.tier == "read" for one in judged):
-            return Verdict("allow", "read", "reads in the workspace", rule=used)
-        return Verdict("allow", "execute" if used else "write", "every part is allowed", rule=used)
-    tier: Tier = "write" if all(one.tier == "write" for one in open_ones) else "execute"
+            kind: SandboxKind = "workspace" if rules.mode == "auto" else "read-only"
+            return Verdict("allow", "read", "reads in the workspace", rule=used, sandbox=None if used else kind)
+        tier = "execute" if used else "write"
+        return Verdict("allow", tier, "every part is allowed", rule=used, sandbox=None if used else "workspace")
+    tier = "write" if all(one.tier == "write" for one in open_ones) else "execute"
     reason = str(open_ones[0].reason)
     if len(open_ones) > 1:
         reason += f" (and {len(open_ones) - 1} more)"
     if (command, parts) in rules.exact:
         return Verdict("allow", tier, "exactly this command is allowed for this session")
     if rules.mode == "auto" and rules.sandboxed:
-        return Verdict("allow", tier, f"auto, in the sandbox: {reason}")
+        return Verdict("allow", tier, f"auto, in the sandbox: {reason}", sandbox="workspace")
     if rules.mode == "auto" and not rules.sandboxed:
         reason += "; auto runs it only in a sandbox, and there is none"
     suggestion = _suggestion(script, open_ones)
@@ -105,6 +112,9 @@ def _judge_part(part: ScriptPart, folders: Folders, rules: Rules) -> _Judged:
         finding = judge_redirect(part, folders)
         return _Judged(_judge_write(part, finding, folders, rules) if finding.write_to else finding)
     finding = judge_command(part, folders)
+    if finding.reason is None and not rules.sandboxed and not only_reads(part):
+        why = f"{part.words[0].text} runs unasked only in a sandbox, and there is none"
+        finding = PartVerdict(why, words=finding.words)
     if finding.reason is None or finding.words is None:
         return _Judged(finding)
     for rule in rules.allow:
@@ -120,6 +130,8 @@ def _judge_write(part: Redirect, finding: PartVerdict, folders: Folders, rules: 
         found = judge_path(part.target.text, "write", rules.workspace, cwd, shell=True)
         if found.place is None:
             return PartVerdict(found.reason)
+        if found.place in rules.kept:
+            return PartVerdict(f"it writes to {part.target.text}, what codelet keeps a record in", "write")
         name = relative_name(found.place, rules.workspace)
         by_rule = any(rule.tool == "write" and rule.body and rule.matches_path(name) for rule in rules.allow)
         if found.action == "deny" or (found.action == "ask" and not (by_rule and not found.sensitive)):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
-from codelet.safety.shell import grammar
+from codelet.safety.shell import grammar, syntax
 from codelet.safety.shell.nested import changes_shell
 from codelet.safety.shell.syntax import NOT_PARSED, PASSED_OVER, Redirect, Script, SimpleCommand, UnclearPart, Word
 from codelet.safety.shell.word_decoder import QUOTED_ONLY, UnclearError, decode
@@ -135,8 +135,8 @@ class ScriptReader:
 
     def _children_apart(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
         """A subshell, or a pipeline, whose every part is a shell of its own."""
-        outer = self.operator
-        inner = scope
+        outer, inner = self.operator, scope
+        front: tuple[SimpleCommand, ...] | None = ()
         for _, child in self._spaced(node):
             if not child.is_named:
                 self._token(child)
@@ -146,7 +146,9 @@ class ScriptReader:
             if node.type == "pipeline" or inner is scope:
                 self._next_scope += 1
                 inner = (*scope, self._next_scope)
+            before = len(self.script.parts)
             self.read(child, inner, depth + 1)
+            front = syntax.tell_pipeline(self.script, before, front) if node.type == "pipeline" else front
             self.operator = ";"
 
     def _bracket(self, node: Node, scope: tuple[int, ...]) -> None:

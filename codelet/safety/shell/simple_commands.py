@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codelet.safety.paths import contained, judge_path, workspace_root
-from codelet.safety.shell.folders import Folders, Location
-from codelet.safety.shell.git_checks import check_git, split_git
+from codelet.safety.shell.folders import Folders, Location, folder_reached
+from codelet.safety.shell.git_checks import check_git, git_place
+from codelet.safety.shell.git_commands import split_git
 from codelet.safety.shell.program_arguments import (
     ParsedArguments,
     RefusedError,
@@ -22,6 +23,7 @@ from codelet.safety.shell.program_checks import PROGRAM_CHECKS
 from codelet.safety.shell.programs import READ_ONLY_PROGRAMS, VERSION_VARIABLES, VERSIONS
 from codelet.safety.shell.syntax import Redirect, SimpleCommand, Word
 from codelet.safety.shell.wildcards import MATCH_CAP, expansion
+from codelet.safety.shell.xargs import refuse_unknown_input
 from codelet.safety.verdict import Tier
 
 FOLDER_CAP = 4
@@ -61,6 +63,8 @@ def judge_command(command: SimpleCommand, folders: Folders) -> PartVerdict:
     try:
         if any(word.dynamic for word in words[1:]):
             _refuse_dynamic(name, words)
+        if name == "xargs":
+            refuse_unknown_input(command)
         if name == "cd":
             _change_folder(command, folders)
         else:
@@ -69,6 +73,13 @@ def judge_command(command: SimpleCommand, folders: Folders) -> PartVerdict:
     except RefusedError as refused:
         return PartVerdict(str(refused), words=plain if not command.assignments else None)
     return PartVerdict(None, "read", words=plain)
+
+
+def only_reads(command: SimpleCommand) -> bool:
+    """Whether the program can do no more than read, whatever its options: it needs no sandbox to run unasked."""
+    name = command.words[0].text if command.words else "cd"
+    program = READ_ONLY_PROGRAMS.get(name)
+    return name == "cd" or (program is not None and program.any_option)
 
 
 def _refuse_dynamic(name: str, words: Sequence[Word]) -> None:
@@ -97,6 +108,10 @@ def _judge_in(name: str, words: Sequence[Word], cwd: str, workspace: Path) -> No
     _refuse_own_program(name, place)
     if program is None:
         _refuse_loose_git(arguments)
+        inside = git_place(arguments, place)
+        if inside != place and any(word.glob is not None for word in words):
+            raise RefusedError("git -C with a wildcard, which the shell expands in another folder")
+        place = inside
         parsed = check_git(arguments, place)
     else:
         parsed = ParsedArguments() if program.raw else parse_arguments(name, program, arguments)
@@ -110,7 +125,7 @@ def _judge_in(name: str, words: Sequence[Word], cwd: str, workspace: Path) -> No
     if len(uses) > MATCH_CAP:
         raise RefusedError(f"{name} reads more than {MATCH_CAP} files")
     for kind, text in uses:
-        _refuse_path(kind, text, cwd, workspace)
+        _refuse_path(kind, text, place.cwd, workspace)
 
 
 def _refuse_path(kind: str, text: str, cwd: str, workspace: Path) -> None:
@@ -169,16 +184,7 @@ def _change_folder(command: SimpleCommand, folders: Folders) -> None:
         raise RefusedError("cd with CDPATH set")
     reached = set()
     for cwd in folders.of(command):
-        spelled = words[0] if words[0].startswith("/") else f"{cwd}/{words[0]}"
-        target = os.path.realpath(spelled)
-        # Through a link, `cd ..` afterwards would lead elsewhere for bash than for the kernel.
-        if target != os.path.normpath(spelled):
-            raise RefusedError(f"cd {words[0]} goes through a link")
-        if not contained(target, workspace_root(folders.workspace)):
-            raise RefusedError(f"cd {words[0]} leaves the workspace")
-        if not Path(target).is_dir():
-            raise RefusedError(f"there is no folder {words[0]}")
-        reached.add(target)
+        reached.add(folder_reached("cd", words[0], Location(cwd, workspace_root(folders.workspace))))
     if len(reached) > FOLDER_CAP:
         raise RefusedError("too many folders to follow")
     folders.change(command, frozenset(reached))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 
@@ -32,12 +32,14 @@ class SimpleCommand:
 
     `after` is the operator in front: "&&", "||" (also where its success is turned round) or ";". Inside a
     pipeline it is the one in front of the pipeline. `scope` names the subshells it runs in, outermost first.
+    `piped_from` are the commands in front of it in its pipeline, None where one of them is no simple command.
     """
 
     words: tuple[Word, ...]
     assignments: tuple[tuple[str, Word | None], ...]
     after: str
     scope: tuple[int, ...]
+    piped_from: tuple[SimpleCommand, ...] | None = ()
 
 
 @dataclass(frozen=True)
@@ -80,3 +82,21 @@ class Script:
     def commands(self) -> Iterator[SimpleCommand]:
         """The simple commands, in order."""
         return (part for part in self.parts if isinstance(part, SimpleCommand))
+
+
+def tell_pipeline(
+    script: Script, start: int, front: tuple[SimpleCommand, ...] | None
+) -> tuple[SimpleCommand, ...] | None:
+    """Tell a pipeline's newest part, the script's parts from `start` on, what is in front of it.
+
+    Gives what is in front of the next part, None where that is more than simple commands.
+    """
+    parts = script.parts[start:]
+    commands = [part for part in parts if isinstance(part, SimpleCommand)]
+    if len(commands) != 1:
+        front = None
+    script.parts[start:] = [replace(one, piped_from=front) if isinstance(one, SimpleCommand) else one for one in parts]
+    others = [part for part in parts if not isinstance(part, SimpleCommand)]
+    if front is None or not all(isinstance(part, Redirect) and part.access == "write" for part in others):
+        return None
+    return (*front, replace(commands[0], piped_from=front))

@@ -53,7 +53,7 @@ async def changed_files(folder: Path, old: str, new: str = "HEAD") -> FileChange
 
 def head_of(folder: Path) -> str | None:
     """Where HEAD points, in words: `branch main`, `detached at 1a2b3c4d5`; None as for `changed_files`. Blocks."""
-    with _opened(folder) as repository:
+    with opened_repository(folder) as repository:
         if repository is None:
             return None
         if repository.head.is_detached:
@@ -63,7 +63,7 @@ def head_of(folder: Path) -> str | None:
 
 
 def _changed_files(folder: Path, old: str, new: str) -> FileChanges | None:
-    with _opened(folder) as repository:
+    with opened_repository(folder) as repository:
         if repository is None:
             return None
         found: list[FileChange] = []
@@ -113,7 +113,7 @@ def _content(blob: git.Blob | None) -> bytes | None:
 
 
 @contextmanager
-def _opened(folder: Path) -> Iterator[git.Repo | None]:
+def opened_repository(folder: Path) -> Iterator[git.Repo | None]:
     """GitPython's view of the repository around the folder, its processes hardened; None where it is not asked."""
     root = os.path.realpath(folder)
     place, program = find_repository(root), find_program("git", folder)

@@ -14,8 +14,10 @@ import asyncio
 import codecs
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -28,8 +30,9 @@ from codelet.system.process.start import (
     outside_path,
     shell_argv,
     start,
+    start_tied,
 )
-from codelet.system.process.tree import MARKER, Tree, become_subreaper, new_marker
+from codelet.system.process.tree import MARKER, Tree, become_subreaper, hide_memory, new_marker
 
 __all__ = [
     "Captured",
@@ -49,7 +52,7 @@ _DRAIN_LIMIT = 1 << 20
 _POLL = 0.01
 _TERM_GRACE = 0.2
 _TERM_POLLS = 20
-_GRACE_POLLS = 10
+_SHORTEST_POLL, _GRACE = 0.001, 0.1
 _STREAM_INTERVAL = 0.05
 _STREAM_PIECE = 4096
 
@@ -91,14 +94,16 @@ async def run_child(
     timeout: float,
     output_limit: int,
     on_output: Callable[[str], None] | None = None,
+    keep: Sequence[int] = (),
 ) -> Finished:
     """Run a command, as text for the shell or as its words, to its end.
 
     `timeout` is in seconds, `output_limit` in bytes. `on_output` gets the output while it comes, in pieces of
     a few KiB, some left out when there is too much. `environment` is taken as it is; without one the child
-    gets `child_environment()`. Raises StartError.
+    gets `child_environment()`. `keep` are descriptors that it keeps. Raises StartError.
     """
     become_subreaper()
+    hide_memory()
     environment = child_environment() if environment is None else environment
     argv = shell_argv(command, environment, cwd) if isinstance(command, str) else command
     kept = HeadAndTail(output_limit)
@@ -110,10 +115,11 @@ async def run_child(
         return kept.feed(data)
 
     started = time.monotonic()
-    child = _Child(argv, cwd, environment, [take], timeout)
+    child = _Child(argv, cwd, environment, [take], timeout, tied=True, keep=keep)
     background = False
     try:
         timed_out = await child.settled == "timeout"
+        child.refuse_failed_start()
         background = not timed_out and await child.left_behind()
         if timed_out or background:
             await child.end()
@@ -170,6 +176,9 @@ class _Child:
         environment: Mapping[str, str],
         sinks: Sequence[Sink],
         timeout: float,
+        *,
+        tied: bool = False,
+        keep: Sequence[int] = (),
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.settled: asyncio.Future[Literal["exit", "timeout", "full"]] = self._loop.create_future()
@@ -177,8 +186,15 @@ class _Child:
         self._exit: ExitWatch | None = None
         self._clean = False
         marker = new_marker(os.environ.get(MARKER, ""))
-        self._process = start(argv, cwd, {**environment, MARKER: marker}, apart=len(sinks) > 1)
-        self._tree = Tree(self._process, marker)
+        variables = {**environment, MARKER: marker}
+        self._name = argv[0]
+        self._lifeline: socket.socket | ExitStack = ExitStack()
+        if tied:
+            self._process, self._lifeline = start_tied(argv, cwd, variables, apart=len(sinks) > 1, keep=keep)
+        else:
+            self._process = start(argv, cwd, variables, apart=len(sinks) > 1)
+        self._told = b""
+        self._tree = Tree(self._process, marker, supervised=tied)
         self._timer = self._loop.call_later(timeout, self._settle, "timeout")
         try:
             for pipe, sink in zip((self._process.stdout, self._process.stderr), sinks, strict=False):
@@ -197,19 +213,34 @@ class _Child:
         code = self._process.returncode
         return -signal.SIGKILL if code is None else code
 
-    async def left_behind(self) -> bool:
-        """After the exit: read what is left, and say whether anything that the child started still runs.
+    def refuse_failed_start(self) -> None:
+        """Raise StartError where the supervisor could not start the program. Also hears what it tells besides."""
+        if isinstance(self._lifeline, socket.socket):
+            with suppress(OSError):
+                self._told = self._lifeline.recv(_CHUNK)
+        problem = self._told.partition(b"\n")[0].decode("utf-8", "replace")
+        if problem:
+            self._clean = True
+            raise StartError(f"cannot start {self._name}: {problem}")
 
-        It gets a moment to end by itself: a shell does not wait for `>(…)`, and who closed the pipe may not be
-        dead yet.
+    async def left_behind(self) -> bool:
+        """After the exit: read what is left, and say whether anything that the child started still ran.
+
+        It gets a moment to end by itself: a shell does not wait for `>(…)`. A supervisor has waited already.
         """
+        from codelet.system.process.supervisor import LEFT  # behind the first command
+
         self.drain()
-        for _ in range(_GRACE_POLLS):
+        if self._told.endswith(LEFT):
+            return True
+        pause = _SHORTEST_POLL  # bubblewrap's inner processes are gone a moment after the outer one
+        end = self._loop.time() + _GRACE
+        while True:
             self._clean = not self._sinks and not self._tree.left_behind()
-            if self._clean:
-                break
-            await asyncio.sleep(_POLL)
-        return not self._clean
+            if self._clean or self._loop.time() > end:
+                return not self._clean
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _POLL)
 
     def leave(self) -> None:
         """After the exit: read what is left and end what stayed in the group, without a search."""
@@ -228,6 +259,7 @@ class _Child:
         """End the child and all that it started: SIGTERM, and after 0.2 s, or a second cancel, SIGKILL."""
         if self._clean:
             return
+        self._lifeline.close()  # a supervisor ends what it finds below it
         try:
             self._tree.signal(signal.SIGTERM)
             limit = self._loop.time() + _TERM_GRACE
@@ -243,6 +275,7 @@ class _Child:
     def close(self) -> None:
         """Give everything back; kills what should still live."""
         self._timer.cancel()
+        self._lifeline.close()
         if self._clean:
             self._tree.close()
         else:

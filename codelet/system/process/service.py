@@ -10,17 +10,15 @@ import asyncio
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from codelet.system.process import HeadAndTail
-from codelet.system.process.start import ExitWatch, StartError, child_environment, find_program, start
+from codelet.system.process.start import ExitWatch, StartError, child_environment, start_supervised
 from codelet.system.process.tree import MARKER, Tree, new_marker
 
-_SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _CHUNK = 1 << 16
 _START_SECONDS = 10.0
 _STOP_SECONDS = 1.0
@@ -46,27 +44,9 @@ async def start_service(
     without one the service gets `child_environment()`. Close the service, or use it in `async with`.
     """
     environment = child_environment() if environment is None else environment
-    program = argv[0] if "/" in argv[0] else find_program(argv[0], cwd, environment)
-    if program is None:
-        raise StartError(f"{argv[0]} is not installed, or not in PATH outside the workspace")
-    if any("\0" in word for word in argv):
-        raise StartError(f"cannot start {argv[0]}: a word of its command line holds a NUL character")
-    ours, theirs = socket.socketpair()
     marker = new_marker(os.environ.get(MARKER, ""))
-    supervised = [sys.executable, "-I", "-S", str(_SUPERVISOR), str(theirs.fileno()), program, *argv[1:]]
-    try:
-        with theirs:
-            process = start(
-                supervised,
-                cwd,
-                {**environment, MARKER: marker},
-                apart=True,
-                stdin=subprocess.PIPE,
-                keep=[theirs.fileno()],
-            )
-    except BaseException:
-        ours.close()
-        raise
+    variables = {**environment, MARKER: marker}
+    process, ours = start_supervised(argv, cwd, variables, apart=True, stdin=subprocess.PIPE)
     service = Service(argv[0], process, Tree(process, marker, supervised=True), ours, error_limit)
     try:
         await service.open(limit)
@@ -110,7 +90,6 @@ class Service:
         transport, _ = await self._loop.connect_write_pipe(lambda: flow, self._process.stdin)
         self._writer = asyncio.StreamWriter(transport, flow, None, self._loop)
         self._limit = limit
-        self._lifeline.setblocking(False)
         try:
             told = await asyncio.wait_for(self._loop.sock_recv(self._lifeline, 4096), _START_SECONDS)
         except (TimeoutError, ConnectionError):
@@ -173,6 +152,15 @@ class Service:
             return await self._reader.readexactly(count)
         except asyncio.IncompleteReadError as error:
             raise self._gone() from error
+
+    async def read_some(self) -> bytes:
+        """What has come on its standard output, waiting for it; empty behind the last."""
+        return b"" if self._reader is None else await self._reader.read(_CHUNK)
+
+    async def terminate(self) -> None:
+        """End all that it started, as `close` does; what it printed can still be read, and it is still to be closed."""
+        self._lifeline.close()
+        await self._exits_in(_END_SECONDS)
 
     async def close(self, patience: float = _STOP_SECONDS) -> None:
         """End it: close its input, wait `patience` seconds, then end all that it started. Also after a cancel."""

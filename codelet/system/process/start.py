@@ -15,16 +15,20 @@ import asyncio
 import errno
 import os
 import re
+import socket
 import subprocess
+import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import Self
 
 from codelet.system.text.secret_shapes import SHORTEST_SECRET, is_secret, live_secrets
 
 _POLL = 0.01
+_SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _CHANGES_COMMANDS = frozenset(
     [
         # bash reads these before it looks at the command: a file to run, options, which files wildcards stand for
@@ -58,6 +62,19 @@ _SETTINGS = {
 """Nobody is there to answer a question, leave a pager or close an editor; colours are noise to the model."""
 
 
+DESCRIPTOR = "{descriptor}"
+"""The word of `CommandWords` that the descriptor's number takes the place of."""
+
+_LIFELINE = "CODELET_LIFELINE"
+CHECKED_START = (
+    f"if [[ -v {_LIFELINE} ]]; then "
+    f"read -rt 0 <&${_LIFELINE} && exit 1; exec {{{_LIFELINE}}}<&-; unset {_LIFELINE}; fi; "
+)
+"""What stands before a confined command of bash: it goes on only if codelet is still there to be told of it.
+
+Below a supervisor, which sees to that, the variable is not set.
+"""
+
 _lending = threading.Lock()
 _users: dict[str, str | None] = {}
 """What the user had set variables to that are lent at this moment."""
@@ -65,6 +82,26 @@ _users: dict[str, str | None] = {}
 
 class StartError(Exception):
     """A child could not be started; the text is one line that says why."""
+
+
+class CommandWords(tuple[str, ...]):
+    """The words of a program that reads `data` (bytes, at most 64 KiB) from a descriptor of its own.
+
+    Where the word DESCRIPTOR stands, the number of that descriptor is put.
+    """
+
+    data: bytes
+
+    def __new__(cls, words: Iterable[str], data: bytes) -> Self:
+        """The words with what their program reads."""
+        made = super().__new__(cls, words)
+        made.data = data
+        return made
+
+
+def wrapped(words: Sequence[str], argv: Sequence[str]) -> Sequence[str]:
+    """The words of a program that runs `argv`, which stands among them, with what `argv` reads from a descriptor."""
+    return CommandWords(words, argv.data) if isinstance(argv, CommandWords) else words
 
 
 def shell_argv(command: str, environment: Mapping[str, str], workspace: Path) -> list[str]:
@@ -144,23 +181,94 @@ def start(
     try:
         if not cwd.is_dir():
             raise StartError(f"the folder {cwd} does not exist any more")
-        return subprocess.Popen(
-            [program, *argv[1:]],
-            cwd=cwd,
-            env=environment,
-            stdin=stdin,
-            pass_fds=keep,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if apart else subprocess.STDOUT,
-            bufsize=0,
-            start_new_session=True,
-        )
+        with _given(argv) as given:
+            numbers = [str(descriptor) for descriptor in given]
+            return subprocess.Popen(
+                [program, *(numbers[0] if numbers and word == DESCRIPTOR else word for word in argv[1:])],
+                cwd=cwd,
+                env=environment,
+                stdin=stdin,
+                pass_fds=(*keep, *given),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE if apart else subprocess.STDOUT,
+                bufsize=0,
+                start_new_session=True,
+            )
     except ValueError as error:  # a NUL, or half of a surrogate pair
         raise StartError(f"cannot start {argv[0]}: {error}") from error
     except OSError as error:
         if error.errno == errno.E2BIG:
             raise StartError("the command is too long for the system: put the long part into a file") from error
         raise StartError(f"cannot start {argv[0]}: {error.strerror}") from error
+
+
+def start_tied(
+    argv: Sequence[str], cwd: Path, environment: Mapping[str, str], *, apart: bool, keep: Sequence[int] = ()
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """As `start`, with a socket: whatever ends codelet closes it, and then nothing of the child goes on.
+
+    What is confined ends with codelet by itself, but for the moment in which it starts: `CHECKED_START` is for that.
+    Everything else runs below a supervisor. Raises StartError.
+    """
+    if not isinstance(argv, CommandWords):
+        return start_supervised(argv, cwd, environment, apart=apart, keep=keep)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    try:
+        with theirs:
+            variables = {**environment, _LIFELINE: str(theirs.fileno())}
+            return start(argv, cwd, variables, apart=apart, keep=[theirs.fileno(), *keep]), ours
+    except BaseException:
+        ours.close()
+        raise
+
+
+def start_supervised(
+    argv: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    *,
+    apart: bool,
+    stdin: int = subprocess.DEVNULL,
+    keep: Sequence[int] = (),
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """As `start`, below a supervisor (see `supervisor`), with the socket whose end is the end of all that it started.
+
+    Raises StartError.
+    """
+    program = argv[0] if "/" in argv[0] else find_program(argv[0], cwd, environment)
+    if program is None:
+        raise StartError(f"{argv[0]} is not installed, or not in PATH outside the workspace")
+    if any("\0" in word for word in argv):
+        raise StartError(f"cannot start {argv[0]}: a word of its command line holds a NUL character")
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    try:
+        with theirs:
+            words = [sys.executable, "-I", "-S", str(_SUPERVISOR), str(theirs.fileno()), program, *argv[1:]]
+            kept = [theirs.fileno(), *keep]
+            return start(wrapped(words, argv), cwd, environment, apart=apart, stdin=stdin, keep=kept), ours
+    except BaseException:
+        ours.close()
+        raise
+
+
+@contextmanager
+def _given(argv: Sequence[str]) -> Iterator[list[int]]:
+    """The descriptor that holds what the program is to read, if there is such; closed again here."""
+    if not isinstance(argv, CommandWords):
+        yield []
+        return
+    end, start_ = os.pipe()
+    try:
+        try:
+            os.set_blocking(start_, False)
+            os.write(start_, argv.data)
+        finally:
+            os.close(start_)
+        yield [end]
+    finally:
+        os.close(end)
 
 
 class ExitWatch:

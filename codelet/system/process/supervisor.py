@@ -1,29 +1,31 @@
-"""The parent of a service, run as a program of its own: it ends the service and all that it started.
+"""The parent of a service or of a command, run as a program of its own: it ends that and all that it started.
 
 It needs nothing but the standard library. Arguments: the number of a socket, then the command's words. The other end
 of the socket is held by codelet alone: once it is closed, by whatever ends codelet, nothing below this process goes on.
-Over the socket codelet is told once how the start went: an empty line, or why there is none.
+Over the socket codelet is told in a line how the start went, empty or why there is none, and in another one, LEFT,
+if the command left processes behind, which are ended here: no orphan below this process goes to another parent.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import select
 import signal
-import socket
 import sys
 import time
 
 _PR_SET_CHILD_SUBREAPER = 36
-_TERM_SECONDS = 0.2
+LEFT = b"left processes\n"
+_OWN_END_SECONDS = 0.1
+"""What a command started gets so much time to end by itself: a shell does not wait for `>(…)`."""
+_TERM_SECONDS = 0.15
 _KILL_SECONDS = 2.0
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 """What a person's terminal or the ending of the tree sends; this process goes last."""
 
 
-def main(lifeline: socket.socket, command: list[str]) -> int:
+def main(lifeline: int, command: list[str]) -> int:
     """Run the command until it exits or the lifeline is cut; its exit status, negative for a signal."""
     if sys.platform.startswith("linux"):  # whoever leaves the service's session stays below this process
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -35,7 +37,7 @@ def main(lifeline: socket.socket, command: list[str]) -> int:
         signal.signal(number, signal.SIG_IGN)
     service = _started(command, lifeline)
     _leave_pipes()
-    watched: list[socket.socket | int] = [lifeline, woken]
+    watched = [lifeline, woken]
     reaped: dict[int, int] = {}
     while service not in reaped:
         ready, _, _ = select.select(watched, [], [])
@@ -44,11 +46,22 @@ def main(lifeline: socket.socket, command: list[str]) -> int:
             break
         os.read(woken, 4096)
         _reap(reaped)
+    if service in reaped and not _end_by_themselves(reaped):
+        _tell(lifeline, LEFT)
+        _end_below(_TERM_SECONDS, reaped)
     _end_below(0.0, reaped)
     return os.waitstatus_to_exitcode(reaped.get(service, signal.SIGKILL))
 
 
-def _started(command: list[str], lifeline: socket.socket) -> int:
+def _tell(lifeline: int, line: bytes) -> bool:
+    """Send codelet a line; whether there is still one to hear it."""
+    try:
+        return os.write(lifeline, line) == len(line)
+    except OSError:
+        return False
+
+
+def _started(command: list[str], lifeline: int) -> int:
     """The number of the process that became the command; tells codelet how that went."""
     failed, failure = os.pipe()
     service = os.fork()
@@ -61,8 +74,7 @@ def _started(command: list[str], lifeline: socket.socket) -> int:
             os.write(failure, (error.strerror or str(error)).encode())
         os._exit(127)
     os.close(failure)
-    with contextlib.suppress(OSError):
-        lifeline.send(os.read(failed, 4096) + b"\n")
+    _tell(lifeline, os.read(failed, 4096) + b"\n")
     os.close(failed)
     return service
 
@@ -74,11 +86,24 @@ def _leave_pipes() -> None:
         os.dup2(nothing, descriptor)
 
 
-def _reap(reaped: dict[int, int]) -> None:
-    """Reap whatever is dead, and note with which status."""
-    with contextlib.suppress(ChildProcessError):
+def _reap(reaped: dict[int, int]) -> bool:
+    """Reap whatever is dead, and note with which status; whether nothing is left below."""
+    try:
         while (found := os.waitpid(-1, os.WNOHANG))[0]:
             reaped[found[0]] = found[1]
+    except ChildProcessError:
+        return True
+    return False
+
+
+def _end_by_themselves(reaped: dict[int, int]) -> bool:
+    """Whether all that is below ends within a moment."""
+    end = time.monotonic() + _OWN_END_SECONDS
+    while not _reap(reaped):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.005)
+    return True
 
 
 def _end_below(patience: float, reaped: dict[int, int]) -> None:
@@ -87,12 +112,29 @@ def _end_below(patience: float, reaped: dict[int, int]) -> None:
     while (running := _below()) and time.monotonic() - start < patience + _KILL_SECONDS:
         number = signal.SIGTERM if time.monotonic() - start < patience else signal.SIGKILL
         for pid in running:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
+            _send(pid, number)
         time.sleep(0.005)
         _reap(reaped)
     if not os.path.isdir("/proc/self") and os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)  # nobody lists what is below: the group goes, and this process with it
+
+
+def _send(pid: int, number: int) -> bool:
+    """Send a signal; whether there was a process to take it."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _status(pid: str) -> bytes:
+    """The kernel's line on a process; empty where it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def _below() -> list[int]:
@@ -100,13 +142,12 @@ def _below() -> list[int]:
     below: dict[int, list[int]] = {}
     dead = set()
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
-        if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-                line = file.read()
-                state, parent = line[line.rfind(b")") + 2 :].split()[:2]
-                below.setdefault(int(parent), []).append(int(name))
-                if state in (b"Z", b"X"):
-                    dead.add(int(name))
+        line = _status(name) if name.isdigit() else b""
+        if line:
+            state, parent = line[line.rfind(b")") + 2 :].split()[:2]
+            below.setdefault(int(parent), []).append(int(name))
+            if state in (b"Z", b"X"):
+                dead.add(int(name))
     found, waiting = [], [os.getpid()]
     while waiting:
         children = below.get(waiting.pop(), [])
@@ -117,7 +158,7 @@ def _below() -> list[int]:
 
 if __name__ == "__main__":
     os.set_inheritable(int(sys.argv[1]), False)
-    _code = main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
+    _code = main(int(sys.argv[1]), sys.argv[2:])
     if _code < 0:
         if -_code != signal.SIGKILL:
             signal.signal(-_code, signal.SIG_DFL)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 MARKER = "CODELET_CHILD"
 """The environment variable by which a process that changed its session and its parent is still known."""
 
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_CHILD_SUBREAPER, _PR_SET_DUMPABLE = 36, 4
 _KILL_LIMIT = 0.2
 _numbers = itertools.count()
 _trees: dict[int, Tree] = {}
@@ -36,6 +36,16 @@ def become_subreaper() -> bool:
     import ctypes
 
     return bool(ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+@functools.cache
+def hide_memory() -> bool:
+    """From now on no process of the same user can look into this one: its memory, its environment. Linux only."""
+    if not sys.platform.startswith("linux"):
+        return False
+    import ctypes
+
+    return bool(ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)
 
 
 def new_marker(inherited: str) -> str:
@@ -57,7 +67,7 @@ class _Row(NamedTuple):  # made by the hundred in each look at the table
 class Tree:
     """A child that leads its own session, and everything that it started.
 
-    `supervised` says that the child is a subreaper itself: none of its orphans is handed to us.
+    `supervised` says that the child is a subreaper itself, or leads a name space: none of its orphans is handed to us.
     """
 
     def __init__(self, leader: subprocess.Popen[bytes], marker: str, *, supervised: bool = False) -> None:
@@ -72,10 +82,19 @@ class Tree:
 
     def left_behind(self) -> bool:
         """Whether the child, which has exited, left processes that run on. Cheap when it did not."""
+        if self.supervised and not self._was_killed():
+            return False  # it ends only once nothing is left below it
         adopted = _adopted()
         if adopted is not None and not adopted - _trees.keys():
             return False
         return self.signal(0) > 0
+
+    def _was_killed(self) -> bool:
+        """Whether the child, which may not be reaped yet, was ended by a signal that it could not heed."""
+        if self.leader.returncode is not None:
+            return self.leader.returncode == -signal.SIGKILL
+        found = os.waitid(os.P_PID, self.leader.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return found is not None and found.si_code != os.CLD_EXITED and found.si_status == signal.SIGKILL
 
     def signal(self, number: int) -> int:
         """Send a signal to all of them, reap the dead that are ours, and count those that were alive.

@@ -124,6 +124,14 @@ def live_secrets(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield name, _password(value) or value.strip()
 
 
+def without_login(address: str) -> str:
+    """An address as it may be shown: without what stands before its last `@`, which may hold a password."""
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        scheme, separator, rest = "", "", address
+    return scheme + separator + rest.rpartition("@")[2]
+
+
 def is_secret(name: str, value: str) -> bool:
     """Whether a variable holds a credential, by its name or by the look of its value."""
     if name in _HARMLESS_NAMES or name.startswith("GIT_CONFIG_KEY_"):

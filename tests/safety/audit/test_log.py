@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from codelet.errors import UsageError
-from codelet.safety.audit.log import AuditLog, canonical, record_hash
+from codelet.safety.audit.log import AuditError, AuditLog, canonical, record_hash
 from codelet.safety.audit.verify import AuditReport, verify
 from tests.support.waiting import PATIENCE, until
 
@@ -90,6 +91,119 @@ def test_one_change_is_one_problem(tmp_path: Path, lines: list[bytes]) -> None:
     changed = [*lines[:50], lines[50].replace(b"ls 49", b"rm 49"), *lines[51:100]]
     report = report_of(tmp_path / "a", changed)
     assert [(problem.line, problem.what.partition(":")[0]) for problem in report.problems] == [(51, "changed")]
+
+
+def test_each_tampering_is_told_by_its_kind(tmp_path: Path, lines: list[bytes]) -> None:
+    part = lines[:20]
+    moved = [*part[:3], *part[4:9], part[3], *part[9:]]
+    spaced = json.dumps(json.loads(part[4]), sort_keys=True).encode()
+    untyped = canonical({**json.loads(part[4]), "n": "5"})
+    for changed, expected in (
+        ([*part[:5], *part[6:]], [(6, "removed or moved: record 6 is missing before record 7")]),
+        ([*part[:5], *part[8:]], [(6, "removed or moved: record 6 to 8 is missing before record 9")]),
+        ([*part[:5], part[2], *part[5:]], [
+            (6, "added or moved: record 3 stands where record 6 should"),
+            (7, "removed or moved: record 4 to 5 is missing before record 6"),
+        ]),
+        (moved, [
+            (4, "removed or moved: record 4 is missing before record 5"),
+            (9, "added or moved: record 4 stands where record 10 should"),
+            (10, "removed or moved: record 5 to 9 is missing before record 10"),
+        ]),
+        ([*part[:4], spaced, *part[5:]], [(5, "changed: its content does not fit its hash")]),
+        ([*part[:4], untyped, *part[5:]], [
+            (5, "changed or added: it is no audit record"),
+            (6, "removed or moved: record 5 is missing before record 6"),
+        ]),
+        ([*part[:4], b"[1]", *part[4:]], [(5, "changed or added: it is no audit record")]),
+        ([*part[:4], b"", *part[4:]], [(5, "changed or added: it is no audit record")]),
+    ):  # fmt: skip
+        report = report_of(tmp_path / "a", changed)
+        assert [(problem.line, problem.what) for problem in report.problems] == expected
+        assert report.last_hash == json.loads(changed[-1])["hash"]
+
+
+def test_who_closed_and_who_did_not_is_told_by_session(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.write_bytes(b"")
+    assert verify(path) == AuditReport(0, (), "0" * 64, ())
+    first, second = AuditLog(path), AuditLog(path)
+    second.record("execution")
+    first.close()
+    first.close()
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [record["kind"] for record in records] == ["start", "start", "execution", "end"]
+    assert [record["n"] for record in records] == [1, 2, 3, 4]
+    assert [record["previous"] for record in records] == ["0" * 64, *(record["hash"] for record in records[:3])]
+    assert verify(path).unclosed == (records[1]["session"],)
+    second.close()
+    assert (verify(path).records, verify(path).unclosed) == (5, ())
+    with path.open("ab") as file:
+        file.write(b'{"half')
+    problems = verify(path).problems
+    assert [(problem.line, problem.what) for problem in problems] == [(6, "the last line is cut off")]
+    with pytest.raises(UsageError, match="cannot read"):
+        verify(tmp_path / "missing")
+
+
+def test_a_writer_goes_on_behind_a_long_last_line_and_a_half_one(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(path)
+    for size in (1, 70_000, 200_000):
+        log.record("execution", text="x" * size)
+        again = AuditLog(path)
+        again.close()
+    assert verify(path).problems == ()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    AuditLog(path).close()
+    assert path.read_bytes().startswith(whole), "only the end of the line was missing"
+    assert verify(path).problems == ()
+    path.write_bytes(b'{"hash')
+    AuditLog(path).close()
+    kinds = [json.loads(line)["kind"] for line in path.read_text().splitlines()[1:]]
+    assert kinds == ["recovered", "start", "end"]
+    assert (verify(path).problems, verify(path).records) == ((), 3)
+
+
+def test_what_cannot_be_recorded_is_an_error_and_no_record_is_lost_after_it(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(path)
+    before = path.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for room, why in ((0, "File too large"), (20, "the disk is full")):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + room, hard))
+        try:
+            with pytest.raises(AuditError, match=f"cannot be written: {why}") as failed:
+                log.record("execution", text="x" * 100)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert failed.value.exit_status == 5
+        assert path.read_bytes()[: len(before)] == before
+        assert len(path.read_bytes()) == len(before) + room
+    log.close()
+    kinds = [record["kind"] for line in path.read_text().splitlines() if (record := parsed(line))]
+    assert kinds == ["start", "recovered", "end"]
+    assert verify(path).problems == ()
+
+
+def parsed(line: str) -> dict[str, str] | None:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def test_what_is_recorded_stands_there_as_json_can_hold_it(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = AuditLog(path)
+    log.record("execution", path=Path("a/b"), items=("x", 1, 1.5, None, True), nested={1: ["y"]})
+    log.close()
+    record = json.loads(path.read_text().splitlines()[1])
+    assert {name: record[name] for name in ("path", "items", "nested")} == {
+        "path": "a/b", "items": ["x", 1, 1.5, None, True], "nested": {"1": ["y"]}
+    }  # fmt: skip
+    assert 0 < record["time"] == round(record["time"], 3)
 
 
 def test_a_change_with_its_own_hash_made_anew_breaks_the_chain(tmp_path: Path, lines: list[bytes]) -> None:
@@ -188,8 +302,57 @@ def test_the_command_line_says_where(tmp_path: Path, capsys: pytest.CaptureFixtu
     parser = build_parser(["audit"])
     path = tmp_path / "a"
     last = report_of(path, lines[:20]).last_hash
-    assert run_verify(parser.parse_args(["audit", "verify", str(path), "--expect", last])) == 0
+    assert run_verify(parser.parse_args(["audit", "verify", str(path), "--expect", last, "--open"])) == 0
+    assert run_verify(parser.parse_args(["audit", "verify", str(path), "--expect", last])) == 5
     assert run_verify(parser.parse_args(["audit", "verify", str(path), "--expect", "x"])) == 5
     report_of(path, lines[:5] + lines[6:20])
     assert run_verify(parser.parse_args(["audit", "verify", str(path)])) == 5
     assert "line 6: removed or moved: record 6 is missing" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3])
+def test_a_file_that_is_cut_while_a_session_writes_is_not_whole(tmp_path: Path, kept: int) -> None:
+    """Wiped, cut to its first line, or cut in the middle: what the session wrote before is missed."""
+    path = tmp_path / "a"
+    log = AuditLog(path)
+    for number in range(4):
+        log.record("execution", tool="bash", number=number)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:kept]))
+    log.record("execution", tool="bash", number=4)
+    log.close()
+    report = verify(path)
+    assert not report.unclosed
+    kinds = [json.loads(line)["kind"] for line in path.read_bytes().splitlines()]
+    assert kinds.count("broken") == 1
+    assert kinds[-1] == "end"
+    assert any("cut or written anew" in problem.what for problem in report.problems)
+
+
+def test_a_file_that_was_written_anew_lacks_the_beginning_of_a_session(tmp_path: Path) -> None:
+    """Also where a record of the same length takes the place of the last, or another session has gone on."""
+    path, other = tmp_path / "a", tmp_path / "b"
+    log = AuditLog(path)
+    log.record("execution", tool="bash")
+    AuditLog(other).close()
+    path.write_bytes(other.read_bytes())
+    log.close()
+    assert [problem.line for problem in verify(path).problems] == [3]
+
+
+def test_two_sessions_in_turn_miss_nothing_of_each_other(tmp_path: Path) -> None:
+    first, second = AuditLog(tmp_path / "a"), AuditLog(tmp_path / "a")
+    for log in (first, second, second, first):
+        log.record("execution", tool="bash")
+    second.close()
+    first.close()
+    report = verify(tmp_path / "a")
+    assert (report.records, report.problems, report.unclosed) == (8, (), ())
+
+
+@pytest.mark.parametrize("line", ['{"n": 1e308, "hash": "x"}', '{"n": true, "hash": "' + "0" * 64 + '"}', "{}"])
+def test_what_only_looks_like_a_record_is_no_audit_file(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "a"
+    path.write_text(line + "\n")
+    with pytest.raises(UsageError, match="is no audit file"):
+        AuditLog(path)
+    assert path.read_text() == line + "\n"

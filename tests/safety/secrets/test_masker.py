@@ -72,6 +72,45 @@ def test_a_cut_between_chunks_hides_nothing(size: int) -> None:
     assert KEY not in "".join(long.feed(run[at : at + 4_000]) for at in range(0, len(run), 4_000)) + long.flush()
 
 
+def test_pieces_are_masked_from_twelve_characters_on() -> None:
+    secret = "Zk4x9QweR7tY2uIoP5aS8dF1gH3j"
+    masker = Masker({"SOME_KEY": secret})
+    for start in range(len(secret) - 11):
+        for length in (11, 12, 13, 20):
+            piece = secret[start : start + length]
+            expected = f"({piece})" if len(piece) < 12 else "([masked SOME_KEY])"
+            assert masker.mask(f"({piece})") == expected, piece
+    assert masker.mask(f"{secret}{secret[:12]} {secret[5:25]}, {secret[:12]}") == (
+        "[masked SOME_KEY] [masked SOME_KEY], [masked SOME_KEY]"
+    )
+    assert masker.mask(secret[:12] + secret[10:24]) == "[masked SOME_KEY]", "they touch"
+    assert masker.mask(secret[:6] + "-" + secret[6:12]) == secret[:6] + "-" + secret[6:12]
+
+
+def test_what_a_key_begins_with_by_its_kind_is_no_secret() -> None:
+    masker = Masker({"SOME_KEY": "abc-defgh-Zk4x9QweR7tY2u"})
+    assert masker.mask("abc-defgh-Zk4x9") == "abc-defgh-Zk4x9"
+    assert masker.mask("gh-Zk4x9QweR7") == "[masked SOME_KEY]"
+    assert masker.mask("abc-defgh-Zk4x9QweR7tY2u") == "[masked SOME_KEY]"
+    short = Masker({"SOME_KEY": "abc-defgh-Zk4x9"})
+    assert short.mask("abc-defgh-Zk4x9") == "[masked SOME_KEY]", "too little would be left of it"
+
+
+def test_short_values_are_no_secrets_and_given_ones_are() -> None:
+    assert not Masker({"SOME_KEY": "short12"}).has_secrets
+    assert Masker({"SOME_KEY": "short123"}).mask("it is short123.") == "it is [masked SOME_KEY]."
+    given = Masker({}, [("--key", "given by hand"), ("--other", "x")])
+    assert given.has_secrets
+    assert given.mask("given by hand, x") == "[masked --key], x"
+
+
+def test_a_stream_shows_whole_words_as_soon_as_they_are_there() -> None:
+    stream = Masker(ENVIRONMENT).stream()
+    shown = [stream.feed(piece) for piece in ("one tw", "o\nthree", "\tfour ", "five")]
+    assert shown == ["one ", "two\n", "three\tfour ", ""]
+    assert (stream.flush(), stream.flush()) == ("five", "")
+
+
 def test_ordinary_text_stays() -> None:
     masker = Masker(ENVIRONMENT)
     text = "the prefix sk-ant-api03- is public; postgres://localhost/db; HOME=/home/me hunter2"

@@ -105,3 +105,11 @@ def test_a_version_asks_where_the_environment_loads_code(
     assert verdict(workspace, command) == "allow"
     monkeypatch.setenv(variable, ".")
     assert verdict(workspace, command) == "ask"
+
+
+def test_a_search_path_for_folders_counts_where_cd_would_use_it(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CDPATH", "/etc")
+    for command, action in (("cd src && ls", "ask"), ("cd ./src && ls", "allow"), (f"cd {workspace}/src", "allow")):
+        assert Policy(workspace, "read-only").judge("bash", [Touch("run", command)]).action == action, command

@@ -97,7 +97,7 @@ def test_no_unsafe_git_command_of_the_corpus_is_allowed(shared: Path, name: str)
     judged = list(judge_cases(cases))
     assert [one.case.input for one in judged if one.case.expected != "allow" and one.verdict == "allow"] == []
     asked = {one.case.id for one in judged if one.case.expected == "allow" and one.verdict != "allow"}
-    assert asked <= {"rt-584", "rt-590", "rt-636"}, "what is harmless runs unasked"
+    assert asked == set(), "what is harmless runs unasked"
 
 
 @pytest.mark.parametrize(
@@ -124,6 +124,12 @@ def test_no_unsafe_git_command_of_the_corpus_is_allowed(shared: Path, name: str)
         "git grep one",
         "git log -p -- no-such-file",
         "git show no-such-revision",
+        "git range-diff HEAD~1...HEAD",
+        "git range-diff HEAD~1 v1 HEAD",
+        "git range-diff HEAD~1..v1 v1..HEAD",
+        "git -C src status -s",
+        "git -C src -C .. show HEAD:a.txt",
+        "git --no-pager -C docs diff",
     ],
 )
 def test_where_nothing_secret_would_be_printed_nothing_is_asked(command: str) -> None:
@@ -144,3 +150,62 @@ def test_the_reason_names_the_file() -> None:
         )
         for command in ("git show --stat", "git log", "git show HEAD -- deploy/x", "git diff", "git log -p -- src"):
             assert policy.judge("bash", [Touch("run", command)]).action == "allow", command
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("git -C .. log", "git -C .. leaves the workspace"),
+        ("git -C src -C ../.. log", "git -C ../.. leaves the workspace"),
+        ("git -C no log", "there is no folder no"),
+        ("git -C", "git -C without a folder"),
+        ("git -C -C", "there is no folder -C"),
+        ("git -C '' log", "git -C without a folder"),
+        ("git -C way log", "git -C way goes through a link"),
+        ("git -C src show HEAD:../.env", "../.env has the name of a file with secrets"),
+        ("git -C src diff *.py", "git -C with a wildcard, which the shell expands in another folder"),
+        ("git -C src push", "git push is not known to be read-only"),
+        ('for x in log reflog; do git -C src "$x"; done', "it loops over programs or options"),
+        ("git range-diff HEAD~1...HEAD", "git range-diff prints .env, which has the name of a file with secrets"),
+        ("git range-diff HEAD~1 HEAD~1 HEAD", "git range-diff prints .env, which has the name of a file with secrets"),
+        ("git range-diff HEAD~2..HEAD~1 HEAD", "git range-diff of ranges that are not plain"),
+        ("git range-diff 'HEAD~1...HEAD^{/a:.env}'", "git range-diff of ranges that are not plain"),
+    ],
+)
+def test_what_git_would_show_elsewhere_or_of_a_secret_asks(command: str, reason: str) -> None:
+    with workspace_of_cases() as (workspace, outside):
+        setup = "ln -s src way; echo 3 >> a.txt; git commit -qam three; git add -f .env; git commit -qm two"
+        set_up(Case("c", "shell", "", setup=setup), workspace, outside, REPOSITORY)
+        verdict = Policy(workspace, "read-only").judge("bash", [Touch("run", command)])
+        assert verdict.action == "ask" and reason in verdict.reason, verdict.reason
+
+
+def test_a_text_converter_asks_where_git_cannot_be_told_to_do_without() -> None:
+    with workspace_of_cases() as (workspace, outside):
+        setup = "echo 3 >> a.txt; git commit -qam three; git config diff.x.textconv ./x"
+        set_up(Case("c", "shell", "", setup=setup), workspace, outside, REPOSITORY)
+        policy = Policy(workspace, "read-only")
+        verdict = policy.judge("bash", [Touch("run", "git range-diff HEAD~1...HEAD")])
+        assert (verdict.action, verdict.reason) == (
+            "ask",
+            "git range-diff runs the text converters that the configuration names",
+        )
+
+
+@pytest.mark.parametrize("lines", ["1,1", "/a\\/b/,+1:a.txt", "1,1:a.txt:b.txt:", ":a\\:b:a.txt", ",1:a.txt"])
+def test_lines_of_a_file_that_is_not_certain_ask(lines: str) -> None:
+    with workspace_of_cases() as (workspace, outside):
+        set_up(Case("c", "shell", ""), workspace, outside, REPOSITORY)
+        verdict = Policy(workspace, "read-only").judge("bash", [Touch("run", f"git log -L '{lines}'")])
+        assert (verdict.action, verdict.reason) == ("ask", f"git -L {lines}: which file it means is not certain")
+
+
+def test_lines_of_a_file_that_was_a_secret_once_ask() -> None:
+    with workspace_of_cases() as (workspace, outside):
+        setup = "git add -f .env; git commit -qm two; git mv -f .env env.txt; git commit -qm three"
+        set_up(Case("c", "shell", "", setup=setup), workspace, outside, REPOSITORY)
+        policy = Policy(workspace, "read-only")
+        for command in ("git log -L1,1:env.txt", "git log -L 1,1:a.txt -L 1,1:env.txt"):
+            assert policy.judge("bash", [Touch("run", command)]).reason == (
+                "git -L prints .env, which has the name of a file with secrets"
+            )

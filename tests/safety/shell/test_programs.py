@@ -97,6 +97,7 @@ USES: dict[str, tuple[str, str]] = {
     "false": ("false", "false > out"),
     ":": (": x", ": ${x:=$(touch y)}"),
     "exit": ("exit 1", "exit x"),
+    "xargs": ("find . -name '*.py' | xargs wc -l", "find . -name '*.py' | xargs cat"),
 }
 
 GIT_USES: dict[str, tuple[str, str]] = {
@@ -111,6 +112,7 @@ GIT_USES: dict[str, tuple[str, str]] = {
     "ls-files": ("git ls-files src", "git ls-files --recurse-submodules"),
     "ls-tree": ("git ls-tree -r HEAD", "git ls-tree --x HEAD"),
     "cat-file": ("git cat-file -p HEAD:a.txt", "git cat-file --textconv HEAD:a.txt"),
+    "range-diff": ("git range-diff main...HEAD", "git range-diff --notes=x main...HEAD"),
     "describe": ("git describe --tags --always", "git describe --dirty"),
     "name-rev": ("git name-rev HEAD", "git name-rev --stdin"),
     "merge-base": ("git merge-base main other", "git merge-base --x a b"),

@@ -75,7 +75,7 @@ async def test_words_are_not_split_by_a_shell(tmp_path: Path) -> None:
 async def test_stdin_is_empty_and_the_session_is_its_own(tmp_path: Path) -> None:
     done = await run_child("cat; ps -o sid= -p $$ | tr -d ' '; echo $$", cwd=tmp_path, timeout=10, output_limit=1000)
     session, pid = done.output.split()
-    assert session == pid
+    assert session not in (pid, str(os.getsid(0))), "that of the process that stands above it"
 
 
 async def test_signal_is_a_negative_exit_code(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ import asyncio
 from pathlib import Path
 from codelet.system.process import run_child
 pieces = []
-done = asyncio.run(run_child({command!r}, cwd=Path("."), timeout=1.0, output_limit=30000, on_output=pieces.append))
+done = asyncio.run(run_child({command!r}, cwd=Path("."), timeout=4.0, output_limit=30000, on_output=pieces.append))
 assert done.dropped_bytes > 100_000_000, done.dropped_bytes
 assert len(done.output) < 31000, len(done.output)
 assert sum(map(len, pieces)) < 400_000, sum(map(len, pieces))
@@ -335,7 +335,7 @@ async def test_out_of_files_leaves_no_child(tmp_path: Path, number: str) -> None
 @pytest.mark.parametrize(
     ("command", "text"),
     [
-        ("echo \0", "null byte"),
+        ("echo \0", "NUL character"),
         ("echo \ud800", "surrogate"),
         ("true " + "x" * 200_000, "too long"),
         (["no-such-program-here"], "not installed"),

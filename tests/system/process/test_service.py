@@ -17,7 +17,7 @@ import pytest
 
 from codelet.system.process import StartError, run_child
 from codelet.system.process.service import Service, ServiceError, start_service
-from tests.support.waiting import Neighbour, until
+from tests.support.waiting import Neighbour, happens, until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 
@@ -128,10 +128,10 @@ async def test_it_gets_no_secrets_and_a_session_of_its_own(tmp_path: Path, monke
 
 
 async def test_what_forks_and_leaves_the_session_ends_with_it(tmp_path: Path, number: str) -> None:
-    service = await started(LEAVES_SESSION, tmp_path, number)
-    assert len(running(number)) >= 4
-    await service.close()
-    assert running(number) == []
+    async with await started(LEAVES_SESSION, tmp_path, number) as service:
+        await happens(lambda: len(running(number)) >= 4, "four processes")
+        await service.close()
+        assert running(number) == []
 
 
 async def test_what_ignores_being_asked_is_killed(tmp_path: Path, number: str) -> None:
@@ -240,7 +240,7 @@ def test_it_ends_with_its_owner_however_that_ends(tmp_path: Path, number: str, t
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"ready\n"
         if kill:
-            assert len(running(number)) >= 4
+            until(lambda: len(running(number)) >= 4, "four processes")
             owner.kill()
         owner.wait(20)
     assert gone(number)

@@ -1,0 +1,169 @@
+"""The places that a sandbox treats apart: secrets are hidden, what programs outside obey cannot be written."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from codelet.safety import sensitive_names
+from codelet.safety.paths import contained
+from codelet.safety.sensitive_names import DELICATE_FOLDERS, SECRET_FOLDERS
+from codelet.safety.verdict import SandboxKind
+from codelet.system.git.hardening import find_repository
+
+SEARCHED_FOLDERS = 20_000
+"""Folders of a workspace in which secrets are looked for; what lies behind them stays readable."""
+_HOME_DEPTH = 2
+"""How deep settings with keys lie below `~/.config` and the like."""
+_HOME_FOLDERS = (".config", ".local", ".m2", ".gradle", ".cargo")
+_SECRET_SETTINGS = (".config/gcloud", ".config/gh")
+_ENVIRONMENT_MARK = "pyvenv.cfg"
+_GIT_SECONDS, _NO_REPOSITORY = 2.0, 128
+
+
+class Secrets:
+    """The files and folders of the home and of a workspace whose names speak of secrets, in a form that is kept.
+
+    A folder is listed again only when its time has changed, so that a look before each command costs one call of the
+    system for each folder.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._known: dict[str, tuple[int, list[str], list[str]]] = {}
+
+    def hidden_from(self, command: str, kind: SandboxKind) -> list[str]:
+        """What a confined command cannot read: the home's secrets, and those of the workspace where nothing is written.
+
+        What git keeps is left to a command that may run git: it would take a hidden file for a changed one, and its
+        content stands in git's own folder anyway.
+        """
+        hidden = self.of_home()
+        if kind == "workspace":
+            return hidden
+        inside = self.of_workspace()
+        if inside and "git" in command:
+            inside = sorted(set(inside) - self._tracked(inside))
+        return hidden + inside
+
+    def _tracked(self, places: list[str]) -> set[str]:
+        """Which of the places git keeps, all of them where it does not say."""
+        from codelet.system.git import hardened_argv, look_environment
+        from codelet.system.process import StartError
+        from codelet.system.process.brief import capture_now
+
+        names = [place[len(self._root) + 1 :] for place in places if contained(place, self._root)]
+        argv = hardened_argv("ls-files", ["-z", "--", *(f":(literal){name}" for name in names)])
+        environment = look_environment(Path(self._root))
+        try:
+            done = capture_now(argv, cwd=Path(self._root), environment=environment, timeout=_GIT_SECONDS)
+        except StartError:
+            return set(places)
+        if done.exit_code != 0 or done.timed_out or done.cut:
+            return set() if done.exit_code == _NO_REPOSITORY else set(places)
+        return {f"{self._root}/{name}" for name in done.stdout.decode("utf-8", "surrogateescape").split("\0") if name}
+
+    def of_home(self) -> list[str]:
+        """The existing secrets of the home, but for what the workspace lies in."""
+        home = os.path.realpath(os.path.expanduser("~"))
+        folders = [f"{home}/{name}" for name in (*SECRET_FOLDERS, *_SECRET_SETTINGS)]
+        found = [os.path.realpath(folder) for folder in folders if os.path.isdir(folder)]
+        waiting = [(home, 0), *((f"{home}/{name}", _HOME_DEPTH - 1) for name in _HOME_FOLDERS)]
+        while waiting:
+            folder, depth = waiting.pop()
+            inner, secrets = self._looked_at(folder, home)
+            found += secrets
+            waiting += [(each, depth - 1) for each in inner if depth]
+        return sorted({place for place in found if not contained(self._root, place)})
+
+    def of_workspace(self) -> list[str]:
+        """The existing files of the workspace that a command may not read unasked."""
+        found: list[str] = []
+        waiting, seen = [self._root], 0
+        while waiting and seen < SEARCHED_FOLDERS:
+            inner, secrets = self._looked_at(waiting.pop(), self._root)
+            waiting += inner
+            found += secrets
+            seen += len(inner) + 1
+        return sorted(found)
+
+    def _looked_at(self, folder: str, base: str) -> tuple[list[str], list[str]]:
+        """The folders in a folder of `base`, and the secrets in it."""
+        try:
+            changed = os.stat(folder).st_mtime_ns
+        except OSError:
+            return [], []
+        kept = self._known.get(folder)
+        if kept is None or kept[0] != changed:
+            kept = self._known[folder] = (changed, *_listed(folder, base))
+        return kept[1], kept[2]
+
+
+def _listed(folder: str, base: str) -> tuple[list[str], list[str]]:
+    """The folders in a folder of `base`, and the files in it whose names speak of secrets, links followed."""
+    folders, secrets = [], []
+    inside = folder[len(base) :]
+    in_git = ".git" in inside.split("/")  # git needs its own configuration, and no command prints it unasked
+    for entry in _entries(folder):
+        if entry.is_dir(follow_symlinks=False):
+            folders.append(entry.path)
+        elif not in_git and sensitive_names.secret(f"{inside}/{entry.name}") is not None and entry.is_file():
+            secrets.append(os.path.realpath(entry.path))
+    return folders, secrets
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def protected_places(root: Path, more: Iterable[Path] = ()) -> list[str]:
+    """The existing files and folders of the workspace that no command may write: those at its top that programs
+    outside obey (git, agents, editors, CI), codelet's own settings, the Python that codelet runs in, environments, and
+    the folders in which programs are looked for; and `more`.
+
+    A linked worktree's own git folder lies elsewhere, unless that is inside the workspace, too.
+    """
+    places = [str(root / name) for name in DELICATE_FOLDERS]
+    places += [entry.path for entry in _entries(str(root)) if _acts_outside(entry)]
+    # A program put there would run outside at the next start of codelet or of anything else.
+    started = (sys.prefix, sys.base_prefix, *os.environ.get("PATH", "").split(os.pathsep))
+    places += [os.path.realpath(place) for place in started if place.startswith("/")]
+    settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    places.append(os.path.realpath(f"{settings}/codelet"))
+    places += [os.path.realpath(place) for place in more]
+    inside = f"{root}/"
+    return sorted({place for place in places if place.startswith(inside) and _is_real(place)})
+
+
+def seen_places(root: str, environment: Mapping[str, str]) -> list[str]:
+    """Folders outside the workspace that commands need wherever they lie: the repository's, and those with programs."""
+    repository = find_repository(root)
+    places = [] if repository is None else [repository.folder, repository.git_folder, repository.common]
+    places += _with_programs(environment.get("PATH", ""))
+    return [place for place in dict.fromkeys(places) if place != "/" and os.path.isdir(place)]
+
+
+@lru_cache(maxsize=4)
+def _with_programs(search: str) -> list[str]:
+    """The folders with programs, links resolved."""
+    places = (sys.prefix, sys.base_prefix, *search.split(os.pathsep))
+    return [os.path.realpath(place) for place in places if place.startswith("/")]
+
+
+def _acts_outside(entry: os.DirEntry[str]) -> bool:
+    """Whether programs outside obey what stands there by its name, or it is a virtual environment of Python."""
+    if sensitive_names.protected(entry.name) or sensitive_names.delicate(entry.name):
+        return True
+    return entry.is_dir(follow_symlinks=False) and os.path.lexists(f"{entry.path}/{_ENVIRONMENT_MARK}")
+
+
+def _is_real(place: str) -> bool:
+    """Whether there is something, and no link: what a link leads to is protected where it lies."""
+    return os.path.exists(place) and not Path(place).is_symlink()

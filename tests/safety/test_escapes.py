@@ -1,0 +1,166 @@
+"""Ways out of the sandbox, each tried for real: under bubblewrap and under Landlock, as root and as a plain user.
+
+What is outside lies in places that the sandbox does not empty: a read-only mount, a filter or a rule has to hold.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codelet.safety.sandbox import Confinement, Sandbox, find_confinement
+from codelet.safety.verdict import SandboxKind
+from codelet.system.process import child_environment, run_child
+from codelet.system.process.start import CommandWords
+from tests.support import escapes
+from tests.support.program import processes_with
+
+_NOBODY = 65534
+_PROGRAM = Path(escapes.__file__)
+_ALLOWED = {"read-only": {"pair of sockets"}, "workspace": {"pair of sockets", "workspace: write", "workspace: secret"}}
+
+
+class Place:
+    """A workspace and what lies around it: `at` says where, `made` what has to stay as it is."""
+
+    def __init__(self, base: Path, other: Path) -> None:
+        self.workspace, self.outside, self.home = base / "workspace", base / "outside", base / "home"
+        for folder in ("workspace/src", "workspace/.venv/bin", "workspace/.git", "outside", "home/.ssh", "home/.agent"):
+            (base / folder).mkdir(parents=True)
+        (self.workspace / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
+        for path in ("workspace/.env", "workspace/.git/config", "outside/kept", "home/.ssh/id_rsa", "home/.netrc"):
+            (base / path).write_text("planted\n")
+        (self.home / ".bashrc").write_text("")
+        self.program = base / "escapes.py"
+        shutil.copy(_PROGRAM, self.program)
+        self.before = self._facts()
+        self.listeners = [self._listening(str(path)) for path in (self.home / ".agent" / "s", base / "s", other / "s")]
+        self.abstract = f"codelet-{os.getpid()}-{base.name}"
+        self.listeners.append(self._listening(f"\0{self.abstract}"))
+        self.datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.datagrams.bind(("127.0.0.1", 0))
+        self.port = self.datagrams.getsockname()[1]
+        self.tcp = socket.create_server(("127.0.0.1", self.port))
+        for each in (self.datagrams, self.tcp):
+            each.setblocking(False)
+
+    def _listening(self, address: str) -> socket.socket:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(address)
+        listener.listen()
+        if address[0] != "\0":
+            os.chmod(address, 0o777)
+        return listener
+
+    def _facts(self) -> dict[str, tuple[str, ...]]:
+        """Content, mode, owner and times of every file but in the workspace's own folder `src`."""
+        facts = {}
+        for path in sorted((*self.outside.rglob("*"), *self.home.rglob("*.*"), *self.workspace.rglob("*"))):
+            if path.is_file() and "src" not in path.parts:
+                found = path.stat()
+                kept = (found.st_mode, found.st_uid, found.st_mtime_ns, found.st_ctime_ns, found.st_nlink)
+                facts[str(path)] = (path.read_text(), *map(str, kept))
+        return facts
+
+    def touched(self) -> list[str]:
+        """What of it changed, came or went, and which listener was reached."""
+        now = self._facts()
+        changed = [path for path in now.keys() | self.before.keys() if now.get(path) != self.before.get(path)]
+        for name, listener in (("datagram", self.datagrams), ("tcp", self.tcp)):
+            try:
+                listener.recv(64) if name == "datagram" else listener.accept()
+                changed.append(name)
+            except BlockingIOError:
+                continue
+        return changed
+
+    def given_to(self, user: int) -> None:
+        """Let the user own all of it, so that only the sandbox stands in the way."""
+        base = self.workspace.parent
+        for path in (base, *base.rglob("*")):
+            os.chown(path, user, user, follow_symlinks=False)
+        self.before = self._facts()
+
+    def arguments(self) -> dict[str, Any]:
+        """What the program of the tries is told."""
+        paths = [str(each.getsockname()) for each in self.listeners[:3]]
+        folders = {name: str(getattr(self, name)) for name in ("workspace", "outside", "home")}
+        return folders | {"pid": os.getpid(), "sockets": paths, "abstract": self.abstract, "port": self.port}
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    folders = [folder for folder in ("/opt", "/var/lib", str(Path.home())) if os.access(folder, os.W_OK)]
+    base, other = (Path(tempfile.mkdtemp(prefix="codelet-", dir=folders[at])) for at in (0, min(1, len(folders) - 1)))
+    for folder in (base, other):
+        folder.chmod(0o755)
+    place = Place(base, other)
+    monkeypatch.setenv("HOME", str(place.home))
+    monkeypatch.setenv("PATH", f"{place.workspace}/.venv/bin:{os.environ['PATH']}")
+    try:
+        yield place
+    finally:
+        for each in (*place.listeners, place.datagrams, place.tcp):
+            each.close()
+        for folder in (base, other):
+            shutil.rmtree(folder)
+
+
+async def confined(place: Place, way: str) -> Sandbox:
+    """A sandbox of this way."""
+    sandbox = Sandbox(place.workspace)
+    sandbox.found = await find_confinement(place.workspace)
+    if sandbox.found.way is None or (way == "bubblewrap" and sandbox.found.way != way):
+        pytest.skip(f"needs {way}: {sandbox.found.detail}")
+    if way == "landlock":
+        sandbox.found = Confinement("landlock", "")
+    return sandbox
+
+
+def as_user(argv: Sequence[str], user: int, folder: Path) -> Sequence[str]:
+    """The words that run a confined command as another user, by a Python that this user can start."""
+    words = list(argv)
+    if "landlock_helper" in words[3]:
+        helper = str(shutil.copy(words[3], folder))
+        words[:4] = [str(shutil.which("python3", path="/usr/bin:/usr/local/bin")), "-I", "-S", helper]
+    dropped = ["/usr/bin/setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *words]
+    return CommandWords(dropped, argv.data) if isinstance(argv, CommandWords) else dropped
+
+
+@pytest.mark.parametrize("user", ["own", "plain"])
+@pytest.mark.parametrize("kind", ["read-only", "workspace"])
+@pytest.mark.parametrize("way", ["bubblewrap", "landlock"])
+async def test_no_way_leads_out(place: Place, way: str, kind: SandboxKind, user: str) -> None:
+    sandbox = await confined(place, way)
+    other = user == "plain" and os.geteuid() == 0
+    if user == "plain" and not (
+        other and os.access("/usr/bin/setpriv", os.X_OK) and os.path.exists("/usr/bin/python3")
+    ):
+        pytest.skip("needs root, setpriv and a Python that every user can start")
+    if other:
+        place.given_to(_NOBODY)
+    python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"
+    environment = child_environment()
+    told = json.dumps(place.arguments())
+    argv = sandbox.wrap(f"{python} {place.program} '{told}'; (setsid sleep 314159 &) ; exit 0", environment, kind)
+    done = await run_child(
+        as_user(argv, _NOBODY, place.workspace.parent) if other else argv,
+        cwd=place.workspace,
+        environment=environment,
+        timeout=60,
+        output_limit=1 << 20,
+    )
+    found = json.loads(done.output)
+    done_in = {name for name, result in found.items() if result == "done"} - {"network: udp"}  # it may go nowhere
+    assert done_in == _ALLOWED[kind], found
+    assert not place.touched()
+    assert len(found) == len(escapes.TRIES) + 3
+    assert not processes_with("314159")
