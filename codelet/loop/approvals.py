@@ -101,20 +101,20 @@ class Approvals:
             return Admission(verdict, prompt.REFUSED_BY_POLICY.format(reason=verdict.reason))
         planned = None
         context = context.replace(place=verdict.place)
-        plans = call.tool.preview if call.tool is not None else None
+        plans = call.tool is not None and call.tool.preview is not None
         try:
-            if plans is not None and any(touch.kind == "write" for touch in call.touches or ()):
-                planned = await asyncio.to_thread(plans, context, call.arguments)
+            if plans and any(touch.kind == "write" for touch in call.touches or ()):
+                planned = await asyncio.to_thread(_planned, call, context)
                 if planned.change is not None:
                     verdict = self._with_content(verdict, planned.change)
         finally:
             self._record_verdict(call, verdict)
         if verdict.action == "allow":
             return Admission(verdict, change=None if planned is None else planned.change)
-        if plans is None:
-            preview = _preview(call, context, None)
-        else:
+        if plans:
             preview = await asyncio.to_thread(_preview, call, context, planned)
+        else:
+            preview = _preview(call, context, None)
         return Admission(verdict, await self._ask(call, verdict, preview), preview.change)
 
     def _with_content(self, verdict: Verdict, change: Change) -> Verdict:
@@ -199,12 +199,14 @@ class Approvals:
         self.history.append(Decision(self._described(call), outcome, self.masker.mask(reason)))
 
 
+def _planned(call: GuardedCall, context: ToolContext) -> Preview:
+    """What the call's tool says that it would do. Raises ToolError where it cannot be done."""
+    return Preview() if call.tool is None else call.tool.previewed(context, call.arguments)
+
+
 def _preview(call: GuardedCall, context: ToolContext, planned: Preview | None) -> Preview:
     """What a person approves: the difference, what the tool shows, its commands, or else what the call is about."""
-    preview = planned
-    if preview is None:
-        shows = call.tool.preview if call.tool is not None else None
-        preview = Preview() if shows is None else shows(context, call.arguments)
+    preview = _planned(call, context) if planned is None else planned
     text = preview.text if preview.change is None else preview.change.diff()
     commands = [touch.what for touch in call.touches or () if touch.kind == "run"]
     return preview.replace(text=text or "\n".join(commands) or call.described)

@@ -10,26 +10,35 @@ in the list when this begins; `answer` fills it in. So a cancel at any moment le
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from codelet import events, prompt
 from codelet.errors import ToolError
 from codelet.extensions.base import GuardedCall
-from codelet.loop.conversation import Conversation
 from codelet.loop.reply import parsed_arguments
 from codelet.loop.toolbox import Toolbox
 from codelet.messages import ToolCall
-from codelet.tools.tool import Progress, ToolContext, ToolOutput
+from codelet.tools.tool import Progress, ToolContext, ToolOutput, copied
 
 Status = Literal["done", "failed", "refused"]
 State = Literal["waiting", "running", Status]
 
 _PROGRESS_BACKLOG = 200
+_BESIDE = "beside"
+"""The id of a call that the user makes: no list holds it."""
 _PARTIAL_OUTPUT = 2_000
 _LONGEST_ERROR = 2_000
+
+
+class FillIn(Protocol):
+    """Puts an answer in the place of a call's placeholder."""
+
+    def __call__(self, call_id: str, text: str, *, failed: bool) -> object:
+        """Fill it in."""
 
 
 class _Pending:
@@ -60,12 +69,12 @@ class _Pending:
 
 
 class CallRunner:
-    """Runs the calls of one step, whose placeholders stand in the conversation. `cut` says that the answer was."""
+    """Runs the calls of one step, whose placeholders `answer` fills in. `cut` says that the model's answer was."""
 
-    def __init__(self, calls: Sequence[ToolCall], toolbox: Toolbox, conversation: Conversation, *, cut: bool) -> None:
+    def __init__(self, calls: Sequence[ToolCall], toolbox: Toolbox, answer: FillIn, *, cut: bool) -> None:
         self._pending = [_Pending(call) for call in calls]
         self._toolbox = toolbox
-        self._answer = conversation.answer
+        self._answer = answer
         self._cut = cut
 
     def __len__(self) -> int:
@@ -79,6 +88,8 @@ class CallRunner:
             async with aclosing(self._run_batch(batch)) as batch_events:
                 async for event in batch_events:
                     yield event
+            if told := self._toolbox.untold():
+                yield events.Note(told)
 
     @property
     def changed(self) -> bool:
@@ -88,7 +99,7 @@ class CallRunner:
     @property
     def all_unusable(self) -> bool:
         """Whether no call could be run: unknown tools, malformed arguments."""
-        return bool(self._pending) and all(item.unusable for item in self._pending)
+        return all(item.unusable for item in self._pending)
 
     def settle(self, why: str = prompt.BY_USER) -> events.Interrupted:
         """Answer what an interrupt left unanswered, and say `why` it did; gives the receipt."""
@@ -201,6 +212,7 @@ class CallRunner:
             if refusal is not None:
                 given = ToolOutput(refusal, failed=True)
             else:
+                context = self._toolbox.confined(context, admission.verdict)
                 given = await self._run(item, context.replace(change=admission.change), progress)
         except ToolError as error:
             given = ToolOutput(str(error), failed=True)
@@ -229,7 +241,8 @@ class CallRunner:
         item.changes = verdict.tier != "read"
         self._toolbox.touched.note(touches, verdict.place)
         try:
-            output: ToolOutput = await tool.run(context.replace(place=verdict.place), progress, **item.call.arguments)
+            arguments = copied(item.call.arguments)
+            output: ToolOutput = await tool.run(context.replace(place=verdict.place), progress, **arguments)
         except ToolError:
             raise
         except Exception as error:
@@ -245,7 +258,13 @@ class CallRunner:
         text = prompt.escape(output.text)
         seconds = self._record_end(item, status)
         item.result = events.ToolResult(
-            id=item.id, name=item.name, status=status, text=text, display=output.display, seconds=seconds
+            id=item.id,
+            name=item.name,
+            status=status,
+            text=text,
+            display=output.display,
+            seconds=seconds,
+            counted=output.counted,
         )
         self._answer(item.id, text, failed=status != "done")
 
@@ -255,3 +274,24 @@ class CallRunner:
         if status != "refused":
             self._toolbox.guards.record("execution", item.call, status=status, seconds=round(seconds, 3))
         return seconds
+
+
+async def run_beside(name: str, arguments: dict[str, Any], toolbox: Toolbox) -> events.ToolResult:
+    """A call that the user wants and the model did not make: judged, asked about, guarded and masked like any other.
+
+    It enters no list.
+    """
+
+    def nowhere(call_id: str, text: str, *, failed: bool) -> None:
+        return
+
+    asked: ToolCall = {
+        "id": _BESIDE,
+        "type": "function",
+        "function": {"name": name, "arguments": json.dumps(arguments)},
+    }
+    async with aclosing(CallRunner([asked], toolbox, nowhere, cut=False).run()) as seen:
+        async for event in seen:
+            if isinstance(event, events.ToolResult):
+                return event
+    raise AssertionError("a call has one result")

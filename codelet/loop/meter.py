@@ -41,7 +41,8 @@ class Meter:
     """Counts usage and cost in dollars against `limits`.
 
     `spent` and `spent_cost` leave out what the session had used before it was taken up here: limits are about these.
-    `timer` is the time limit of the turn that runs, if any.
+    `timer` is the time limit of the turn that runs, if any. `requests` were answered, in `waited` seconds altogether;
+    `retries` were sent again.
     """
 
     def __init__(
@@ -54,6 +55,8 @@ class Meter:
         self.spent = Usage()
         self.spent_cost: float | None = 0.0
         self.timer: asyncio.Timeout | None = None
+        self.requests = self.retries = 0
+        self.waited = 0.0
         self._conversation = conversation
         self._window = window
         self._cache = cache
@@ -99,6 +102,11 @@ class Meter:
         self._doubted = True
         told = f"{doubt}: the size of the list is estimated instead; usage and cost are as reported"
         return [report, events.Note(told)]
+
+    def answered(self, seconds: float) -> None:
+        """A request was answered, so many seconds after it was sent."""
+        self.requests += 1
+        self.waited += seconds
 
     def count(self, usage: Usage | None) -> None:
         """Add to what the session has used and cost; None is an answer whose usage nobody reported."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codelet import events, prompt
 from codelet.context import (
@@ -27,7 +27,7 @@ from codelet.context import (
 from codelet.context.entry import LONGEST_KEPT
 from codelet.context.reminders import Placement
 from codelet.context.reminders.sources import own_sources
-from codelet.context.tokens.estimate import estimate_text
+from codelet.context.tokens import estimate_text
 from codelet.errors import CodeletError, LimitReached
 from codelet.extensions.base import Extension, end_extension, named, offered_by
 from codelet.extensions.builtin import Builtin
@@ -97,7 +97,7 @@ class Session:
         self.extensions = (*own.first, *own.last, *extensions)
         self._toolbox = equip(
             [*(all_tools() if tools is None else tools), *offered_by(self.extensions)],
-            context,
+            context.replace(tasks=own.tasks),
             policy or Policy(workspace),
             ask,
             self.safeguards,
@@ -114,7 +114,7 @@ class Session:
     def _upkeep(self, system: str, *, bare: bool) -> Upkeep:
         """What keeps the list up, with the reminders of codelet, unless it is `bare`, and of the extensions."""
         used, budget = (lambda: self.size), (lambda: self.budget)
-        own = [] if bare else own_sources(self.workspace, self.touched, used, budget)
+        own = [] if bare else own_sources(self.workspace, self.touched, used, budget, self._toolbox.permissions)
         sources = [*own, *(source for each in self.extensions for source in each.reminders)]
         named("reminder", sources)
         self.reminders = ReminderLedger(sources)
@@ -147,6 +147,11 @@ class Session:
     def approvals(self) -> Approvals:
         """What decides on the model's calls, and its history."""
         return self._toolbox.approvals
+
+    @property
+    def permissions(self) -> str:
+        """What commands may do, in the line that the model is told."""
+        return self._toolbox.permissions()
 
     @property
     def ask(self) -> Ask | None:
@@ -258,6 +263,8 @@ class Session:
         self.touched.clear()
         self.compactor.forget()
         self._entry.forget()
+        for each in self.extensions:
+            each.clear()
 
     def adopt(self, messages: Sequence[Message], before: Sequence[Message] | None = None) -> None:
         """Go on with a list from elsewhere; `before` is the list before its last prompt, if known."""
@@ -270,6 +277,11 @@ class Session:
         self.provider, self.meter.facts = provider, _facts_of(provider)
         self.context_window.switch(self.context_limits.within(self.facts), provider.model)
         self.cache.switched()
+
+    def change_effort(self, provider: Provider) -> None:
+        """Go on with the same model, asked for another effort."""
+        self.provider = provider
+        self.cache.list_changed("another effort was chosen", body=False)
 
     def context(self) -> list[ContextRow]:
         """What the next request would carry, entry by entry, with estimates."""
@@ -334,6 +346,12 @@ class Session:
     def mask(self, text: str) -> str:
         """The text without secrets."""
         return self._toolbox.masker.mask(text)
+
+    async def run_tool(self, name: str, arguments: dict[str, Any]) -> events.ToolResult:
+        """Run a tool for the user, between turns: judged and guarded like the model's calls, but in no list."""
+        from codelet.loop.calls import run_beside
+
+        return await run_beside(name, arguments, self._toolbox)
 
     async def run_command(self, name: str, argument: str = "") -> str:
         """What a command of an extension says, without secrets. Raises CodeletError, and KeyError if there is none."""

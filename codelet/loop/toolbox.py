@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from codelet import prompt
+from codelet.errors import ToolError
 from codelet.extensions.base import Guard, Guards, named
 from codelet.loop.approvals import Approvals
 from codelet.record import Record
 from codelet.safety import Policy
 from codelet.safety.sandbox import Sandbox
 from codelet.safety.secrets import Masker, own_masker
-from codelet.safety.verdict import Ask, Touch
+from codelet.safety.verdict import Ask, Touch, Verdict
 from codelet.tools.tool import Tool, ToolContext
 from codelet.tools.touched import Touched
 
 if TYPE_CHECKING:
     from codelet.safety.audit.log import AuditLog
+    from codelet.system.process.shell_start import ResourceLimits
 
 
 class Safeguards(Record):
@@ -25,12 +29,14 @@ class Safeguards(Record):
 
     `masker` keeps secrets out of what leaves the session; None is the one for this process's environment.
     `ask_timeout` is in seconds. `audit` and `sandbox` are None where there is none.
+    `resources` is what each command may use.
     """
 
     masker: Masker | None = None
     ask_timeout: float | None = None
     audit: AuditLog | None = None
     sandbox: Sandbox | None = None
+    resources: ResourceLimits = MappingProxyType({})
 
     @property
     def hides(self) -> Masker:
@@ -39,8 +45,8 @@ class Safeguards(Record):
 
 
 class Toolbox:
-    """What calls are run with. `approvals` decides on each, `guards` stand before and after it; `masker` keeps secrets
-    out of what they answer; `touched` are the folders that they worked in.
+    """What calls are run with: `tools`, of those that are `known`. `approvals` decides on each, `guards` stand before
+    and after it; `masker` keeps secrets out of what they answer; `touched` are the folders that they worked in.
     """
 
     def __init__(
@@ -51,25 +57,73 @@ class Toolbox:
         guards: Guards,
         sandbox: Sandbox | None = None,
     ) -> None:
-        self.tools = tools
+        self.known = self.tools = tools
         self.context = context
         self.approvals = approvals
         self.masker = approvals.masker
         self.touched = Touched(context.workspace)
         self.guards = guards
         self.sandbox = sandbox
+        self._only: Collection[str] | None = None
+        self._told = False
 
     async def ready(self, touches: Sequence[Touch]) -> ToolContext:
-        """What a call that touches these is to run with. Raises ToolError where a sandbox is due and none works."""
+        """What a call that touches these is judged with. Raises ToolError where a sandbox is due and none works."""
         policy = self.approvals.policy
-        if self.sandbox is None or all(touch.kind != "run" for touch in touches):
-            return self.context
-        policy.sandboxed = self.sandbox.demanded(policy.mode) and await self.sandbox.works()
-        return self.context.replace(wrap_command=self.sandbox.wrap if policy.sandboxed else None)
+        if any(touch.kind == "run" for touch in touches):
+            if self.sandbox is not None and self.sandbox.use == "on" and any(touch.unconfined for touch in touches):
+                raise ToolError(prompt.NOT_UNCONFINED)
+            due = self.sandbox is not None and self.sandbox.demanded(policy.mode)
+            policy.sandboxed = due and self.sandbox is not None and await self.sandbox.works()
+        return self.context
+
+    def confined(self, context: ToolContext, verdict: Verdict) -> ToolContext:
+        """What a call with this verdict is to run with: in the sandbox that its commands have to run in."""
+        if self.sandbox is None or not self.approvals.policy.sandboxed:
+            return context
+        kind = self.sandbox.kind(verdict.sandbox)
+        if kind is None:
+            return context
+        told = prompt.SANDBOXED_READ_ONLY if kind == "read-only" else prompt.SANDBOXED
+        return context.replace(
+            wrap_command=partial(self.sandbox.wrap, kind=kind), sandbox_note=told.format(network=self._no_network())
+        )
+
+    def untold(self) -> str:
+        """What the user has to know of the sandbox and was not told yet, "" for nothing."""
+        sandbox = self.sandbox
+        if self._told or sandbox is None or sandbox.found is None or sandbox.found.way is not None:
+            return ""
+        self._told = True
+        return prompt.NO_SANDBOX.format(detail=sandbox.found.detail)
+
+    def permissions(self) -> str:
+        """One line for the model: the mode, what confines commands, and what becomes of those that are not confined."""
+        policy, sandbox = self.approvals.policy, self.sandbox
+        unattended = prompt.OTHERS_REFUSED if self.approvals.ask is None else prompt.OTHERS_ASK
+        others = prompt.OTHERS_RUN if policy.yes else unattended
+        form = prompt.PERMISSIONS_READING
+        if sandbox is None or sandbox.use == "off" or (sandbox.found is not None and sandbox.found.way is None):
+            form = prompt.PERMISSIONS_BARE
+        elif policy.mode == "auto":
+            form = prompt.PERMISSIONS_AUTO
+        elif sandbox.use == "on":
+            form = prompt.PERMISSIONS_CONFINED
+        return form.format(mode=policy.mode, network=self._no_network(), others=others)
+
+    def _no_network(self) -> str:
+        return prompt.NO_NETWORK if self.sandbox is not None and not self.sandbox.network else ""
 
     def add(self, tool: Tool) -> None:
         """Offer one more tool from the next request on."""
-        self.tools = {**self.tools, tool.name: tool}
+        self.known = {**self.known, tool.name: tool}
+        self.offer_only(self._only)
+
+    def offer_only(self, names: Collection[str] | None) -> None:
+        """Offer of the known tools those of these names alone from the next request on; None for all."""
+        self._only = names
+        offered = {name: tool for name, tool in self.known.items() if names is None or name in names}
+        self.tools = self.known if names is None else offered
         self.__dict__.pop("schemas", None)
 
     @cached_property
@@ -91,5 +145,5 @@ def equip(
     masker = safeguards.hides
     standing = Guards(masker, guards, closing)
     approvals = Approvals(policy, masker, ask, safeguards.ask_timeout, standing)
-    guarded = context.replace(prepare_command=policy.prepare)
+    guarded = context.replace(prepare_command=policy.prepare, resources=safeguards.resources)
     return Toolbox(named("tool", tools), guarded, approvals, standing, safeguards.sandbox)

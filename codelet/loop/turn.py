@@ -8,7 +8,8 @@ cancel leaves a call without its result.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Literal
 from weakref import ref
@@ -65,7 +66,6 @@ class _Turn:
 
     def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
         """The turn's last event."""
-        self.open = False
         return events.TurnEnd(reason, self.steps, self.usage, error, self.upkeep.cut)
 
     def settle(self, reason: str | None = None) -> events.Interrupted:
@@ -87,7 +87,6 @@ class _Turn:
         if self.calls is not None:
             receipt = self.calls.settle(prompt.BY_USER if reason is None else prompt.BECAUSE.format(reason=reason))
             self.calls = None
-        self.open = False
         self.conversation.interruption = receipt
         return receipt
 
@@ -161,6 +160,9 @@ async def run_turn(
 
 async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
     turn.meter.check(turn.steps)
+    if turn.steps:
+        for event in turn.upkeep.steer():
+            yield event
     async with aclosing(turn.upkeep.before_step(turn.overflow == "now")) as preparation:
         async for event in preparation:
             yield event
@@ -168,11 +170,13 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
         turn.overflow = "handled"
     turn.steps += 1
     yield events.StepStart(turn.steps)
-    begun = False
+    begun, sent = False, time.monotonic()
     try:
         async with aclosing(turn.provider.stream(turn.upkeep.request(max_output=turn.meter.room))) as chunks:
             async for chunk in chunks:
-                if not begun and not isinstance(chunk, RetryChunk):
+                if isinstance(chunk, RetryChunk):
+                    turn.meter.retries += 1
+                elif not begun:
                     begun = True
                     turn.upkeep.answering()
                 shown = turn.answer.add(chunk)
@@ -187,14 +191,11 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
         turn.steps -= 1
         turn.reply = None
         return
+    turn.meter.answered(time.monotonic() - sent)
     turn.overflow, reply = "no", turn.answer
     answered = _take_in(turn, reply)
-    if reply.usage is not None:
-        turn.usage += reply.usage
-        for event in turn.meter.spend(reply.usage, answered):
-            yield event
-    else:
-        turn.meter.count(None)
+    for event in _spend(turn, reply, answered):
+        yield event
     if reply.is_void:
         yield _again_or_fail(turn, reply)
         return
@@ -206,6 +207,15 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
         _after_calls(turn)
     else:
         _after_answer(turn, reply)
+
+
+def _spend(turn: _Turn, reply: Reply, answered: int) -> Iterator[events.Event]:
+    """Count what the reply cost, where the provider says it; what is to be told of that."""
+    if reply.usage is None:
+        turn.meter.count(None)
+        return
+    turn.usage += reply.usage
+    yield from turn.meter.spend(reply.usage, answered)
 
 
 def _take_in(turn: _Turn, reply: Reply) -> int:
@@ -223,7 +233,7 @@ def _take_in(turn: _Turn, reply: Reply) -> int:
     if calls:
         from codelet.loop.calls import CallRunner
 
-        turn.calls = CallRunner(calls, turn.toolbox, turn.conversation, cut=reply.finish == "length")
+        turn.calls = CallRunner(calls, turn.toolbox, turn.conversation.answer, cut=reply.finish == "length")
     return place + 1
 
 
@@ -251,6 +261,7 @@ def _again_or_fail(turn: _Turn, reply: Reply) -> events.Retry:
         why = _REFUSED if reply.finish == "refused" else "the model's answer is empty"
         if not turn.asked_again:
             turn.asked_again = True
+            turn.meter.retries += 1
             turn.steps -= 1
             return events.Retry(attempt=2, attempts=2, wait=0.0, reason=why)
         why = f"{why}, also when asked again"

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
 
 from codelet import events
 from codelet.context import Compactor, ContextWindow, Entry, Renewal
-from codelet.context.tokens.estimate import estimate_text
+from codelet.context.tokens import estimate_text
 from codelet.extensions.base import Extension, offered_by
 from codelet.loop.conversation import Conversation
 from codelet.loop.toolbox import Toolbox
-from codelet.messages import Message
+from codelet.messages import Message, user
 from codelet.providers.protocol import Request
+from codelet.system.text import valid_unicode
 from codelet.tools.tool import Tool
 
 
 class Upkeep:
     """Cuts the user's input to size, compacts where that is due, renews the reminders, offers what tools are new.
 
-    `system` is the system prompt; `window.fixed` follows from it and from the tools.
+    `system` is the system prompt; `window.fixed` follows from it and from the tools. `steering` hands over what the
+    user wrote for the running turn.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class Upkeep:
         system: str,
     ) -> None:
         self.system = system
+        self.steering: Callable[[], Sequence[str]] | None = None
         self._conversation = conversation
         self._window = window
         self._toolbox = toolbox
@@ -71,9 +74,29 @@ class Upkeep:
         self._toolbox.add(tool)
         self._window.fixed = self.fixed_size
 
+    def instruct(self, system: str) -> None:
+        """Tell the model this first from the next request on: the provider's cache of the whole list is lost by it."""
+        self.system = system
+        self._window.fixed = self.fixed_size
+
+    def offer_only(self, names: Collection[str] | None) -> None:
+        """Offer the tools of these names alone from the next request on, or all again; the cache is lost by it."""
+        self._toolbox.offer_only(names)
+        self._window.fixed = self.fixed_size
+
     async def before_turn(self) -> list[events.Event]:
-        """Gather the reminders anew."""
-        return await self._renewal.for_turn()
+        """Gather the reminders anew; what the extensions have to say comes first."""
+        remarks = [events.Note(text) for each in self._extensions for text in each.remarks()]
+        return [*remarks, *await self._renewal.for_turn()]
+
+    def steer(self) -> list[events.Event]:
+        """Between two steps: put what the user wrote meanwhile at the list's end, as messages of their own.
+
+        All calls before it have their results by now, so the list is valid, and what was sent stays its prefix.
+        """
+        texts = self.steering() if self.steering is not None else ()
+        self._conversation.append(*(user(valid_unicode(text)) for text in texts))
+        return [events.Steering(text) for text in texts]
 
     async def before_step(self, overflow: bool) -> AsyncGenerator[events.Event, None]:
         """Make the list fit and renew the volatile reminders. `overflow`: the provider said that it was too long."""
@@ -91,8 +114,10 @@ class Upkeep:
             async with aclosing(self._compactor.run(reason)) as steps:
                 async for event in steps:
                     yield event
+        else:
+            self._compactor.approach()
         for tool in offered_by(self._extensions):
-            if tool.name not in self._toolbox.tools:
+            if tool.name not in self._toolbox.known:
                 self.add_tool(tool)
         for event in await self._renewal.for_step():
             yield event
@@ -101,6 +126,7 @@ class Upkeep:
     def answering(self) -> None:
         """The provider has begun to answer, so that it was sent the list."""
         self._entry.sent()
+        self._renewal.sent()
 
     def after_calls(self) -> None:
         """Calls may have changed files: begin at once to see what is different."""

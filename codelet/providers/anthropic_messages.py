@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from codelet import prompt
 from codelet.messages import Message
 from codelet.providers.catalog import Endpoint
+from codelet.providers.facts import model_facts
 from codelet.providers.native import NativeProvider, compact_json
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
 
 _VERSION = "2023-06-01"
 _DEFAULT_MAX_OUTPUT = 8_192
+_THINKING_MAX_OUTPUT = 32_000  # what a model thinks counts too; the budget of the context keeps as much free
 _MARK = {"cache_control": {"type": "ephemeral"}}
 _MARK_BYTES = b"," + compact_json(_MARK)[1:]
 
@@ -33,6 +35,14 @@ class AnthropicProvider(NativeProvider):
         own = endpoint.vendor.prefix == "anthropic" and endpoint.base == endpoint.vendor.base
         super().__init__(model, endpoint, options, origin="anthropic" if own else f"anthropic:{endpoint.base}")
         self._last_mark = -1
+        self._max_output = _DEFAULT_MAX_OUTPUT
+        if options.effort is not None:
+            from codelet.providers.effort import AskedEffort, messages_way  # only for who asks
+
+            self._asked = AskedEffort(options.effort, model, *messages_way(model))
+            most = model_facts(model).max_output
+            if most is not None and options.effort != "none":
+                self._max_output = min(most, _THINKING_MAX_OUTPUT)
 
     def body(self, request: Request) -> bytes:
         """The request's body: what never changes comes first, then the messages, then the options."""
@@ -41,11 +51,23 @@ class AnthropicProvider(NativeProvider):
             head += b',"tools":' + compact_json([_tool(tool["function"]) for tool in request.tools])
         if request.system:
             head += b',"system":' + compact_json([{"type": "text", "text": request.system, **_MARK}])
-        options = {"max_tokens": request.max_output or _DEFAULT_MAX_OUTPUT, "stream": True}
+        most = request.max_output or self._max_output
+        options = {"max_tokens": most, "stream": True, **self._thinking(request.messages, most)}
         fragments = self._cache.fragments(request.messages)
         self._mark(fragments, len(request.messages) - request.tail)
         closing = (b"]}]," if any(fragments) else b"],") + compact_json(options)[1:]
         return b"".join([head, b',"messages":[', *fragments, closing])
+
+    def _thinking(self, messages: Sequence[Message], most: int) -> dict[str, Any]:
+        """What the request says of the effort. Thinking by a budget has to begin a turn: amid calls that were made
+        without it the server refuses it, so it waits for the next turn.
+        """
+        fields = self._effort_fields(most)
+        last = next((message for message in reversed(messages) if message["role"] == "assistant"), None)
+        if "budget_tokens" in fields.get("thinking", ()) and last is not None and "tool_calls" in last:
+            thought = last.get("origin") == self.origin and "thinking_blocks" in last
+            return fields if thought else {}
+        return fields
 
     def _mark(self, fragments: list[bytes], stable: int) -> None:
         """Set the cache marks in this request's copy of the fragments."""

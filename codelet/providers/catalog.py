@@ -70,6 +70,7 @@ VENDORS = (
         key_names=("OPENROUTER_API_KEY",),
         base_names=("OPENROUTER_API_BASE",),
         default_model="openrouter/auto",
+        quirks=Quirks(effort_field="reasoning"),
     ),
     Vendor(
         prefix="deepseek",
@@ -79,7 +80,7 @@ VENDORS = (
         base_names=("DEEPSEEK_API_BASE",),
         default_model="deepseek/deepseek-v4-pro",
         # Its reasoning counts from one user message to the next: a reminder would end a turn.
-        quirks=Quirks(alternating=True),
+        quirks=Quirks(alternating=True, effort_field="thinking"),
     ),
     Vendor(
         prefix="xai", name="xAI", base="https://api.x.ai/v1", key_names=("XAI_API_KEY",), default_model="xai/grok-4.7"
@@ -109,6 +110,7 @@ VENDORS = (
         key_names=("MOONSHOT_API_KEY",),
         base_names=("MOONSHOT_API_BASE",),
         default_model="moonshot/kimi-k3",
+        quirks=Quirks(effort_field="thinking"),
     ),
     Vendor(
         prefix="ollama",
@@ -133,6 +135,7 @@ VENDORS = (
         key_names=(),
         base_names=("LLAMAFILE_API_BASE",),
         local=True,
+        quirks=Quirks(effort_field="chat_template_kwargs"),
     ),
     Vendor(
         prefix="hosted_vllm",
@@ -141,6 +144,7 @@ VENDORS = (
         key_names=("HOSTED_VLLM_API_KEY",),
         base_names=("HOSTED_VLLM_API_BASE",),
         local=True,
+        quirks=Quirks(effort_field="chat_template_kwargs"),
     ),
 )
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from codelet.errors import ProviderError, UsageError
 from codelet.providers.catalog import OWN_KEY, VENDORS, Vendor, base_of, endpoint_for, key_variable, vendor_of
 from codelet.providers.failure import http_failure
 from codelet.record import Record
+from codelet.system.text.secret_shapes import without_login
+
+if TYPE_CHECKING:
+    from codelet.providers.protocol import Chunk, Effort, Request
 
 _PROBE_TIMEOUT = 0.4
 _ASK_TIMEOUT = 5.0
@@ -21,6 +26,30 @@ NO_MODEL = (
     "no model: set a key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …), start a local server such as Ollama, "
     "or name one with --model; `codelet demo` runs without"
 )
+
+
+class NoModel:
+    """Stands in a session's provider where there is no model, for what needs none; `missing` says why there is none."""
+
+    model = name = origin = ""
+    local = False
+    effort: Effort | None = None
+
+    def __init__(self, missing: UsageError) -> None:
+        self.missing = missing
+
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """Nobody answers: raises `missing`."""
+        raise self.missing
+
+    async def warm(self) -> None:
+        """There is nothing to start."""
+
+    async def ask(self) -> None:
+        """There is nobody to ask."""
+
+    async def close(self) -> None:
+        """There is nothing to close."""
 
 
 async def choose_model(
@@ -63,12 +92,12 @@ async def _listed(api_base: str, api_key: str | None, environment: Mapping[str, 
     checked_url(api_base)
     listing = await _ask(api_base, key, _ASK_TIMEOUT)
     if listing is None:
-        raise ProviderError(f"{api_base} does not answer; check the network and --api-base")
+        raise ProviderError(f"{without_login(api_base)} does not answer; check the network and --api-base")
     if listing.status in (401, 403):
         name = endpoint.key_name if endpoint else OWN_KEY
         raise http_failure(listing.status, {}, listing.body, place=api_base, key_name=name, key=key)
     if not listing.names:
-        raise UsageError(f"{api_base} lists no models: name one with --model")
+        raise UsageError(f"{without_login(api_base)} lists no models: name one with --model")
     return listing.names
 
 

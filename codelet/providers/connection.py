@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from codelet.errors import ProviderError, UsageError
+from codelet.system.text.secret_shapes import without_login
 
 if TYPE_CHECKING:
     import h11
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 READ_SIZE = 65_536
 """Bytes that are read, or copied, at once."""
 _STREAM_LIMIT = 65_536
+
+_MANY_READS = 16
+_SMALL_READ = 16_384
+_QUICK_SECONDS = 0.005
+_GATHER_SECONDS = 0.015
+"""So many reads, nearly all of which gave less than `_SMALL_READ` bytes within `_QUICK_SECONDS`, are a fast stream;
+then the socket is read once in `_GATHER_SECONDS`. No eye sees that, and only its first pieces are taken one by one.
+"""
 
 
 class ClosedEarly(Exception):
@@ -40,6 +49,7 @@ class Connection:
         self.reader = reader
         self.writer = writer
         self.used = False
+        self._quick_reads = 0
         self.target_prefix = ""
         self.extra_headers: dict[str, str] = {}
         self._opened = time.monotonic()
@@ -50,6 +60,34 @@ class Connection:
         import h11
 
         return h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20)
+
+    async def read(self) -> bytes:
+        """What has arrived, b"" at the end. Between two reads the socket is left alone: what comes then comes together.
+
+        An answer in thousands of small pieces costs more by their number than by their bytes, so where many have come
+        right one after the other, it is waited a moment for more.
+        """
+        loop = asyncio.get_running_loop()
+        if self._quick_reads >= _MANY_READS:
+            await asyncio.sleep(_GATHER_SECONDS)
+        begun = loop.time()
+        self._listen(now=True)
+        data = await self.reader.read(READ_SIZE)
+        if data:
+            self._listen(now=False)
+        quick = len(data) < _SMALL_READ and loop.time() - begun < _QUICK_SECONDS
+        self._quick_reads = min(self._quick_reads + 1, 2 * _MANY_READS) if quick else self._quick_reads // 2
+        return data
+
+    def rest(self) -> None:
+        """Listen again, so that it is noticed when the peer closes a connection that is kept."""
+        self._quick_reads = 0
+        self._listen(now=True)
+
+    def _listen(self, *, now: bool) -> None:
+        transport = self.writer.transport
+        if isinstance(transport, asyncio.Transport):
+            transport.resume_reading() if now else transport.pause_reading()
 
     @staticmethod
     def head(target: str, headers: Mapping[str, str]) -> bytes:
@@ -92,9 +130,11 @@ def checked_url(base: str) -> SplitResult:
     """A base address taken apart; raises UsageError for what is no http or https address."""
     url = http_address(base)
     if url is None:
-        raise UsageError(f"--api-base must be an http or https address, not {base!r}")
+        raise UsageError(f"--api-base must be an http or https address, not {without_login(base)!r}")
     if not base.isascii() or not base.isprintable() or " " in base:
-        raise UsageError(f"--api-base must be in ASCII without spaces (percent-encoded, xn--…), not {base!r}")
+        raise UsageError(
+            f"--api-base must be in ASCII without spaces (percent-encoded, xn--…), not {without_login(base)!r}"
+        )
     return url
 
 
@@ -138,9 +178,10 @@ def proxy_for(url: SplitResult) -> SplitResult | None:
     proxies = getproxies()
     address = proxies.get(url.scheme) or proxies.get("all", "")
     proxy = http_address(address if "//" in address else f"http://{address}")
-    if proxy is None:
-        shown = address.rpartition("@")[2]  # what stands before it may be a password
-        raise UsageError(f"the proxy {shown!r} is no http or https address; other kinds are not supported")
+    if proxy is None or "@" in proxy.path:  # a password with a `/` that is not written %2F
+        raise UsageError(
+            f"the proxy {without_login(address)!r} is no http or https address; other kinds are not supported"
+        )
     return proxy
 
 

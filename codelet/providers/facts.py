@@ -29,6 +29,9 @@ class ModelFacts(Record):
 
     `tools_without_reasoning`: it reasons unless told not to, and takes tools over Chat Completions only then.
     `reasons`: it can reason. `cache_marks`: it can be told where the part of a prompt ends that is to be cached.
+    `efforts` are the words for an effort that it takes, weakest first, `default_effort` the one that holds unless a
+    request says another, if the map tells. `adaptive_thinking`: one of Anthropic's that decides itself how long it
+    thinks; `always_thinks`: it cannot be told not to.
     """
 
     window: int = DEFAULT_WINDOW
@@ -40,6 +43,10 @@ class ModelFacts(Record):
     tools_without_reasoning: bool = False
     reasons: bool = False
     cache_marks: bool = False
+    efforts: tuple[str, ...] = ()
+    default_effort: str | None = None
+    adaptive_thinking: bool = False
+    always_thinks: bool = False
     known: bool = False
 
     def without_prices(self) -> ModelFacts:
@@ -144,8 +151,23 @@ def _facts(entry: dict[str, Any]) -> ModelFacts:
         tools_without_reasoning=_reasons_unless_told(entry),
         reasons=bool(entry.get("supports_reasoning")),
         cache_marks=bool(entry.get("supports_prompt_cache_breakpoint")),
+        efforts=_efforts(entry),
+        default_effort=entry.get("default_reasoning_effort"),
+        adaptive_thinking=bool(entry.get("supports_adaptive_thinking")),
+        always_thinks=bool(entry.get("thinking_always_on")),
         known=True,
     )
+
+
+def _efforts(entry: dict[str, Any]) -> tuple[str, ...]:
+    """The words that the map lists, else those that its switches leave: low, medium and high unless it denies one."""
+    if (listed := entry.get("reasoning_effort_levels")) is not None:
+        return tuple(map(str, listed))
+    if not entry.get("supports_reasoning"):
+        return ()
+    usual = {"low": True, "medium": True, "high": True}
+    words = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+    return tuple(word for word in words if entry.get(f"supports_{word}_reasoning_effort", usual.get(word)))
 
 
 def _reasons_unless_told(entry: dict[str, Any]) -> bool:

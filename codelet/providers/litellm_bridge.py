@@ -89,7 +89,15 @@ class LiteLLMProvider:
         self._key_name = found or (vendor.key_names[0] if vendor and vendor.key_names else "the provider's key")
         self._key = options.api_key or (os.environ[found] if found else None)
         self._options = options
-        self._requests = Requests(model, self.origin, quirks_of(model, options.api_base))
+        self.effort = options.effort
+        quirks, asked = quirks_of(model, options.api_base), None
+        if options.effort is not None:
+            from codelet.providers.effort import AskedEffort, chat_words  # only for who asks
+
+            words = chat_words(model, vendor.prefix if vendor else "")
+            switched = quirks.effort_field == "thinking"  # everything else litellm translates itself
+            asked = AskedEffort(options.effort, model, "thinking" if switched else "reasoning_effort", words)
+        self._requests = Requests(model, self.origin, quirks, asked)
         self._notes: list[str] = []
         self._noted = False
 
@@ -115,6 +123,10 @@ class LiteLLMProvider:
         vars(litellm).pop("module_level_aclient", None)  # made anew by the next request
 
     def _adapted(self, error: ProviderError) -> bool:
+        asked = self._requests.asked
+        if asked is not None and asked.refused(error):
+            self._notes += asked.notes()
+            return True
         learnt = self._requests.quirks.learnt(error)
         if learnt is None:
             return False
@@ -124,7 +136,9 @@ class LiteLLMProvider:
 
     def _note(self, request: Request | None) -> None:
         """Tell the user, once, what the requests are like."""
-        note = self._requests.quirks.note(self.model)
+        note = self._requests.quirks.note(self.model, self.effort)
+        if self._requests.asked is not None and (note is None or (request is not None and not request.tools)):
+            self._notes += self._requests.asked.notes()
         if note is not None and not self._noted and (request is None or request.tools):
             self._notes.append(note)
             self._noted = True
@@ -185,7 +199,9 @@ class LiteLLMProvider:
         model, provider = self._resolved(litellm)
         arguments = self._requests.arguments(request, marks=is_claude(model) and provider != "openai")
         supported = litellm.get_supported_openai_params(model, provider) or ()
-        needed = [name for name in ("tools", "reasoning_effort") if name in arguments and name not in supported]
+        needed = [
+            name for name in ("tools", "reasoning_effort", "thinking") if name in arguments and name not in supported
+        ]
         if needed:
             arguments["allowed_openai_params"] = needed  # else they would be dropped without a word
         arguments.update(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codelet.messages import Message, ToolCall
 from codelet.providers.protocol import Request
 from codelet.providers.quirks import Quirks, alternating, returned
+
+if TYPE_CHECKING:
+    from codelet.providers.effort import AskedEffort
 
 _MARK = {"cache_control": {"type": "ephemeral"}}
 _CLAUDE_MAX_OUTPUT = 8_192
@@ -22,11 +25,12 @@ class Requests:
     """Makes the arguments of one `acompletion` call after another for one model.
 
     Remembers where the last cache mark stood, so that a step with many results still finds its prefix.
-    `quirks` says what its requests need beyond that.
+    `quirks` says what its requests need beyond that, `asked` is the effort that the user asked for.
     """
 
-    def __init__(self, model: str, origin: str, quirks: Quirks) -> None:
+    def __init__(self, model: str, origin: str, quirks: Quirks, asked: AskedEffort | None = None) -> None:
         self.quirks = quirks
+        self.asked = asked
         self._model = model
         self._origin = origin
         self._last_mark = -1
@@ -48,6 +52,8 @@ class Requests:
             arguments["tools"] = list(request.tools)
         if (effort := self.quirks.reasoning_effort(tools=bool(request.tools))) is not None:
             arguments["reasoning_effort"] = effort
+        elif self.asked is not None:
+            arguments |= self.asked.fields()
         limit = request.max_output or (_CLAUDE_MAX_OUTPUT if is_claude(self._model) else None)
         if limit is not None:
             arguments["max_tokens"] = limit

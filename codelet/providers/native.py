@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from codelet.errors import ProviderError
 from codelet.messages import Message
-from codelet.providers.catalog import Endpoint
+from codelet.providers.catalog import Endpoint, quirks_of
 from codelet.providers.http import HttpClient
 from codelet.providers.protocol import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, UsageChunk, with_retries
+from codelet.providers.quirks import SEPARATOR, EffortField, joint_of, stand_in
 from codelet.system.text import valid_unicode
 
 if TYPE_CHECKING:
     from codelet.providers.asking import ServerFacts
+    from codelet.providers.effort import AskedEffort
 
 EncodeMessage = Callable[[Message, str], tuple[bytes, str]]
 
@@ -76,12 +78,14 @@ class NativeProvider(ABC):
         self.name = endpoint.name
         self.origin = origin[:LONGEST_ORIGIN]
         self.local = endpoint.local
+        self.effort = options.effort
         self._endpoint = endpoint
         self._options = options
         self._http = HttpClient(endpoint.base, options.deadlines, endpoint.check)
         self._cache = PrefixCache(self._encode)
         self._other_base: str | None = None
         self._notes: list[str] = []
+        self._asked: AskedEffort | None = None
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`."""
@@ -135,7 +139,14 @@ class NativeProvider(ABC):
 
     def _adapted(self, error: ProviderError) -> bool:
         """Whether the wire sends requests in another form from now on, for what the error says of this one."""
-        return False
+        return self._asked is not None and self._asked.refused(error)
+
+    def _effort_fields(self, max_output: int = 0) -> dict[str, Any]:
+        """What a request says of the effort that the user asked for; the user is told where it is another one."""
+        if self._asked is None:
+            return {}
+        self._notes += self._asked.notes()
+        return self._asked.fields(max_output)
 
     def _load_decoder(self) -> None:
         """Load what reads an answer: the first request does not wait for it, and the server takes longer to think."""
@@ -170,3 +181,60 @@ class NativeProvider(ABC):
             except ProviderError as error:
                 error.args = (without_key(str(error), self._endpoint.key),)
                 raise
+
+
+_OPEN, _CLOSING = ("user", "tool"), b'"}'
+
+
+class OpenAIWire(NativeProvider):
+    """What OpenAI's two wires share: their quirks, and roles that alternate where a server wants that.
+
+    A wire defines `_items` and `_learnt` beside what each defines. Where roles alternate, a message of the user's or a
+    tool's stays open, its text last in it: a text may be joined to it. `_lead` is what stands before the first message,
+    `_effort_field` where an effort goes, unless that is the vendor's to say.
+    """
+
+    _lead: ClassVar[bytes] = b""
+    _effort_field: ClassVar[EffortField | None] = None
+
+    def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str) -> None:
+        super().__init__(model, endpoint, options, origin=origin)
+        self._quirks = quirks_of(model, endpoint.base, options.vendors)
+        if endpoint.base.count("/") == 2:  # no path: most servers have theirs at /v1, and people forget it
+            self._other_base = f"{endpoint.base}/v1"
+        if options.effort is not None:
+            from codelet.providers.effort import AskedEffort, chat_words  # only for who asks
+
+            field = self._effort_field or self._quirks.effort_field
+            self._asked = AskedEffort(options.effort, model, field, chat_words(model, endpoint.vendor.prefix))
+
+    @abstractmethod
+    def _items(self, message: Message) -> list[dict[str, Any]]:
+        """A message as the wire has it; none where the server takes none for it."""
+
+    @abstractmethod
+    def _learnt(self, error: ProviderError) -> bool:
+        """Whether a refusal tells of something to do otherwise. Each can go once, so no server is asked for ever."""
+
+    def _encode(self, message: Message, before: str) -> tuple[bytes, str]:
+        """A message's bytes after one of the role `before`; where roles alternate, with what closes that one."""
+        joint = joint_of(message, before) if self._quirks.alternating else "apart"
+        if joint == "joined":
+            return compact_json(f"{SEPARATOR}{message['content']}")[1:-1], before
+        missing = stand_in(joint)
+        items = [*(self._items(missing) if missing else ()), *self._items(message)]
+        if not items:
+            return b"", before
+        start = self._closing(before) + (b"," if before else self._lead)
+        fragment, role = start + b",".join(map(compact_json, items)), message["role"]
+        return fragment.removesuffix(self._closing(role)), role
+
+    def _closing(self, role: str) -> bytes:
+        """What closes a message of that role, the last one so far."""
+        return _CLOSING if self._quirks.alternating and role in _OPEN else b""
+
+    def _adapted(self, error: ProviderError) -> bool:
+        if not super()._adapted(error) and not self._learnt(error):
+            return False
+        self._cache = PrefixCache(self._encode)
+        return True

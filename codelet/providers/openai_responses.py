@@ -14,11 +14,10 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.messages import Message, ToolCall
-from codelet.providers.catalog import Endpoint, quirks_of
+from codelet.providers.catalog import Endpoint
 from codelet.providers.facts import model_facts
-from codelet.providers.native import NativeProvider, PrefixCache, compact_json
+from codelet.providers.native import OpenAIWire, compact_json
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
-from codelet.providers.quirks import SEPARATOR, joint_of, stand_in
 
 ITEMS = "output_items"
 """The field of a message's `extra` with the items of its answer, in order.
@@ -28,8 +27,7 @@ hold: ids, a text's `length` in characters, its `phase` and its status.
 """
 _LEAST_OUTPUT = 16  # the API takes no smaller limit
 _NO_OUTPUT = "(no output)"
-_INPUT = ("user", "tool")  # where roles alternate, these items stay open: a text may be joined to them
-_CLOSING = b'"}'
+_INPUT = ("user", "tool")
 _MARK = b',"prompt_cache_breakpoint":{"mode":"explicit"}}]}'
 
 # Options that not every server or model takes, each with the words by which one says so.
@@ -42,10 +40,11 @@ _REFUSED_ITEMS = ("could not be verified", "could not be decrypted", "without it
 _REFUSED_MARKS = ("prompt_cache_breakpoint", "prompt_cache_options")
 
 
-class OpenAIResponsesProvider(NativeProvider):
+class OpenAIResponsesProvider(OpenAIWire):
     """A model behind a server that speaks OpenAI's Responses."""
 
     decoder = "openai_responses_decode"
+    _effort_field = "reasoning"
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
         name = endpoint.model_name(model)
@@ -53,16 +52,13 @@ class OpenAIResponsesProvider(NativeProvider):
         facts = model_facts(model)
         self._marked = facts.cache_marks
         self._last_mark = -1
-        quirks = quirks_of(model, endpoint.base, options.vendors)
-        self._quirks = quirks.replace(alternating=quirks.alternating and not self._marked)
+        self._quirks = self._quirks.replace(alternating=self._quirks.alternating and not self._marked)
         # The key keeps the requests of a session together at the server, and says nothing of who asks.
         self._optional: dict[str, Any] = {"prompt_cache_key": os.urandom(16).hex()}
         if facts.reasons or not facts.known:
             self._optional["include"] = ["reasoning.encrypted_content"]
         if facts.reasons:
             self._optional["reasoning"] = {"summary": "auto"}
-        if endpoint.base.count("/") == 2:  # no path: most servers have theirs at /v1, and people forget it
-            self._other_base = f"{endpoint.base}/v1"
 
     def body(self, request: Request) -> bytes:
         """The request's body: what never changes comes first, then the messages, then the options."""
@@ -72,6 +68,8 @@ class OpenAIResponsesProvider(NativeProvider):
         if request.system:
             head += b',"instructions":' + compact_json(request.system)
         options: dict[str, Any] = {"stream": True, "store": False, **self._optional}
+        if (effort := self._effort_fields().get("reasoning")) is not None:
+            options["reasoning"] = {**options.get("reasoning", {}), **effort}
         if request.max_output is not None:
             options["max_output_tokens"] = max(_LEAST_OUTPUT, request.max_output)
         fragments = self._cache.fragments(request.messages)
@@ -90,25 +88,6 @@ class OpenAIResponsesProvider(NativeProvider):
             if 0 <= place < len(stable) and stable[place]["role"] in _INPUT:
                 fragments[place] = fragments[place].removesuffix(b"}]}") + _MARK
         self._last_mark = here
-
-    def _encode(self, message: Message, before: str) -> tuple[bytes, str]:
-        """A message's items after one of the role `before`; where roles alternate, with what closes that one."""
-        role = message["role"]
-        joint = joint_of(message, before) if self._quirks.alternating else "apart"
-        if joint == "joined":
-            return compact_json(f"{SEPARATOR}{message['content']}")[1:-1], before
-        missing = stand_in(joint)
-        items = [*(self._items(missing) if missing else ()), *self._items(message)]
-        if not items:
-            return b"", before
-        start = self._closing(before) + (b"," if before else b"")
-        fragment = start + b",".join(map(compact_json, items))
-        opened = self._quirks.alternating and role in _INPUT
-        return (fragment.removesuffix(_CLOSING) if opened else fragment), role
-
-    def _closing(self, role: str) -> bytes:
-        """What closes an item of that role, the last one so far."""
-        return _CLOSING if self._quirks.alternating and role in _INPUT else b""
 
     def _items(self, message: Message) -> list[dict[str, Any]]:
         if message["role"] == "tool":
@@ -164,14 +143,7 @@ class OpenAIResponsesProvider(NativeProvider):
         called = {"call_id": self._quirks.call_id(call["id"]), "name": function["name"]}
         return {"type": "function_call", **own, **called, "arguments": function["arguments"]}
 
-    def _adapted(self, error: ProviderError) -> bool:
-        if not self._learnt(error):
-            return False
-        self._cache = PrefixCache(self._encode)
-        return True
-
     def _learnt(self, error: ProviderError) -> bool:
-        """Whether a refusal tells of something to leave out. Each can go once, so no server is asked for ever."""
         from codelet.providers.failure import wants_alternation
 
         if not self._quirks.alternating and wants_alternation(error):

@@ -25,6 +25,10 @@ LARGEST_ANSWER = 16_000_000
 MOST_CALLS = 1_000
 """Tool calls of one answer."""
 
+Effort = Literal["none", "minimal", "low", "medium", "high", "max"]
+EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "max")
+"""How hard a model is to think before it answers, as a user says it."""
+
 FinishReason = Literal["stop", "tool_calls", "length", "refused", "paused"]
 
 
@@ -143,25 +147,30 @@ class Retries(Record, kw_only=True):
 
 
 class ProviderOptions(Record):
-    """What a provider is opened with, whichever wire it speaks. `vendors` are those of the user's settings."""
+    """What a provider is opened with, whichever wire it speaks. `vendors` are those of the user's settings.
+
+    Without an `effort` requests say nothing of one.
+    """
 
     api_base: str | None = None
     api_key: str | None = None
     deadlines: Deadlines = Deadlines()
     retries: Retries = Retries()
     vendors: Sequence[Vendor] = ()
+    effort: Effort | None = None
 
 
 class Provider(Protocol):
     """A model behind a wire. `name` says who answers; `origin` marks what only it can read, such as reasoning.
 
-    `local` says that it answers on this machine, where no list price holds.
+    `local` says that it answers on this machine, where no list price holds. `effort` is what was asked for.
     """
 
     model: str
     name: str
     origin: str
     local: bool
+    effort: Effort | None
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer, in order; raises ProviderError. Ended by cancelling its task."""

@@ -43,6 +43,10 @@ Joint = Literal["apart", "joined", "after_user", "after_assistant"]
 """How a message follows another: on its own, as a part of it, or behind a message that stands in."""
 
 
+EffortField = Literal["reasoning_effort", "reasoning", "thinking", "chat_template_kwargs"]
+"""The field of a Chat Completions request that an effort stands in."""
+
+
 class Quirks(Record):
     """The quirks of one vendor or model. Their names are those that a settings file may use.
 
@@ -51,7 +55,8 @@ class Quirks(Record):
     be, or may be. `strict`: a message may have no field beyond OpenAI's own, so what came beside a text or a call,
     such as reasoning, does not go back. `reasoning`: every assistant message needs `reasoning_content`, a stand-in
     where there is none. `signatures`: a message with calls needs a thought signature on the first of them. `effort`:
-    the `reasoning_effort` of requests with tools; "never" once a server has refused it.
+    the `reasoning_effort` of requests with tools; "never" once a server has refused it. `effort_field`: where the
+    effort goes that a user asks for; with "thinking" only that none is wanted goes there.
     """
 
     alternating: bool = False
@@ -63,6 +68,7 @@ class Quirks(Record):
     reasoning: bool = False
     signatures: bool = False
     effort: Literal["", "none", "never"] = ""
+    effort_field: EffortField = "reasoning_effort"
 
     def options(self, *, tools: bool, max_output: int | None) -> dict[str, Any]:
         """The fields that end the body of a Chat Completions request."""
@@ -113,7 +119,7 @@ class Quirks(Record):
         if error.status not in _FORM_REFUSED:
             return None
         said = str(error).lower()
-        if "reasoning_effort" in said or "reasoningeffort" in said:
+        if "effort" in said:
             if self.effort == "" and "tools" in said and "none" in said:
                 return self.replace(effort="none")
             return self.replace(effort="never") if self.effort == "none" else None
@@ -126,13 +132,14 @@ class Quirks(Record):
                 return self.replace(strict=True, reasoning=False)
         return None
 
-    def note(self, model: str) -> str | None:
-        """What the user should know of the requests, in a sentence."""
+    def note(self, model: str, effort: str | None = None) -> str | None:
+        """What the user, who asked for this effort, should know of the requests, in a sentence."""
         if self.effort != "none":
             return None
         way = f"openai/responses/{real_name(model).removeprefix('openai/')}"
         silent = f"{model} has tools over Chat Completions only without reasoning: it is asked not to reason"
-        return f"{silent}; over {way} it may"
+        unsent = "" if effort in (None, "none") else f"the effort {effort!r} is not sent: "
+        return f"{unsent}{silent}; over {way} it may"
 
 
 def returned(message: Message) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from typing import Any, cast, get_args
 from codelet.errors import ProviderError, UsageError
 from codelet.providers.protocol import (
     Chunk,
+    Effort,
     FinishChunk,
     FinishReason,
     ReasoningChunk,
@@ -80,6 +81,7 @@ class ReplayProvider:
         self.name = f"recording {recording.source}"
         self.origin = f"replay:{recording.source}"
         self.local = False
+        self.effort: Effort | None = None  # a recording answers as it once did
         self._recording = recording
         self._pace = pace
         self._position = 0

@@ -12,7 +12,7 @@ from contextlib import suppress
 import h11
 
 from codelet.errors import ProviderError
-from codelet.providers.connection import READ_SIZE, ClosedEarly, Connection
+from codelet.providers.connection import ClosedEarly, Connection
 from codelet.providers.failure import stalled
 from codelet.providers.protocol import Deadlines
 
@@ -80,6 +80,7 @@ class Response:
                     await asyncio.sleep(0)
                     turned = now
             elif isinstance(event, h11.EndOfMessage):
+                self._connection.rest()
                 return
             else:
                 raise ProviderError("the connection was closed in the middle of the answer", retryable=True)
@@ -117,12 +118,13 @@ async def _next_event(connection: Connection, until: float, late: str) -> object
     """The next protocol event; raises ProviderError with `late` if it has not come by the loop's time `until`."""
     state = connection.state
     try:
-        async with asyncio.timeout_at(until):
-            while (event := state.next_event()) is h11.NEED_DATA:
-                data = await connection.reader.read(READ_SIZE)
-                if not data and state.their_state is h11.SEND_RESPONSE:
-                    raise ClosedEarly
-                state.receive_data(data)
+        if (event := state.next_event()) is h11.NEED_DATA:
+            async with asyncio.timeout_at(until):
+                while (event := state.next_event()) is h11.NEED_DATA:
+                    data = await connection.read()
+                    if not data and state.their_state is h11.SEND_RESPONSE:
+                        raise ClosedEarly
+                    state.receive_data(data)
     except TimeoutError:
         raise stalled(f"{late}: the answer has stalled") from None
     except h11.RemoteProtocolError as error:

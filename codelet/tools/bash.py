@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from codelet import prompt
@@ -12,67 +15,147 @@ from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOu
 
 if TYPE_CHECKING:
     from codelet.system.process import Finished
+    from codelet.system.process.shell_start import ResourceLimits
 
 _SHOWN = 30_000
 _KEPT = 4 << 20
 _LONGEST = 600.0
+_IN_BACKGROUND = " (in the background)"
+
+
+def is_control(command: str) -> bool:
+    """Whether a command is no shell's but shows, awaits or ends a background task: `wait %1 for PATTERN`, say.
+
+    The command of a call is run by a shell that has no jobs, in which none of these could do anything.
+    """
+    verb, *words = command.split(None, 3)
+    if not words:
+        return verb == "jobs"
+    if words[0][:1] != "%" or not words[0][1:].isdecimal():
+        return False
+    if len(words) == 1:
+        return verb in ("jobs", "wait", "kill")
+    return verb == "wait" and words[1] == "for" and len(words) == 3
 
 
 def touches(arguments: Arguments) -> tuple[Touch, ...]:
-    """The command."""
-    return (Touch("run", str(arguments.get("command") or "")),)
+    """The command; nothing where it is for a task that runs already."""
+    command = str(arguments.get("command") or "")
+    if command.strip() and is_control(command):
+        return ()
+    return (Touch("run", command, arguments.get("unconfined") is True),)
 
 
 def title(arguments: Arguments) -> str:
     """The command."""
-    return str(arguments.get("command") or "")
+    return f"{arguments.get('command') or ''}{_IN_BACKGROUND if arguments.get('background') else ''}"
 
 
 def preview(context: ToolContext, arguments: Arguments) -> Preview:
     """The whole command."""
-    return Preview(arguments["command"])
+    asks = "run, in the background until the session ends" if arguments.get("background") else ""
+    return Preview(arguments["command"], asks)
 
 
-async def bash(context: ToolContext, progress: Progress, *, command: str, timeout: float = 120) -> ToolOutput:
-    """Run a shell command in the workspace, for `timeout` seconds (most 600). No stdin; ends background processes."""
+async def bash(
+    context: ToolContext,
+    progress: Progress,
+    *,
+    command: str,
+    timeout: float = 120,
+    background: bool = False,
+    unconfined: bool = False,
+) -> ToolOutput:
+    """Run a shell command in the workspace, for `timeout` seconds (most 600). No stdin.
+    `unconfined` asks the user.
+    """
     from codelet.system.git import hardened_environment
-    from codelet.system.process import StartError, child_environment, run_child
+    from codelet.system.process import StartError, child_environment, run_child, shell_argv
+    from codelet.system.process.shell_start import PREFIX, start_variables
 
     seconds = min(max(timeout, 0.1), _LONGEST)
     began = time.time_ns()
     if not command.strip():
         raise ToolError("the command is empty")
-    prepared = context.prepare_command(command) if context.prepare_command else command
+    tasks = context.tasks
+    if tasks is None and (background or is_control(command)):
+        raise ToolError("nothing runs in the background here")
+    if tasks is not None and is_control(command):  # it was judged as such: no shell may ever see it
+        return await tasks.control(command, seconds, progress)
+    prepared = PREFIX + (context.prepare_command(command) if context.prepare_command else command)
     own = hardened_environment(child_environment() if context.environment is None else context.environment)
-    try:
-        done = await run_child(
-            context.wrap_command(prepared, own) if context.wrap_command else prepared,
-            cwd=context.workspace,
-            environment=own,
-            timeout=seconds,
-            output_limit=_KEPT,
-            on_output=progress,
-        )
-    except StartError as error:
-        raise ToolError(str(error)) from error
+    shell = shell_argv(prepared, own, context.workspace)
+    argv = shell if context.wrap_command is None else context.wrap_command(prepared, own)
+    if tasks is not None and background:
+        return await tasks.start(command, argv, context, {**own, **start_variables(context.resources, shell[0], None)})
+    with _told() as (heard, told):
+        try:
+            done = await run_child(
+                argv,
+                cwd=context.workspace,
+                environment={**own, **start_variables(context.resources, shell[0], told if "|" in command else None)},
+                timeout=seconds,
+                output_limit=_KEPT,
+                on_output=lambda piece: progress(piece.replace(PREFIX, "")),
+                keep=(told,),
+            )
+        except StartError as error:
+            raise ToolError(str(error)) from error
+        statuses = _heard(heard)
     failed = done.timed_out or done.exit_code != 0
-    text = _text(done, seconds)
+    text = "\n".join((_text(done, seconds), *_notes(done, context.resources, shell[0], statuses)))
     context.outputs.append((began, f"{command}\n{text}"))
-    shown = f"{text}\n{prompt.SANDBOXED}" if failed and context.wrap_command else text
+    shown = f"{text}\n{context.sandbox_note}" if failed and context.sandbox_note else text
     return ToolOutput(shown, failed=failed, most=_SHOWN)
 
 
-def _text(done: Finished, seconds: float) -> str:
+def printed(output: str) -> str:
+    """What a command printed, as a result may hold it: a NUL is legal in JSON, but several servers refuse it."""
     from codelet.tools.encoding import readable
 
-    # A NUL is legal in JSON, but several servers refuse it.
-    parts = [readable(done.output).replace("\0", "\N{REPLACEMENT CHARACTER}").rstrip("\n")]
-    if done.timed_out:
-        parts.append(prompt.TIMED_OUT.format(seconds=seconds))
-    elif done.exit_code < 0:
-        parts.append(prompt.ENDED_BY_SIGNAL.format(number=-done.exit_code))
-    else:
-        parts.append(prompt.EXIT_CODE.format(code=done.exit_code))
+    return readable(output).replace("\0", "\N{REPLACEMENT CHARACTER}").rstrip("\n")
+
+
+def exit_line(code: int) -> str:
+    """How a command ended; the code is negative for a signal."""
+    return prompt.ENDED_BY_SIGNAL.format(number=-code) if code < 0 else prompt.EXIT_CODE.format(code=code)
+
+
+@contextmanager
+def _told() -> Iterator[tuple[int, int]]:
+    """A pipe in which a shell says something beside what the command prints."""
+    ends = os.pipe()
+    try:
+        os.set_blocking(ends[0], False)
+        yield ends
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+def _heard(end: int) -> str:
+    """What lies in the pipe; a command may hold it open, or write to it itself."""
+    try:
+        return os.read(end, 4096).decode("ascii", "replace")
+    except BlockingIOError:
+        return ""
+
+
+def _notes(done: Finished, limits: ResourceLimits, shell: str, statuses: str) -> Iterator[str]:
+    """What is worth knowing of how the command ended, beside its exit code, in lines."""
+    from codelet.system.process.shell_start import failed_parts, limits_hit
+
+    if done.exit_code == 0 and not done.timed_out and (parts := failed_parts(statuses)):
+        yield prompt.PIPELINE_FAILED.format(statuses=parts)
+    for name in limits_hit(limits, shell, done.exit_code, done.output):
+        yield prompt.RESOURCE_LIMITS[name].format(most=limits[name])
+
+
+def _text(done: Finished, seconds: float) -> str:
+    from codelet.system.process.shell_start import PREFIX
+
+    parts = [printed(done.output.replace(PREFIX, ""))]
+    parts.append(prompt.TIMED_OUT.format(seconds=seconds) if done.timed_out else exit_line(done.exit_code))
     if done.background:
         parts.append(prompt.BACKGROUND_ENDED)
     return "\n".join(part for part in parts if part)

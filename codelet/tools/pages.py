@@ -31,7 +31,7 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
     name = files.shown(context, resolved)
     first, count = max(offset, 1), min(max(limit, 1), MOST_LINES)
     if files.is_folder(resolved, name):
-        return ToolOutput(_listing(resolved, name, first, count))
+        return ToolOutput(_listing(resolved, name, first, count), counted="line")
     with files.open_regular(resolved, name) as file:
         try:
             status = os.fstat(file.fileno())
@@ -45,7 +45,7 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
             raise files.failure(error, name) from error
     context.seen[resolved] = files.fingerprint(status)
     shown, spans = _numbered(page, name, first)
-    return ToolOutput(shown, lines=ShownLines(resolved, files.fingerprint(status), spans))
+    return ToolOutput(shown, lines=ShownLines(resolved, files.fingerprint(status), spans), counted="line")
 
 
 def _text_file(file: BinaryIO, head: bytes, name: str, size: int) -> BinaryIO:

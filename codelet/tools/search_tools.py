@@ -28,7 +28,7 @@ async def grep(
     around: int = 0,
     limit: int = 100,
 ) -> ToolOutput:
-    """Search files, or those like `glob` src/**/*.{ts,tsx}, for a regex, with `around` lines of context.
+    """Search files, or those like `glob` *.{ts,tsx}, for a regex, with `around` lines of context.
 
     Skips what git ignores, and files with secrets.
     """
@@ -44,7 +44,7 @@ async def grep(
     began = time.time_ns()
     text = lines_found(context, await search(query, context.workspace), most, lines)
     context.outputs.append((began, text))
-    return ToolOutput(text)
+    return ToolOutput(text, counted="line")
 
 
 def lists(arguments: Arguments) -> tuple[Touch, ...]:
@@ -66,9 +66,9 @@ def preview(context: ToolContext, arguments: Arguments) -> Preview:
 
 
 async def find(context: ToolContext, progress: Progress, *, pattern: str, path: str = ".") -> ToolOutput:
-    """Find files by glob, e.g. src/**/test_*. Skips what git ignores."""
+    """Find files by glob, e.g. **/test_*. Skips what git ignores."""
     from codelet.tools.file_search import Query, root_of, search
     from codelet.tools.results import MOST_FILES_SHOWN, files_found
 
     query = Query(root_of(context, path), pattern or "*", most=_MOST_COUNTED, shown=MOST_FILES_SHOWN)
-    return ToolOutput(files_found(context, await search(query, context.workspace)))
+    return ToolOutput(files_found(context, await search(query, context.workspace)), counted="file")

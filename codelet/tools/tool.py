@@ -18,6 +18,7 @@ from typing import (
     Any,
     Literal,
     NotRequired,
+    Protocol,
     Union,
     get_args,
     get_origin,
@@ -31,6 +32,7 @@ from codelet.record import Record
 from codelet.safety.verdict import Touch
 
 if TYPE_CHECKING:
+    from codelet.system.process.shell_start import ResourceLimits
     from codelet.tools.change import Change
     from codelet.tools.seen import ShownLines
 
@@ -45,7 +47,8 @@ class ToolOutput(Record):
 
     `failed` marks an expected failure that still has output, such as a command with a non-zero exit. `lines` are those
     of a file that `text` shows: they count as shown once the text has reached the model as it is. Of a text of more
-    than `most` characters head and tail enter the list; the rest can be recalled.
+    than `most` characters head and tail enter the list; the rest can be recalled. `counted` is what each line of `text`
+    stands for, such as `file`: a person is told how many there are in place of the text.
     """
 
     text: str
@@ -53,6 +56,22 @@ class ToolOutput(Record):
     failed: bool = False
     lines: ShownLines | None = None
     most: int | None = None
+    counted: str = ""
+
+
+class BackgroundTasks(Protocol):
+    """The commands that go on while the model does other things."""
+
+    async def start(
+        self, command: str, argv: Sequence[str], context: ToolContext, own: Mapping[str, str]
+    ) -> ToolOutput:
+        """Start a command in the background: what it has printed after a moment. Raises ToolError.
+
+        `argv` are the words that run it, `own` is its environment.
+        """
+
+    async def control(self, command: str, seconds: float, progress: Progress) -> ToolOutput:
+        """Show, wait for or end tasks, as a command says that `is_control` knows. Raises ToolError."""
 
 
 class ToolContext(Record):
@@ -65,7 +84,9 @@ class ToolContext(Record):
     `place` is where the path of one call leads, as the policy judged it: it is not resolved again. `change` is what
     that call would change, as it was planned and, where that was due, approved.
     `prepare_command` makes a shell command safe to run where that takes a change of its text; `wrap_command` makes
-    the words to run of it and its environment, where a sandbox is to be around it.
+    the words to run of it and its environment, where a sandbox is to be around it, and `sandbox_note` says in words
+    what it keeps a command from. `tasks` are the session's commands in the background. `resources`
+    is what each command may use.
     """
 
     workspace: Path
@@ -77,6 +98,9 @@ class ToolContext(Record):
     change: Change | None = None
     prepare_command: Callable[[str], str] | None = None
     wrap_command: Callable[[str, Mapping[str, str]], Sequence[str]] | None = None
+    tasks: BackgroundTasks | None = None
+    sandbox_note: str = ""
+    resources: ResourceLimits = types.MappingProxyType({})
 
     def __init__(self, workspace: Path, environment: dict[str, str] | None = None, **more: Any) -> None:
         outputs: deque[tuple[int, str]] = deque(maxlen=_OUTPUTS_KEPT)
@@ -129,6 +153,7 @@ class Tool(Record):
     ToolError where the call cannot be done. Without it a person sees the commands, or the title.
     `check` gives the arguments as `run` can take them, or raises ToolError; without it `parameters` is any JSON
     Schema.
+    Each of these is given a copy of the arguments: to change that in place changes nothing of what runs.
     """
 
     name: str
@@ -145,7 +170,7 @@ class Tool(Record):
         if not isinstance(arguments, dict):
             raise ToolError(f"{self.name}: the arguments must be a JSON object")
         if self.check is not None:
-            return self.check(arguments)
+            return copied(self.check(copied(arguments)))
         from codelet.tools.call_arguments import check_foreign
 
         return check_foreign(self.name, self.parameters, arguments)
@@ -153,16 +178,20 @@ class Tool(Record):
     def touched(self, arguments: Arguments) -> tuple[Touch, ...] | None:
         """What a call touches; None where nobody knows: no `touches`, or arguments that it cannot take."""
         try:
-            return None if self.touches is None else tuple(self.touches(arguments))
+            return None if self.touches is None else tuple(self.touches(copied(arguments)))
         except (LookupError, TypeError, ValueError, AttributeError):
             return None
 
     def about(self, arguments: Arguments) -> str:
         """The title, or all arguments where they are not of the form that it needs."""
         try:
-            return self.title(arguments)
+            return self.title(copied(arguments))
         except (LookupError, TypeError, ValueError, AttributeError):
             return all_arguments(arguments)
+
+    def previewed(self, context: ToolContext, arguments: Arguments) -> Preview:
+        """What a person approves, as the tool says it; nothing where it does not. Raises ToolError."""
+        return Preview() if self.preview is None else self.preview(context, copied(arguments))
 
     def schema(self) -> dict[str, Any]:
         """The tool as Chat Completions describes it."""
@@ -170,6 +199,13 @@ class Tool(Record):
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": self.parameters},
         }
+
+
+def copied(arguments: Arguments) -> Arguments:
+    """The arguments with everything in them anew."""
+    from copy import deepcopy
+
+    return deepcopy(arguments)
 
 
 def in_memory(arguments: Arguments) -> tuple[Touch, ...]:

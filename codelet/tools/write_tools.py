@@ -51,9 +51,9 @@ def edit_preview(context: ToolContext, arguments: Arguments) -> Preview:
 
 
 async def edit(context: ToolContext, progress: Progress, *, path: str, edits: list[Replacement]) -> ToolOutput:
-    """Replace exact text in a file that is unchanged since you read it, or grep or a command showed it.
+    """Replace exact text in a file that is unchanged since it was shown.
 
-    Each `old` must occur once, unless `all`. They apply in order, all or none.
+    Each `old` must occur once, unless `all`. In order, all or none.
     """
     from codelet.tools.planning import make_change, plan_edit
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from codelet import events
 from codelet.errors import LimitReached, ToolError
+from codelet.extensions.base import Extension, Guard, GuardedCall, Noted
 from codelet.safety import Policy
 from codelet.safety.verdict import Answer, Question
 from codelet.tools import all_tools
@@ -125,6 +129,9 @@ async def test_what_goes_wrong_goes_back_to_the_model(
     model_server.script = [Reply(calls=[call, *looks("beside", seconds=0)]), Reply("done")]
     seen = await turn(make_session(tools=TOOLS))
     failed, beside = of_type(seen, events.ToolResult)
+    started = of_type(seen, events.ToolCallStarted)
+    assert [(event.id, event.name) for event in started] == [("x", call.name), ("look-beside", "look")]
+    assert started[0].arguments == call.arguments
     assert failed.status == "failed"
     assert says in failed.text
     assert len(failed.text) < 500
@@ -134,6 +141,87 @@ async def test_what_goes_wrong_goes_back_to_the_model(
     for message in model_server.requests[1].json["messages"]:
         for sent_call in message.get("tool_calls", ()):
             assert isinstance(json.loads(sent_call["function"]["arguments"]), dict)
+
+
+class Witness(Extension, Guard):
+    """Notes which calls ran, and what is told of their ends."""
+
+    def __init__(self) -> None:
+        self.guards = (self,)
+        self.ran: dict[str, bool] = {}
+        self.ends: dict[str, tuple[str, float]] = {}
+
+    async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
+        self.ran[call.id] = call.ran
+        return output
+
+    def record(self, kind: Noted, call: GuardedCall, **facts: Any) -> None:
+        if kind == "execution":
+            self.ends[call.id] = facts["status"], facts["seconds"]
+
+
+async def test_guards_learn_which_calls_ran_and_how_they_ended(
+    make_session: MakeSession, model_server: ModelServer, repo: Path
+):
+    witness = Witness()
+    calls = [
+        Call("done", "look", {"name": "a", "seconds": 0.02}),
+        Call("failed", "stumble", {"how": "expected"}),
+        Call("half", "stumble", {"how": "with output"}),
+        Call("no tool", "telepathy", {}),
+        Call("refused", "change", {"name": "b"}),
+    ]
+    model_server.script = [Reply(calls=calls), Reply("done")]
+    begun = time.monotonic()  # clock: a bound on what the calls say they took
+    seen = await turn(make_session(tools=TOOLS, policy=Policy(repo, deny=["change"]), extensions=[witness]))
+    passed = time.monotonic() - begun  # clock: the same
+    assert witness.ran == {"done": True, "failed": True, "half": True, "no tool": False, "refused": False}
+    assert {name: status for name, (status, _) in witness.ends.items()} == {
+        "done": "done", "failed": "failed", "half": "failed", "no tool": "failed"
+    }  # fmt: skip
+    results = {event.id: event for event in of_type(seen, events.ToolResult)}
+    assert all(0 <= event.seconds <= passed for event in results.values()), "also of those that did not run"
+    assert results["done"].seconds >= 0.02
+    for name, (_, seconds) in witness.ends.items():
+        assert seconds == round(results[name].seconds, 3)
+
+
+async def test_what_a_tool_said_before_it_was_stopped_is_kept_in_part(
+    make_session: MakeSession, model_server: ModelServer
+):
+    """The model is told the newest 2,000 characters."""
+    stopped = asyncio.Event()
+
+    async def tell(context: ToolContext, progress: Progress) -> ToolOutput:
+        """Tell much, and go on for ever."""
+        for number in range(1_000):
+            progress(f"{number:04},")
+        stopped.set()
+        await asyncio.sleep(3_600)  # clock: it is stopped long before
+        return ToolOutput("never")
+
+    model_server.script = [Reply(calls=[Call("t", "tell", {}), Call("l", "look", {"name": "a"})])]
+    session = make_session(tools=(tool(tell, touches=None), TOOLS[0]))
+    seen: list[events.Event] = []
+
+    async def follow() -> None:
+        async with aclosing(session.send("go")) as stream:
+            async for event in stream:
+                seen.append(event)
+
+    running = asyncio.create_task(follow())
+    await stopped.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    stop, wait = [message["content"] for message in session.messages if message["role"] == "tool"]
+    numbers = [f"{number:04}," for number in range(1_000)]
+    assert stop.endswith("".join(numbers[-400:]))
+    assert numbers[-401] not in stop
+    assert "0999" not in wait
+    assert session.interruption == events.Interrupted(done=(), half_done=("t",), not_done=("l",))
+    assert of_type(seen, events.TurnEnd)[0].reason == "interrupted"
+    assert 0 < len(of_type(seen, events.ToolProgress)) <= 201, "what nobody takes is not kept for ever"
 
 
 async def test_steps_of_unusable_calls_are_bounded(make_session: MakeSession, model_server: ModelServer):

@@ -335,6 +335,145 @@ def test_a_list_from_outside_is_taken_apart_and_goes_out_whole():
     assert [m["content"] for m in parts.sent()] == ["e", "hi", "g", "t"] and len(parts.messages) == 2
 
 
+@pytest.mark.parametrize(("placement", "why"), [("tail", ""), ("prepend", "--reminders prepend renews it each turn")])
+def test_who_measured_the_list_is_told_where_its_head_changed(placement: Placement, why: str):
+    told = Told()
+    conversation = Conversation(told, placement=placement)
+    conversation.append(user("go"))
+    assert told.take() == []
+    for head, said in (
+        ({"claudeMd": "one"}, [(why, False)]),
+        ({"claudeMd": "one"}, []),
+        ({}, []),
+        ({"claudeMd": "two"}, [(why, False)]),
+        ({"environment": "here"}, [(why, False)]),
+        ({"claudeMd": None, "environment": "here"}, [(why, False)]),
+    ):
+        conversation.renew(head, {})
+        assert told.take() == said, head
+    conversation.renew({}, {"tokenStatus": "9 %"})
+    assert told.take() == [], "the tail is nobody's"
+    assert [reminder_type(message) for message in conversation.sent()] == [
+        "environment",
+        None,
+        *["tokenStatus"] * (placement == "tail"),
+    ]
+    assert conversation.rewrites == 0
+    conversation.rewrite([], "it is done")
+    assert (told.take(), conversation.rewrites, conversation.body) == ([("it is done", True)], 1, [])
+
+
+def test_one_goes_back_prompt_by_prompt():
+    told = Told()
+    conversation = Conversation(told)
+    assert (conversation.latest, conversation.back()) == (None, None)
+    for number in range(1, 54):
+        conversation.checkpoint(f"prompt {number}")
+        conversation.append(user(f"prompt {number}"), assistant("done"))
+    assert conversation.latest is not None
+    assert conversation.latest.prompt == "prompt 53"
+    assert conversation.back() == "prompt 53"
+    assert told.take() == [("the conversation went back", True)]
+    assert len(conversation.body) == 2 * 52
+    while conversation.back():
+        pass
+    assert len(conversation.body) == 2 * 3, "the newest 50 are kept"
+    conversation.checkpoint("more")
+    told.take()
+    conversation.clear()
+    assert told.take() == [("the conversation was cleared", True)]
+    assert (list(conversation.sent()), conversation.latest) == ([], None)
+
+
+def test_a_list_that_is_taken_over_can_be_gone_back_in():
+    conversation = Conversation()
+    messages = [user("one"), assistant("1"), user("two"), assistant("2")]
+    conversation.adopt(messages)
+    assert conversation.back() == "two"
+    assert conversation.body == messages[:2]
+    assert conversation.back() == "one"
+    assert (conversation.body, conversation.back()) == ([], None)
+    conversation.adopt(messages, before=[user("as it was"), assistant("then")])
+    assert conversation.back() == "two"
+    assert [message["content"] for message in conversation.body] == ["as it was", "then"]
+    assert conversation.back() == "one"
+    conversation.adopt([], before=messages)
+    assert conversation.latest is None
+
+
+def test_an_answer_that_was_cut_off_is_taken_out():
+    told = Told()
+    conversation = Conversation(told)
+    assert not conversation.drop_partial()
+    cut = assistant(f"half\n\n{prompt.INTERRUPTED_TEXT}")
+    conversation.append(user("go"), assistant("whole"))
+    assert not conversation.drop_partial()
+    conversation.append(user(f"again\n\n{prompt.INTERRUPTED_TEXT}"))
+    assert not conversation.drop_partial(), "what a person says is never taken out"
+    conversation.append(cut)
+    assert told.take() == []
+    assert conversation.drop_partial()
+    assert [message["role"] for message in conversation.body] == ["user", "assistant", "user"]
+    assert told.take() == [("the answer that was cut off is written anew", True)]
+
+
+def test_the_ids_of_a_list_that_is_taken_over_are_known():
+    conversation = Conversation()
+    calls = [tool_call("a", "read", "{}"), tool_call("b", "read", "{}")]
+    asked = {**assistant("look"), "tool_calls": calls}
+    conversation.adopt([user("go"), asked, tool_result("a", "1"), tool_result("b", "2"), assistant("done")])
+    assert conversation.call_ids == {"a", "b"}
+
+
+def test_only_the_newest_calls_are_answered():
+    conversation = Conversation()
+    asked = {**assistant("look"), "tool_calls": [tool_call("a", "read", "{}"), tool_call("b", "read", "{}")]}
+    waiting = [tool_result(name, prompt.INTERRUPTED) for name in "ab"]
+    conversation.append(user("go"), asked, *waiting)
+    conversation.answer("b", "two", failed=False)
+    assert [message["content"] for message in conversation.body[2:]] == [prompt.INTERRUPTED, "two"]
+    with pytest.raises(KeyError):
+        conversation.answer("b", "two again", failed=False)
+    conversation.append(assistant("done"))
+    with pytest.raises(KeyError):
+        conversation.answer("a", "too late", failed=False)
+    assert conversation.body[2]["content"] == prompt.INTERRUPTED
+
+
+def test_calls_and_results_enter_a_list_together():
+    conversation = Conversation()
+    asked = {**assistant("look"), "tool_calls": [tool_call("a", "read", "{}")]}
+    with pytest.raises(ValueError, match="together: a"):
+        conversation.append(user("go"), asked)
+    assert list(conversation.messages) == []
+    assert conversation.append(user("go"), asked, tool_result("a", "1")) == 0
+    assert conversation.append(assistant("done")) == 3
+
+
+def test_the_live_list_is_read_as_any_sequence():
+    body = [user("one"), assistant("two"), user("three")]
+    parts = Parts.of([reminder("claudeMd", "rules"), *body])
+    everything = [*parts.head, *body]
+    messages = parts.messages
+    assert (len(messages), len(parts.head)) == (4, 1)
+    places = (None, -9, -4, -2, 0, 1, 2, 4, 9)
+    for start in places:
+        for stop in places:
+            for step in (None, 1, 2, -1):
+                chosen = slice(start, stop, step)
+                assert messages[chosen] == everything[chosen], chosen
+    assert [messages[place] for place in range(-4, 4)] == [everything[place] for place in range(-4, 4)]
+    for place in (4, -5):
+        with pytest.raises(IndexError):
+            messages[place]
+    assert messages == everything
+    assert messages != body
+    assert messages != 4
+    assert repr(messages) == repr(everything)
+    with pytest.raises(TypeError, match="no hash"):
+        hash(messages)
+
+
 def test_the_newest_prompt_is_no_reminder_and_no_segment():
     messages = [user("one"), assistant("a"), user(LOOKALIKE), reminder("gitStatus", "g"), segment("s")]
     assert [newest_prompt(messages, number) for number in (1, 2, 3)] == [2, 0, -1]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from codelet import events, prompt
-from codelet.context.tokens.estimate import estimate_text
+from codelet.context.tokens import estimate_text
 from codelet.errors import LimitReached, NoAnswer, ProviderError
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session

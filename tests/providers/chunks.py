@@ -12,6 +12,7 @@ from codelet.messages import Message, user
 from codelet.providers.protocol import (
     Chunk,
     Deadlines,
+    Effort,
     FinishChunk,
     Provider,
     ProviderOptions,
@@ -57,9 +58,12 @@ TOOLS: list[dict[str, Any]] = [
 QUICK = Deadlines(connect=5.0, first_token=20.0, between_chunks=20.0)
 
 
-def options(base: str, *, attempts: int = 1, deadlines: Deadlines = QUICK) -> ProviderOptions:
+def options(
+    base: str, *, attempts: int = 1, deadlines: Deadlines = QUICK, effort: Effort | None = None
+) -> ProviderOptions:
     """Options for a server on loopback."""
-    return ProviderOptions(base, "test-key", deadlines, Retries(attempts=attempts, total_wait=20.0, first_wait=0.05))
+    retries = Retries(attempts=attempts, total_wait=20.0, first_wait=0.05)
+    return ProviderOptions(base, "test-key", deadlines, retries, effort=effort)
 
 
 def request(*messages: Message, tail: int = 0, tools: Sequence[dict[str, Any]] = ()) -> Request:

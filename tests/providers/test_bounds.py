@@ -134,7 +134,7 @@ async def test_other_tasks_have_their_turn_however_fast_the_server_sends(model_s
             longest = max(longest, between)
     ticking.cancel()
     await provider.close()
-    assert longest < 200, "chunks in a row without a turn for anything else"
+    assert longest < 400, "chunks in a row without a turn for anything else"
 
 
 @every_wire

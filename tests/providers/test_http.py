@@ -50,6 +50,14 @@ async def test_one_connection_serves_many_requests(wire: str):
         assert (len(server.requests), server.connections) == (20, 1)
 
 
+async def test_a_name_and_password_in_the_address_stay_here():
+    with ModelServer(lambda request: Reply("yes", usage=None)) as server:
+        async with opened(server.openai.replace("http://", "http://me:hush@")) as provider:
+            assert TextChunk("yes") in await collect(provider)
+        assert server.requests[0].header("host") == server.openai.split("/")[2]
+        assert "hush" not in str(server.requests[0].headers)
+
+
 async def test_a_connection_that_the_server_closed_meanwhile_is_opened_again_without_a_word():
     with ModelServer(lambda request: Reply("yes", usage=None)) as server:
         async with opened(server.openai) as provider:

@@ -124,6 +124,17 @@ async def test_all_waits_together_are_bounded(asked: float):
     assert error.status == 429
 
 
+async def test_each_wait_that_the_server_asks_for_counts():
+    asked = ProviderError("busy", status=429, retryable=True, retry_after=0.1)
+    attempts = Attempts([asked])
+    chunks, error = await collect(attempts, Retries(attempts=9, total_wait=5.0, asked_wait=0.25, first_wait=0.01))
+    assert [chunk.wait for chunk in chunks if isinstance(chunk, RetryChunk)] == [0.1, 0.1]
+    assert "would pass the limit" in str(error)
+    attempts = Attempts([asked])
+    chunks, _ = await collect(attempts, Retries(attempts=3, total_wait=5.0, asked_wait=0.2, first_wait=0.01))
+    assert len(chunks) == 2, "the limit itself is not passed"
+
+
 async def test_waits_that_the_server_asks_for_do_not_use_up_the_others():
     asked = ProviderError("busy", status=429, retryable=True, retry_after=0.2)
     attempts = Attempts([asked], [asked], [BUSY], ANSWER)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from codelet.errors import ToolError
 from codelet.tools.bash import bash
 from codelet.tools.tool import ToolContext
 from tests.support.waiting import Neighbour, happens
@@ -57,7 +58,8 @@ async def test_long_output_keeps_head_and_tail(call: Call) -> None:
 
 async def test_what_it_leaves_in_the_background(call: Call) -> None:
     done = await call("bash", command="sleep 1000 & echo started")
-    assert done.text == "started\n[exit code 0]\n[it left processes in the background; they were ended]"
+    told = "[it left processes in the background; they were ended. With background=true a command goes on]"
+    assert done.text == f"started\n[exit code 0]\n{told}"
 
 
 async def test_signals_and_bytes(call: Call) -> None:
@@ -80,7 +82,7 @@ async def test_progress_comes_while_it_runs(context: ToolContext) -> None:
 
 async def test_errors(refused: Refused) -> None:
     assert "is empty" in await refused("bash", command="  \n")
-    assert "null byte" in await refused("bash", command="echo \0")
+    assert "NUL character" in await refused("bash", command="echo \0")
     assert "surrogate" in await refused("bash", command="echo \udfff")
     assert "too long" in await refused("bash", command="echo " + "x" * 200_000)
     assert "must be of type number" in await refused("bash", command="true", timeout="soon")
@@ -96,3 +98,13 @@ async def test_a_sandbox_can_be_put_around_it(workspace: Path) -> None:
     context = ToolContext(workspace, wrap_command=lambda command, _: ["sh", "-c", f"echo around; {command}"])
     done = await bash(context, lambda _: None, command="echo inside")
     assert done.text == "around\ninside\n[exit code 0]"
+
+
+@pytest.mark.parametrize("command", ["wait %1 for $(touch made)", "kill %1", "jobs"])
+async def test_what_is_for_a_task_never_reaches_a_shell(call: Call, workspace: Path, command: str) -> None:
+    """It is judged as nothing but memory; where there are no background tasks it is refused."""
+    with pytest.raises(ToolError, match="nothing runs in the background here"):
+        await call("bash", command=command)
+    with pytest.raises(ToolError, match="nothing runs in the background here"):
+        await call("bash", command="touch made", background=True)
+    assert not (workspace / "made").exists()

@@ -186,6 +186,17 @@ async def test_mixed_line_ends_stay(file: Put, call: Call) -> None:
     assert path.read_bytes() == b"a\r\nB\nC\r\nD\r\nD\r\ne\nf\rg"
 
 
+async def test_new_lines_end_as_most_lines_of_the_file(file: Put, call: Call) -> None:
+    for before, after in (
+        (b"a\r\nb\nc\nd\n", b"a\r\nB\nB\nc\nd\n"),
+        (b"a\r\nb\nc\r\nd\n", b"a\r\nB\nB\nc\r\nd\n"),
+        (b"a\r\nb\nc\r\n", b"a\r\nB\r\nB\nc\r\n"),
+    ):
+        path = await file(before)
+        await call("edit", path="a.txt", edits=[{"old": "b", "new": "B\nB"}])
+        assert path.read_bytes() == after
+
+
 async def test_stray_bytes_stay(file: Put, call: Call) -> None:
     path = await file("Grüße – aus Köln\nÄrger ".encode() + b"\xff\xfe\n")
     output = await call("edit", path="a.txt", edits=[{"old": "Köln", "new": "Ulm"}])

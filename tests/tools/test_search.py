@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from codelet.system.process import find_program
 from codelet.tools import file_search as searching
+from codelet.tools.confirm import FoundLine, confirmed
 from codelet.tools.file_search import Query, SearchResult
 from codelet.tools.results import files_found, lines_found
 from codelet.tools.tool import ToolContext
@@ -33,6 +34,14 @@ def write(root: Path, files: dict[str, str | bytes]) -> None:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def test_a_pipe_that_took_a_files_place_is_no_hit(tmp_path: Path) -> None:
+    """It is not waited for: nobody may ever write to it."""
+    os.mkfifo(tmp_path / "a.txt")
+    (tmp_path / "b.txt").write_bytes(b"x\n")
+    found = [FoundLine(str(tmp_path / name), 1, text=b"x") for name in ("a.txt", "b.txt")]
+    assert [Path(hit.path).name for hit in confirmed(found, 10)] == ["b.txt"]
 
 
 @pytest.fixture(params=["ripgrep", "builtin"])

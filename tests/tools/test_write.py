@@ -39,6 +39,13 @@ async def test_a_new_file_in_new_folders(workspace: Path, call: Call, context: T
     assert again.display.endswith("@@ -1,2 +1,2 @@\n one\n-two é\n+TWO\n")
 
 
+async def test_line_ends_of_both_kinds_become_those_of_the_file(workspace: Path, call: Call) -> None:
+    (workspace / "a.txt").write_bytes(b"x\r\ny\r\n")
+    await call("read", path="a.txt")
+    await call("write", path="a.txt", content="1\r\n2\n3\r\n")
+    assert (workspace / "a.txt").read_bytes() == b"1\r\n2\r\n3\r\n"
+
+
 async def test_mode_and_umask(workspace: Path, call: Call) -> None:
     mask = os.umask(0o027)
     try:

@@ -218,3 +218,8 @@ class ContextLimits(Record):
         """The budget for a model that was chosen later: the user's is cut to its window."""
         window = facts.window if self.window is None else self.window
         return Budget(window, facts.max_output, None if self.budget is None else min(self.budget, window))
+
+
+def pays_after(before: int, after: int) -> int:
+    """After how many requests a rewrite of a warm cache is paid back: writing costs 1.25, reading 0.1."""
+    return -(-125 * after // (10 * (before - after))) if before > after else 0

@@ -6,8 +6,7 @@ import threading
 
 import pytest
 
-from codelet.context.tokens import exact
-from codelet.context.tokens.estimate import Estimator, characters, estimate_message, estimate_text
+from codelet.context.tokens import Estimator, characters, estimate_message, estimate_text, exact
 
 
 def test_a_quarter_of_the_characters_and_four_more():

@@ -1,0 +1,110 @@
+"""What a session has used, and the limits on it: reached is reached, unknown is unknown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codelet import events
+from codelet.errors import LimitReached
+from codelet.loop.meter import Limits, Meter
+from codelet.messages import assistant, user
+from codelet.providers.facts import model_facts
+from codelet.usage import Usage
+from tests.context.scripted import ScriptedProvider, session_of
+
+
+def used(output: int) -> Usage:
+    return Usage(total_input=1_000, output=output)
+
+
+def test_a_limit_is_passed_where_it_is_reached() -> None:
+    limits = Limits(max_tokens=10, max_cost=0.5)
+    assert limits.passed(used(9), 0.49) is None
+    assert limits.passed(used(9), None) is None, "what nobody knows passes no limit"
+    assert limits.passed(used(10), 0.0) == "the limit of 10 output tokens is reached (--max-tokens)"
+    assert limits.passed(used(11), None) == "the limit of 10 output tokens is reached (--max-tokens)"
+    assert limits.passed(used(0), 0.5) == "the limit of 0.5 dollars is reached (--max-cost)"
+    assert Limits().passed(used(10**9), 10.0**9) is None
+    assert Limits(max_tokens=0).passed(used(0), 0.0) is not None
+
+
+def test_what_a_request_may_ask_for_is_what_is_left() -> None:
+    limits = Limits(max_tokens=100)
+    assert limits.output_left(None, used(30)) == 70
+    assert limits.output_left(50, used(30)) == 50
+    assert limits.output_left(80, used(30)) == 70
+    assert limits.output_left(80, used(100)) == limits.output_left(None, used(200)) == 1
+    assert Limits().output_left(80, used(30)) == 80
+    assert Limits().output_left(None, used(30)) is None
+
+
+def meter_of(folder: Path, model: str = "scripted/small", **limits: object) -> Meter:
+    session = session_of(ScriptedProvider(model=model), folder, limits=Limits(**limits))
+    session.conversation.append(user("go"), assistant("done"))
+    return session.meter
+
+
+def test_steps_and_time_are_bounded_by_name(tmp_path: Path) -> None:
+    meter = meter_of(tmp_path, max_turns=3, timeout=2.5)
+    meter.check()
+    meter.check(2)
+    for steps in (3, 4):
+        with pytest.raises(LimitReached, match=r"the limit of 3 turns is reached \(--max-turns\)"):
+            meter.check(steps)
+    assert meter.out_of_time == "the time limit of 2.5 s is reached (--timeout)"
+    assert not meter.is_out_of_time
+    free = meter_of(tmp_path)
+    free.check(10**6)
+    assert free.out_of_time == ""
+
+
+def test_what_was_used_before_counts_against_no_limit(tmp_path: Path) -> None:
+    meter = meter_of(tmp_path, max_tokens=10)
+    meter.usage += used(50)
+    meter.check()
+    meter.count(used(4))
+    meter.count(used(5))
+    assert (meter.usage, meter.spent) == (used(50) + used(4) + used(5), used(4) + used(5))
+    meter.check()
+    meter.count(used(1))
+    with pytest.raises(LimitReached, match="output tokens"):
+        meter.check()
+
+
+def test_cost_is_summed_until_it_is_not_known(tmp_path: Path) -> None:
+    meter = meter_of(tmp_path, "anthropic/claude-sonnet-4-5")
+    price = model_facts("anthropic/claude-sonnet-4-5").cost(used(1_000))
+    assert price
+    meter.count(used(1_000))
+    meter.count(used(1_000))
+    assert meter.cost == meter.spent_cost == pytest.approx(2 * price)
+    meter.count(None)
+    assert (meter.cost, meter.spent_cost) == (None, None)
+    assert meter.usage == used(1_000) + used(1_000)
+    meter.count(used(1_000))
+    assert (meter.cost, meter.spent_cost) == (None, None), "it does not begin anew"
+    taken_up = meter_of(tmp_path, "anthropic/claude-sonnet-4-5")
+    taken_up.cost = None
+    taken_up.count(used(1_000))
+    assert (taken_up.cost, taken_up.spent_cost) == (None, pytest.approx(price))
+
+
+def test_a_report_that_cannot_be_right_is_doubted_once(tmp_path: Path) -> None:
+    session = session_of(ScriptedProvider(), tmp_path, window=100_000)
+    meter = session.meter
+    session.conversation.append(user("word " * 8_000), assistant("done"))
+    doubted = Usage(total_input=60, output=3)
+    report, note = meter.spend(doubted, 2)
+    assert isinstance(report, events.UsageReport)
+    assert report.usage == doubted
+    assert 9_000 < report.context == session.size < report.budget < report.window == 100_000
+    assert isinstance(note, events.Note)
+    assert note.text.startswith("the provider counts 60 tokens where about ")
+    assert note.text.endswith(": the size of the list is estimated instead; usage and cost are as reported")
+    assert len(meter.spend(doubted, 2)) == 1
+    (report,) = meter.spend(Usage(total_input=11_000, output=3), 2)
+    assert isinstance(report, events.UsageReport)
+    assert report.context == 11_003
+    assert meter.usage.output == 9

@@ -1,0 +1,237 @@
+"""One turn, chunk by chunk: what its last event says, what is counted, what is left in the list however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from codelet import events, prompt
+from codelet.context import CompactionOptions
+from codelet.errors import CodeletError, LimitReached, NoAnswer, ProviderError
+from codelet.extensions.base import Extension
+from codelet.loop.meter import Limits
+from codelet.loop.toolbox import Safeguards
+from codelet.messages import assistant
+from codelet.providers.protocol import (
+    Chunk,
+    FinishChunk,
+    NoteChunk,
+    RefusalChunk,
+    Request,
+    RetryChunk,
+    TextChunk,
+    ToolCallChunk,
+    UsageChunk,
+)
+from codelet.safety.secrets import Masker
+from codelet.usage import Usage
+from tests.context.scripted import ScriptedProvider, compactions, session_of, turn, turn_until_error
+
+Play = Sequence[Chunk | Exception]
+SPENT = UsageChunk(Usage(total_input=100, output=10))
+STOP = FinishChunk("stop")
+CALL = ToolCallChunk(index=0, id="c", name="look", arguments='{"lines": 1}')
+
+
+@dataclass(eq=False)
+class Played(ScriptedProvider):
+    """Plays chunks and errors, one list for each request."""
+
+    plays: list[Play] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        self.requests.append(request)
+        for item in self.plays[len(self.requests) - 1]:
+            await asyncio.sleep(0)
+            if isinstance(item, Exception):
+                raise item
+            yield item
+
+
+def played(*plays: Play) -> Played:
+    return Played(plays=list(plays))
+
+
+async def test_the_end_says_steps_usage_and_why(tmp_path: Path):
+    provider = played([TextChunk("a look"), CALL, SPENT, STOP], [TextChunk("done"), SPENT, STOP])
+    session = session_of(provider, tmp_path)
+    seen = await turn(session)
+    assert seen[-1] == events.TurnEnd("done", 2, Usage(total_input=200, output=20), None, ())
+    assert [event.step for event in seen if isinstance(event, events.StepStart)] == [1, 2]
+    assert (session.usage, session.interruption) == (Usage(total_input=200, output=20), None)
+    assert seen[0] == events.TurnStart(1, "scripted/small")
+
+
+async def test_an_answer_that_breaks_off_leaves_its_text_and_what_it_cost(tmp_path: Path):
+    failed = ProviderError("the line broke")
+    session = session_of(played([TextChunk("half an"), SPENT, failed], [TextChunk("whole"), STOP]), tmp_path)
+    seen, error = await turn_until_error(session, "go")
+    assert error is failed
+    assert seen[-1] == events.TurnEnd("failed", 1, SPENT.usage, "the line broke", ())
+    cut = prompt.CUT_TEXT.format(reason="the line broke")
+    assert session.messages[-1] == assistant(f"half an\n\n{cut}")
+    assert session.interruption == events.Interrupted(done=(), half_done=(), not_done=())
+    assert (session.usage, session.meter.spent) == (SPENT.usage, SPENT.usage)
+    await turn(session, None)
+    assert [message["content"] for message in session.messages] == ["go", "whole"]
+
+
+async def test_an_answer_that_breaks_off_before_its_text_leaves_nothing(tmp_path: Path):
+    for begun in ([], [TextChunk(" \n")]):
+        session = session_of(played([*begun, ProviderError("no")]), tmp_path)
+        seen, _ = await turn_until_error(session, "go")
+        assert [message["content"] for message in session.messages] == ["go"]
+        assert seen[-1] == events.TurnEnd("failed", 1, Usage(), "no", ())
+
+
+async def test_a_turn_that_is_left_settles_its_text(tmp_path: Path):
+    session = session_of(played([TextChunk("half "), TextChunk("an"), TextChunk("swer"), STOP]), tmp_path)
+    async with aclosing(session.send("go")) as stream:
+        async for event in stream:
+            if isinstance(event, events.Text) and event.delta == "an":
+                break
+    assert session.messages[-1] == assistant(f"half an\n\n{prompt.INTERRUPTED_TEXT}")
+    assert session.interruption is not None
+
+
+async def test_what_a_provider_says_of_its_failure_holds_no_secret(tmp_path: Path):
+    secret = "Zk4x9QweR7tY2uIoP5aS8dF1"
+    guards = Safeguards(masker=Masker({"SOME_KEY": secret}))
+    session = session_of(played([ProviderError(f"bad key {secret}")]), tmp_path, safeguards=guards)
+    seen, error = await turn_until_error(session, "go")
+    assert str(error) == "bad key [masked SOME_KEY]"
+    assert isinstance(seen[-1], events.TurnEnd)
+    assert seen[-1].error == str(error)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "says", "left"),
+    [
+        ([RefusalChunk("I will not"), STOP], NoAnswer, "the model refused: I will not", None),
+        ([TextChunk("as far"), RefusalChunk("no"), STOP], NoAnswer, "content filter refused to answer: no", "as far"),
+        ([TextChunk("as far"), FinishChunk("paused")], NoAnswer, "paused the answer: it is not finished", "as far"),
+        ([TextChunk("as far"), FinishChunk("length")], LimitReached, "the answer reached its output limit", "as far"),
+    ],
+)
+async def test_an_answer_that_is_none_is_an_error(
+    tmp_path: Path, answer: Play, kind: type[CodeletError], says: str, left: str | None
+):
+    provider = played(answer)
+    session = session_of(provider, tmp_path)
+    seen, error = await turn_until_error(session, "go")
+    assert type(error) is kind
+    assert says in str(error)
+    assert len(provider.requests) == 1
+    assert session.messages[-1] == assistant(left or prompt.NO_TEXT.format(reason=str(error)))
+    assert isinstance(seen[-1], events.TurnEnd)
+    assert (seen[-1].reason, seen[-1].steps) == ("limit" if kind is LimitReached else "failed", 1)
+
+
+async def test_a_long_refusal_is_told_in_one_line(tmp_path: Path):
+    session = session_of(played([RefusalChunk("never\n" + "x" * 5_000), STOP]), tmp_path)
+    _, error = await turn_until_error(session, "go")
+    assert str(error).startswith("the model refused: never")
+    assert "\n" not in str(error)
+    assert 1_000 < len(str(error)) < 1_100
+
+
+async def test_an_empty_answer_is_asked_for_once_more_in_each_step(tmp_path: Path):
+    provider = played([STOP], [CALL, STOP], [TextChunk(" "), STOP], [TextChunk("done"), STOP])
+    seen = await turn(session_of(provider, tmp_path))
+    retries = [event for event in seen if isinstance(event, events.Retry)]
+    assert retries == [events.Retry(attempt=2, attempts=2, wait=0.0, reason="the model's answer is empty")] * 2
+    assert isinstance(seen[-1], events.TurnEnd)
+    assert (seen[-1].reason, seen[-1].steps) == ("done", 2)
+    session = session_of(played([FinishChunk("refused")], [FinishChunk("refused")]), tmp_path)
+    _, error = await turn_until_error(session, "go")
+    assert str(error) == "the model or the provider's content filter refused to answer, also when asked again"
+
+
+async def test_a_limit_that_the_last_answer_passes_ends_the_turn_as_one(tmp_path: Path):
+    for limits, play, steps in (
+        (Limits(max_tokens=10), [TextChunk("done"), SPENT, STOP], 1),
+        (Limits(max_tokens=11), [TextChunk("done"), SPENT, STOP], None),
+        (Limits(max_turns=1), [TextChunk("done"), SPENT, STOP], None),
+        (Limits(max_turns=1), [CALL, SPENT, STOP], 1),
+    ):
+        session = session_of(played(play), tmp_path, limits=limits)
+        seen, error = await turn_until_error(session, "go")
+        assert isinstance(seen[-1], events.TurnEnd)
+        if steps is None:
+            assert (error, seen[-1].reason) == (None, "done")
+        else:
+            assert isinstance(error, LimitReached)
+            assert (seen[-1].reason, seen[-1].steps, seen[-1].error) == ("limit", steps, str(error))
+
+
+async def test_an_overflow_without_compaction_says_so(tmp_path: Path):
+    failed = ProviderError("it is too long", status=400, overflow=True)
+    session = session_of(played([failed]), tmp_path, compaction=CompactionOptions(automatic=False))
+    _, error = await turn_until_error(session, "go")
+    assert isinstance(error, ProviderError)
+    assert (str(error), error.status) == ("it is too long; compaction is off (--compact auto)", 400)
+
+
+async def test_a_step_after_an_overflow_may_overflow_again(tmp_path: Path):
+    """The text that came before it is not kept, and the step counts once."""
+    failed = ProviderError("it is too long", status=400, overflow=True)
+    provider = played(
+        [TextChunk("half"), failed], [CALL, SPENT, STOP], [failed], [TextChunk("done"), SPENT, STOP], [failed], [failed]
+    )
+    session = session_of(provider, tmp_path, window=64_000)
+    seen = await turn(session, "please " * 4_000)
+    assert isinstance(seen[-1], events.TurnEnd)
+    assert (seen[-1].reason, seen[-1].steps) == ("done", 2)
+    assert len(provider.requests) == 4
+    assert [event.reason for event in compactions(seen, "starting")] == ["overflow", "overflow"]
+    assert not any("half" in str(message["content"]) for message in session.messages)
+    _, error = await turn_until_error(session, "again")
+    assert (error, len(provider.requests)) == (failed, 6)
+
+
+async def test_what_a_provider_tells_meanwhile_is_shown(tmp_path: Path):
+    told = RetryChunk(attempt=2, attempts=3, wait=0.5, reason="busy")
+    seen = await turn(session_of(played([told, NoteChunk("by the way"), TextChunk("x"), STOP]), tmp_path))
+    assert events.Retry(attempt=2, attempts=3, wait=0.5, reason="busy") in seen
+    assert events.Note("by the way") in seen
+
+
+async def test_without_a_report_nobody_knows_what_it_cost(tmp_path: Path):
+    session = session_of(played([TextChunk("x"), STOP], [TextChunk("y"), SPENT, STOP]), tmp_path)
+    assert session.cost == 0.0
+    seen = await turn(session)
+    assert not any(isinstance(event, events.UsageReport) for event in seen)
+    await turn(session)
+    assert (session.cost, session.meter.spent_cost) == (None, None)
+    assert session.usage == SPENT.usage
+
+
+async def test_a_session_ends_what_it_opened_once(tmp_path: Path):
+    class Counted(Played):
+        closed = 0
+
+        async def close(self) -> None:
+            self.closed += 1
+
+    class Opened(Extension):
+        closed = 0
+
+        async def close(self) -> None:
+            self.closed += 1
+
+    provider, extension = Counted(plays=[[TextChunk("half"), STOP]]), Opened()
+    session = session_of(provider, tmp_path, extensions=[extension])
+    stream = session.send("go")
+    async for event in stream:
+        if isinstance(event, events.Text):
+            break
+    for _ in range(2):
+        await session.close()
+        assert (provider.closed, extension.closed) == (1, 1)
+    assert session.interruption is not None, "the turn that was left in the middle is ended too"
