@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from codelet.context.tokens import Estimate
 from codelet.context.tokens.budget import CATEGORIES, Budget, BudgetExceeded, Shares
-from codelet.context.tokens.estimate import Estimate
 from codelet.context.window import ContextWindow
 from codelet.messages import Message, kind_of, newest_prompt
 from codelet.record import Record

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from codelet.context.tokens.estimate import Estimate
+from codelet.context.tokens import Estimate
 from codelet.errors import CodeletError
 from codelet.messages import Message, kind_of, newest_messages
 from codelet.record import Record

@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from functools import cached_property
 from operator import is_
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from codelet import events
-from codelet.context.tokens.budget import BudgetExceeded, CompactionOptions, Reason, Shares, had_effect
-from codelet.context.window import ContextWindow, Measurement
+from codelet.context.tokens.budget import BudgetExceeded, CompactionOptions, Reason, Shares, had_effect, pays_after
+from codelet.context.window import ContextWindow, Growth, Measurement, NarrativeWriter
 from codelet.errors import UsageError
 from codelet.messages import Message, newest_messages
 from codelet.record import Record
@@ -29,18 +29,6 @@ if TYPE_CHECKING:
 _UNDO_STEPS = 5
 _FRUITLESS = 2
 _LEAST_ENTRIES = 10
-
-
-class NarrativeWriter(Protocol):
-    """Who tells what a conversation decided, in lines that were checked, or in none."""
-
-    def new_turn(self) -> None:
-        """A user's prompt came in."""
-        ...
-
-    async def lines(self, messages: Sequence[Message], instruction: str) -> tuple[str, ...]:
-        """Lines on these messages, with what the user wants kept."""
-        ...
 
 
 class _Undo(Record):
@@ -82,6 +70,7 @@ class Compactor:
         """The next request's size in tokens before and after the last compaction."""
         self.count = 0
         self.narrator: NarrativeWriter | None = None
+        self.bring_narrator: Callable[[], NarrativeWriter] | None = None
         self.held: Callable[[Message], bool] = lambda _: False
         self.reform: Callable[[list[Message]], list[Message]] | None = None
         self._archive: Archive | None = None
@@ -90,6 +79,7 @@ class Compactor:
         window.at = options.at
         self._undo: deque[_Undo] = deque(maxlen=_UNDO_STEPS)
         self._fruitless = 0
+        self._growth = Growth()
 
     @cached_property
     def _pins(self) -> Pins:
@@ -149,10 +139,7 @@ class Compactor:
         snapshot = self._conversation.snapshot()
         try:
             made = await asyncio.to_thread(self.tiers.compacted, snapshot, reason, instruction, size)
-            if made.report.tier >= 2 and (narrative := await self._narrative(reason, instruction)):
-                made = await asyncio.to_thread(
-                    self.tiers.summarised, snapshot, instruction, narrative, reason=reason, size=size
-                )
+            made = await self._narrated(made, snapshot, reason, instruction, size)
         except (IrreducibleContext, NothingToCompact) as error:
             if reason != "asked":
                 self._fruitless = _FRUITLESS
@@ -174,11 +161,34 @@ class Compactor:
         if self._fruitless >= _FRUITLESS:
             yield events.Compaction(phase="stopped", reason=reason, before=after, after=after, note=self._what_stays())
 
-    async def _narrative(self, reason: Reason, instruction: str) -> tuple[str, ...]:
-        """What the model says of the list, for a summary; it cannot read a list that is too long for it."""
-        if self.narrator is None or reason in ("overflow", "entries"):
-            return ()
-        return await self.narrator.lines(self._conversation.messages, instruction)
+    async def _narrated(
+        self, made: Compacted, snapshot: Parts, reason: Reason, instruction: str, size: Size | None
+    ) -> Compacted:
+        """The same with a narrative at its head, if a model tells one; none is asked about a list that was too long."""
+        from codelet.context.narrative import narrative_room, with_struck
+
+        narrator = None if made.report.tier < 2 or reason in ("overflow", "entries") else self._writer()
+        if narrator is None or not narrator.available:
+            return made
+        lines = await narrator.lines(self._conversation.messages, instruction, narrative_room(made.report.target))
+        if lines:
+            made = await asyncio.to_thread(
+                self.tiers.summarised, snapshot, instruction, lines, reason=reason, size=size
+            )
+        return with_struck(made, narrator.struck, failed=not lines)
+
+    def approach(self) -> None:
+        """A request is about to be sent without a compaction: if one is near, its narrative is begun beside it."""
+        size, at = self._window.size(self._conversation), self.options.at
+        trigger = self._window.budget.hard_trigger if at is None else at * self._window.budget.limit // 100
+        if self._growth.nears(size, trigger) and self.options.automatic and (narrator := self._writer()):
+            narrator.begin(self._conversation.messages)
+
+    def _writer(self) -> NarrativeWriter | None:
+        """Who tells the narrative; brought when first needed."""
+        if self.narrator is None and self.bring_narrator is not None:
+            self.narrator = self.bring_narrator()
+        return self.narrator
 
     @property
     def archive(self) -> Archive:
@@ -371,7 +381,6 @@ class Compactor:
 
 def _done(reason: Reason, before: int, after: int, report: CompactionReport, *, warm: bool) -> events.Compaction:
     """What a compaction did, for the user. `warm` says that a cache that worked was rewritten for it."""
-    kept = sum(1 for turn in report.turns if turn.fate == "kept")
     loss = report.loss
     return events.Compaction(
         phase="done",
@@ -379,16 +388,13 @@ def _done(reason: Reason, before: int, after: int, report: CompactionReport, *, 
         before=before,
         after=after,
         tier=report.tier,
-        kept_turns=kept,
+        kept_turns=sum(turn.fate == "kept" for turn in report.turns),
+        kept_steps=report.kept_steps,
+        decisions=loss.decisions_gone,
         anchors=tuple(f"{anchor.kind}: {anchor.text}" for anchor in report.anchors),
         segments=report.segments,
         reduced=len(report.removed) if report.tier == 1 else 0,
-        lost=(*loss.rules, *loss.paths, *loss.names, *loss.numbers),
+        lost=(*loss.rules, *loss.decisions, *loss.paths, *loss.names, *loss.numbers),
         pays_after=pays_after(before, after) if warm else 0,
         note="; ".join(report.warnings),
     )
-
-
-def pays_after(before: int, after: int) -> int:
-    """After how many requests a rewrite of a warm cache is paid back: writing costs 1.25, reading 0.1."""
-    return -(-125 * after // (10 * (before - after))) if before > after else 0

@@ -63,7 +63,7 @@ def put_back(
     from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, render
 
     loss = report.loss
-    found = archive.lines_with((*loss.rules, *loss.paths, *loss.names, *loss.numbers))
+    found = archive.lines_with((*loss.rules, *loss.decisions, *loss.paths, *loss.names, *loss.numbers))
     if not found:
         return None
     place = next((n for n, message in enumerate(body) if kind_of(message) != "segment"), len(body))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from codelet.context.tokens.estimate import estimate_message
+from codelet.context.tokens import estimate_message
 from codelet.messages import Message, kind_of, reminder_type
 from codelet.record import Record
 

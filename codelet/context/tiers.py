@@ -22,8 +22,8 @@ from codelet.context.compaction import Compacted, CompactionSettings, Irreducibl
 from codelet.context.compaction.parsing import faults
 from codelet.context.compaction.reduction import holds_as_much, reduction
 from codelet.context.pins import Pins
+from codelet.context.tokens import Estimate
 from codelet.context.tokens.budget import CATEGORIES, CompactionOptions, Reason, Shares, saves_enough
-from codelet.context.tokens.estimate import Estimate
 from codelet.context.window import ContextWindow
 from codelet.messages import Message, newest_messages, user
 from codelet.record import Record

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from operator import is_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from codelet.context.tokens import Estimator, estimate_message
 from codelet.context.tokens.budget import Budget, effective_tokens
-from codelet.context.tokens.estimate import Estimator, estimate_message
 from codelet.messages import AnyMessage, Message, reminder_type
 from codelet.record import Record
 from codelet.usage import Usage
@@ -268,3 +269,42 @@ def _reason(before: Sequence[Message], now: Sequence[Message], why: str | None, 
     if waited > CACHE_LIFETIME:
         return f"it had {waited / 60:.0f} minutes to expire"
     return "the prefix is the same; the provider did not keep it"
+
+
+# A compaction is near from this share of its trigger on, while usage rises.
+_NEAR_PERCENT = 80
+_RISES = 3
+
+
+class Growth:
+    """The sizes of the last requests, in tokens: whether a compaction is near."""
+
+    def __init__(self) -> None:
+        self._sizes: deque[int] = deque(maxlen=_RISES)
+
+    def nears(self, size: int, trigger: int) -> bool:
+        """Count a request of this size: whether it is close to the trigger, and larger than the two before."""
+        self._sizes.append(size)
+        sizes = list(self._sizes)
+        return len(sizes) == _RISES and sizes == sorted(set(sizes)) and 100 * size >= _NEAR_PERCENT * trigger
+
+
+class NarrativeWriter(Protocol):
+    """Who tells what a conversation decided, in lines that were checked, or in none."""
+
+    def new_turn(self) -> None:
+        """A user's prompt came in."""
+
+    @property
+    def available(self) -> bool:
+        """Whether it may be asked now."""
+
+    @property
+    def struck(self) -> tuple[str, ...]:
+        """What of its last lines was not kept, each with the reason."""
+
+    def begin(self, messages: Sequence[Message]) -> None:
+        """A compaction is near: begin ahead."""
+
+    async def lines(self, messages: Sequence[Message], instruction: str, room: int) -> tuple[str, ...]:
+        """Lines on these messages of at most `room` tokens, with what the user wants kept."""

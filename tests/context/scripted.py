@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from codelet import events
-from codelet.context.tokens.estimate import estimate_message, estimate_text
+from codelet.context.tokens import estimate_message, estimate_text
 from codelet.errors import CodeletError, ProviderError, ToolError
 from codelet.loop.session import Session
 from codelet.messages import Message
-from codelet.providers.protocol import Chunk, FinishChunk, Request, TextChunk, ToolCallChunk, UsageChunk
+from codelet.providers.protocol import Chunk, Effort, FinishChunk, Request, TextChunk, ToolCallChunk, UsageChunk
 from codelet.safety import Policy
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
 from codelet.usage import Usage
@@ -57,6 +57,7 @@ class ScriptedProvider:
     name: str = "script"
     origin: str = "script"
     local: bool = False
+    effort: Effort | None = None
     window: int = 10**9
     caches: bool = True
     answers: deque[Answer] = field(default_factory=deque)

@@ -10,11 +10,12 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from sys import getsizeof
+from time import process_time
 from typing import Any, NamedTuple
 
 from codelet.context.compaction.actions import action_of, label_of
 from codelet.context.inputs import place_of_line
-from codelet.context.tokens.estimate import characters
+from codelet.context.tokens import characters
 from codelet.messages import call_arguments, call_name, calls_of, text_of
 
 CAP = 64 * 1024 * 1024
@@ -22,6 +23,8 @@ LONGEST_ANSWER = 12_000
 LONGEST_PATTERN = 200
 _MOST_HITS = 40
 _SCANNED = 4 * 1024 * 1024
+_SEARCHING = 5.0
+"""Seconds of the processor for one search: a pattern that is no exponential one may still be slow in each line."""
 _LONGEST_LINE = 400
 _HEAD = 200
 # What an entry takes beside its text.
@@ -32,7 +35,7 @@ _OWN_ID = re.compile(r"r[0-9]{1,9}")
 _NAMED_HINT = "recall id=r"
 _NAMED = re.compile(r"recall id=(r[0-9]{1,9})\b")
 # A repeated group can take exponential time, many repetitions in a row polynomial time of a high degree.
-_SLOW = re.compile(r"\)\s*[*+{]|\\\d|(?:[*+}].*){4}", re.DOTALL)
+_SLOW = re.compile(r"\)\s*[*+{]|\\\d|(?:(?:[*+}]|(?<![(\\*+}])\?).*){4}", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -167,15 +170,16 @@ class Archive:
         `first` on. A pattern that does not compile, is too long or could take exponential time is searched for as plain
         text.
         """
-        matcher = _matcher(pattern)
+        matcher = line_matcher(pattern)
         hits: list[ShownRange] = []
         shown: list[str] = []
         scanned = room = 0
+        begun = process_time()
         only = self.entry(key) if key else None
         for entry in [only] if only else reversed(self._entries.values()):
             for number, place, line in _numbered(entry, first if only else 1):
                 scanned += min(len(line), _LONGEST_LINE)
-                if scanned > _SCANNED:
+                if scanned > _SCANNED or process_time() - begun > _SEARCHING:
                     on = f"; go on with lines={number}-" if only else "; name an id or a turn"
                     return "\n".join([*shown, f"[… the search stopped at {entry.id} line {number}{on}]"]), hits
                 if not matcher.search(line[:_LONGEST_LINE]):
@@ -232,7 +236,8 @@ def _same_head(whole: Mapping[str, Any], cut: Mapping[str, Any]) -> bool:
     return whole.get("role") == cut.get("role") and "tool_call_id" not in whole and head != "" and head in text_of(cut)
 
 
-def _matcher(pattern: str) -> re.Pattern[str]:
+def line_matcher(pattern: str) -> re.Pattern[str]:
+    """What finds a pattern in a line, whatever its letters' case; as plain text where it is no safe expression."""
     if len(pattern) <= LONGEST_PATTERN and not _SLOW.search(pattern):
         try:
             return re.compile(pattern, re.IGNORECASE)

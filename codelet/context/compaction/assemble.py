@@ -42,7 +42,7 @@ def message_of(
         source = collector.sources[number]
         indices.sort(key=candidates.position.__getitem__)
         lines = [candidates.text[i] for i in indices if i != source.head]
-        placed.append((source.place, SegmentEntry(source.turn, source.label, lines)))
+        placed.append((source.place, SegmentEntry(source.turn, source.label, lines, source.step)))
     if not placed and not block.ledger:
         return None
     placed.sort(key=lambda item: item[0])
@@ -55,7 +55,11 @@ def _joined(entries: Sequence[SegmentEntry]) -> list[SegmentEntry]:
     joined: list[SegmentEntry] = []
     for entry in entries:
         last = joined[-1] if joined else None
-        if last is not None and not entry.is_words and (last.turn, last.label) == (entry.turn, entry.label):
+        if (
+            last is not None
+            and not entry.is_words
+            and (last.turn, last.step, last.label) == (entry.turn, entry.step, entry.label)
+        ):
             last.lines.extend(entry.lines)
         else:
             joined.append(entry)
@@ -94,7 +98,7 @@ class SegmentLengths:
         """Characters of the headings of some sources: neighbours of one turn and label share one."""
         sources = self.collector.sources
         placed: list[tuple[tuple[int, int], str]] = [(place, "") for place, _ in self.blocks[number].said]
-        placed += [(sources[n].place, heading(sources[n].turn, sources[n].label)) for n in opened]
+        placed += [(sources[n].place, heading(sources[n].turn, sources[n].label, sources[n].step)) for n in opened]
         placed.sort(key=itemgetter(0))
         texts = [text for _, text in placed]
         return sum(len(text) + 1 for last, text in pairwise(["", *texts]) if text and text != last)

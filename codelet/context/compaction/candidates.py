@@ -25,11 +25,13 @@ LONGEST_LINE = 320
 SHORTEST_LINE = 4
 _PIECE = 240
 # A failed build prints hundreds of errors; the first few stand for it.
-FACTS_OF_ONE = 3
+FACTS_OF_ONE = 8
 # A fence, a bare UUID, the rule of a table.
 _SAYS_NOTHING = re.compile(
     r"(?:```+|~~~+)[\w+-]*\Z|[\"']?[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}[\"']?,?\Z|[|+:\s=_-]+\Z"
 )
+# What differs between two reports of one kind of error.
+_VARIABLE = re.compile(r"\d+|'[^']*'|\"[^\"]*\"|\S*/\S*")
 # So much use counts as one.
 _LEVEL = 500
 
@@ -46,6 +48,7 @@ class LineSource:
     label: str
     head: int
     tells: bool = False
+    step: int = 0
 
 
 class LineCollector:
@@ -57,6 +60,8 @@ class LineCollector:
         self.sources: list[LineSource] = []
         self.headers: list[int] = []
         self.facts: list[int] = []
+        # The newest line of each kind of error.
+        self.errors: dict[str, int] = {}
         self.files: dict[str, int] = {}
         self._seen: dict[str, int] = {}
         self.stale = StaleLines(self.candidates.text, self.candidates.source, self._seen.get)
@@ -74,11 +79,18 @@ class LineCollector:
         return 100 + 900 * (place + 1) // self._length
 
     def source(
-        self, place: tuple[int, int], turn: int, label: str, *, as_line: bool = False, tells: bool = False
+        self,
+        place: tuple[int, int],
+        turn: int,
+        label: str,
+        *,
+        as_line: bool = False,
+        tells: bool = False,
+        step: int = 0,
     ) -> int:
         """Add a source; `as_line` makes its heading a candidate of its own (a call says much in one line)."""
         number = len(self.sources)
-        text = heading(turn, label)
+        text = heading(turn, label, step)
         head = -1
         if as_line:
             head = len(self.candidates.text)
@@ -87,7 +99,7 @@ class LineCollector:
             self._lines += 1
             if "/" in label and label.count(" ") == 1:
                 self.files[label.split(" ")[1]] = head
-        self.sources.append(LineSource(place, turn, label, head, tells))
+        self.sources.append(LineSource(place, turn, label, head, tells, step))
         self.headers.append(0 if as_line else len(text) + 1)
         return number
 
@@ -176,12 +188,13 @@ class LineCollector:
         unmarked = map(marks.keys().isdisjoint, candidates.names)
         for index in compress(count(), map(not_, unmarked)):
             kinds = {marks[name] for name in candidates.names[index] if name in marks}
-            if 1 in kinds and is_error_line(texts[index]):
+            if 1 in kinds and (is_error_line(texts[index]) or reports_error(texts[index])):
                 factors[index] = factors[index] * 16 // 10
                 source = candidates.source[index]
                 if self.sources[source].tells and told[source] < FACTS_OF_ONE and reports_error(texts[index]):
                     told[source] += 1
                     self.facts.append(index)
+                    self.errors[_VARIABLE.sub("", texts[index])] = index
             elif 2 in kinds:
                 factors[index] = factors[index] * 13 // 10
 

@@ -69,7 +69,7 @@ def _take_cut(found: Collected, index: int, readings: Sequence[ParsedMessage], s
     here = set(shown.split("\n"))
     rest = "\n".join(line for line in reading.text.split("\n") if line not in here)
     label = "from user" if reading.answers is None else label_of(reading.answers)
-    source = found.collector.source((index, 1), reading.turn, label)
+    source = found.collector.source((index, 1), reading.turn, label, step=reading.step)
     if reading.kind == "user":
         found.collector.add(source, _still_there(found.collector, rest), "user")
     else:
@@ -150,24 +150,26 @@ def _take(
     elif reading.kind == "assistant":
         if reading.text:
             text = _as_it_is_now(collector, reading.text)
-            collector.add(collector.source((index, 0), reading.turn, ""), text, "assistant")
+            collector.add(collector.source((index, 0), reading.turn, "", step=reading.step), text, "assistant")
         for number, action in enumerate(reading.actions, 1):
             label = label_of(action)
-            source = collector.source((index, number), reading.turn, label, as_line=True, tells=action.kind != "read")
+            source = collector.source(
+                (index, number), reading.turn, label, as_line=True, tells=action.kind != "read", step=reading.step
+            )
             sources[action.call_id] = source
             collector.add_head(source, "assistant")
             _take_action(collector, source, action, results.get(action.call_id, ""))
     elif reading.kind == "result" and reading.answers is not None:
         source = sources.get(reading.answers.call_id, -1)
         if source < 0:
-            source = collector.source((index, 0), reading.turn, "result")
+            source = collector.source((index, 0), reading.turn, "result", step=reading.step)
         _take_result(collector, source, reading, reading.text)
     elif reading.text:
         _from_source(found, index, reading, "other", "other")
 
 
 def _from_source(found: Collected, index: int, reading: ParsedMessage, label: str, speaker: str) -> None:
-    source = found.collector.source((index, 1), reading.turn, label)
+    source = found.collector.source((index, 1), reading.turn, label, step=reading.step)
     found.collector.add(source, reading.text, speaker)
 
 
@@ -188,7 +190,9 @@ def _take_segment(found: Collected, index: int, reading: ParsedMessage, block: O
         else:
             collector = found.collector
             tells = entry.label.split(" ", 1)[0] not in READERS and bool(entry.label)
-            source = collector.source((index, number), entry.turn, entry.label, as_line=bool(entry.label), tells=tells)
+            source = collector.source(
+                (index, number), entry.turn, entry.label, as_line=bool(entry.label), tells=tells, step=entry.step
+            )
             collector.add_head(source, "segment")
             name, _, subject = entry.label.partition(" ")
             if name in READERS or is_writer(name):
@@ -205,14 +209,20 @@ def add_cut_words(found: Collected, cut: list[tuple[int, str]]) -> None:
     found.collector.read()
 
 
-def factors(found: Collected, scores: Mapping[int, Score], minimum: int) -> None:
-    """Raise the factor of each line by its turn's score, by up to a third; a turn below `minimum` gives no lines."""
+def factors(found: Collected, scores: Mapping[int, Score], minimum: int, room: int) -> None:
+    """Raise the factor of each line by its turn's score; a turn below `minimum` gives no lines.
+
+    `room` is what the lines may take, in characters: the less of what there is fits, the more the score counts, from
+    a third more for the highest one to several times.
+    """
+    there = sum(map(len, found.collector.candidates.text))
+    points = max(3, min(60, 250 * there // max(1, 100 * room) - 8))
     candidates, sources = found.collector.candidates, found.collector.sources
     per_source = []
     for source in sources:
         score = scores.get(source.turn)
         total = score.total if score else 0
-        per_source.append(1000 + 3 * total if total >= minimum else 0)
+        per_source.append(1000 + points * total if total >= minimum else 0)
     candidates.factor = [
         factor * per_source[source] // 1000 for factor, source in zip(candidates.factor, candidates.source, strict=True)
     ]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 # a name tells less without the names that it stood beside.
 REPEAT_PERCENT = 18
 ALONE_PERCENT = 70
-FRAME = 12
+FRAME = 24
 SMALLEST_ROOM = 8
 # A name that a line shows alone may have a line up to so many characters longer that shows it in company.
 COMPANY_EXTRA = 60
@@ -88,6 +88,14 @@ class Selection:
                     percent = alone if one in self._alone or len(names[one]) < 2 else REPEAT_PERCENT
                     for name in names[one]:
                         weights[name] = weights[name] * percent // 100
+        return self.chosen[begun:]
+
+    def put(self, lines: Iterable[int], budget: int) -> list[int]:
+        """Choose lines in the order given, as many as `budget` more characters take; return those chosen now."""
+        begun, limit = len(self.chosen), self.spent + budget
+        for index in lines:
+            if index not in self._taken and self.candidates.factor[index]:
+                self._fitting(index, limit)
         return self.chosen[begun:]
 
     def accompany(self, lines: Sequence[int], is_name: Sequence[bool], budget: int) -> None:

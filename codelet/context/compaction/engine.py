@@ -30,8 +30,8 @@ from codelet.context.compaction.plan import (
 from codelet.context.compaction.report import Compacted, CompactionReport, Fate, TurnFate, find_loss
 from codelet.context.compaction.score import Score
 from codelet.context.compaction.summarise import Summary, summarise
+from codelet.context.tokens import Estimate, estimate_message
 from codelet.context.tokens.budget import checked_tokens
-from codelet.context.tokens.estimate import Estimate, estimate_message
 from codelet.messages import AnyMessage
 
 # If so much of the target is left over, in per cent, a second attempt gives it to the newest messages.
@@ -153,8 +153,11 @@ def _report(transcript: Transcript, made: _Attempt, normal: Normalised, before: 
         removed=tuple(i for i in range(highest + 1) if i not in kept_origins),
         user_messages=len(said),
         user_mode=summary.words.mode,
-        loss=find_loss(collector.lexicon, collector.used, summary.present, said, "\n".join(after_words)),
+        loss=find_loss(
+            collector.lexicon, collector.used, summary.present, said, "\n".join(after_words), summary.untold()
+        ),
         warnings=tuple(warnings),
+        kept_steps=sum(transcript.readings[i].kind == "assistant" for i in plan.kept if i not in plan.reduced),
     )
 
 

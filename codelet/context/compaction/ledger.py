@@ -211,7 +211,6 @@ class Ledger:
         surest_last = sorted(self.errors, key=lambda fault: not fault.again)
         wanted = [("open error", fault.text) for fault in surest_last[-_OPEN_ERRORS:]]
         wanted += [("status", text) for text in self._statuses()]
-        wanted += [("narrative", text) for text in self.narrative[-12:]]
         found: list[tuple[str, str]] = []
         files_room = room * _FILES_PERCENT // 100 if self.changed or self.deleted else 0
         for key, text in wanted:
@@ -229,6 +228,16 @@ class Ledger:
             if len(line) + 9 <= room:
                 found.append(("anchor", line))
                 room -= len(line) + 9
+        return found
+
+    def told(self, room: int) -> list[tuple[str, str]]:
+        """The narrative as lines of at most `room` characters together, from its beginning."""
+        found: list[tuple[str, str]] = []
+        for text in self.narrative:
+            room -= len("narrative") + len(text) + 3
+            if room < 0:
+                break
+            found.append(("narrative", text))
         return found
 
     def _statuses(self) -> list[str]:

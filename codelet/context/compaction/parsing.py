@@ -9,17 +9,19 @@ in flight (those of the last assistant message, if nothing but results follows i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
 
 from codelet.context.compaction.actions import Action, action_of
-from codelet.context.compaction.segments import ParsedSegment, parse_segment
+from codelet.context.compaction.segments import ParsedSegment, last_step, parse_segment
 from codelet.context.compaction.signals import EXIT_MARK, is_error_line
 from codelet.messages import AnyMessage, calls_of, kind_of, reminder_type, text_of, with_kinds
 
 NO_RESULT = "[interrupted: no result]"
+# A turn of more steps than this counts them.
+LONG_TURN = 20
 _SPEAKERS = frozenset({"system", "user", "assistant", "developer"})
 
 
@@ -123,7 +125,10 @@ def _put_with_results(
 
 @dataclass(frozen=True)
 class ParsedMessage:
-    """One message as parsed. `kind` is system, reminder, segment, user, assistant, result or other."""
+    """One message as parsed. `kind` is system, reminder, segment, user, assistant, result or other.
+
+    `step` counts the agent's messages in a long turn, 0 in a short one.
+    """
 
     kind: str
     text: str
@@ -132,6 +137,7 @@ class ParsedMessage:
     answers: Action | None = None
     segment: ParsedSegment | None = None
     reminder: str | None = None
+    step: int = 0
 
     @cached_property
     def errors(self) -> tuple[str, ...]:
@@ -172,7 +178,24 @@ def parse_messages(messages: Sequence[AnyMessage]) -> list[ParsedMessage]:
         if message.get("role") not in ("system", "developer"):
             break
         found[index] = ParsedMessage("system", found[index].text, 0)
-    return found
+    return _with_steps(found)
+
+
+def _with_steps(found: list[ParsedMessage]) -> list[ParsedMessage]:
+    """The same with the number of their step in messages of long turns."""
+    steps: list[int] = []
+    last: dict[int, int] = {}
+    for reading in found:
+        if reading.segment is not None:
+            last[reading.turn] = max(last.get(reading.turn, 0), last_step(reading.segment))
+        elif reading.kind == "assistant":
+            last[reading.turn] = last.get(reading.turn, 0) + 1
+        steps.append(last.get(reading.turn, 0))
+    long = {turn for turn, count in last.items() if count > LONG_TURN}
+    return [
+        replace(reading, step=step) if reading.turn in long and reading.kind in ("assistant", "result") else reading
+        for reading, step in zip(found, steps, strict=True)
+    ]
 
 
 def faults(messages: Sequence[AnyMessage]) -> list[str]:

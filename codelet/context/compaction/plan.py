@@ -17,7 +17,7 @@ from codelet.context.compaction.history import History, write_failed
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.reduction import shortened
 from codelet.context.compaction.score import TurnAnchor, find_anchors
-from codelet.context.tokens.estimate import Estimate
+from codelet.context.tokens import Estimate
 from codelet.errors import EXIT_LIMIT, CodeletError
 from codelet.messages import AnyMessage
 
@@ -229,21 +229,22 @@ def _split_at(transcript: Transcript, spans: Sequence[Span], count: int) -> tupl
 
 
 def _only_talk(transcript: Transcript, plan: CompactionPlan) -> bool:
-    """Whether many short user messages alone would fill the room; it is then theirs rather than the newest replies'.
+    """Whether many short user messages, a third of the list at least, would fill the room; it is then theirs.
 
     Those in earlier segments count as well, or they would lose their room with the next compaction.
     """
-    count = size = 0
+    count = size = whole = 0
     for index, (reading, tokens) in enumerate(zip(transcript.readings, transcript.sizes, strict=True)):
         if index in plan.kept:
             continue
+        whole += tokens
         if reading.kind == "user":
             count, size = count + 1, size + tokens
         elif reading.segment is not None:
             words = [line for entry in reading.segment.entries if entry.is_words for line in entry.lines]
             count += len(words)
             size += tokens * sum(map(len, words)) // max(1, len(reading.text))
-    if not count or size >= SHORT_TALK * count:
+    if not count or size >= SHORT_TALK * count or 3 * size < whole:
         return False
     return plan.available < TIGHT or size * 10 > plan.available * 6
 

@@ -24,7 +24,7 @@ from codelet.context.compaction.parsing import ParsedMessage, parse_messages
 from codelet.context.compaction.report import Compacted, CompactionReport, TurnFate, find_loss
 from codelet.context.compaction.score import Score, find_anchors, scores
 from codelet.context.compaction.signals import is_error_line
-from codelet.context.tokens.estimate import Estimate
+from codelet.context.tokens import Estimate
 from codelet.messages import AnyMessage, call_arguments, calls_of, text_of, with_text
 
 _ERROR_LINES = 12

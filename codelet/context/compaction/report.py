@@ -22,17 +22,28 @@ _NUMBER = re.compile(r"\d[\d.,_:/-]*\Z")
 
 @dataclass(frozen=True)
 class Loss:
-    """What can no longer be found, the most used first, each list cut short; `names_gone` counts all names."""
+    """What can no longer be found, the most used first, each list cut short; `names_gone` counts all names.
+
+    `decisions` are the agent's sentences that told a cause or a decision, newest first; `decisions_gone` counts all.
+    """
 
     rules: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     names_gone: int = 0
+    decisions: tuple[str, ...] = ()
+    decisions_gone: int = 0
 
 
 def find_loss(
-    lexicon: Lexicon, used: Sequence[int], present: set[int], said: Iterable[str], after: str, most: int = 20
+    lexicon: Lexicon,
+    used: Sequence[int],
+    present: set[int],
+    said: Iterable[str],
+    after: str,
+    decided: Sequence[str] = (),
+    most: int = 20,
 ) -> Loss:
     """Compare what went with what stays.
 
@@ -58,7 +69,8 @@ def find_loss(
         if states_rule(sentence) and " ".join(sentence.split()) not in flat
     ]
     names_gone = sum([shape[i] >= NAME_WEIGHT for i in gone])
-    return Loss(tuple(rules[:most]), tuple(found["paths"]), tuple(found["names"]), tuple(found["numbers"]), names_gone)
+    paths, names, numbers = (tuple(found[kind]) for kind in ("paths", "names", "numbers"))
+    return Loss(tuple(rules[:most]), paths, names, numbers, names_gone, tuple(decided[:most]), len(decided))
 
 
 def _most_used_first(words: Sequence[int], used: Sequence[int], lexicon: Lexicon) -> Iterator[int]:
@@ -107,7 +119,9 @@ class CompactionReport:
 
     `tier`: 0 only put in order, 1 old results reduced, 2 summarised, 3 newest turns or the prompt touched as well.
     `before` and `after` are the sizes of the whole list in tokens. `removed` are the indices, in the list given, of
-    messages that are not in the result as they were: the archive takes those. `warnings` are sentences for the user.
+    messages that are not in the result as they were: the archive takes those. `warnings` are sentences for the user,
+    `struck` the lines of a narrative that were not kept, each with the reason. `kept_steps` are the agent's
+    messages that stay as they were.
     """
 
     tier: int
@@ -122,6 +136,8 @@ class CompactionReport:
     user_mode: str = "verbatim"
     loss: Loss = field(default_factory=Loss)
     warnings: tuple[str, ...] = ()
+    struck: tuple[str, ...] = ()
+    kept_steps: int = 0
 
 
 class Compacted(NamedTuple):

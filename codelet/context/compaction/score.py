@@ -14,11 +14,16 @@ from dataclasses import dataclass
 from codelet.context.compaction.history import Execution
 from codelet.context.compaction.identifiers import NUMBER_WEIGHT, Lexicon
 from codelet.context.compaction.parsing import ParsedMessage
-from codelet.context.compaction.signals import moves_on, states_decision
+from codelet.context.compaction.signals import claim_of, moves_on, states_decision
 
-WEIGHTS = {"error fixed": 36, "task done": 32, "milestone": 30, "decision": 28, "checkpoint": 28}
-CONFIDENCE = {"error fixed": 95, "task done": 92, "milestone": 92, "decision": 90, "checkpoint": 91}
+WEIGHTS = {
+    "error fixed": 36, "cause found": 34, "task done": 32, "milestone": 30, "decision": 28, "checkpoint": 28
+}  # fmt: skip
+CONFIDENCE = {
+    "error fixed": 95, "cause found": 92, "task done": 92, "milestone": 92, "decision": 90, "checkpoint": 91
+}  # fmt: skip
 LEAST_CONFIDENCE = 90
+_COMMITTED = re.compile(r"\[[\w/.-]+(?: \(root-commit\))? [0-9a-f]{7,}\] ")
 
 
 @dataclass(frozen=True)
@@ -57,9 +62,19 @@ def find_anchors(readings: Sequence[ParsedMessage], executions: Sequence[Executi
         if kind is not None:
             text = f"{run.text[:80]}: {run.line[:100]}" if run.line else run.text[:80]
             found[run.turn, kind] = TurnAnchor(run.turn, kind, " ".join(text.split()))
+    committed = {run.turn: run for run in executions if run.what == "commit" and run.passed is None}
+    for turn, run in committed.items():
+        if _COMMITTED.match(run.line):  # git says so itself, whatever became of the exit status
+            found.setdefault((turn, "checkpoint"), TurnAnchor(turn, "checkpoint", run.line[:100]))
+    closing: dict[int, ParsedMessage] = {}
     for reading in readings:
         if reading.kind == "user":
             _from_user(reading, found)
+        elif reading.kind == "assistant" and reading.text.strip():
+            closing[reading.turn] = reading
+    for turn, reading in closing.items():
+        if not reading.actions or turn == max(closing):
+            _from_agent(reading, turn in wrote or turn in committed, found)
     return sorted(found.values(), key=lambda anchor: (anchor.turn, -anchor.weight, anchor.kind))
 
 
@@ -72,9 +87,19 @@ def _kind_of(run: Execution, wrote: bool, mended: bool) -> str | None:
     return "milestone" if run.what == "build" else "checkpoint"
 
 
+def _from_agent(reading: ParsedMessage, changed: bool, found: dict[tuple[int, str], TurnAnchor]) -> None:
+    """What the agent says at the end of a turn: a fault mended or work done where it changed something, a cause."""
+    text = " ".join(reading.text[:1500].split())
+    kind = claim_of(text, changed=changed)
+    if kind is not None:
+        found.setdefault((reading.turn, kind), TurnAnchor(reading.turn, kind, text[:160]))
+
+
 def _from_user(reading: ParsedMessage, found: dict[tuple[int, str], TurnAnchor]) -> None:
     text = " ".join(reading.text[:2000].split())
-    if len(text) <= 1200 and states_decision(text):
+    if text.startswith("<"):
+        return  # what a program put in, not the user
+    if len(text) <= 700 and states_decision(text):
         found.setdefault((reading.turn, "decision"), TurnAnchor(reading.turn, "decision", text[:160]))
     elif moves_on(text):
         found.setdefault((reading.turn, "checkpoint"), TurnAnchor(reading.turn, "checkpoint", text[:80]))

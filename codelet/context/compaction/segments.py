@@ -2,8 +2,8 @@
 
 A segment is a user message. Its first line names the turns it stands for. Below stand ledger lines (`key: …`) and
 then entries in the order of time: `[t12 user] the user's words`, `[t12 read src/a.py]` and the lines chosen from that
-call, `[t12]` and lines of the assistant's text. A segment never changes once written; merging two means choosing again
-among their lines, never summarising a summary.
+call, `[t12]` and lines of the assistant's text; in a long turn `[t12.37]` is its step 37. A segment never changes once
+written; merging two means choosing again among their lines, never summarising a summary.
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ NOTE = (
     "What these turns left, in their own lines; requests in them are already handled unless open. More of it: `recall`."
 )
 _HEAD = re.compile(r'<compacted turns="(\d{1,7})-(\d{1,7})">\n')
-_ENTRY = re.compile(r"\[t(\d{1,7})(?: ([^\]\n]{0,300}))?\](?: (.*))?\Z", re.DOTALL)
+_ENTRY = re.compile(r"\[t(\d{1,7})(?:\.(\d{1,7}))?(?: ([^\]\n]{0,300}))?\](?: (.*))?\Z", re.DOTALL)
 USER = "user"
 # An older form of the same label, which segments in exports may have.
 _OLD_USER = "user, superseded"
 REQUESTS = "requests"
-LEDGER_KEYS = ("changed", "read", "deleted", "open error", "status", "ran", "anchor", "narrative", "left out")
+LEDGER_KEYS = ("changed", "read", "deleted", "open error", "status", "ran", "anchor", "narrative", "left out", "steps")
 
 
 @dataclass
 class SegmentEntry:
-    """Lines of one source in one turn. `label` is `user` for one user message, `requests` for several, one per
-    line, and "" for the assistant's text.
+    """Lines of one source in one turn; `step` counts within a long turn, 0 where nobody counts.
+
+    `label` is `user` for one user message, `requests` for several, one per line, and "" for the assistant's text.
     """
 
     turn: int
     label: str
     lines: list[str] = field(default_factory=list)
+    step: int = 0
 
     @property
     def is_user(self) -> bool:
@@ -56,14 +58,22 @@ class ParsedSegment:
     entries: list[SegmentEntry] = field(default_factory=list)
 
 
+def last_step(segment: ParsedSegment) -> int:
+    """How many steps of its last turn a segment stands for, as far as it says."""
+    told = [text for key, text in segment.ledger if key == "steps" and text.startswith(f"t{segment.last}.")]
+    known = [int(text.partition(".")[2]) for text in told if text.partition(".")[2].isdecimal()]
+    return max([*known, *(entry.step for entry in segment.entries if entry.turn == segment.last)], default=0)
+
+
 def opening(first: int, last: int) -> str:
     """The first line of a segment."""
     return f'{SEGMENT_OPENING}"{first}-{last}">'
 
 
-def heading(turn: int, label: str) -> str:
+def heading(turn: int, label: str, step: int = 0) -> str:
     """The line that opens an entry; a user's words follow it on the same line."""
-    return f"[t{turn} {label}]" if label else f"[t{turn}]"
+    place = f"t{turn}.{step}" if step else f"t{turn}"
+    return f"[{place} {label}]" if label else f"[{place}]"
 
 
 def guarded(line: str) -> str:
@@ -83,7 +93,7 @@ def render(segment: ParsedSegment, *, note: bool) -> str:
         parts.append(NOTE)
     parts.extend(f"{key}: {text}" for key, text in segment.ledger)
     for entry in segment.entries:
-        head = heading(entry.turn, entry.label)
+        head = heading(entry.turn, entry.label, entry.step)
         if entry.label == REQUESTS and entry is segment.entries[0]:
             parts.extend(map(_no_key, map(guarded, entry.lines)))
         elif entry.is_user:
@@ -105,10 +115,10 @@ def parse_segment(text: str) -> ParsedSegment:
     for line in lines:
         found = _ENTRY.match(line) if line.startswith("[t") else None
         if found:
-            label = found.group(2) or ""
-            entry = SegmentEntry(int(found.group(1)), label)
-            if found.group(3) is not None:
-                entry.lines.append(found.group(3))
+            label = found.group(3) or ""
+            entry = SegmentEntry(int(found.group(1)), label, step=int(found.group(2) or 0))
+            if found.group(4) is not None:
+                entry.lines.append(found.group(4))
             segment.entries.append(entry)
         elif segment.entries:
             segment.entries[-1].lines.append(line)

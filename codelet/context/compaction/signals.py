@@ -28,7 +28,8 @@ EXIT_MARK = re.compile(
     r"\[(?:The command|Command|Process) (?:completed|finished|exited) with exit code (-?\d+)\.?\]"
 )
 _MEASURE = re.compile(
-    r"(?<![\w.])\d[\d.,]*\s?(?:%|(?:ms|s|sec|secs|seconds?|min|minutes?|hours?|days?|[kKMG]i?B|bytes|px|tokens?|requests?|"
+    r"(?<![\w.])\d[\d.,]*\s?(?:%|(?:ms|s|sec|secs|seconds?|min|minutes?|hours?|days?|[kKMG]i?B|bytes|px|tokens?|"
+    r"requests?|"
     r"rows?|entries|items|times|retries|attempts|percent|rps|qps|Hz|MHz|GHz|USD|EUR|dollars|euros)\b)"
 )
 _RULE = re.compile(
@@ -42,15 +43,93 @@ _CHAT = re.compile(
     re.IGNORECASE,
 )
 _DECISION = re.compile(
-    r"\b(?:must|never|always|don'?t|do not|use\s+\S+\s+instead|instead of|let'?s (?:go with|use|keep)|we(?:'ll| will)"
-    r" (?:use|go with|keep)|decided|(?:i|we) want)\b",
+    r"(?:\A|[.!?,;:\n]\s*)(?:no|nope|actually|wait)\b[^?]{0,30}?\b(?:let'?s|we|i|that|do(?:n'|n’| no)t|want|"
+    r"skip|leave)\b|"
+    r"\b(?:(?:you |we )?must(?: not)?\b|never (?!mind)|always\b|(?:i )?(?:do(?:n't|nt| not)) (?:want|like)|"
+    r"use\s+\S+\s+instead|"
+    r"let'?s (?:go with|use|keep|skip|stick)|we(?:'ll| will) (?:use|go with|keep)|decided\b|i (?:actually |"
+    r"only |would only )want|"
+    r"(?:is|are|looks?) (?:horrible|wrong|shit)|go with|instead of\b)",
     re.IGNORECASE,
 )
 _CHECKPOINT = re.compile(
-    r"^\s*(?:ok(?:ay)?|great|good|nice|perfect|alright|now|next|done)?[,.!\s]*(?:now|next|"
-    r"let'?s (?:move on|continue|tackle)|moving on|that works|it works|works)\b",
+    r"^\s*(?:ok(?:ay)?|k|great|good|nice|perfect|alright|cool|mm+k|now|next|done|wow)?[,.!\s]*(?:(?:now|next|lastly|"
+    r"done|let'?s (?:move on|continue|tackle|look|talk)|moving on|(?:that|it|everything|both|round|"
+    r"all)\b.{0,30}\bwork(?:s|ed)|works|"
+    r"another|wow|jesus|looks? (?:good|great|amazing)|this looks (?:good|great|amazing))\b)|\bit'?s (?:good|"
+    r"fine)\. continue|"
+    r"\b(?:works|worked) (?:fine|great|well|now)\b",
     re.IGNORECASE,
 )
+_DONE = re.compile(
+    r"(?:\W{0,4}(?:all )?(?:done|complete[d]?|finished|shipped|all (?:green|clean|set))\b|.{0,60}\b(?:is|"
+    r"are) (?:now )?(?:done|"
+    r"complete|implemented|finished)\b|\W{0,4}(?:created|updated|added|removed|renamed|moved|implemented|"
+    r"replaced|wrote)\b|"
+    r".{0,80}\b(?:is implemented|worked .{1,30} through|progress!|complete and green|done and green|"
+    r"build succeeded|all committed))",
+    re.IGNORECASE,
+)
+_FIXED = re.compile(
+    r"\W{0,4}(?:fixed|resolved|mended)\b|.{0,200}\b(?:the fix:|(?:bug|issue|error|problem|fault) (?:has been|is|"
+    r"was) (?:now )?(?:fixed|resolved))",
+    re.IGNORECASE,
+)
+_CAUSE_FOUND = re.compile(
+    r".{0,160}\b(?:root cause|found it|the (?:problem|bug|cause|culprit) (?:is|was)|turns out|"
+    r"reproduced the (?:bug|issue|error|fault)|"
+    r"i(?:'ve| have) diagnosed|verdict:|here's exactly what happened)",
+    re.IGNORECASE,
+)
+
+
+def claim_of(text: str, *, changed: bool) -> str | None:
+    """The kind of anchor that an agent's last words in a turn claim; work is done only where something `changed`."""
+    if changed and _FIXED.match(text):
+        return "error fixed"
+    if _CAUSE_FOUND.match(text):
+        return "cause found"
+    return "task done" if changed and _DONE.match(text) else None
+
+
+# What came of something, said by the agent: a cause, a decision, a verdict, something given up. One mark each.
+_OUTCOME_MARKS = (
+    re.compile(
+        r"\b(?:because|root cause|cause[ds]?(?: by)?|the (?:real |actual )?(?:problem|issue|bug|cause|reason|culprit|"
+        r"fix|catch)(?: here)? (?:is|was)|turns? out|found (?:it|the)|that's why|which (?:means|is why)|"
+        r"this means|due to|"
+        r"so that|diagnos\w+|confirm(?:ed|s)|therefore)\b",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\b(?:decided|decision|instead(?: of)?|rather than|must(?: not)?|should(?:n't)?|no longer|never|"
+        r"we(?:'ll| will)|"
+        r"going with|the right (?:way|fix|call|place)|needs? to (?:be|have|use)|settle[sd]?|locked|keep(?:s|ing)?|"
+        r"agreed)\b",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\b(?:fixed|resolved|done|complete[ds]?|works?(?: (?:now|fine|again))?|pass(?:es|ed)?|all green|verified|"
+        r"created|added|removed|replaced|renamed|moved|implemented|updated|deleted|landed|shipped|proven?|"
+        r"committed)\b",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\b(?:does(?:n't| not)|did(?:n't| not)|can(?:'t|not)|won't|fail(?:s|ed|ing)?|broke(?:n)?|wrong|missing|"
+        r"gave up|given up|abandon\w*|revert(?:ed)?|rolled back|not (?:work|possible|enough)|mistake|oversight)\b",
+        re.IGNORECASE,
+    ),
+)
+
+
+def outcome_strength(line: str) -> int:
+    """How much a line of the agent's says of what came of something, from 0 to 4."""
+    return sum(mark.search(line) is not None for mark in _OUTCOME_MARKS)
+
+
+def decides(line: str) -> bool:
+    """Whether a line of the agent's tells a cause or a decision."""
+    return any(mark.search(line) is not None for mark in _OUTCOME_MARKS[:2])
 
 
 def is_error_line(line: str) -> bool:
@@ -100,7 +179,7 @@ ERROR_WORDS = _set(
     """
     error errors Error ERROR Errors exception Exception traceback Traceback fatal Fatal FATAL panic panicked
     failed Failed FAILED failure Failure FAILURE FAIL denied refused ENOENT EACCES ECONNREFUSED undefined
-    segfault abort aborted cannot unresolved AssertionError TypeError ValueError KeyError SyntaxError
+    such segfault abort aborted cannot unresolved AssertionError TypeError ValueError KeyError SyntaxError
     ImportError
     """
 )

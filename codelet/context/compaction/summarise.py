@@ -12,10 +12,13 @@ from codelet.context.compaction.collect import Collected, add_cut_words, collect
 from codelet.context.compaction.coverage import REPEAT_PERCENT, Selection, cover
 from codelet.context.compaction.identifiers import NUMBER_WEIGHT
 from codelet.context.compaction.ledger import Ledger, open_errors
+from codelet.context.compaction.outcomes import TurnOutcome, outcomes, ranked
 from codelet.context.compaction.plan import CompactionPlan, CompactionSettings, IrreducibleContext, Transcript
 from codelet.context.compaction.score import Score, TurnAnchor, newest, scores, scoring_words
+from codelet.context.compaction.segments import last_step
+from codelet.context.compaction.signals import decides
 from codelet.context.compaction.user_text import EarlierPrompt, FittedPrompts, fit_prompts
-from codelet.context.tokens.estimate import characters, estimate_length, estimate_message
+from codelet.context.tokens import characters, estimate_length, estimate_message
 from codelet.messages import text_of
 
 NOTE_FROM = 6_000
@@ -28,6 +31,11 @@ TALK_PERCENT = 80
 FACTS_PERCENT = 15
 FILES_PERCENT = 10
 COMPANY_PERCENT = 2
+OUTCOME_PERCENT = 15
+ERRORS_PERCENT = 5
+# The share of a narrative, and the least that it gets in characters.
+NARRATIVE_PERCENT = 15
+NARRATIVE_LEAST = 3_200
 _ROUNDS = 24
 
 
@@ -49,6 +57,13 @@ class Summary:
     anchors: list[TurnAnchor]
     scores: dict[int, Score]
     present: set[int]
+    told: list[TurnOutcome]
+
+    def untold(self) -> list[str]:
+        """The agent's sentences that told a cause or a decision and are nowhere any more, the newest first."""
+        chosen, collector = set(self.chosen), self.found.collector
+        gone = [collector.candidates.text[one.index] for one in self.told[::-1] if one.index not in chosen]
+        return [line for line in gone if decides(line)]
 
 
 def summarise(
@@ -67,16 +82,22 @@ def summarise(
     add_cut_words(found, words.cut)
     left = room - words.size()
     if found.blocks and room >= LEDGER_FROM:
+        ledger = _ledger(transcript, plan, found, anchors, narrative)
+        told = ledger.told(min(left // 2, max(NARRATIVE_LEAST, room * NARRATIVE_PERCENT // 100)))
         ledger_room = min(left // 2, room * settings.ledger_percent // 100)
-        found.blocks[-1].ledger = _ledger(transcript, plan, found, anchors, narrative).lines(ledger_room)
+        found.blocks[-1].ledger = told + ledger.lines(ledger_room) + _steps(transcript, found.blocks[-1])
         left -= sum(len(key) + len(text) + 3 for key, text in found.blocks[-1].ledger)
     collector.mark()
-    factors(found, rated, settings.minimum_score)
+    factors(found, rated, settings.minimum_score, left)
     shown = {n for e in words.entries for n in collector.lexicon.read("\n".join(e.lines))}
     listed = {n for b in found.blocks for n in collector.lexicon.read("\n".join(text for _, text in b.ledger))}
     # More than fits is chosen, as joined headings give room back; what is too much goes when it is fitted.
     slack = 104 if transcript.measure is estimate_message else 115
-    chosen = _chosen(found, present | shown, max(0, left) * slack // 100)
+    totals = {turn: score.total for turn, score in rated.items()}
+    ends = outcomes(collector, totals)
+    first = ranked(collector, ends, totals)
+    budget = max(0, left) * slack // 100
+    chosen = _chosen(found, present | shown | listed, budget, first, OUTCOME_PERCENT * room // 100)
     note = room >= NOTE_FROM
     messages, size, segments, used = _fit(transcript, plan, found, chosen, target, note=note)
     present |= shown | listed
@@ -84,29 +105,40 @@ def summarise(
         present.update(collector.candidates.names[index])
     written = size - sum(transcript.measure(message) for message in plan.kept.values())
     length = sum(map(characters, messages)) - sum(map(characters, plan.kept.values()))
-    return Summary(messages, size, written, length, segments, found, words, chosen[:used], anchors, rated, present)
+    return Summary(
+        messages, size, written, length, segments, found, words, chosen[:used], anchors, rated, present, ends
+    )
 
 
-def _chosen(found: Collected, shown: set[int], budget: int) -> list[int]:
-    """The lines to keep, best first: facts in their share of the room, by how rare they are, then what covers most."""
+def _chosen(found: Collected, shown: set[int], budget: int, first: Sequence[int], outcome_room: int) -> list[int]:
+    """The lines to keep, best first: outcomes, facts by how rare they are, each in its share, then what covers most."""
     collector = found.collector
     selection = Selection(collector.candidates, collector.headers, [source.head for source in collector.sources])
+    ends = selection.put(first, min(outcome_room, budget * 40 // 100))
+    told_errors = sorted(collector.errors.values(), key=collector.candidates.position.__getitem__, reverse=True)
+    ends += selection.put(told_errors, budget * ERRORS_PERCENT // 100)
+    spent = selection.spent
+    budget -= spent
     rare = list(collector.lexicon.shape)
     cover(rare, shown, SHOWN_PERCENT)
-    facts = selection.take(collector.facts, rare, budget * FACTS_PERCENT // 100, REPEAT_PERCENT)
+    for index in ends:
+        cover(rare, collector.candidates.names[index], SHOWN_PERCENT)
+    facts = ends + selection.take(collector.facts, rare, budget * FACTS_PERCENT // 100, REPEAT_PERCENT)
     weights = collector.weights()
     cover(weights, shown, SHOWN_PERCENT)
     facts = facts + selection.take(
         list(collector.files.values()),
         rare,
-        budget * (FACTS_PERCENT + FILES_PERCENT) // 100 - selection.spent,
+        budget * (FACTS_PERCENT + FILES_PERCENT) // 100 - (selection.spent - spent),
         REPEAT_PERCENT,
     )
     for index in facts:
         cover(weights, collector.candidates.names[index], SHOWN_PERCENT)
     company = budget * COMPANY_PERCENT // 100
-    lines = selection.take(range(len(collector.candidates.text)), weights, budget - selection.spent - company)
-    selection.accompany(lines, [shape >= NUMBER_WEIGHT for shape in collector.lexicon.shape], budget - selection.spent)
+    lines = selection.take(range(len(collector.candidates.text)), weights, budget + spent - selection.spent - company)
+    selection.accompany(
+        lines, [shape >= NUMBER_WEIGHT for shape in collector.lexicon.shape], budget + spent - selection.spent
+    )
     return selection.chosen
 
 
@@ -210,8 +242,16 @@ def _ledger(
     turns = {transcript.readings[i].turn for i in old}
     readings = [(i, transcript.readings[i]) for i in old]
     ledger.take_in(readings, transcript.history, [a for a in anchors if a.turn in turns])
-    ledger.narrative.extend(narrative)
+    if narrative:  # it was written with the earlier one in sight
+        ledger.narrative = list(narrative)
     return ledger
+
+
+def _steps(transcript: Transcript, block: OldBlock) -> list[tuple[str, str]]:
+    """The step of a long turn up to which a block stands for it, so that those behind it go on counting."""
+    last = transcript.readings[block.stop - 1]
+    step = max(last.step, last_step(last.segment) if last.segment is not None else 0)
+    return [("steps", f"t{block.last}.{step}")] if step else []
 
 
 def _fit(

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from typing import TYPE_CHECKING, Literal
 
 from codelet import events, prompt
-from codelet.context.tokens.estimate import estimate_message, estimate_text
+from codelet.context.tokens import estimate_message, estimate_text
 from codelet.errors import CodeletError
 from codelet.extensions.base import Source
 from codelet.messages import Message, reminder, reminder_type
@@ -144,11 +144,12 @@ class ReminderRow(Record):
 class ReminderLedger:
     """Counts what reminders cost; `off` are the types that are switched off, `at_first` those that begin so.
 
-    `quiet` are those of which no front end says that their text was replaced.
+    `quiet` are those of which no front end says that their text was replaced, `sourced` those that have a source here.
     """
 
     def __init__(self, sources: Sequence[Source] = ()) -> None:
         self.zones = Zones.of(sources)
+        self.sourced = frozenset(source.name for source in sources)
         self.at_first = frozenset(source.name for source in sources if source.off)
         self.quiet = frozenset(source.name for source in sources if source.quiet)
         self.off = set(self.at_first)
@@ -244,6 +245,11 @@ class Renewal:
             if source.zone == "tail" and not self._in_front(source):
                 texts[source.name] = await self._text(source)
         return self._renewed({}, texts)
+
+    def sent(self) -> None:
+        """The provider has begun to answer, so that it was sent the reminders."""
+        for source in self._on():
+            source.sent()
 
     async def stop(self) -> None:
         """The turn is over: nothing is looked at any more."""

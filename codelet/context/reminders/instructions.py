@@ -145,23 +145,14 @@ class _Reader:
         return "".join(parts)
 
     def _allowed(self, path: Path) -> Path | None:
-        """The resolved path if it is a regular file inside the tree, not a hidden one, and not named like a secret.
+        """The resolved path if it is a regular file that a tool may read unasked in the tree, and not a hidden one."""
+        from codelet.safety.paths import judge_path  # where there is an instruction file
 
-        Both names count: a link must not lend a secret a harmless one.
-        """
-        try:
-            target = path.resolve()
-        except (OSError, RuntimeError, ValueError):
+        found = judge_path(str(path), "read", self._tree, shell=True)
+        if found.action != "allow" or found.place is None or not _is_regular(found.place):
             return None
-        if not target.is_relative_to(self._tree) or not _is_regular(target):
-            return None
-        name = target.relative_to(self._tree)
-        spelled = os.path.relpath(os.path.normpath(path), self._tree)
-        from codelet.safety.sensitive_names import secret  # where an instruction file imports another
-
-        if secret(str(name)) or secret(spelled):
-            return None
-        return None if any(part.startswith(".") for part in name.parts) else target
+        hidden = any(part.startswith(".") for part in found.place.relative_to(self._tree).parts)
+        return None if hidden else found.place
 
 
 def _head_of(path: Path) -> str:

@@ -15,11 +15,19 @@ from codelet.extensions.base import Source
 from codelet.tools.touched import Touched
 
 
-def own_sources(workspace: Path, touched: Touched, used: Callable[[], int], budget: Callable[[], int]) -> list[Source]:
-    """The sources of a session. `used` and `budget` give the size of its list and what it may reach, in tokens."""
+def own_sources(
+    workspace: Path,
+    touched: Touched,
+    used: Callable[[], int],
+    budget: Callable[[], int],
+    permissions: Callable[[], str],
+) -> list[Source]:
+    """The sources of a session. `used` and `budget` give the size of its list and what it may reach, in tokens;
+    `permissions` is a line on what commands may do.
+    """
     instructions = Instructions(workspace)
     return [
-        Environment(workspace),
+        Environment(workspace, permissions),
         ClaudeMd(instructions, touched),
         NestedClaudeMd(instructions, touched),
         GitStatus(workspace),
@@ -28,22 +36,24 @@ def own_sources(workspace: Path, touched: Touched, used: Callable[[], int], budg
 
 
 class Environment(Source):
-    """Where the model works. No clock, only the date: it stands in the cached prefix."""
+    """Where the model works, and what it may do there. No clock, only the date: it stands in the cached prefix."""
 
     name = "environment"
     zone = "head"
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, permissions: Callable[[], str]) -> None:
         self._workspace = workspace
+        self._permissions = permissions
 
     async def text(self) -> str:
-        """Folder, platform, shell and date."""
+        """Folder, platform, shell, permissions and date."""
         system = os.uname() if hasattr(os, "uname") else None
         platform = f"{system.sysname} {system.release} {system.machine}" if system else sys.platform
         lines = [
             f"Working directory: {self._workspace}",
             f"Platform: {platform}",
             f"Shell: {os.environ.get('SHELL', 'sh')}",
+            self._permissions(),
             f"Date: {time.strftime('%Y-%m-%d')}",
         ]
         return "\n".join(lines)

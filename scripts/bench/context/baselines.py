@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from codelet.context.compaction import IrreducibleContext, compact
-from codelet.context.tokens.estimate import estimate_message, estimate_text
+from codelet.context.tokens import estimate_message, estimate_text
 from context.recall import spoken
 
 Message = dict[str, Any]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from codelet.context.tokens.estimate import estimate_message
+from codelet.context.tokens import estimate_message
 from context.baselines import Message, Policy, size
 
 READ_MILLI, WRITE_MILLI = 100, 1_250

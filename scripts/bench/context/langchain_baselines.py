@@ -54,7 +54,7 @@ def policies() -> dict[str, Policy]:
 
 def count(messages: list[Any]) -> int:
     """The default estimate, for LangChain's messages."""
-    from codelet.context.tokens.estimate import estimate_message
+    from codelet.context.tokens import estimate_message
 
     return sum(map(estimate_message, from_langchain(messages)))
 

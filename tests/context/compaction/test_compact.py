@@ -30,6 +30,12 @@ def test_a_list_that_fits_is_returned_as_it_is():
     assert made.report.tier == 0
 
 
+def test_a_list_that_just_fits_stays_and_one_that_just_does_not_gets_smaller():
+    messages = coding_session(20)
+    assert compact(messages, size(messages)).messages == messages
+    assert size(compact(messages, size(messages) - 1).messages) < size(messages)
+
+
 @pytest.mark.parametrize("window", [2_048, 4_096, 8_192])
 def test_small_windows_work(window):
     messages = coding_session(60)

@@ -100,7 +100,7 @@ def test_rules_that_were_cut_are_told_as_lost_and_those_that_stand_are_not():
     messages: list[Message] = []
     for rule in rules:
         messages += [user(f"{padding}\n{rule}\n{padding}"), says("Done.")]
-    made = compact(messages, 3_000)
+    made = compact(messages, 2_700)
     text = str([message["content"] for message in made.messages])
     lost = [rule for rule in rules if rule not in text]
     assert 0 < len(lost) < 20

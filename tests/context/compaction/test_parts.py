@@ -15,7 +15,7 @@ from codelet.context.compaction.parsing import faults, parse_messages
 from codelet.context.compaction.reduction import cut, old_results
 from codelet.context.compaction.score import find_anchors, newest, scores, scoring_words
 from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, parse_segment, render
-from codelet.context.tokens.estimate import estimate_message
+from codelet.context.tokens import estimate_message
 from codelet.messages import with_kinds
 from tests.context.compaction.lists import calling, coding_session, pairing_faults, reminder, result, says, user
 

@@ -12,12 +12,12 @@ import pytest
 from codelet.context.compaction import IrreducibleContext, compact
 from codelet.context.compaction.archive import Archive, text_in
 from codelet.context.compaction.identifiers import Lexicon
-from codelet.context.compaction.narrative import Breaker, accepted, narrate
 from codelet.context.compaction.parsing import parse_messages
 from codelet.context.compaction.plan import CompactionSettings
 from codelet.context.compaction.reduction import cut
 from codelet.context.compaction.score import WEIGHTS, TurnAnchor, scores
 from codelet.context.compaction.segments import parse_segment
+from codelet.context.narrative import Breaker, NarrativeCheck, accepted, narrate
 from codelet.context.tokens.budget import Budget, Shares, checked_tokens, compaction_threshold
 from tests.context.compaction.lists import calling, coding_session, pairing_faults, result, says, size, user
 from tests.support.amount import amount
@@ -157,10 +157,10 @@ async def test_p5_a_summariser_that_fails_or_lies_changes_nothing_and_the_circui
         return await summariser(prompt)
 
     breaker = Breaker()
-    assert await narrate(counted, "go", ["src/a.py was changed"], breaker, 7, sleep=sleep) == ()
+    assert await narrate(counted, "go", NarrativeCheck(["src/a.py was changed"]), breaker, 7, sleep=sleep) == ()
     assert (len(tries), waits) == (3, [1.0, 2.0])
     assert not breaker.allows(8)
-    assert await narrate(counted, "go", ["src/a.py"], breaker, 8, sleep=sleep) == ()
+    assert await narrate(counted, "go", NarrativeCheck(["src/a.py"]), breaker, 8, sleep=sleep) == ()
     assert len(tries) == 3
     assert breaker.allows(12)
     messages = coding_session(30)
@@ -173,7 +173,7 @@ async def test_p5_a_hanging_summariser_is_cancelled_with_its_caller():
         return ""
 
     breaker = Breaker()
-    task = asyncio.ensure_future(narrate(hanging, "go", ["x"], breaker, 1, sleep=asyncio.sleep))
+    task = asyncio.ensure_future(narrate(hanging, "go", NarrativeCheck(["x"]), breaker, 1, sleep=asyncio.sleep))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

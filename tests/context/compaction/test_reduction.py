@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from codelet.context.compaction.archive import Archive
 from codelet.context.compaction.parsing import faults, normalise
 from codelet.context.compaction.reduction import holds_as_much, old_results, reduction
-from codelet.context.tokens.estimate import estimate_message
+from codelet.context.tokens import estimate_message
 from tests.context.compaction.lists import BROKEN, calling, coding_session, result, says, sessions, user
 
 LISTS = st.one_of(st.integers(6, 16).map(coding_session), st.integers(6, 16).map(coding_session), sessions(), BROKEN)

@@ -13,7 +13,7 @@ from codelet.context.compaction import compact
 from codelet.context.compaction.archive import Archive
 from codelet.context.compaction.edits import without_removed
 from codelet.context.compaction.reduction import old_results
-from codelet.context.tokens.estimate import estimate_message
+from codelet.context.tokens import estimate_message
 from scripts.bench.context.readers import read_all
 from tests.context.compaction.lists import Message, calling, coding_session, result, says, segments_of, user
 

@@ -115,9 +115,11 @@ def test_a_listing_that_was_cut_says_that_there_is_more():
 
 async def test_the_environment_has_a_date_and_no_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SHELL", "/bin/zsh")
-    text = await Environment(tmp_path).text()
+    environment = Environment(tmp_path, lambda: "Commands: none.")
+    text = await environment.text()
+    assert "\nCommands: none.\n" in text
     assert f"Working directory: {tmp_path}" in text
     assert "Shell: /bin/zsh" in text
     assert f"Date: {time.strftime('%Y-%m-%d')}" in text
     assert time.strftime("%H:%M") not in text.replace(str(tmp_path), "")
-    assert await Environment(tmp_path).text() == text
+    assert await environment.text() == text

@@ -1,0 +1,179 @@
+"""The narrative: the head of a summary in a model's words, checked line by line before anything of it is kept.
+
+The model is asked by the caller. Here are the instruction, the circuit breaker, and what makes an answer worthless: it
+is empty, larger than its source or its room, or a tool call. Of any other answer those lines are struck that name
+something which never occurred or call a run passed that failed. Without a narrative compaction works the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from codelet.context.tokens import estimate_text
+
+if TYPE_CHECKING:
+    from codelet.context.compaction import Compacted
+
+DELAYS = (0.0, 1.0, 2.0)
+OPENS_AFTER = 3
+HALF_OPEN_AFTER = 5
+LARGEST = 3_000
+# Its share of the target of a compaction, and the least that it gets in tokens.
+_PERCENT, _LEAST = 15, 800
+INSTRUCTION = (
+    "Write a hand-over of the conversation above for the colleague who goes on with it and sees little else of it. "
+    "One point a line, whole sentences, in this order, each line beginning with its heading and a colon: Goal (and "
+    "standing orders); State; Done (with files); Tried and given up (and why); Cause found; Value that holds now (name "
+    "what it supersedes); Open question; Next step. Say only what stands above: names, numbers, quotes and results of "
+    "runs exactly as they occurred, and nothing as passed or fixed that was not. No code, no lists of files, no tool "
+    "calls."
+)
+_PATH = re.compile(
+    r"(?:[\w.~@-]+/)+[\w.@-]*\w|\b[\w-]+\.(?:py|ts|tsx|js|jsx|rs|go|java|c|h|cpp|md|json|toml|ya?ml|sh)\b"
+)
+_NAME = re.compile(r"\b(?:[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*)\b")
+_NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*\d\b")
+_QUOTE = re.compile(r"`([^`\n]{3,200})`|\"([^\"\n]{3,200})\"|“([^”\n]{3,200})”")
+_RUN = re.compile(r"\b(tests?|suite|build|lint|checks?|typecheck)\b", re.IGNORECASE)
+_PASSED = re.compile(r"\b(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?|successful(?:ly)?)\b", re.IGNORECASE)
+_FAILED = re.compile(r"\b(?:fail(?:s|ed|ing)?|red|broken)\b", re.IGNORECASE)
+_DENIED = re.compile(r"\b(?:not|never|no longer|until|once|before|should|must|need|to|if|when|make)\b", re.IGNORECASE)
+_LONGEST_LINE = 600
+_MOST_LINES = 60
+
+Summariser = Callable[[str], Awaitable[str]]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Breaker:
+    """A circuit breaker: opens after three failures in a row; five turns later one try is allowed."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.failures = failures
+        self._opened_at: int | None = None
+
+    def allows(self, turn: int) -> bool:
+        """Whether a try may be made in this turn."""
+        return self._opened_at is None or turn >= self._opened_at + HALF_OPEN_AFTER
+
+    def failed(self, turn: int) -> None:
+        """Count a failure."""
+        self.failures += 1
+        if self.failures >= OPENS_AFTER:
+            self._opened_at = turn
+
+    def succeeded(self) -> None:
+        """Close the circuit."""
+        self.failures, self._opened_at = 0, None
+
+
+class NarrativeCheck:
+    """Checks an answer line by line against its `source`, the texts that it is about; `struck` says what went and why.
+
+    `runs` says of tests and build whether their last run passed (None: nobody can tell); a kind that never ran is not
+    in it, and without `runs` no status is checked. `room` is in tokens.
+    """
+
+    def __init__(
+        self, source: Sequence[str], room: int = LARGEST, runs: Mapping[str, bool | None] | None = None
+    ) -> None:
+        self.struck: list[str] = []
+        self._joined = "\n".join(source)
+        self._flat = " ".join(self._joined.split())
+        self._room = min(room, sum(estimate_text(text) for text in source))
+        self._runs = runs
+
+    def accepted(self, answer: object) -> tuple[str, ...]:
+        """The lines that can be kept; none if the answer is worthless as a whole."""
+        self.struck = []
+        if not isinstance(answer, str) or not answer.strip() or estimate_text(answer) > self._room:
+            return ()
+        if any(mark in answer for mark in ("<tool_call", '"tool_calls"', "<compacted turns=", "<system-reminder>")):
+            return ()
+        kept = []
+        for raw in answer.splitlines():
+            line = " ".join(raw.split()).lstrip("-*•# ").strip()
+            if not line:
+                continue
+            if why := self._fault(line):
+                self.struck.append(f"{line[:160]} ({why})")
+            else:
+                kept.append(line)
+        return tuple(kept[:_MOST_LINES])
+
+    def _fault(self, line: str) -> str:
+        """Why a line cannot be kept; "" if it can."""
+        if len(line) > _LONGEST_LINE:
+            return "too long for one point"
+        for pattern in (_PATH, _NAME, _NUMBER):
+            for found in pattern.findall(line):
+                if found not in self._joined:
+                    return f"{found} never occurred"
+        for groups in _QUOTE.findall(line):
+            if " ".join("".join(groups).split()) not in self._flat:
+                return "quotes what nobody said"
+        return self._false_status(line)
+
+    def _false_status(self, line: str) -> str:
+        run = _RUN.search(line)
+        if self._runs is None or run is None or _DENIED.search(line):
+            return ""
+        what = "tests" if run.group(1).lower().startswith(("test", "suite")) else "build"
+        passed, failed = _PASSED.search(line) is not None, _FAILED.search(line) is not None
+        if passed and not failed:
+            if what not in self._runs:
+                return f"no run of the {what} is known"
+            if self._runs[what] is False:
+                return f"the last run of the {what} failed"
+        if failed and not passed and self._runs.get(what):
+            return f"the last run of the {what} passed"
+        return ""
+
+
+def accepted(answer: object, source: Sequence[str]) -> tuple[str, ...]:
+    """The lines of a narrative on `source` that can be kept; none if it is worthless as a whole."""
+    return NarrativeCheck(source).accepted(answer)
+
+
+async def narrate(
+    summariser: Summariser,
+    prompt: str,
+    check: NarrativeCheck,
+    breaker: Breaker,
+    turn: int,
+    *,
+    sleep: Sleep,
+) -> tuple[str, ...]:
+    """Ask for a narrative, at most three times, and check it; () if there is none to be had.
+
+    `sleep` waits between the tries. Cancelling ends it; every other failure of the summariser counts for the breaker.
+    The caller sets the time limit of one try inside `summariser`.
+    """
+    for delay in DELAYS:
+        if not breaker.allows(turn):
+            return ()
+        if delay:
+            await sleep(delay)
+        [answer] = await asyncio.gather(summariser(prompt), return_exceptions=True)
+        lines = check.accepted(answer)
+        if lines:
+            breaker.succeeded()
+            return lines
+        breaker.failed(turn)
+    return ()
+
+
+def narrative_room(target: int) -> int:
+    """The tokens that a narrative may take of a target."""
+    return min(LARGEST, max(_LEAST, target * _PERCENT // 100))
+
+
+def with_struck(made: Compacted, struck: tuple[str, ...], *, failed: bool) -> Compacted:
+    """The same with what was not kept of a narrative; `failed` says in the receipt that there is none."""
+    notes = ("The model gave no narrative that could be used: the note stands without one.",) if failed else ()
+    report = replace(made.report, warnings=(*made.report.warnings, *notes), struck=struck)
+    return made._replace(report=report)

@@ -1,0 +1,133 @@
+"""What came of a turn: it stands in the agent's own sentences, and anchors and scores decide whose stands first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from codelet.context.compaction import compact
+from codelet.context.compaction.history import History
+from codelet.context.compaction.parsing import normalise, parse_messages
+from codelet.context.compaction.score import find_anchors
+from codelet.context.tokens import estimate_message
+from scripts.bench.context import readers
+from tests.context.compaction.lists import Message, calling, result, segments_of, user
+
+
+def said(text: str) -> Message:
+    return {"role": "assistant", "content": text}
+
+
+def noise(number: int, lines: int = 60) -> str:
+    return "\n".join(f"    entry_{number}_{n} = compute_{n % 13}(payload_{n % 7}, {n})" for n in range(lines))
+
+
+def one_turn(number: int, closing: str) -> list[Message]:
+    return [
+        user(f"Look at part {number} now."),
+        calling((f"c{number}", "read", {"path": f"src/part{number}.py"}), text="Looking."),
+        result(f"c{number}", noise(number)),
+        said(closing),
+    ]
+
+
+def size(messages: list[Message]) -> int:
+    return sum(map(estimate_message, messages))
+
+
+def text_of_all(messages: list[Message]) -> str:
+    return "\n".join(str(message["content"]) for message in messages)
+
+
+def test_a_line_of_each_old_turn_tells_what_came_of_it():
+    closings = [f"The queue of part {n} stalls because its lock is taken twice." for n in range(30)]
+    messages = [message for n, closing in enumerate(closings) for message in one_turn(n, closing)]
+    text = text_of_all(compact(messages, size(messages) // 5).messages)
+    assert [closing for closing in closings if closing not in text] == []
+
+
+def test_conclusions_in_a_long_turn_outlive_six_rounds():
+    conclusions = [f"Batch {n} is lost because the worker of lane {n % 7} restarts." for n in range(60)]
+    messages: list[Message] = [user("Find out why batches are lost.")]
+    for number in range(300):
+        told = conclusions[number // 5] if number % 5 == 2 else "Looking on."
+        messages.append(calling((f"s{number}", "read", {"path": f"src/lane{number % 40}.py"}), text=told))
+        messages.append(result(f"s{number}", noise(number, 25)))
+    kept: list[Message] = []
+    for start in range(0, len(messages), 100):
+        kept = compact(kept + messages[start : start + 100], 13_000).messages
+    text = text_of_all(kept)
+    left = [conclusion in text for conclusion in conclusions]
+    assert sum(left) >= 54 and sum(left[:20]) >= 16
+
+
+def test_steps_of_a_long_turn_are_counted_on_after_a_compaction():
+    messages: list[Message] = [user("Go through all of it.")]
+    for number in range(60):
+        messages.append(
+            calling((f"s{number}", "read", {"path": f"src/lane{number}.py"}), text=f"Lane {number} is done.")
+        )
+        messages.append(result(f"s{number}", noise(number, 12)))
+    first = compact(messages[:61], 2_600)
+    [segment] = segments_of(first.messages)
+    assert ("steps", f"t1.{30 - first.report.kept_steps}") in segment.ledger
+    second = segments_of(compact(first.messages + messages[61:], 2_600).messages)
+    steps = [entry.step for own in second for entry in own.entries if not entry.is_words]
+    assert steps and steps == sorted(steps) and max(steps) > 30
+
+
+def test_an_anchor_makes_its_turns_words_stand_before_those_of_others():
+    claims = {n: f"Part {n} is slow because its index is rebuilt for every row." for n in range(40)}
+    plain = [message for n, closing in claims.items() for message in one_turn(n, closing)]
+    fixed = list(plain)
+    place = 4 * 3 + 3
+    edit = [
+        calling(("edit", "edit", {"path": "src/part3.py", "old": "a = 1", "new": "a = 2"})),
+        result("edit", "The file src/part3.py has been updated."),
+        said(f"Fixed. {claims[3]}"),
+    ]
+    fixed[place : place + 1] = edit
+    reports = []
+    for messages in (plain, fixed):
+        made = compact(messages, 1_500)
+        reports.append(claims[3] in text_of_all(made.messages))
+    assert reports == [False, True]
+
+
+def test_causes_that_are_gone_stand_in_the_report():
+    claims = [f"Part {n} is slow because its index {n} is rebuilt for every row that comes in." for n in range(90)]
+    messages = [message for n, closing in enumerate(claims) for message in one_turn(n, closing)]
+    made = compact(messages, 2_500)
+    text = text_of_all(made.messages)
+    gone = [claim for claim in claims if claim not in text]
+    assert gone and made.report.loss.decisions_gone == len(gone)
+    assert made.report.loss.decisions == tuple(gone[::-1][:20])
+
+
+def test_anchors_are_those_that_a_person_marked(shared: Path):
+    """`anchor_turns.json` holds which kinds of anchor a person saw in which turn of the transcripts."""
+    labels = json.loads((Path(__file__).parent / "anchor_turns.json").read_text(encoding="utf-8"))
+    right, wrong, seen = 0, 0, []
+    for transcript in readers.read_all(shared / "transcripts"):
+        parsed = parse_messages(normalise(transcript.messages).messages)
+        found: dict[int, set[str]] = {}
+        for anchor in find_anchors(parsed, History(parsed).executions):
+            found.setdefault(anchor.turn, set()).add(anchor.kind)
+        for turn, kinds in labels.get(transcript.name, {}).items():
+            own = found.get(int(turn), set())
+            right += len(own & set(kinds))
+            wrong += len(own - set(kinds))
+            if kinds:
+                seen.append(bool(own & set(kinds)))
+    assert sum(map(len, labels.values())) >= 150
+    assert right / (right + wrong) >= 0.9
+    assert fmean(seen) >= 0.8
+
+
+@pytest.mark.parametrize("text", ["<local-command-caveat>You must not answer these.", "ok", "Let me see the file."])
+def test_what_settles_nothing_is_no_anchor(text: str):
+    parsed = parse_messages([user(text), said("I see.")])
+    assert find_anchors(parsed, History(parsed).executions) == []

@@ -1,0 +1,141 @@
+"""The narrative: asked ahead and on the cached prefix, checked line by line, and without a trace where it fails."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from codelet import events
+from codelet.context.narrative import INSTRUCTION, NarrativeCheck
+from codelet.errors import ProviderError
+from codelet.extensions.narrator import Narrator
+from codelet.loop.session import Session
+from codelet.providers.protocol import Request
+from tests.context.conftest import Open
+from tests.context.scripted import Answer, ScriptedProvider, compactions, fill, turn
+
+GOOD = "Goal: change src/part3/mod.py and never touch port 9003\nNext step: run part7"
+
+
+def answering(answer: Answer) -> object:
+    """Answers only the request for a narrative."""
+
+    def script(request: Request) -> Answer | None:
+        return answer if INSTRUCTION[:60] in str(request.messages[-1]["content"]) else None
+
+    return script
+
+
+async def compact(session: Session) -> events.Compaction:
+    async with aclosing(session.compact()) as stream:
+        [done] = compactions([event async for event in stream], "done")
+    return done
+
+
+def asked(provider: ScriptedProvider) -> list[int]:
+    """The numbers of the requests that asked for a narrative."""
+    return [n for n, sent in enumerate(provider.sent) if INSTRUCTION[:60] in str(sent.stable[-1]["content"])]
+
+
+async def test_the_narrative_is_the_head_of_the_note_and_uses_the_cached_prefix(open_session: Open):
+    session, provider = open_session(window=24_000, extensions=[Narrator()])
+    await fill(session, provider, 8)
+    provider.script = answering(Answer(GOOD))
+    before = list(provider.sent[-1].stable)
+    await compact(session)
+    [number] = asked(provider)
+    own = provider.sent[number]
+    assert own.tools == provider.sent[0].tools
+    assert own.stable[: len(before)] == before
+    lines = str(session.messages[0]["content"]).split("\n")
+    place = lines.index("narrative: Goal: change src/part3/mod.py and never touch port 9003")
+    assert lines[place + 1] == "narrative: Next step: run part7"
+    assert place <= 2, "nothing but the opening and the note stands before it"
+
+
+async def test_a_new_narrative_takes_the_place_of_the_old_one(open_session: Open):
+    session, provider = open_session(window=24_000, extensions=[Narrator()])
+    await fill(session, provider, 8)
+    provider.script = answering(Answer("State: part1 is looked at"))
+    await compact(session)
+    provider.script = None
+    await fill(session, provider, 6)
+    provider.script = answering(Answer("State: part5 is looked at"))
+    await compact(session)
+    text = str(session.messages)
+    assert "part5 is looked at" in text and "part1 is looked at" not in text
+
+
+async def test_what_is_false_is_struck_and_told(open_session: Open):
+    session, provider = open_session(window=24_000, extensions=[Narrator()])
+    await fill(session, provider, 8)
+    provider.script = answering(Answer(f"{GOOD}\nDone: src/never/seen.py\nState: the tests pass\nValue: port 7777"))
+    await compact(session)
+    report = session.compactor.report
+    assert report is not None and len(report.struck) == 3
+    text = str(session.messages)
+    assert "never/seen" not in text and "tests pass" not in text and "7777" not in text
+    assert "Next step: run part7" in text
+
+
+@pytest.mark.parametrize("answer", [Answer(error=ProviderError("no")), Answer(""), Answer("word " * 20_000)])
+async def test_a_failure_leaves_the_note_of_the_rules_and_the_receipt_says_so(open_session: Open, answer: Answer):
+    plain, provider = open_session(window=24_000)
+    await fill(plain, provider, 8)
+    await compact(plain)
+    session, provider = open_session(window=24_000, extensions=[Narrator()])
+    await fill(session, provider, 8)
+    Narrator(failures=2).attach(session)  # one more opens the circuit: no waiting between tries
+    provider.script = answering(answer)
+    done = await compact(session)
+    assert session.messages == plain.messages
+    assert "no narrative" in done.note
+
+
+async def test_it_is_asked_ahead_so_that_the_compaction_waits_for_nothing(open_session: Open):
+    session, provider = open_session(window=24_000, extensions=[Narrator()])
+    provider.script = answering(Answer(GOOD))
+    seen: list[events.Event] = []
+    for number in range(90):
+        provider.answers.extend([Answer("s", [("look", {"lines": 25, "about": f"part{number}"})]), Answer()])
+        seen += await turn(session, f"prompt {number}: change src/part3/mod.py, never touch port 9003; run part7")
+        if compactions(seen, "done"):
+            break
+    assert compactions(seen, "done")
+    [number] = asked(provider)
+    assert number < len(provider.sent) - 2, "requests of the turn were sent after it and before the compaction"
+    await session.close()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_where_a_recording_is_played_no_model_is_asked_unless_the_user_says_so(open_session: Open):
+    for always in (False, True):
+        provider = ScriptedProvider(origin="replay:demo")
+        session, _ = open_session(provider, window=24_000, extensions=[Narrator(always=always)])
+        await fill(session, provider, 8)
+        await compact(session)
+        assert bool(asked(provider)) == always
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("State: the tests pass", False),
+        ("State: the tests failed last", True),
+        ("Next step: make the tests pass", True),
+        ("Done: the build is green", True),
+        ("State: the build failed", False),
+        ("Cause found: `no such words` were said", False),
+        ("Cause found: `load_rows` is called twice", True),
+        ("Value that holds now: 4150 rows", True),
+        ("Value that holds now: 9999 rows", False),
+        ("Done: src/rows.py, not src/other.py", False),
+    ],
+)
+def test_each_line_is_held_against_the_source_and_the_runs(line: str, kept: bool):
+    source = ["src/rows.py: `load_rows` is called twice for 4150 rows", "more of what was said " * 40]
+    check = NarrativeCheck(source, runs={"tests": False, "build": True})
+    assert (check.accepted(line) == (line,)) == kept
+    assert bool(check.struck) == (not kept)
