@@ -38,6 +38,8 @@ def from_json(data: bytes, name: str = "the export") -> Snapshot:
     assert isinstance(document, dict)
     names = FILE_NAMES.values()
     values: dict[str, Any] = {"unknown": {name: value for name, value in document.items() if name not in names}}
+    # Each version that knows profiles writes the other key.
+    values["profile_held"] = document.get("profile") is None or "reminders_off" in document
     for field, key in FILE_NAMES.items():
         if key in document:
             value = document[key]

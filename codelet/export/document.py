@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDic
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from codelet.providers.protocol import Effort
+
 if TYPE_CHECKING:
     from codelet.messages import Message
 
@@ -141,7 +143,10 @@ class HistoryEntry(TypedDict):
 
 
 class TaskState(TypedDict):
-    """A background task as it was last seen; `status` is such as Running or Completed."""
+    """A background task as it was last seen; `status` is such as Running or Completed.
+
+    `command` is what runs it, with what it printed, in part, as `output`; `exit_code` is negative for a signal.
+    """
 
     id: NameForm
     description: LineForm
@@ -149,6 +154,9 @@ class TaskState(TypedDict):
     progress: Annotated[float, Meta(ge=0, le=1)]
     created_at: TimeForm
     updated_at: TimeForm
+    command: NotRequired[LineForm]
+    exit_code: NotRequired[Annotated[int, Meta(ge=-_MOST, le=_MOST)] | None]
+    output: NotRequired[LineForm]
 
 
 class ToolStats(TypedDict):
@@ -301,6 +309,7 @@ class Document(Struct, kw_only=True):
     session_id: NameForm | UnsetType = UNSET
     model: NameForm | None = None
     profile: NameForm | None = None
+    effort: Effort | None = None
     summary: Annotated[TextForm | None, Meta(description="The conversation so far, if there is a summary of it.")] = (
         None
     )

@@ -26,6 +26,7 @@ from codelet.export.periodic import Periodic
 from codelet.export.recorder import Recorder
 from codelet.export.redaction import Mask
 from codelet.export.saver import Saver, save_once
+from codelet.export.session_context import parts_of
 from codelet.export.snapshot import Snapshot
 from codelet.export.store_target import Target, is_url, open_target
 from codelet.loop.session import Session
@@ -99,7 +100,8 @@ class LiveExport:
 
     def notices(self) -> list[str]:
         """Lines for the user; each is returned once."""
-        return [line for part in (self.saver, self.periodic) if part is not None for line in part.notices()]
+        parts = (self._recorder, self.saver, self.periodic)
+        return [line for part in parts if part is not None for line in part.notices()]
 
     async def close(self) -> None:
         """Save once more and give the lock up. Raises ExportError if the newest state is not saved."""
@@ -129,6 +131,7 @@ async def open_export(
 
     An existing target is refused unless it is the one that was resumed, or with `force`. Raises ExportError.
     """
+    parts_of(session)  # a key that two want is told before anything is done
     recorder = Recorder(resumed.snapshot if resumed else None)
     live = LiveExport(session, recorder, every=every, beside=beside)
     mask = default_mask(raw=raw)

@@ -14,7 +14,7 @@ from typing import Any
 
 from codelet import events
 from codelet.context.compaction.segments import parse_segment
-from codelet.context.tokens.estimate import estimate_message
+from codelet.context.tokens import estimate_message
 from codelet.export.document import (
     CompactionMark,
     HistoryEntry,
@@ -24,7 +24,7 @@ from codelet.export.document import (
     TokenUsage,
     ToolStats,
 )
-from codelet.export.session_context import restore_context, with_extensions
+from codelet.export.session_context import ExtensionKeys, restore_context
 from codelet.export.snapshot import Snapshot, no_stats
 from codelet.loop.conversation import Conversation
 from codelet.loop.session import Session
@@ -51,6 +51,7 @@ class Recorder:
         self._rewrites = -1
         self._told: dict[str, Any] = {}
         self._turn = self._carried.token_usage["turns"]
+        self._keys = ExtensionKeys(self._carried.unknown)
 
     def see(self, event: events.Event) -> bool:
         """Take an event in. True where a step is complete, so that it is time to save."""
@@ -75,14 +76,19 @@ class Recorder:
             "token_count": self._size(session, messages),
             "messages": messages,
             "model": _model(session),
+            "effort": session.provider.effort,
             "token_usage": _token_usage(session),
             "tool_stats": self._stats,
             "timeline": tuple(self._timeline),
             "recent_history": self._recent(messages),
             "interruption": self._interruption(session),
-            "unknown": with_extensions(session, self._carried.unknown),
-        } | self._summary(session.conversation)
+        }
+        values |= self._keys.now(session) | self._summary(session.conversation)
         return self._carried.replace(**(values | beside))
+
+    def notices(self) -> list[str]:
+        """Lines for the user on what could not be taken into a snapshot; each is returned once."""
+        return self._keys.notices()
 
     def _summary(self, conversation: Conversation) -> dict[str, Any]:
         """The segments that stand in the list, and their text as the summary; new ones come by a rewrite only."""
@@ -177,10 +183,10 @@ def restore(session: Session, snapshot: Snapshot) -> None:
         )
 
 
-def _model(session: Session) -> str:
-    """What `--model` would name; a recording says its model's name only, but its origin tells the file."""
+def _model(session: Session) -> str | None:
+    """What `--model` would name, if there is one; a recording says its model's name only, its origin tells the file."""
     provider = session.provider
-    return provider.origin if provider.origin.startswith(REPLAY_PREFIX) else provider.model
+    return provider.origin if provider.origin.startswith(REPLAY_PREFIX) else provider.model or None
 
 
 def _segment(text: str) -> Segment:

@@ -1,13 +1,16 @@
-"""Full-text search over sessions, in an index that is built in memory for one search and then gone."""
+"""Full-text search over sessions and files of facts, in an index that is built in memory and gone with its owner."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
-from codelet.errors import ExportError
+from codelet.errors import CodeletError, ExportError
 from codelet.export.snapshot import Snapshot
-from codelet.messages import Message
+from codelet.extensions.builtin import facts_in
+from codelet.messages import Message, kind_of
 from codelet.record import Record
 
 BEGIN, END = "\x02", "\x03"
@@ -17,7 +20,7 @@ _EXCERPT_WORDS = 16
 
 
 class Passage(Record, kw_only=True):
-    """One place where all words occur: a session, what it is (`message 3, user`, `fact`, …), and the words around."""
+    """One place where words occur: a session, what it is (`turn 2, message 3, user`, `fact`, …), the words around."""
 
     session: str
     place: str
@@ -25,10 +28,11 @@ class Passage(Record, kw_only=True):
 
 
 class Index:
-    """Sessions that can be searched."""
+    """Texts that can be searched, by the session that they are of. For any thread, one at a time."""
 
     def __init__(self) -> None:
-        self._base = sqlite3.connect(":memory:")
+        self._lock = threading.Lock()
+        self._base = sqlite3.connect(":memory:", check_same_thread=False)
         try:
             self._base.execute(
                 "CREATE VIRTUAL TABLE line USING fts5"
@@ -44,25 +48,50 @@ class Index:
     def __exit__(self, *_: object) -> None:
         self._base.close()
 
-    def add(self, session: str, snapshot: Snapshot) -> None:
-        """Take a session in under a name."""
-        rows = ((text, session, place) for place, text in _texts(snapshot) if text)
-        self._base.executemany("INSERT INTO line VALUES (?, ?, ?)", rows)
+    def put(self, session: str, texts: Iterable[tuple[str, str]]) -> None:
+        """The texts of a session, each behind what it is, in place of what was there of it."""
+        rows = [(text, session, place) for place, text in texts if text]
+        with self._lock:
+            self._base.execute("DELETE FROM line WHERE session = ?", (session,))
+            self._base.executemany("INSERT INTO line VALUES (?, ?, ?)", rows)
 
-    def search(self, words: str, *, most: int = 50) -> list[Passage]:
+    def search(self, words: str, *, most: int = 50, some: bool = False, around: int = _EXCERPT_WORDS) -> list[Passage]:
         """The best places that hold all words, as words or the beginnings of words; "…" is one phrase.
 
+        With `some` one of the words is enough. `around` is how many words a passage has, at most 64.
         Raises ExportError where there is nothing to look for.
         """
-        query = " AND ".join(_terms(words))
+        query = (" OR " if some else " AND ").join(_terms(words))
         if not query:
             raise ExportError("search needs a word with a letter or a digit")
-        rows = self._base.execute(
-            f"SELECT session, place, snippet(line, 0, '{BEGIN}', '{END}', '…', {_EXCERPT_WORDS}) FROM line"
-            " WHERE line MATCH ? ORDER BY rank, session, rowid LIMIT ?",
-            (query, most),
-        )
+        with self._lock:
+            rows = self._base.execute(
+                f"SELECT session, place, snippet(line, 0, '{BEGIN}', '{END}', '…', {around}) FROM line"
+                " WHERE line MATCH ? ORDER BY rank, session, rowid LIMIT ?",
+                (query, most),
+            ).fetchall()
         return [Passage(session=session, place=place, excerpt=excerpt) for session, place, excerpt in rows]
+
+
+def files_of_facts(folder: str) -> Iterator[tuple[Path, list[tuple[str, str]] | CodeletError]]:
+    """The files of facts in a folder, each with its texts behind what they are, or what is wrong with it."""
+    for path in sorted(Path(folder).iterdir()):
+        if not _begins_as_a_database(path):
+            continue
+        try:
+            yield path, [("fact", text) for text in facts_in(path)]
+        except CodeletError as error:
+            yield path, error
+
+
+def _begins_as_a_database(path: Path) -> bool:
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except OSError:
+        return False
 
 
 def _terms(words: str) -> Iterator[str]:
@@ -73,8 +102,8 @@ def _terms(words: str) -> Iterator[str]:
                 yield '"' + term.replace("\0", " ") + '"*'
 
 
-def _texts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """Everything in a session that is worth finding, with what it is."""
+def texts_of(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Everything in a session that is worth finding, behind what it is."""
     yield "summary", snapshot.summary or ""
     yield "summary", snapshot.long_term_summary
     for fact in snapshot.facts:
@@ -85,10 +114,12 @@ def _texts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
         yield "task", task["description"]
     if snapshot.plan is not None:
         yield "plan", "\n".join([snapshot.plan["goal"], *(step["description"] for step in snapshot.plan["steps"])])
+    turn = max((segment["last"] for segment in snapshot.segments), default=0)
     for number, message in enumerate(snapshot.messages):
-        yield _of_message(f"message {number}", message)
+        turn += kind_of(message) == "prompt"
+        yield _of_message(f"turn {turn}, message {number}" if turn else f"message {number}", message)
     for entry in snapshot.archive or ():
-        yield _of_message(f"archive {entry['id']}", entry["message"])
+        yield _of_message(f"turn {entry['turn']}, archive {entry['id']}", entry["message"])
 
 
 def _of_message(name: str, message: Message) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from operator import is_
 from typing import TYPE_CHECKING, Any, cast
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from codelet.errors import ExportError
 from codelet.export.document import FILE_NAMES, Anchor, ArchiveEntry, Interruption, check_free
 from codelet.export.snapshot import Snapshot
-from codelet.extensions.base import ExportPart
+from codelet.extensions.base import UNSAID, ExportPart
 from codelet.loop.session import Session
 from codelet.messages import Message
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from codelet.context.compaction.archive import Archived
 
 _LONGEST_PROBLEM = 200
+_FIELDS = frozenset({"facts", "plan", "active_tasks", "profile"})
+"""The document's fields that an extension keeps, where one is there."""
 
 
 def context_of(
@@ -49,37 +52,76 @@ def restore_context(session: Session, snapshot: Snapshot) -> None:
     session.touched.restore(snapshot.touched_folders)
     for entry in snapshot.archive or ():
         session.compactor.archive.restore(entry["id"], entry["turn"], entry["message"])
-    for part in _parts(session):
-        if part.key in snapshot.unknown:
+    for part in parts_of(session):
+        if part.key in _FIELDS:
+            part.restore(getattr(snapshot, part.key))
+        elif part.key in snapshot.unknown:
             value = snapshot.unknown[part.key]
             _check(part, value)
             part.restore(value)
 
 
-def with_extensions(session: Session, unknown: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keys that the document does not know, with those that the session's extensions keep.
+class ExtensionKeys:
+    """What a session's extensions keep in the export. What cannot be saved stays as it was last saved.
 
-    The same object where there are none of these. Raises ExportError where one cannot be kept.
+    `unknown` are the keys that the document does not know, as a file held them.
     """
-    saved = {part.key: _saved(part) for part in _parts(session)}
-    return {**unknown, **saved} if saved else unknown
 
+    def __init__(self, unknown: Mapping[str, Any]) -> None:
+        self._unknown = unknown
+        self._fields: dict[str, Any] = {}
+        self._problems: dict[str, str] = {}
+        self._notices: list[str] = []
 
-def _parts(session: Session) -> list[ExportPart]:
-    parts = [each.part for each in session.extensions if each.part is not None]
-    keys = [*FILE_NAMES.values(), *(part.key for part in parts)]
-    if twice := [part.key for part in parts if keys.count(part.key) > 1]:
-        raise ExportError(f"an extension cannot have the key {twice[0]!r}: it is taken")
-    return parts
+    def now(self, session: Session) -> dict[str, Any]:
+        """The document's fields that extensions keep, and `unknown`: the keys that it does not know, with theirs.
+
+        `unknown` is the same object where none has anything to say.
+        """
+        saved: dict[str, Any] = {}
+        for part in parts_of(session):
+            try:
+                if (value := _saved(part)) is not UNSAID:
+                    saved[part.key] = value
+                self._problems.pop(part.key, None)
+            except ExportError as error:
+                self._tell(part.key, session.mask(str(error)))
+        self._fields |= {key: saved.pop(key) for key in _FIELDS if key in saved}
+        if saved:
+            self._unknown = {**self._unknown, **saved}
+        return {**self._fields, "unknown": self._unknown}
+
+    def notices(self) -> list[str]:
+        """Lines for the user; each is returned once."""
+        told, self._notices = self._notices, []
+        return told
+
+    def _tell(self, key: str, problem: str) -> None:
+        if self._problems.get(key) != problem:
+            self._problems[key] = problem
+            kept = "as it was last saved" if key in self._unknown or key in self._fields else "left out"
+            self._notices.append(f"the export's key {key!r}, which an extension keeps, is {kept}: {problem}")
 
 
 def _saved(part: ExportPart) -> Any:
     try:
         value = part.save()
-        check_free(value)
+        if value is not UNSAID:
+            check_free(value)
+            json.dumps(value)  # what is no JSON would fail where everything else is saved
     except Exception as error:
-        raise ExportError(f"{part.key!r} cannot be saved: {type(error).__name__}: {error}") from error
+        raise ExportError(f"{type(error).__name__}: {error}"[:_LONGEST_PROBLEM]) from error
     return value
+
+
+def parts_of(session: Session) -> list[ExportPart]:
+    """What the session's extensions keep in an export. Raises ExportError where a key is taken."""
+    parts = [part for each in session.extensions for part in each.parts]
+    taken = [name for name in FILE_NAMES.values() if name not in _FIELDS]
+    keys = [*taken, *(part.key for part in parts)]
+    if twice := [part.key for part in parts if keys.count(part.key) > 1]:
+        raise ExportError(f"an extension cannot have the key {twice[0]!r}: it is taken")
+    return parts
 
 
 def _check(part: ExportPart, value: object) -> None:
@@ -88,8 +130,9 @@ def _check(part: ExportPart, value: object) -> None:
     from jsonschema.validators import Draft202012Validator, validator_for
     from jsonschema_specifications import REGISTRY
 
-    kind = validator_for(part.schema, default=Draft202012Validator)
-    problem = best_match(kind(part.schema, registry=REGISTRY).iter_errors(value))
+    form = part.form()
+    kind = validator_for(form, default=Draft202012Validator)
+    problem = best_match(kind(form, registry=REGISTRY).iter_errors(value))
     if problem is not None:
         raise ExportError(f"{part.key!r} in the export is not as it must be: {problem.message[:_LONGEST_PROBLEM]}")
 

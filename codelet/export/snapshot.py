@@ -26,6 +26,7 @@ from codelet.export.document import (
     ToolStats,
 )
 from codelet.messages import Message
+from codelet.providers.protocol import Effort
 from codelet.record import Record
 
 TASK_SECONDS = 24 * 3600.0
@@ -53,6 +54,7 @@ class Snapshot(Record):
     """A session at one moment. Nothing in it is ever changed; `replace` makes another.
 
     `unknown` is what else a file held, by its name there: a newer version put it there, and it is kept as it came.
+    `profile_held` says that the profile limited the session: where 0.1.0 wrote a name, it was a name only.
     """
 
     timestamp: float
@@ -61,6 +63,7 @@ class Snapshot(Record):
     session_id: str = ""
     model: str | None = None
     profile: str | None = None
+    effort: Effort | None = None
     summary: str | None = None
     long_term_summary: str = ""
     facts: tuple[str, ...] = ()
@@ -80,6 +83,7 @@ class Snapshot(Record):
     reminders_off: tuple[str, ...] = ()
     reminders_on: tuple[str, ...] | None = None
     touched_folders: tuple[str, ...] = ()
+    profile_held: bool = True
     version: str = VERSION
     unknown: Mapping[str, Any] = MappingProxyType({})
 

@@ -8,7 +8,7 @@ from codelet.errors import ExportError
 from codelet.export.stores.store import Store
 from codelet.record import Record
 
-_SCHEMES = ("redis://", "rediss://")
+_SCHEMES = ("redis:", "rediss:")
 
 
 class Target(Record):
@@ -25,7 +25,7 @@ class Target(Record):
 
 def is_url(target: str) -> bool:
     """Whether a target is an address rather than a path."""
-    return target.startswith(_SCHEMES)
+    return target.lower().startswith(_SCHEMES)
 
 
 def open_target(target: str) -> Target:

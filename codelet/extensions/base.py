@@ -16,7 +16,7 @@ from codelet.errors import CodeletError, ToolError, UsageError
 from codelet.record import Record
 from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Touch, Verdict, VerdictAction
-from codelet.tools.tool import Arguments, Tool, ToolOutput
+from codelet.tools.tool import Arguments, Tool, ToolOutput, copied
 
 Zone = Literal["head", "tail"]
 Noted = Literal["verdict", "approval", "change", "execution"]
@@ -48,6 +48,9 @@ class Source:
 
     async def begin(self) -> None:
         """A turn begins: `text` is asked next."""
+
+    def sent(self) -> None:
+        """The provider has begun to answer a request that had the text as it was given last."""
 
     def changed(self) -> None:
         """Calls have run that may have changed files. Returns at once."""
@@ -124,8 +127,8 @@ class Guards:
         arguments = call.arguments
         for guard in self._guards:
             if type(guard).before is not Guard.before:
-                wanted = await _asked(guard, call.replace(arguments=_copied(arguments)))
-                arguments = _copied(wanted) if isinstance(wanted, dict) else arguments
+                wanted = await _asked(guard, call.replace(arguments=copied(arguments)))
+                arguments = copied(wanted) if isinstance(wanted, dict) else arguments
         return arguments
 
     async def judged(self, call: GuardedCall) -> Verdict | None:
@@ -135,7 +138,7 @@ class Guards:
             if type(guard).before is Guard.before:
                 continue
             try:
-                wanted = await _asked(guard, call.replace(arguments=_copied(call.arguments)))
+                wanted = await _asked(guard, call.replace(arguments=copied(call.arguments)))
             except ToolError as error:
                 wanted = Verdict("deny", "execute", str(error))
             if isinstance(wanted, Verdict):
@@ -147,7 +150,9 @@ class Guards:
         output = await _through(self._guards, call, output)
         mask = self._masker.mask
         display = None if output.display is None else mask(output.display)
-        return await _through(self._closing, call, output.replace(text=mask(output.text), display=display))
+        return await _through(
+            self._closing, call, output.replace(text=mask(output.text), display=display, counted=mask(output.counted))
+        )
 
     def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
         """Have every guard take note. Raises CodeletError where one cannot: nothing goes on unseen."""
@@ -155,7 +160,7 @@ class Guards:
             if type(guard).record is Guard.record:
                 continue
             try:
-                guard.record(kind, call.replace(arguments=_copied(call.arguments)), **facts)
+                guard.record(kind, call.replace(arguments=copied(call.arguments)), **facts)
             except CodeletError:
                 raise
             except Exception as error:
@@ -191,17 +196,11 @@ async def _through(guards: Sequence[Guard], call: GuardedCall, output: ToolOutpu
 
 async def _answered(guard: Guard, call: GuardedCall, output: ToolOutput) -> ToolOutput:
     try:
-        return await guard.after(call.replace(arguments=_copied(call.arguments)), output)
+        return await guard.after(call.replace(arguments=copied(call.arguments)), output)
     except ToolError:
         raise
     except Exception as error:
         raise ToolError(prompt.ANSWER_GUARD_BROKE.format(problem=f"{type(error).__name__}: {error}")) from error
-
-
-def _copied(arguments: Arguments) -> Arguments:
-    from copy import deepcopy
-
-    return deepcopy(arguments)
 
 
 class Command(Record):
@@ -231,14 +230,29 @@ def named(what: str, parts: Iterable[Named]) -> dict[str, Named]:
     return found
 
 
+UNSAID: Any = object()
+"""What a part saves while it has nothing to say: what the file held of it stays as it is."""
+
+
 class ExportPart:
-    """A key of the export that an extension keeps. A subclass says `key`, `schema` (JSON Schema), `save`, `restore`."""
+    """A key of the export that an extension keeps. A subclass says `key`, `schema` (JSON Schema), `save`, `restore`.
+
+    Codelet's own may keep one of the document's fields, such as `plan`: then the document says its form, and a session
+    that is restored is given it always, so that what stood there before goes.
+    """
 
     key: str
     schema: Mapping[str, Any] = {}
 
+    def form(self) -> Mapping[str, Any]:
+        """The schema that a value from a file has to fit; asked for where there is one."""
+        return self.schema
+
     def save(self) -> Any:
-        """The value as plain JSON, now; a new object where it has changed. Fast: the turn waits for it."""
+        """The value as plain JSON, now, or UNSAID; a new object where it has changed. Fast: the turn waits for it.
+
+        Where it raises the user is told, and the key stays in the export as it was last saved.
+        """
         raise NotImplementedError
 
     def restore(self, value: Any) -> None:
@@ -262,8 +276,32 @@ class Extension:
         """
         return self.tools
 
+    @property
+    def parts(self) -> Sequence[ExportPart]:
+        """The keys of the export that it keeps: `part`, unless it says more."""
+        return () if self.part is None else (self.part,)
+
     def attach(self, session: Any) -> None:
         """The session that it serves, a `Session`, once, before its first turn."""
+
+    def status(self) -> str:
+        """A few words for the row below the prompt, asked for again and again; nothing where there is nothing."""
+        return ""
+
+    def answer(self) -> str:
+        """What the answer to a prompt ends with where the front end shows no more than answers; mostly nothing."""
+        return ""
+
+    def ending(self) -> Sequence[str]:
+        """What ends with the session and the user should know of, a line each; asked for before `close`."""
+        return ()
+
+    def clear(self) -> None:
+        """The conversation is forgotten: forget what belongs to it."""
+
+    def remarks(self) -> Sequence[str]:
+        """What the user should know, each in a sentence and given once; told when a turn begins."""
+        return ()
 
     async def close(self) -> None:
         """The session ends: end whatever was opened for it. Called once."""

@@ -1,22 +1,41 @@
-"""Codelet's own extensions, written out: what every session has, what a setting turns on, and the two small ones."""
+"""Codelet's own extensions, written out: what every session has, what a setting turns on, and the small ones.
+
+What most sessions never use is `Late` here: its module is imported once something asks for it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codelet import prompt
 from codelet.context import Compactor, Entry
 from codelet.extensions.base import ExportPart, Extension, Guard, GuardedCall, Noted
+from codelet.extensions.late import Late
 from codelet.extensions.recall import Offered, Recall
 from codelet.safety.sandbox import Sandbox
-from codelet.tools.tool import ToolOutput
+from codelet.tools.tool import Arguments, Preview, Progress, Tool, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codelet.context.window import NarrativeWriter
+    from codelet.extensions.memory.session_tool import Find
+    from codelet.extensions.plans import Plans
+    from codelet.extensions.profiles.find import ProfilePlaces
+    from codelet.extensions.profiles.profile import Profile
+    from codelet.extensions.tasks import Tasks
     from codelet.loop.toolbox import Safeguards
     from codelet.safety.audit.log import AuditLog
 
-EXPORT_PARTS: tuple[type[ExportPart], ...] = ()
-"""The keys that these keep in an export, which the published schema names."""
+
+def export_keys() -> dict[str, Mapping[str, Any]]:
+    """The keys that these keep in an export beside the document's own, with their schemas, as they are published."""
+    from codelet.extensions.memory.remembering import Origins
+    from codelet.extensions.statistics import ApprovalHistory, Metrics
+
+    kept: tuple[type[ExportPart], ...] = (Origins, Metrics, ApprovalHistory)
+    return {part.key: part.schema for part in kept}
 
 
 class Builtin:
@@ -30,7 +49,9 @@ class Builtin:
     ) -> None:
         """`chosen` says that the user chose the tools, `has_tools` that the model has any."""
         recall: Offered = "when needed" if chosen else "always"
-        self.first: list[Extension] = []
+        plan: Offered = "when needed" if chosen else "always"
+        self.tasks = LateTasks(safeguards.sandbox)
+        self.first: list[Extension] = [LatePlans(plan if has_tools else "never"), self.tasks]
         self.last: list[Extension] = [Recall(compactor, entry, recall if has_tools else "never")]
         if safeguards.sandbox is not None:
             self.first.append(ProtectedFiles(safeguards.sandbox))
@@ -38,17 +59,190 @@ class Builtin:
             self.last.append(Audit(safeguards.audit))
 
 
-def turned_on(settings: Any) -> tuple[Extension, ...]:
+def turned_on(
+    settings: Any, workspace: Path, profile: Profile | None = None, search: Find | None = None
+) -> tuple[Extension, ...]:
     """The extensions that settings turn on, whose guards stand before those that a caller brings.
 
     `settings` is a `codelet.settings.Settings`; that module lies above this one, so it cannot be named in the types.
+    `profile` is the one that the session begins with, `search` looks into earlier sessions where the user opened these.
     """
-    found: list[Extension] = []
-    if settings.narrative:
-        from codelet.extensions.narrator import Narrator
+    found: list[Extension] = [_profiles(settings, workspace, profile), _facts(settings, search)]
+    found += [_statistics(), _machine(told=settings.environment == "full")]
+    if settings.narrative != "off":
+        found.append(NarratorWhenNeeded(always=settings.narrative == "on"))
+    if settings.plan:
+        from codelet.extensions.plans import PlanFirst
 
-        found.append(Narrator())
+        found.append(PlanFirst(_plans_of))
     return tuple(found)
+
+
+def profile_places(settings: Any, workspace: Path) -> ProfilePlaces:
+    """Where profiles are looked for, as the settings say."""
+    from codelet.extensions.profiles.find import ProfilePlaces
+
+    return ProfilePlaces(own=settings.own_profiles, trusted=settings.trusted_profiles, project=workspace)
+
+
+def _profiles(settings: Any, workspace: Path, chosen: Profile | None) -> Late:
+    def make() -> Extension:
+        from codelet.extensions.profiles.extension import Profiles
+
+        return Profiles(profile_places(settings, workspace), chosen, named=settings.profile is not None)
+
+    about = ("show the profiles, or switch to one", "[NAME|none]")
+    return Late(make, commands={"profile": about}, keys=("profile",), judges=True, at_once=chosen is not None)
+
+
+def facts_in(path: Path) -> list[str]:
+    """The statements in a file of facts, which stays as it is. Raises CodeletError."""
+    from codelet.extensions.memory.fact_file import read_facts
+
+    return [fact.shown for fact in read_facts(path)]
+
+
+def _facts(settings: Any, search: Find | None) -> Late:
+    def make() -> Extension:
+        from codelet.extensions.memory.remembering import Facts
+        from codelet.extensions.memory.session_tool import session_tool
+
+        return Facts(settings.facts_file, [] if search is None else [session_tool(search)])
+
+    about = ("facts that are kept, or a change: add TEXT, edit N TEXT, forget N, promote N, find WORDS", "[CHANGE]")
+    at_once = settings.facts is not None or search is not None
+    return Late(make, commands={"facts": about}, reminder="facts", keys=("facts", "fact_origins"), at_once=at_once)
+
+
+def _statistics() -> Late:
+    def make() -> Extension:
+        from codelet.extensions.statistics import Statistics
+
+        return Statistics()
+
+    about = ("what calls and requests took and came to", "")
+    return Late(make, commands={"stats": about}, reminder="toolFailures", keys=("metrics", "approvals"), records=True)
+
+
+def _machine(*, told: bool) -> Late:
+    def make() -> Extension:
+        from codelet.extensions.machine_status import Machine
+
+        return Machine(told=told)
+
+    return Late(make, commands={"env": ("the machine and the workspace", "")}, reminder="machine", at_once=told)
+
+
+class LatePlans(Late):
+    """Plans, with their tool, which the model has from the first request on."""
+
+    def __init__(self, offered: Offered) -> None:
+        about = "the plan, or a change of it: " + prompt.PLAN_CHANGES
+        super().__init__(self._plans, commands={"plan": (about, "[CHANGE]")}, reminder="plan", keys=("plan",))
+        self._offered = offered
+        self.tools = (tool(self._tool(), title=_plan_title, preview=self._preview),)
+
+    def offered(self) -> Sequence[Tool]:
+        """The tool, where the user did not choose the tools, or wants a plan first."""
+        planning = self.awake is not None and self.plans.planning
+        return self.tools if self._offered == "always" or (self._offered == "when needed" and planning) else ()
+
+    @property
+    def plans(self) -> Plans:
+        """The extension itself."""
+        from codelet.extensions.plans import Plans
+
+        made = self.wake()
+        assert isinstance(made, Plans)
+        return made
+
+    def _plans(self) -> Plans:
+        from codelet.extensions.plans import Plans
+
+        return Plans()
+
+    def _tool(self) -> Callable[..., Awaitable[ToolOutput]]:
+        async def plan(*, plan: str = "") -> ToolOutput:
+            """Keep a plan: goal, then `[ ]` steps."""
+            return self.plans.keep(plan)
+
+        return plan
+
+    def _preview(self, context: ToolContext, arguments: Arguments) -> Preview:
+        return self.plans.preview(arguments)
+
+
+class LateTasks(Late):
+    """Background tasks; `sandbox` is what may confine them. To the tool that runs commands it is `BackgroundTasks`."""
+
+    def __init__(self, sandbox: Sandbox | None) -> None:
+        about = ("background tasks: list, show, end, run again", "[N|stop N|run N]")
+        super().__init__(self._tasks, commands={"tasks": about}, reminder="tasks", keys=("active_tasks",))
+        self._sandbox = sandbox
+
+    @property
+    def tasks(self) -> Tasks:
+        """The extension itself."""
+        from codelet.extensions.tasks import Tasks
+
+        made = self.wake()
+        assert isinstance(made, Tasks)
+        return made
+
+    def _tasks(self) -> Tasks:
+        from codelet.extensions.tasks import Tasks
+
+        return Tasks(self._sandbox)
+
+    async def start(
+        self, command: str, argv: Sequence[str], context: ToolContext, own: Mapping[str, str]
+    ) -> ToolOutput:
+        """Start a command in the background: what it has printed after a moment. Raises ToolError."""
+        return await self.tasks.start(command, argv, context, own)
+
+    async def control(self, command: str, seconds: float, progress: Progress) -> ToolOutput:
+        """Show, wait for or end tasks, as a command says that `is_control` knows. Raises ToolError."""
+        return await self.tasks.control(command, seconds, progress)
+
+
+def _plans_of(session: Any) -> Plans:
+    """The plans of a session."""
+    return next(each for each in session.extensions if isinstance(each, LatePlans)).plans
+
+
+def _plan_title(arguments: Arguments) -> str:
+    """The goal, or where the call says none, how far the plan is."""
+    first, *more = str(arguments.get("plan") or "").strip().splitlines() or [""]
+    if "[" not in first[:5]:
+        return first
+    done = sum("[x]" in line[:8].lower() for line in (first, *more))
+    return f"{done} of {len(more) + 1} done"
+
+
+class NarratorWhenNeeded(Extension):
+    """Brings the narrator to the compactor; it is imported when a compaction is near."""
+
+    def __init__(self, *, always: bool) -> None:
+        self._always = always
+        self._brought: Extension | None = None
+
+    def attach(self, session: Any) -> None:
+        """Tell the compactor who would tell a narrative."""
+
+        def bring() -> NarrativeWriter:
+            from codelet.extensions.narrator import Narrator
+
+            narrator = Narrator(always=self._always)
+            narrator.attach(session)
+            self._brought = narrator
+            return narrator
+
+        session.compactor.bring_narrator = bring
+
+    async def close(self) -> None:
+        """End the narrator, if there is one."""
+        if self._brought is not None:
+            await self._brought.close()
 
 
 class ProtectedFiles(Extension, Guard):
@@ -63,10 +257,12 @@ class ProtectedFiles(Extension, Guard):
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
         """The output, failed where the command made such files."""
+        by = prompt.MADE_BY_SOME if self._sandbox.held else prompt.MADE_BY_IT
         made = self._sandbox.newly_protected() if call.ran else []
         if not made:
             return output
-        return output.replace(text=f"{output.text}\n{prompt.PROTECTED.format(names=', '.join(made))}", failed=True)
+        told = prompt.PROTECTED.format(by=by, names=", ".join(made))
+        return output.replace(text=f"{output.text}\n{told}", failed=True)
 
 
 class Audit(Extension, Guard):

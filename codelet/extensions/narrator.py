@@ -1,35 +1,46 @@
-"""The narrator: asks the model for decisions and next steps before a compaction. Off unless the user turns it on."""
+"""The narrator: asks the model for a hand-over before a compaction, ahead of it where one is near."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from functools import cached_property
+from operator import is_
+from typing import TYPE_CHECKING, Any
 
-from codelet.context.compaction.narrative import INSTRUCTION, LARGEST, Breaker, narrate
 from codelet.extensions.base import Extension
-from codelet.messages import Message, user
+from codelet.messages import Message, text_of, user
 from codelet.providers.protocol import Provider, Request, TextChunk, UsageChunk
 from codelet.usage import Usage
 
+if TYPE_CHECKING:
+    from codelet.context.narrative import Breaker
+
 TRY_LIMIT = 30.0
+_LARGEST = 3_000
 
 
 class Narrator(Extension):
     """Sends the conversation as it is, with an instruction behind it, so that the provider's cache serves it.
 
     A failure, a refusal or a lie gives no lines, and after three failures in a row, `failures` of which are counted
-    from the start, no model is asked for five turns. A try may take `limit` seconds.
+    from the start, no model is asked for five turns. A try may take `limit` seconds. Unless `always`, no model
+    is asked where a recording is played or the user set a limit on the cost.
     """
 
-    def __init__(self, limit: float = TRY_LIMIT, failures: int = 0) -> None:
+    def __init__(self, limit: float = TRY_LIMIT, failures: int = 0, *, always: bool = True) -> None:
+        self.struck: tuple[str, ...] = ()
+        """The lines of the last narrative that were not kept, each with the reason."""
         self._limit = limit
-        self._breaker = Breaker(failures)
+        self._failures = failures
+        self._always = always
         self._turn = 0
+        self._ahead: tuple[list[Message], asyncio.Task[str]] | None = None
         self._provider: Callable[[], Provider]
         self._request: Callable[[list[Message]], Request]
         self._spend: Callable[[Usage], object]
+        self._may_spend: Callable[[], bool]
 
     def attach(self, session: Any) -> None:
         """Speak for the session's compactor, at the session's cost."""
@@ -39,24 +50,66 @@ class Narrator(Extension):
             session.upkeep.request,
             session.meter.count,
         )
+        self._may_spend = lambda: session.meter.limits.max_cost is None
+
+    @cached_property
+    def _breaker(self) -> Breaker:
+        """Imported with the first question: most sessions end before a compaction."""
+        from codelet.context.narrative import Breaker
+
+        return Breaker(self._failures)
+
+    @property
+    def available(self) -> bool:
+        """Whether a model may be asked now."""
+        wanted = self._always or (self._may_spend() and not self._provider().origin.startswith("replay:"))
+        return wanted and self._breaker.allows(self._turn)
 
     def new_turn(self) -> None:
         """A user's prompt came in: the circuit breaker counts turns."""
         self._turn += 1
 
-    async def lines(self, messages: Sequence[Message], instruction: str) -> tuple[str, ...]:
-        """Checked lines of narrative on the messages that stay as they are, or none."""
+    def begin(self, messages: Sequence[Message]) -> None:
+        """Ask ahead, beside the turn: a compaction is near. What came of it is looked at by `lines`."""
+        if self._ahead is None and self.available:
+            from codelet.context.narrative import INSTRUCTION
+
+            stable = list(messages)
+            task = asyncio.create_task(self._answer([*stable, user(INSTRUCTION)]))
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # looked at: it is no fault
+            self._ahead = stable, task
+
+    async def lines(self, messages: Sequence[Message], instruction: str, room: int) -> tuple[str, ...]:
+        """Checked lines of narrative on the messages that stay as they are, at most `room` tokens, or none."""
+        from codelet.context.narrative import INSTRUCTION, NarrativeCheck, narrate
+
         stable = list(messages)
-        source = [message["content"] or "" for message in stable]
-        whole = f"{INSTRUCTION} {instruction}".strip()
+        check = NarrativeCheck(list(map(_said, stable)), room, _runs(stable))
+        whole = f"{INSTRUCTION} At most {room * 3 // 5} words. {instruction}".strip()
+        ahead, self._ahead = self._ahead, None
 
         async def ask(prompt: str) -> str:
+            nonlocal ahead
+            begun, ahead = ahead, None
+            if begun is not None:
+                if not instruction and all(map(is_, begun[0], stable)) and len(begun[0]) <= len(stable):
+                    return await begun[1]
+                begun[1].cancel()
             return await self._answer([*stable, user(prompt)])
 
-        return await narrate(ask, whole, source, self._breaker, self._turn, sleep=asyncio.sleep)
+        found = await narrate(ask, whole, check, self._breaker, self._turn, sleep=asyncio.sleep)
+        self.struck = tuple(check.struck)
+        return found
+
+    async def close(self) -> None:
+        """End what was asked ahead."""
+        if self._ahead is not None:
+            self._ahead[1].cancel()
+            await asyncio.gather(self._ahead[1], return_exceptions=True)
+            self._ahead = None
 
     async def _answer(self, messages: list[Message]) -> str:
-        request = self._request(messages).replace(max_output=LARGEST)
+        request = self._request(messages).replace(max_output=_LARGEST)
         pieces: list[str] = []
         used: Usage | None = None
         try:
@@ -70,3 +123,18 @@ class Narrator(Extension):
             if used is not None:
                 self._spend(used)
         return "".join(pieces)
+
+
+def _said(message: Message) -> str:
+    """What a message says and calls, as it was sent."""
+    calls = "\n".join(call["function"]["arguments"] for call in message.get("tool_calls") or ())
+    return f"{text_of(message)}\n{calls}" if calls else text_of(message)
+
+
+def _runs(messages: Sequence[Message]) -> Mapping[str, bool | None]:
+    """How the last run of tests and of a build ended, as far as anybody can tell."""
+    from codelet.context.compaction.history import History
+    from codelet.context.compaction.parsing import normalise, parse_messages
+
+    executions = History(parse_messages(normalise(messages, in_flight=True).messages)).executions
+    return {run.what: run.passed for run in executions if run.what}

@@ -70,8 +70,8 @@ def recall_tool(archive: Callable[[], Archive], own: Entry) -> Tool:
         pattern: str = "",
         turn: int = 0,
     ) -> ToolOutput:
-        """Read what was cut or compacted out: an `entry` (marker's id, r17), its `lines` 201-600 or `byte_range`,
-        lines that match a regex, or a `turn`.
+        """Read what was cut or compacted out: an `entry` (r17), its `lines` 201-600 or `byte_range`, what matches
+        a regex, a `turn`.
         """
         if entry or pattern:
             text, ranges = _answered(archive(), entry, lines, byte_range, pattern, own.piece_room())

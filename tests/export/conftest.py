@@ -29,8 +29,13 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A place for exports of each kind, empty: a folder or a Redis database."""
     if request.param == "file":
         return str(tmp_path)
+    import redis
+
     server: RedisServer = request.getfixturevalue("redis_server")
-    return server.url.removesuffix("0") + str(next(_numbers) % 16)
+    url = server.url.removesuffix("0") + str(next(_numbers) % 16)
+    with redis.Redis.from_url(url) as client:  # other tests leave there what no session wrote
+        client.flushdb()
+    return url
 
 
 @pytest.fixture

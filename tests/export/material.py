@@ -35,6 +35,7 @@ def whole() -> Snapshot:
         session_id="a1b2c3",
         model="anthropic/claude-sonnet-5-5",
         profile="careful",
+        effort="high",
         summary="The parser was fixed.",
         long_term_summary="Older: the project was set up.",
         facts=("the user prefers tabs", "python is 3.11"),

@@ -8,12 +8,14 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from codelet.errors import ExportError, SessionHeld
+from codelet.errors import ExportError, SaveConflict, SessionHeld, StoreUnreachable
 from codelet.export.encode import to_json
 from codelet.export.live import read_export
 from codelet.export.saver import Saver, save_once
@@ -261,6 +263,48 @@ def test_a_quota_that_is_used_up_leaves_the_old_file_whole(tmp_path: Path) -> No
     assert result.stdout.splitlines() == [
         f"{path}: not saved: Disk quota exceeded: make room within your quota, or save to another disk"
     ]
+
+
+class Parts(list[bytes]):
+    """Parts of a document; before they are written, somebody else puts a file in its place."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__([b"ours"])
+        self._path = path
+
+    def __getitem__(self, index: Any) -> Any:
+        self._path.write_bytes(b"theirs")
+        return super().__getitem__(index)
+
+
+def test_what_somebody_else_makes_during_a_first_save_is_kept(tmp_path: Path) -> None:
+    store = open_target(str(tmp_path / "x.json")).store
+    lease = store.lock("x.json")
+    with pytest.raises(SaveConflict, match="made by somebody else"):
+        store.save("x.json", Parts(tmp_path / "x.json"), lease=lease, expected=None)
+    lease.release()
+    assert (tmp_path / "x.json").read_bytes() == b"theirs"
+    assert os.listdir(tmp_path) == ["x.json"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes somebody who may not list a folder")
+def test_a_save_that_was_in_place_when_it_was_told_as_failed_is_our_own() -> None:
+    """A folder that may be written and not listed: the file gets there, and cannot be made durable."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.chown(folder, 65534, 65534)
+        folder.chmod(0o300)
+        os.seteuid(65534)
+        try:
+            store = open_target(str(folder / "x.json")).store
+            lease = store.lock("x.json")
+            for part in (b"one", b"two"):
+                with pytest.raises(StoreUnreachable, match="not saved"):
+                    store.save("x.json", [part], lease=lease, expected=None)
+                assert (folder / "x.json").read_bytes() == part
+            lease.release()
+        finally:
+            os.seteuid(0)
 
 
 async def test_a_failed_save_is_told_once_and_made_up_for(tmp_path: Path) -> None:

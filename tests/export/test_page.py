@@ -142,7 +142,8 @@ def test_every_place_that_the_page_prints_is_cleaned_and_escaped() -> None:
     tampered = work().replace(
         plan=plan, facts=(evil,), model=evil, summary=evil, long_term_summary=evil + evil,
         active_tasks=(dict.fromkeys(("id", "description", "status"), evil)
-                      | dict.fromkeys(("progress", "created_at", "updated_at"), 1),),
+                      | dict.fromkeys(("progress", "created_at", "updated_at"), 1)
+                      | {"output": evil, "exit_code": None},),
         timeline=(*work().timeline[:2], mark, *work().timeline[2:]),
         messages=(user(evil), called, tool_result("1", evil), tool_result("2", f"@@ -1,1 +1,1 @@\n+{evil}"),
                   assistant(f"`{evil}`\n```\n{evil}\n```")),
@@ -152,7 +153,7 @@ def test_every_place_that_the_page_prints_is_cleaned_and_escaped() -> None:
     assert names <= ALLOWED
     assert "\x1b" not in html and "\u202e" not in html
     assert html.count("</style>") == html.count("</title></head>".replace("</head>", "<style>")) == 1
-    assert html.count("alert(1)") >= 15 and "<script" not in html
+    assert html.count("alert(1)") >= 17 and "<script" not in html
 
 
 class Beacon(http.server.ThreadingHTTPServer):

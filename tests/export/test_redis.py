@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import json
 import subprocess
 import sys
 from contextlib import suppress
@@ -17,10 +19,12 @@ from codelet.export.encode import to_json
 from codelet.export.live import read_export
 from codelet.export.saver import Saver
 from codelet.export.snapshot import Snapshot
-from codelet.export.store_target import open_place, open_target
+from codelet.export.store_target import is_url, open_place, open_target
 from codelet.export.stores.redis import RedisLease
 from codelet.export.stores.redis_address import parse_address
+from codelet.export.stores.redis_scripts import lock_key, session_key
 from codelet.export.stores.store import Store
+from codelet.frontends.commands.sessions import add_arguments, run_sessions
 from tests.export import material
 from tests.export.redis_server import RedisServer
 from tests.support.program import ROOT
@@ -249,6 +253,49 @@ def test_addresses() -> None:
     for wrong in ("redis://h:99999/x", "redis://h/0/a/b", "redis://h/a b", "redis://h/a?x=1", "redis://h/a?ttl=soon"):
         with pytest.raises(ExportError):
             parse_address(wrong, {})
+    for wrong in ("redis:user:PASS@h/1", "REDIS://user:a/PASS@h/1", "redis://h/1#PASS", "redis://:a#PASS@h/1"):
+        assert is_url(wrong)
+        with pytest.raises(ExportError) as caught:
+            parse_address(wrong, {})
+        assert "PASS" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("size", "abc"),
+        ("size", "9" * 5_000),
+        ("saved", "x"),
+        ("saved", "nan"),
+        ("saved", "inf"),
+        ("saved", "-1e18"),
+        ("revision", b"\xff\xfe"),
+    ],
+)
+def test_one_broken_value_hides_no_other_session(
+    redis_server: RedisServer, capsys: pytest.CaptureFixture[str], field: str, value: str | bytes
+) -> None:
+    with redis.Redis.from_url(redis_server.url) as client:
+        client.flushall()
+    store = open_place(redis_server.url)
+    for number, name in enumerate(("good", "bad")):
+        lease = store.lock(name)
+        store.save(name, parts(number), lease=lease, expected=None)
+        lease.release()
+    with redis.Redis.from_url(redis_server.url) as client:
+        client.hset(session_key("bad"), field, value)
+        client.set(session_key("text"), "x")
+        client.rpush(lock_key("text"), "x")
+    options = argparse.ArgumentParser()
+    add_arguments(options)
+    assert run_sessions(options.parse_args(["list", redis_server.url, "--json"])) == 0
+    rows = {row["name"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert run_sessions(options.parse_args(["list", redis_server.url])) == 0
+    assert run_sessions(options.parse_args(["prune", redis_server.url, "--older-than", "1d"])) == 0
+    assert "kept: " in capsys.readouterr().err
+    assert rows["good"]["messages"] >= 0
+    assert rows["text"]["problem"] == "its keys hold something else"
+    assert ("problem" in rows["bad"]) == (field != "revision")
 
 
 def test_without_the_extra_one_line_says_how_to_install_it() -> None:

@@ -13,7 +13,7 @@ import pytest
 from codelet.errors import ExportError, SessionHeld
 from codelet.export.encode import to_json
 from codelet.export.saver import save_once
-from codelet.export.search import Index
+from codelet.export.search import Index, texts_of
 from codelet.export.snapshot import Snapshot
 from codelet.export.store_target import Target, open_target
 from codelet.export.stores.store import Store
@@ -112,7 +112,7 @@ def test_list_looks_in_the_current_folder(
 @pytest.mark.usefixtures("filled")
 def test_search_finds_words_in_messages_facts_and_summaries(place: str, capsys: pytest.CaptureFixture[str]) -> None:
     run("search", place, "indexerror", "tokenize")
-    assert capsys.readouterr().out == "parser.json: message 1, assistant: Fixed IndexError in tokenize()\n"
+    assert capsys.readouterr().out == "parser.json: turn 1, message 1, assistant: Fixed IndexError in tokenize()\n"
     for word, where in (
         ("tabs", "fact: the user prefers tabs"),
         ("rewritten", "summary of turns 0-3"),
@@ -132,7 +132,7 @@ def test_search_finds_words_in_messages_facts_and_summaries(place: str, capsys: 
 
 def test_search_takes_any_text_as_words() -> None:
     with Index() as index:
-        index.add("a", talk(("x OR y NEAR z", 'say "hello" to src/app.py:12')))
+        index.put("a", texts_of(talk(("x OR y NEAR z", 'say "hello" to src/app.py:12'))))
         for words in (
             "src/app.py:12",
             "x OR y",
@@ -149,7 +149,7 @@ def test_search_takes_any_text_as_words() -> None:
                 index.search(words)
             except ExportError as error:
                 assert "needs a word" in str(error)
-        assert [hit.place for hit in index.search("app.py")] == ["message 1, assistant"]
+        assert [hit.place for hit in index.search("app.py")] == ["turn 1, message 1, assistant"]
         assert index.search("x AND nothing") == []
 
 

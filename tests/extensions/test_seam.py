@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -13,12 +14,15 @@ from codelet.errors import CodeletError, ExportError, UsageError
 from codelet.export.decode import from_json
 from codelet.export.document import schema
 from codelet.export.encode import to_json
+from codelet.export.live import open_export
 from codelet.export.recorder import Recorder, restore
 from codelet.export.session_context import context_of
 from codelet.export.snapshot import Snapshot
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Source
 from codelet.loop.session import Session
+from codelet.loop.toolbox import Safeguards
 from codelet.messages import reminder_type
+from codelet.safety.secrets import Masker
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
 from tests.context.scripted import Answer, ScriptedProvider, Sent, turn
 from tests.extensions.conftest import Open
@@ -97,9 +101,8 @@ async def test_its_tool_reminder_guard_and_command_take_part(open_session: Open)
     assert "buy milk\ncall home" in provider.sent[1].tail[0]["content"]
     assert [event.text for event in seen if isinstance(event, events.ToolResult)] == ["noted (seen)"] * 2
     assert notes.seen == ["note", "note"]
-    assert [(one.name, one.help, one.arguments) for one in session.commands.values()] == [
-        ("notes", "Show the notes", "[WORD]")
-    ]
+    one = session.commands["notes"]
+    assert (one.name, one.help, one.arguments) == ("notes", "Show the notes", "[WORD]")
     assert await session.run_command("notes", " milk ") == "buy milk\nof 5 messages"
 
 
@@ -132,12 +135,54 @@ async def test_a_value_that_does_not_fit_is_refused_in_a_line(open_session: Open
     with pytest.raises(ExportError, match=r"^'notes' in the export is not as it must be: 1 is not of type 'string'$"):
         restore(session, snapshot.replace(unknown={"notes": ["a", 1]}))
 
-    class Broken(Notes):
-        def save(self) -> Any:
-            raise RuntimeError("no")
 
-    with pytest.raises(ExportError, match=r"^'notes' cannot be saved: RuntimeError: no$"):
-        snapshot_of(open_session(Broken())[0])
+@pytest.mark.parametrize("gives", [RuntimeError("the key is k-5b1e7c0d94a8f2b63e"), object()])
+async def test_a_value_that_cannot_be_saved_stays_as_it_was_and_is_told_once(
+    gives: object, open_session: Open, tmp_path: Path
+) -> None:
+    class Failing(Notes):
+        fails = False
+
+        def save(self) -> Any:
+            if self.fails and isinstance(gives, Exception):
+                raise gives
+            return gives if self.fails else list(self.notes)
+
+    notes = Failing()
+    masker = Masker({"MY_KEY": "k-5b1e7c0d94a8f2b63e"})
+    session, provider = open_session(notes, safeguards=Safeguards(masker=masker))
+    export = await open_export(str(tmp_path / "kept.json"), session)
+    told: list[str] = []
+
+    async def saved(text: str) -> Snapshot:
+        provider.answers.extend(take(text))
+        async for event in session.send("note it"):
+            export.see(event)
+        told.extend(export.notices())
+        assert export.saver is not None
+        await export.saver.settle()
+        return from_json((tmp_path / "kept.json").read_bytes(), "kept.json")
+
+    assert (await saved("buy milk")).unknown == {"notes": ["buy milk"]}
+    notes.fails = True
+    snapshot = await saved("call home")
+    assert snapshot.unknown == {"notes": ["buy milk"]}
+    assert len(snapshot.messages) == len(session.conversation.sent()), "the rest is saved"
+    assert len(told) == 1 and told[0].startswith(
+        "the export's key 'notes', which an extension keeps, is as it was last"
+    )
+    assert "k-5b1e7c0d94a8f2b63e" not in told[0]
+    notes.fails = False
+    assert (await saved("write")).unknown == {"notes": ["buy milk", "call home", "write"]}
+    await export.close()
+    assert len(told) == 1
+
+    notes = Failing()
+    notes.fails = True
+    recorder = Recorder()
+    assert snapshot_of(open_session(notes)[0], recorder).unknown == {}
+    (line,) = recorder.notices()
+    assert line.startswith("the export's key 'notes', which an extension keeps, is left out: ")
 
 
 @pytest.mark.parametrize("key", ["messages", "tokenCount", "notes"])
@@ -149,6 +194,8 @@ async def test_a_key_that_is_taken_is_refused(open_session: Open, key: str) -> N
     session, _ = open_session(Notes(), Taken())
     with pytest.raises(ExportError, match=f"an extension cannot have the key '{key}': it is taken"):
         snapshot_of(session)
+    with pytest.raises(ExportError, match="it is taken"):
+        await open_export(None, session)
 
 
 async def test_two_of_a_name_are_refused(open_session: Open) -> None:

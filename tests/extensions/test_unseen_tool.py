@@ -22,12 +22,14 @@ from codelet.frontends.printing.text_output import describe_call
 from codelet.loop.toolbox import Safeguards
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
+from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Answer, Question, Touch
-from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput
+from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput, tool
 from tests.context.scripted import Answer as Said
 from tests.context.scripted import turn
 from tests.extensions.conftest import Open
 
+KEY = "k-5b1e7c0d94a8f2b63e"
 SCHEMA = {
     "type": "object",
     "properties": {"table": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "to": {"$ref": "#/$defs/file"}},
@@ -51,6 +53,16 @@ def title(arguments: Arguments) -> str:
 
 class Database(Extension):
     tools = (Tool("dump", "Dump a table.", SCHEMA, dump, touches, title),)
+
+
+async def test_it_says_what_its_answer_counts(open_session: Open) -> None:
+    async def tickets(context: ToolContext, progress: Progress) -> ToolOutput:
+        return ToolOutput("17\n23", counted=f"ticket {KEY}")
+
+    session, provider = open_session(tools=[tool(tickets)], safeguards=Safeguards(masker=Masker({"MY_KEY": KEY})))
+    provider.answers.append(Said("ok", [("tickets", {})]))
+    (result,) = (event for event in await turn(session) if isinstance(event, events.ToolResult))
+    assert result.counted.startswith("ticket") and KEY not in result.counted
 
 
 async def test_everybody_says_the_right_thing_of_it(open_session: Open, tmp_path: Path) -> None:

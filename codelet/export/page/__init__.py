@@ -1,41 +1,29 @@
-"""The page: a session as one HTML file that needs nothing else, runs nothing and can be printed.
-
-It has no script at all. A strict policy in its head keeps even a browser's own mistakes from loading anything. Whatever
-the template prints is cleaned and escaped; only what it makes itself is markup.
-"""
+"""The page: a session as one HTML file that needs nothing else, runs nothing and can be printed."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import time
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING
-
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 
 from codelet.context.compaction.segments import parse_segment
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
+from codelet.export.page.rendering import COMMON_STYLE, rendered
 from codelet.export.page.timeline import timeline
 from codelet.export.page.transcript import transcript
 from codelet.export.redaction import Mask
 from codelet.export.snapshot import Snapshot
 from codelet.messages import kind_of
-from codelet.system.text import clean, one_line
+from codelet.system.text import one_line
 
-if TYPE_CHECKING:
-    from jinja2 import Template
+_PACKAGE = "codelet.export.page"
 
 
 def page(snapshot: Snapshot, *, mask: Mask | None) -> str:
     """The whole document; secrets are masked as they are in the JSON export."""
     shown = from_json(to_json(snapshot, mask=mask))
-    return _template().render(
-        policy=_policy(),
-        style=Markup(_style()),
+    return rendered(
+        (_PACKAGE, "page.html"),
+        (COMMON_STYLE,),
         title=_title(shown),
         facts=_facts(shown),
         summaries=_summaries(shown),
@@ -43,34 +31,6 @@ def page(snapshot: Snapshot, *, mask: Mask | None) -> str:
         timeline=timeline(shown.timeline),
         conversation=transcript(shown.messages),
     )
-
-
-@cache
-def _template() -> Template:
-    lines = _own("page.html").splitlines()
-    environment = Environment(autoescape=True, finalize=_cleaned, undefined=StrictUndefined)
-    return environment.from_string("".join(map(str.strip, lines)))
-
-
-def _cleaned(value: object) -> object:
-    """A value that is printed, without anything that a reader could not see."""
-    return value if isinstance(value, Markup) else clean(str(value))
-
-
-def _own(name: str) -> str:
-    return files("codelet.export.page").joinpath(name).read_text(encoding="utf-8")
-
-
-@cache
-def _style() -> str:
-    style = "\n" + _own("page.css")
-    assert "</" not in style, "it would end the element that holds it"
-    return style
-
-
-def _policy() -> str:
-    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
 def _title(snapshot: Snapshot) -> str:

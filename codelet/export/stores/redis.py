@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 10.0
 _SAVE_SECONDS = 60.0
+_LONGEST_NUMBER = 40
+"""Letters of a size or a time that are looked at."""
 """For a save, whose whole document is sent within that time."""
 
 
@@ -84,12 +86,12 @@ class RedisStore:
         data, revision = self._command(name, "HMGET", scripts.session_key(name), "document", "revision")
         if data is None or revision is None:
             return None
-        return Stored(bytes(data), revision.decode())
+        return Stored(bytes(data), revision.decode("utf-8", "backslashreplace"))
 
     def revision(self, name: str) -> str | None:
         """The revision in force."""
         found = self._command(name, "HGET", scripts.session_key(name), "revision")
-        return None if found is None else found.decode()
+        return None if found is None else found.decode("utf-8", "backslashreplace")
 
     def lock(self, name: str) -> Lease:
         """A lease on `name`, with the next fencing token."""
@@ -156,14 +158,29 @@ class RedisStore:
         return self._command(name, "EVAL", script, len(keys), *keys, *values)
 
     def _entry(self, name: str) -> StoredExport | None:
-        size, saved = self._command(name, "HMGET", scripts.session_key(name), "size", "saved")
-        note = self._command(name, "GET", scripts.lock_key(name))
+        try:
+            size, saved = self._command(name, "HMGET", scripts.session_key(name), "size", "saved")
+            note = self._command(name, "GET", scripts.lock_key(name))
+        except ForeignValue:
+            return StoredExport(name, 0, 0.0, None, problem="its keys hold something else")
         if size is None or saved is None:
             return None
-        return StoredExport(name, int(size), float(saved), None if note is None else _holder(note))
+        holder = None if note is None else _holder(note)
+        try:
+            length, when = int(size[:_LONGEST_NUMBER]), float(saved[:_LONGEST_NUMBER])
+            time.localtime(when)
+            if not 0 <= length < 1 << 53:
+                raise OverflowError
+        except (ValueError, OverflowError, OSError):
+            return StoredExport(name, 0, 0.0, holder, problem="its size or its time is no number")
+        return StoredExport(name, length, when, holder)
 
     def _command(self, name: str, *words: Any) -> Any:
         return _answered(self._client, words, self.shown(name))
+
+
+class ForeignValue(ExportError):
+    """A key of a session holds what codelet never writes there."""
 
 
 def _connection(address: Address, seconds: float) -> Redis:
@@ -198,6 +215,8 @@ def _answered(client: Any, words: Sequence[Any], shown: str) -> Any:
     except AuthenticationError:
         raise ExportError(f"{shown}: Redis refused the password (CODELET_REDIS_PASSWORD)") from None
     except ResponseError as error:
+        if str(error).startswith("WRONGTYPE"):
+            raise ForeignValue(f"{shown}: what stands there is no session of codelet") from None
         raise StoreUnreachable(f"{shown}: Redis refused it: {error}") from None
     except (RedisError, OSError) as error:
         raise StoreUnreachable(f"{shown}: Redis cannot be reached: {error or type(error).__name__}") from None

@@ -54,9 +54,12 @@ def parse_address(url: str, environment: Mapping[str, str] = os.environ) -> Addr
     except ValueError as error:
         raise ExportError(f"the Redis address is wrong: {error}") from None
     database, name = _path(parts.path)
-    unknown = sorted(set(options) - {"ttl", "lease"})
-    if unknown or parts.fragment:
-        raise ExportError(f"the Redis address has the unknown option {(unknown or [parts.fragment])[0]!r}")
+    if not parts.netloc:
+        raise ExportError("a Redis address is redis://[user[:password]@]host[:port][/database][/NAME]")
+    if parts.fragment or "@" in parts.path:  # the rest of a password: it is not printed
+        raise ExportError("in a password of a Redis address '#' is written %23, '/' %2F and '@' %40")
+    if unknown := sorted(set(options) - {"ttl", "lease"}):
+        raise ExportError(f"the Redis address has the unknown option {unknown[0]!r}")
     return Address(
         host=parts.hostname or "localhost",
         port=port,

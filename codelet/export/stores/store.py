@@ -26,12 +26,16 @@ class Stored(Record):
 
 
 class StoredExport(Record):
-    """One export in a store: its size in bytes, when it was saved last, and who holds it, if anybody does."""
+    """One export in a store: its size in bytes, when it was saved last, and who holds it, if anybody does.
+
+    `problem` says why the store's own notes on it cannot be read; then size and time are 0.
+    """
 
     name: str
     size: int
     saved: float
     holder: str | None
+    problem: str = ""
 
 
 class Lease(Protocol):

@@ -1,0 +1,150 @@
+"""The place of an extension that most sessions never use: it is imported and made once something asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from codelet.extensions.base import UNSAID, Command, ExportPart, Extension, Guard, GuardedCall, Noted, Source
+from codelet.safety.verdict import Verdict
+from codelet.tools.tool import Arguments, Tool
+
+
+class Late(Extension, Guard):
+    """The place of an extension that is imported and made once something asks for it: one of its commands, a value of
+    an export, `wake`. Until then it costs no module, no token and no key of the export.
+
+    `commands` are those of the extension by name, each with its help and its arguments; `reminder` is its type of
+    reminder, `keys` are those that it keeps in the export. With `judges` its guard is asked about each call, with
+    `records` the first call that is judged asks for it. With `at_once` the session's beginning does.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Extension],
+        *,
+        commands: Mapping[str, tuple[str, str]],
+        reminder: str = "",
+        keys: Sequence[str] = (),
+        judges: bool = False,
+        records: bool = False,
+        at_once: bool = False,
+    ) -> None:
+        self._make = make
+        self._session: Any = None
+        self._awake: Extension | None = None
+        self.commands = tuple(
+            Command(name, about, partial(self._command, name), arguments)
+            for name, (about, arguments) in commands.items()
+        )
+        self.reminders = (_LateSource(reminder, self),) if reminder else ()
+        self.guards = (self,) if judges or records else ()
+        self._records = records
+        self._at_once = at_once
+        self._parts = tuple(_LatePart(key, self) for key in keys)
+
+    @property
+    def parts(self) -> Sequence[ExportPart]:
+        """A place for each of its keys."""
+        return self._parts
+
+    @property
+    def awake(self) -> Extension | None:
+        """The extension, once something has asked for it."""
+        return self._awake
+
+    def wake(self) -> Extension:
+        """The extension; it is made now if it is not there yet."""
+        if self._awake is None:
+            self._awake = self._make()
+            self._awake.attach(self._session)
+        return self._awake
+
+    def attach(self, session: Any) -> None:
+        """Keep the session for the extension."""
+        self._session = session
+        if self._at_once:
+            self.wake()
+
+    def offered(self) -> Sequence[Tool]:
+        """Its tools, once it is there."""
+        return () if self._awake is None else self._awake.offered()
+
+    def remarks(self) -> Sequence[str]:
+        """Its remarks, once it is there."""
+        return () if self._awake is None else self._awake.remarks()
+
+    def status(self) -> str:
+        """Its words for the row below the prompt, once it is there."""
+        return "" if self._awake is None else self._awake.status()
+
+    def ending(self) -> Sequence[str]:
+        """What of it ends with the session, once it is there."""
+        return () if self._awake is None else self._awake.ending()
+
+    def clear(self) -> None:
+        """The conversation is forgotten."""
+        if self._awake is not None:
+            self._awake.clear()
+
+    async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
+        """What its guard says of a call, once it is there; it has at most one."""
+        guards = () if self._awake is None else self._awake.guards
+        return await guards[0].before(call) if guards else None
+
+    def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
+        """Have its guard take note, where it wants to."""
+        if self._records:
+            self.wake().guards[0].record(kind, call, **facts)
+
+    async def close(self) -> None:
+        """Close it, if it was ever there."""
+        if self._awake is not None:
+            await self._awake.close()
+
+    async def _command(self, name: str, session: Any, argument: str) -> str:
+        command = next(each for each in self.wake().commands if each.name == name)
+        return await command.run(session, argument)
+
+
+class _LateSource(Source):
+    """The reminder of an extension that may not be there yet."""
+
+    quiet = True
+
+    def __init__(self, name: str, late: Late) -> None:
+        self.name = name
+        self._late = late
+
+    async def begin(self) -> None:
+        if self._late.awake is not None:
+            await self._late.awake.reminders[0].begin()
+
+    async def text(self) -> str | None:
+        return None if self._late.awake is None else await self._late.awake.reminders[0].text()
+
+    def sent(self) -> None:
+        if self._late.awake is not None:
+            self._late.awake.reminders[0].sent()
+
+
+class _LatePart(ExportPart):
+    """A key of an extension that may not be there yet: then it has nothing to save."""
+
+    def __init__(self, key: str, late: Late) -> None:
+        self.key = key
+        self._late = late
+
+    def form(self) -> Mapping[str, Any]:
+        return self._kept(self._late.wake()).form()
+
+    def save(self) -> Any:
+        return UNSAID if self._late.awake is None else self._kept(self._late.awake).save()
+
+    def restore(self, value: Any) -> None:
+        if value or self._late.awake is not None:
+            self._kept(self._late.wake()).restore(value)
+
+    def _kept(self, extension: Extension) -> ExportPart:
+        return next(part for part in extension.parts if part.key == self.key)

@@ -1,0 +1,118 @@
+"""The machine in a line of the tail, with `--environment full`, and `/env`: all that is known of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from codelet import prompt
+from codelet.context.reminders.sources import Environment
+from codelet.extensions.base import Command, Extension, Source
+from codelet.system.machine import MachineState, RunningProcess, machine_state
+from codelet.system.text import one_line
+
+if TYPE_CHECKING:
+    from codelet.context.reminders import ReminderLedger
+
+_LONGEST_NAME = 40
+_PROCESSES_TOLD = 3
+
+
+class Machine(Extension, Source):
+    """Looks at the machine when a turn begins. With `told` the model is told what was seen, in one line."""
+
+    name = "machine"
+    quiet = True
+
+    def __init__(self, *, told: bool) -> None:
+        self.reminders = (self,)
+        self.commands = (Command("env", "the machine and the workspace", self._shown),)
+        self._told = told
+        self._line: str | None = None
+        self._session: Any = None
+
+    def attach(self, session: Any) -> None:
+        """The session that it serves."""
+        self._session = session
+
+    async def begin(self) -> None:
+        """Look at the machine, off the event loop: it reads a few hundred small files."""
+        if self._told:
+            self._line = line_of(await asyncio.to_thread(machine_state, self._session.workspace))
+
+    async def text(self) -> str | None:
+        """The line, as of the turn's start."""
+        return self._line
+
+    async def _shown(self, session: Any, argument: str) -> str:
+        """The surroundings as they are now, and all that there is to see of the machine."""
+        state = await asyncio.to_thread(machine_state, session.workspace)
+        rows = [await Environment(session.workspace, lambda: session.permissions).text()]
+        rows += [
+            f"{label}: {text}"
+            for label, text in (
+                ("Python", str(state.get("python", ""))),
+                ("Memory", _memory(state)),
+                ("Disk", _percent(state.get("disk_usage_percent"))),
+                ("Load", _load()),
+                ("Battery", _percent(state.get("battery_percent"))),
+                ("Up for", _duration(state.get("uptime_seconds"))),
+            )
+            if text
+        ]
+        rows += [f"{_process(each)}, process {each['pid']}" for each in state.get("processes", ())]
+        if told := self._left_out(session.reminders):
+            rows.append(told)
+        return "\n".join(rows)
+
+    def _left_out(self, reminders: ReminderLedger) -> str:
+        """Which of what `/env` shows the model is not told."""
+        surroundings = Environment.name in reminders.sourced and Environment.name not in reminders.off
+        machine = self._told and self.name not in reminders.off
+        if surroundings:
+            more = "the model is told the first lines only; --environment full tells it the machine's state too"
+            return "" if machine else more
+        return f"the model is told {'the state of the machine only' if machine else 'nothing of it'}"
+
+
+def line_of(state: MachineState) -> str:
+    """The machine in one line; what is not known is left out."""
+    parts = (
+        ("memory", _memory(state)),
+        ("disk", _percent(state.get("disk_usage_percent"))),
+        ("load", _load()),
+        ("battery", _percent(state.get("battery_percent"))),
+        ("largest processes", "; ".join(map(_process, state.get("processes", [])[:_PROCESSES_TOLD]))),
+    )
+    return prompt.MACHINE.format(state=", ".join(f"{label} {text}" for label, text in parts if text))
+
+
+def _memory(state: MachineState) -> str:
+    used, total = state.get("memory_used_mb"), state.get("memory_total_mb")
+    return "" if used is None or total is None else f"{used / 1024:.1f} of {total / 1024:.1f} GiB used"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.0f} %"
+
+
+def _load() -> str:
+    """The load of the last minute, and on how many processors."""
+    try:
+        return f"{os.getloadavg()[0]:.1f} on {os.cpu_count() or 1} processors"
+    except OSError:
+        return ""
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    minutes = int(seconds // 60)
+    parts: Sequence[tuple[int, str]] = ((minutes // 1440, "d"), (minutes // 60 % 24, "h"), (minutes % 60, "min"))
+    return " ".join(f"{count} {unit}" for count, unit in parts if count) or "under a minute"
+
+
+def _process(process: RunningProcess) -> str:
+    return f"{one_line(process['name'], _LONGEST_NAME)} {process['memory_mb']:.0f} MB"

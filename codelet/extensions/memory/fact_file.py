@@ -1,0 +1,364 @@
+"""A file of facts that sessions share: SQLite with full text, one writer at a time, readers never wait.
+
+Each write is one transaction that waits for its turn, so nobody's facts are lost. Whoever leaves last takes the side
+files of the write-ahead log away. A file from elsewhere is opened only where it holds nothing but our tables.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from codelet.errors import CodeletError, UsageError
+from codelet.extensions.memory.fact import LONGEST_FACT, LONGEST_KEY, LONGEST_SAID, Fact, normal, plain, words_of
+from codelet.record import Record
+
+MOST_STORED = 20_000
+"""Facts in one file. Beyond them, those that nobody has used for longest go; kept ones never do."""
+UNUSED_SECONDS = 400 * 24 * 3600.0
+"""After this time without use a fact goes, unless it is kept."""
+
+_APPLICATION = 0x436F6446
+_VERSION = 1
+_WAIT_SECONDS = 10.0
+_MOST_TERMS = 24
+_LARGEST_FILE = 256 * 1024 * 1024
+_LONGEST_VALUE = 1_000_000
+_HEADER = b"SQLite format 3\0"
+_JOURNAL = bytes.fromhex("d9d505f920a163d7")
+"""How a rollback journal begins; one ends so where the name of another journal stands before."""
+_TABLE = (
+    "CREATE TABLE fact (id INTEGER PRIMARY KEY, text TEXT NOT NULL, normal TEXT NOT NULL UNIQUE, key TEXT NOT NULL,"
+    " kept INTEGER NOT NULL, by TEXT NOT NULL, said TEXT NOT NULL, made REAL NOT NULL, used REAL NOT NULL)"
+)
+_WORDS = (
+    "CREATE VIRTUAL TABLE fact_words USING fts5"
+    "(text, key, content='fact', content_rowid='id', tokenize='unicode61 remove_diacritics 2')"
+)
+_SCHEMA = {"fact": _TABLE, "fact_words": _WORDS}
+"""No triggers: nothing in the file acts by itself, and a stranger's could."""
+_SHADOWS = frozenset(f"fact_words_{part}" for part in ("data", "idx", "docsize", "config"))
+"""The tables in which FTS5 keeps the words of ours."""
+_UNIQUE = ("index", "sqlite_autoindex_fact_1", "fact", None)
+"""What SQLite makes for the column that is unique."""
+_ROW = "fact.id, fact.text, fact.key, fact.kept, fact.by, fact.said, fact.made"
+_SOUND = f"typeof(fact.text) = 'text' AND length(fact.text) <= {4 * LONGEST_FACT}"
+
+Given = TypeVar("Given")
+
+
+class StoredFact(Record, kw_only=True):
+    """A fact of the file under its number there; `kept` ones stay whatever their age."""
+
+    number: int
+    fact: Fact
+    kept: bool
+
+
+class FactFile:
+    """The facts at a path, from now until `close`; made where there is no file. For any thread, one at a time.
+
+    `most` is how many stay in it when it is closed; `clock` gives Unix seconds.
+    Raises UsageError where the file is none of ours, CodeletError where it cannot be read or written.
+    """
+
+    def __init__(self, path: Path, *, most: int = MOST_STORED, clock: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self._most = most
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._used: set[int] = set()
+        _checked(path)
+        try:
+            self._base = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise CodeletError(f"{path}: the facts cannot be opened: {error}") from None
+        try:
+            with _told(path):
+                self._prepare()
+        except BaseException:
+            self._base.close()
+            raise
+
+    def add(self, facts: Iterable[Fact]) -> None:
+        """Write facts in one go. One that is there stays; of one key the newest holds; the user's are kept."""
+
+        def write() -> None:
+            for fact in facts:
+                self._write(fact)
+
+        self._change(write)
+
+    def find(self, text: str, most: int) -> list[StoredFact]:
+        """The facts that share most words with a text, the best first."""
+        terms = terms_of(text)
+        if not terms:
+            return []
+        query = " OR ".join(f'"{term}"' for term in terms)
+        found = self._asked(
+            f"SELECT {_ROW} FROM fact_words JOIN fact ON fact.id = fact_words.rowid"
+            f" WHERE fact_words MATCH ? AND {_SOUND} ORDER BY fact_words.rank LIMIT ?",
+            (query, most),
+        )
+        self._used.update(stored.number for stored in found)
+        return found
+
+    def newest(self, most: int) -> list[StoredFact]:
+        """The newest facts, the newest first."""
+        return self._asked(f"SELECT {_ROW} FROM fact WHERE {_SOUND} ORDER BY made DESC, id DESC LIMIT ?", (most,))
+
+    def number(self, number: int) -> StoredFact | None:
+        """The fact of that number."""
+        return next(iter(self._asked(f"SELECT {_ROW} FROM fact WHERE {_SOUND} AND id = ?", (number,))), None)
+
+    def forget(self, number: int) -> None:
+        """Remove a fact."""
+        self._change(lambda: self._delete([number]))
+
+    def replace(self, number: int, fact: Fact) -> None:
+        """Put a fact in the place of another."""
+
+        def write() -> None:
+            self._delete([number])
+            self._write(fact)
+
+        self._change(write)
+
+    def keep(self, number: int) -> None:
+        """Keep a fact from now on, whatever its age."""
+        self._change(lambda: self._base.execute("UPDATE fact SET kept = 1 WHERE id = ?", (number,)))
+
+    def __len__(self) -> int:
+        with self._lock, _told(self.path):
+            return int(self._base.execute("SELECT count(*) FROM fact").fetchone()[0])
+
+    def close(self) -> None:
+        """Note what was used, prune, and leave nothing beside the file, unless somebody else is still in it."""
+        now = self._clock()
+
+        def write() -> None:
+            self._base.executemany("UPDATE fact SET used = ? WHERE id = ?", [(now, number) for number in self._used])
+            self._prune(now)
+
+        try:
+            self._change(write)
+            with self._lock, _told(self.path):
+                self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            self._base.close()
+
+    def _prepare(self) -> None:
+        base = self._base
+        _harden(base)
+        base.execute("PRAGMA synchronous = NORMAL")
+        self._claim()
+        self._waited(lambda: base.execute("PRAGMA journal_mode = WAL").fetchall())
+
+    def _claim(self) -> None:
+        """Make the tables where the file is empty, else see that there are these and nothing else."""
+        base = self._base
+        self._waited(lambda: base.execute("BEGIN IMMEDIATE"))
+        try:
+            if not base.execute("SELECT 1 FROM sqlite_master").fetchone():
+                base.execute(f"PRAGMA application_id = {_APPLICATION}")
+                base.execute(f"PRAGMA user_version = {_VERSION}")
+                for statement in _SCHEMA.values():
+                    base.execute(statement)
+            else:
+                _judge(base, self.path)
+            base.execute("COMMIT")
+        except BaseException:
+            base.execute("ROLLBACK")
+            raise
+
+    def _write(self, fact: Fact) -> None:
+        """One fact, inside a transaction."""
+        now, same = self._clock(), normal(fact.text)
+        kept = int(fact.by == "user")
+        if fact.key:
+            self._delete(self._numbers("lower(key) = lower(?) AND normal <> ?", fact.key, same))
+        known = self._numbers("normal = ?", same)
+        if known:
+            self._base.execute("UPDATE fact SET used = ?, kept = max(kept, ?) WHERE id = ?", (now, kept, known[0]))
+            return
+        row = (fact.text, same, fact.key, kept, fact.by, fact.said, fact.when or now, now)
+        self._base.execute(f"INSERT INTO fact VALUES (NULL{', ?' * len(row)})", row)
+        self._base.execute(
+            "INSERT INTO fact_words(rowid, text, key) VALUES (last_insert_rowid(), ?, ?)", (fact.text, fact.key)
+        )
+
+    def _numbers(self, condition: str, *values: object) -> list[int]:
+        """The numbers of the facts that meet a condition of ours."""
+        return [number for (number,) in self._base.execute(f"SELECT id FROM fact WHERE {condition}", values)]
+
+    def _delete(self, numbers: Iterable[int]) -> None:
+        """Remove facts, inside a transaction, with the words by which they are found."""
+        rows = [(number,) for number in numbers]
+        taken = "INSERT INTO fact_words(fact_words, rowid, text, key) SELECT 'delete', id, text, key FROM fact"
+        self._base.executemany(f"{taken} WHERE id = ?", rows)
+        self._base.executemany("DELETE FROM fact WHERE id = ?", rows)
+
+    def _prune(self, now: float) -> None:
+        """Remove what is unused for long, and what is too many, but nothing that is kept."""
+        self._delete(self._numbers("kept = 0 AND used < ?", now - UNUSED_SECONDS))
+        over = self._base.execute("SELECT count(*) FROM fact").fetchone()[0] - self._most
+        if over > 0:
+            self._delete(self._numbers("kept = 0 ORDER BY used, id LIMIT ?", over))
+
+    def _asked(self, query: str, values: Sequence[object]) -> list[StoredFact]:
+        with self._lock, _told(self.path):
+            return [_stored(row) for row in self._base.execute(query, values).fetchall()]
+
+    def _change(self, write: Callable[[], object]) -> None:
+        """Write in one transaction, when it is its turn."""
+        with self._lock, _told(self.path):
+            self._waited(lambda: self._base.execute("BEGIN IMMEDIATE"))
+            try:
+                write()
+                self._base.execute("COMMIT")
+            except BaseException:
+                self._base.execute("ROLLBACK")
+                raise
+
+    def _waited(self, act: Callable[[], Given]) -> Given:
+        """Act, again and again while another process is in the way: a change of the journal does not wait by itself."""
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while True:
+            try:
+                return act()
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+
+def terms_of(text: str) -> list[str]:
+    """The words of a text that are looked for: the longest, as they are the rarest."""
+    return sorted(words_of(text), key=lambda word: (-len(word), word))[:_MOST_TERMS]
+
+
+def read_facts(path: Path) -> list[Fact]:
+    """The facts of a file, the newest first, without a write: as they were when it was left last.
+
+    Raises CodeletError.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise UsageError(f"{path}: is no regular file")
+    with _told(path):
+        base = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+        try:
+            _harden(base)
+            _judge(base, path)
+            rows = base.execute(
+                f"SELECT {_ROW} FROM fact WHERE {_SOUND} ORDER BY made DESC, id DESC LIMIT {MOST_STORED}"
+            )
+            return [_stored(row).fact for row in rows]
+        finally:
+            base.close()
+
+
+def _harden(base: sqlite3.Connection) -> None:
+    """Take nothing that stands in a file for more than data."""
+    base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+    for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
+        base.execute(f"PRAGMA {pragma}")
+
+
+def _is_ours(kind: object, name: object, table: object, sql: object) -> bool:
+    """Whether a row of the schema is one that a file of ours has: only tables, no view, trigger or index beside them.
+
+    A trigger may have any name, also that of a table, or one that begins as SQLite's own do.
+    """
+    if (kind, name, table, sql) == _UNIQUE:
+        return True
+    if kind != "table" or name != table or not (isinstance(name, str) and isinstance(sql, str)):
+        return False
+    return sql == _SCHEMA.get(name) or (name in _SHADOWS and sql.startswith(f"CREATE TABLE '{name}'("))
+
+
+def _judge(base: sqlite3.Connection, path: Path) -> None:
+    """Raises UsageError unless the file holds our tables as we make them, and nothing that could act."""
+    application = base.execute("PRAGMA application_id").fetchone()[0]
+    version = base.execute("PRAGMA user_version").fetchone()[0]
+    if application == _APPLICATION and version > _VERSION:
+        raise UsageError(f"{path}: is a facts file of a newer codelet: update codelet")
+    rows = base.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+    names = {name for _, name, _, _ in rows}
+    if application != _APPLICATION or not (names >= _SCHEMA.keys() and all(_is_ours(*row) for row in rows)):
+        raise UsageError(f"{path}: is a database, but no facts file, or one with more in it than facts")
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Errors of SQLite as one line."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise CodeletError(f"{path}: the facts cannot be read or written: {error}") from None
+
+
+def _checked(path: Path) -> None:
+    """See that the file is ours to open, or make it, for the user alone. Raises UsageError."""
+    _check_beside(path)
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        return
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise UsageError(f"{path}: a facts file cannot be made there: {error.strerror or error}") from None
+    try:
+        state = path.stat()
+        if not stat.S_ISREG(state.st_mode):
+            raise UsageError(f"{path}: is no regular file")
+        if state.st_size > _LARGEST_FILE:
+            raise UsageError(f"{path}: is larger than {_LARGEST_FILE >> 20} MiB")
+        with path.open("rb") as file:
+            begins = file.read(len(_HEADER))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if begins not in (b"", _HEADER):
+        raise UsageError(f"{path}: is no facts file")
+
+
+def _check_beside(path: Path) -> None:
+    """See that what SQLite would take up with the file leads to no other one: it follows links there, and writes, and
+    a journal of several databases has it remove the file that it names. Raises UsageError.
+    """
+    real = os.path.realpath(path)
+    for name in ("-journal", "-wal", "-shm"):
+        beside = f"{real}{name}"
+        try:
+            descriptor = os.open(beside, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise UsageError(f"{path}: {beside} beside it cannot be opened: {error.strerror or error}") from None
+        with os.fdopen(descriptor, "rb") as file:
+            state = os.fstat(descriptor)
+            if not stat.S_ISREG(state.st_mode) or state.st_nlink > 1:
+                raise UsageError(f"{path}: {beside} beside it is no file of its own")
+            if name == "-journal":
+                file.seek(max(0, state.st_size - len(_JOURNAL)))
+                if file.read() == _JOURNAL and state.st_size > len(_JOURNAL):
+                    raise UsageError(f"{path}: {beside} beside it names another file: remove it")
+
+
+def _stored(row: tuple[int, str, object, object, object, object, object]) -> StoredFact:
+    """A row as it may be shown, whoever wrote it."""
+    number, text, key, kept, by, said, made = row
+    fact = Fact(
+        text=plain(text, LONGEST_FACT),
+        key=plain(key, LONGEST_KEY) if isinstance(key, str) else "",
+        by="user" if by == "user" else "model" if by == "model" else "export",
+        said=plain(said, LONGEST_SAID) if isinstance(said, str) else "",
+        when=float(made) if isinstance(made, int | float) else 0.0,
+    )
+    return StoredFact(number=number, fact=fact, kept=bool(kept))

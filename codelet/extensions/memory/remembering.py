@@ -1,0 +1,250 @@
+"""Facts in a session: the tool `remember`, the reminder `facts`, `/facts`, and their keys of the export.
+
+They come with the first `#text` or `/facts`, with `--facts` or `--memory`, or with an export that holds some.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codelet import prompt
+from codelet.errors import ToolError
+from codelet.extensions.base import UNSAID, Command, ExportPart, Extension, Source
+from codelet.extensions.memory.fact import (
+    LONGEST_FACT,
+    LONGEST_KEY,
+    LONGEST_SAID,
+    Fact,
+    Origin,
+    gives_orders,
+    keyed,
+    normal,
+    plain,
+)
+from codelet.extensions.memory.fact_commands import FactCommands
+from codelet.extensions.memory.fact_list import FactList, relevant
+from codelet.messages import newest_prompt
+from codelet.tools.tool import Tool, ToolOutput, tool
+
+if TYPE_CHECKING:
+    from codelet.extensions.memory.fact_file import FactFile, StoredFact
+
+_SCHEMA: dict[str, Any] = {
+    "type": "array",
+    "maxItems": 100_000,
+    "items": {
+        "type": "object",
+        "required": ["fact", "by"],
+        "properties": {
+            "fact": {"type": "string"},
+            "key": {"type": "string", "maxLength": 1_000},
+            "by": {"enum": ["user", "model", "export"]},
+            "turn": {"type": "integer", "minimum": 0, "maximum": 10**9},
+            "said": {"type": "string", "maxLength": 1_000},
+            "when": {"type": "number", "minimum": 0, "maximum": 10**12},
+        },
+    },
+}
+_LONGEST_ASKED = 20_000
+_OWN_ROOM = 3_000
+_MOST_OF_FILE = 12
+"""Characters of a prompt that are looked at, those of the session's facts in the reminder, and how many of the file's
+facts stand there.
+"""
+
+
+class Facts(Extension, Source):
+    """The facts of one session. `file` is where they are shared, None for this session only; `more` are further tools.
+
+    With a file each new fact is written there too, without its secrets; what is read from there is data, and is shown
+    as what it is.
+    """
+
+    name = "facts"
+
+    def __init__(
+        self, file: Path | None = None, more: Sequence[Tool] = (), *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.list = FactList()
+        self.tools = (tool(self._remember_tool(), title=lambda arguments: str(arguments["fact"])), *more)
+        self.reminders = (self,)
+        self.commands = (Command("facts", "facts that are kept", FactCommands(self).run, "[ACTION …]"),)
+        self._parts = (_Texts(self.list), Origins(self.list))
+        self._clock = clock
+        self._session: Any = None
+        self._prompt = ""
+        self._told: tuple[tuple[Fact, ...], str, tuple[Fact, ...]] | None = None
+        self._found: list[StoredFact] = []
+        self.file: FactFile | None = None
+        if file is not None:
+            from codelet.extensions.memory.fact_file import FactFile
+
+            self.file = FactFile(file)
+
+    @property
+    def parts(self) -> Sequence[ExportPart]:
+        """The statements, and where each comes from."""
+        return self._parts
+
+    def attach(self, session: Any) -> None:
+        """The session that it serves."""
+        self._session = session
+
+    async def close(self) -> None:
+        """Leave the file, if there is one."""
+        if self.file is not None:
+            await asyncio.to_thread(self.file.close)
+
+    async def begin(self) -> None:
+        """Look for what the newest prompt has to do with."""
+        messages = self._session.messages
+        place = newest_prompt(messages)
+        self._prompt = (messages[place]["content"] or "") if place >= 0 else ""
+        if self.file is not None:
+            self._found = await asyncio.to_thread(self.file.find, self._prompt[:_LONGEST_ASKED], _MOST_OF_FILE)
+
+    async def text(self) -> str | None:
+        """The facts for the model: the session's, the file's that the prompt has to do with, each under who said it."""
+        own = self._relevant()
+        parts = []
+        for by, heading in _HEADINGS.items():
+            if lines := [_line(fact) for fact in own if fact.by == by]:
+                parts.append("\n".join([heading, *lines]))
+        known = {normal(fact.text) for fact in self.list.facts}
+        stored = [_quoted(each.fact) for each in self._found if normal(each.fact.text) not in known]
+        if stored and self.file is not None:
+            parts.append("\n".join([prompt.FACTS_OF_FILE.format(name=self.file.path.name), *stored]))
+        if left := len(self.list.facts) - len(own):
+            parts.append(prompt.FACTS_LEFT_OUT.format(count=left))
+        return "\n".join(parts) or None
+
+    def _relevant(self) -> tuple[Fact, ...]:
+        """The session's facts that are told; worked out anew where the facts or the prompt are others."""
+        facts, asked = self.list.facts, self._prompt
+        if self._told is None or self._told[0] is not facts or self._told[1] != asked:
+            self._told = (facts, asked, relevant(facts, asked[:_LONGEST_ASKED], _OWN_ROOM))
+        return self._told[2]
+
+    async def remember(self, text: str, by: Origin, key: str = "") -> str:
+        """Keep a fact, in the file too where there is one; what came of it, in a sentence. Raises ToolError."""
+        if not key:
+            key, text = keyed(text)
+        fact = Fact(
+            text=plain(self._session.mask(text), LONGEST_FACT),
+            key=plain(self._session.mask(key), LONGEST_KEY),
+            by=by,
+            turn=self._session.turns,
+            said=self._said(),
+            when=round(self._clock(), 3),
+        )
+        if not any(character.isalnum() for character in fact.text):
+            raise ToolError("a fact needs words")
+        added = self.list.add(fact)
+        if self.file is not None:
+            await asyncio.to_thread(self.file.add, [self.without_secrets(fact)])
+        return {
+            "new": f"kept: {fact.shown}",
+            "known": f"known already: {fact.shown}",
+            "replaced": f"kept in place of what was known of {fact.key}: {fact.text}",
+        }[added]
+
+    def without_secrets(self, fact: Fact) -> Fact:
+        """The fact as it may be written to a disk."""
+        mask = self._session.safeguards.hides.mask
+        return fact.replace(
+            text=mask(fact.text, patterns=True), key=mask(fact.key, patterns=True), said=mask(fact.said, patterns=True)
+        )
+
+    def forgotten(self, number: int) -> None:
+        """A fact of the file is gone: it is not told any more."""
+        self._found = [each for each in self._found if each.number != number]
+
+    def _said(self) -> str:
+        messages = self._session.messages
+        place = newest_prompt(messages)
+        return plain(messages[place]["content"] or "", LONGEST_SAID) if place >= 0 else ""
+
+    def _remember_tool(self) -> Callable[..., Any]:
+        async def remember(fact: str, key: str = "") -> ToolOutput:
+            """Keep a fact that later turns need: a decision, a value, a wish of the user's. `key` says in a word what
+            it is about: of one key the newest fact holds.
+            """
+            return ToolOutput(await self.remember(fact, "model", key))
+
+        return remember
+
+
+class _Texts(ExportPart):
+    """The export's field `facts`."""
+
+    key = "facts"
+
+    def __init__(self, facts: FactList) -> None:
+        self._facts = facts
+        self._of: tuple[Fact, ...] | None = None
+        self._saved: tuple[str, ...] = ()
+
+    def save(self) -> tuple[str, ...]:
+        """The statements; another object where they have changed."""
+        if self._of is not self._facts.facts:
+            self._of = self._facts.facts
+            self._saved = tuple(fact.text for fact in self._of)
+        return self._saved
+
+    def restore(self, value: Sequence[str]) -> None:
+        """The statements of an export in place of these."""
+        self._facts.restore(value)
+
+
+class Origins(ExportPart):
+    """A key for where each fact comes from."""
+
+    key = "fact_origins"
+    schema: Mapping[str, Any] = _SCHEMA
+
+    def __init__(self, facts: FactList) -> None:
+        self._facts = facts
+
+    def save(self) -> Any:
+        """What is known of each."""
+        rows = [_origin(fact) for fact in self._facts.facts if fact.by != "export"]
+        return rows or UNSAID
+
+    def restore(self, value: Any) -> None:
+        """Take it up, for the statements that are there."""
+        self._facts.restore([fact.text for fact in self._facts.facts], value)
+
+
+_HEADINGS: dict[Origin, str] = {
+    "user": prompt.FACTS_OF_USER,
+    "model": prompt.FACTS_OF_MODEL,
+    "export": prompt.FACTS_OF_EXPORT,
+}
+
+
+def _origin(fact: Fact) -> dict[str, Any]:
+    return {
+        "fact": fact.text,
+        "key": fact.key,
+        "by": fact.by,
+        "turn": fact.turn,
+        "said": fact.said,
+        "when": fact.when,
+    }
+
+
+def _line(fact: Fact) -> str:
+    """A fact of the session for the model; one that came from elsewhere is quoted."""
+    if fact.by == "export":
+        return _quoted(fact)
+    return f"- {plain(fact.shown, LONGEST_FACT + LONGEST_KEY)}"
+
+
+def _quoted(fact: Fact) -> str:
+    """A fact that others may have written: quoted, and marked where it is worded as an instruction."""
+    text = plain(fact.shown, LONGEST_FACT + LONGEST_KEY).replace('"', "'")
+    return f'- "{text}"{prompt.FACT_GIVES_ORDERS if gives_orders(fact.text) else ""}'

@@ -1,0 +1,39 @@
+"""The tool `search_sessions`: the model looks into earlier sessions, where the user opened them with `--memory`.
+
+Short because the search itself belongs to the exports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from codelet import prompt
+from codelet.errors import CodeletError, ToolError
+from codelet.extensions.memory.fact import plain
+from codelet.tools.tool import Tool, ToolOutput, tool
+
+Find = Callable[[str, int], Sequence[tuple[str, str]]]
+"""Gives the best passages for some words, at most so many: where each stands, and its text.
+
+It blocks, and raises CodeletError.
+"""
+
+_MOST_PASSAGES = 8
+_LONGEST_PASSAGE = 500
+_LONGEST_PLACE = 200
+
+
+def session_tool(find: Find) -> Tool:
+    """The tool over a search."""
+
+    async def search_sessions(words: str) -> ToolOutput:
+        """Search the user's earlier sessions and kept facts for words; results name the session and the turn."""
+        try:
+            found = await asyncio.to_thread(find, words, _MOST_PASSAGES)
+        except CodeletError as error:
+            raise ToolError(f"search_sessions: {error}") from None
+        rows = [f"[{plain(place, _LONGEST_PLACE)}] {plain(text, _LONGEST_PASSAGE)}" for place, text in found]
+        return ToolOutput("\n".join([prompt.EARLIER_SESSIONS, *rows]) if rows else prompt.NOTHING_REMEMBERED)
+
+    return tool(search_sessions, title=lambda arguments: str(arguments["words"]))

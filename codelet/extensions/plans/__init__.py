@@ -1,0 +1,157 @@
+"""Plans: a goal and its steps, kept beside the list, so that no compaction, resume or change of model loses them.
+
+The tool stands in `extensions/builtin.py`: nothing here is imported before the first plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from codelet import prompt
+from codelet.errors import ToolError, UsageError
+from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Source
+from codelet.extensions.plans.checklist import MOST_STEPS, Checklist, as_exported, checklist_in, imported
+from codelet.extensions.plans.plan_command import edited
+from codelet.safety.verdict import Verdict
+from codelet.tools.tool import Arguments, Preview, ToolOutput
+
+
+class Plans(Extension, Source, ExportPart):
+    """The plan of a session: what its tool, its reminder, its command and its place in the export are made of.
+
+    `planning` says that nothing may be changed before the user has approved a plan.
+    """
+
+    name = "plan"
+
+    key = "plan"
+
+    def __init__(self) -> None:
+        self.reminders = (self,)
+        self.commands = (Command("plan", "the plan, or a change of it", self.command),)
+        self.part = self
+        self.plan: Checklist | None = None
+        self.planning = False
+        self._can_approve: Callable[[], bool] = lambda: False
+        self._carried: tuple[Checklist | None, Any] = (None, None)
+        self._explained = False
+
+    def attach(self, session: Any) -> None:
+        """Learn whether somebody can approve a plan."""
+        self._can_approve = lambda: session.ask is not None or session.policy.yes
+
+    async def text(self) -> str | None:
+        """The plan, with what is to be done where a step failed; while planning, what is wanted."""
+        plan = self.plan
+        told = []
+        if self.planning:
+            then = prompt.PLAN_ASKED if self._can_approve() else prompt.PLAN_UNASKED
+            told.append(prompt.PLAN_FIRST.format(then=then))
+        if plan is not None:
+            told.append(prompt.PLAN_REMINDER.format(plan=plan.text()) + _revision(plan))
+        return "\n".join(told)
+
+    def status(self) -> str:
+        """How far it is."""
+        plan = self.plan
+        if self.planning:
+            return "planning"
+        return f"plan {plan.done}/{len(plan.steps)}" if plan is not None and plan.steps else ""
+
+    def clear(self) -> None:
+        """The plan belongs to the conversation."""
+        self.plan = None
+
+    def save(self) -> Any:
+        """The plan as the export has it; what was restored as it came, while it is the same."""
+        if self.plan is not self._carried[0]:
+            self._carried = (self.plan, None if self.plan is None else as_exported(self.plan))
+        return self._carried[1]
+
+    def restore(self, value: Any) -> None:
+        """Take up the plan of an export, or that there is none."""
+        self.plan = None if value is None else imported(value)
+        self._carried = (self.plan, value)
+
+    def keep(self, text: str) -> ToolOutput:
+        """Take up what the model plans; nothing shows what there is."""
+        plan = self._parsed(text) if text.strip() else self.plan
+        if plan is None:
+            raise ToolError(prompt.PLAN_NONE)
+        changed, self.plan = plan != self.plan, plan
+        told = prompt.PLAN_KEPT.format(done=plan.done, count=len(plan.steps))
+        if not text.strip():
+            told = f"{plan.text()}\n{told}"
+        if not self._explained:
+            self._explained, told = True, f"{told}\n{prompt.PLAN_MARKS}"
+        if self.planning and text.strip() and self._can_approve():
+            self.planning, told = False, f"{told}\n{prompt.PLAN_APPROVED}"
+        return ToolOutput(told, display=plan.brief() if changed else "")
+
+    def _parsed(self, text: str) -> Checklist:
+        """The plan in a text. Raises ToolError."""
+        plan = checklist_in(text, self.plan)
+        if plan is None:
+            raise ToolError(prompt.PLAN_WITHOUT_STEPS)
+        if len(plan.steps) > MOST_STEPS:
+            raise ToolError(f"plan: {len(plan.steps)} steps, at most {MOST_STEPS}: join some")
+        return plan
+
+    def preview(self, arguments: Arguments) -> Preview:
+        """The plan, where the user is to approve it. Raises ToolError where there is none in the call."""
+        return Preview(self._parsed(arguments.get("plan", "")).text(), "go by this plan")
+
+    async def command(self, session: Any, argument: str) -> str:
+        """What /plan says: the plan, after the change that the words want."""
+        if argument == "approve":
+            if not self.planning:
+                raise UsageError("/plan approve: no plan waits for that")
+            if self.plan is None:
+                raise UsageError("/plan approve: there is no plan yet")
+            self.planning = False
+        elif argument:
+            self.plan = edited(self.plan, argument)
+        return self.plan.text() if self.plan is not None else prompt.PLAN_NONE
+
+
+class PlanFirst(Extension, Guard):
+    """`--plan`: whatever is not known to only read is refused until the user has approved a plan."""
+
+    def __init__(self, find: Callable[[Any], Plans]) -> None:
+        """`find` gives the plans of a session."""
+        self.guards = (self,)
+        self._find = find
+        self._session: Any = None
+        self._plans: Plans | None = None
+
+    def attach(self, session: Any) -> None:
+        """Begin to plan."""
+        self._session = session
+        self._plans = self._find(session)
+        self._plans.planning = True
+
+    async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
+        """Refuse what changes something; have the user asked about a plan."""
+        plans, verdict = self._plans, call.verdict
+        if verdict is None or plans is None or not plans.planning:
+            return None
+        if verdict.tier != "read":
+            return Verdict("deny", verdict.tier, prompt.PLAN_ONLY)
+        asked = call.name == plans.name and str(call.arguments.get("plan", "")).strip()
+        return Verdict("ask", "read", "nothing is changed before you say yes") if asked and self._session.ask else None
+
+    def answer(self) -> str:
+        """The plan, where nobody could approve it."""
+        plans = self._plans
+        if plans is None or plans.plan is None or not plans.planning or self._session.ask is not None:
+            return ""
+        return plans.plan.text()
+
+
+def _revision(plan: Checklist) -> str:
+    """What the model is told where a step failed."""
+    if plan.failed is None:
+        return ""
+    result = plan.steps[plan.failed - 1].result
+    return prompt.PLAN_FAILED.format(number=plan.failed, result=f" ({result})" if result else "")

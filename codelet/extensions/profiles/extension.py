@@ -1,0 +1,115 @@
+"""The profile in force takes rights away from a session, `/profile` shows and switches, the export keeps its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from codelet.errors import UsageError
+from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall
+from codelet.extensions.profiles.find import ProfilePlaces
+from codelet.extensions.profiles.profile import Profile
+from codelet.safety.verdict import Verdict
+from codelet.system.text import one_line
+
+if TYPE_CHECKING:
+    from codelet.loop.meter import Limits
+
+_NONE = "none"
+
+
+class Profiles(Extension, Guard, ExportPart):
+    """The profile of one session; `chosen` is the one that it begins with, `named` says that the user named it.
+
+    What the session was opened with is the most that it may do: a profile is always taken from that, never from
+    the profile before it.
+    """
+
+    key = "profile"
+
+    def __init__(self, places: ProfilePlaces, chosen: Profile | None, *, named: bool) -> None:
+        self.guards = (self,)
+        self.part = self
+        self.commands = (Command("profile", "show the profiles, or switch to one", self._shown, "[NAME|none]"),)
+        self._places = places
+        self._named = named
+        self._profile = chosen
+        self._notes: list[str] = []
+        self._session: Any = None
+        self._system = ""
+        self._limits: Limits
+        self._yes = False
+
+    def attach(self, session: Any) -> None:
+        """Take from the session what the profile that it begins with does not leave it."""
+        self._session = session
+        self._system, self._limits, self._yes = session.system_prompt, session.meter.limits, session.policy.yes
+        if self._profile is not None:
+            self._use(self._profile)
+
+    def remarks(self) -> Sequence[str]:
+        """What of a profile could not be taken over."""
+        notes, self._notes = self._notes, []
+        return notes
+
+    async def before(self, call: GuardedCall) -> Verdict | None:
+        """The verdict, where the profile is stricter than the policy."""
+        profile, verdict = self._profile, call.verdict
+        if profile is None or verdict is None or verdict.tier == "read":
+            return None
+        if not profile.permits(verdict.tier):
+            return Verdict("deny", verdict.tier, f"the profile {profile.name} runs nothing of the tier {verdict.tier}")
+        if profile.autonomy_mode == "confirm":
+            return Verdict("ask", verdict.tier, f"the profile {profile.name} asks before each change")
+        return None
+
+    def save(self) -> str | None:
+        """The name of the profile in force."""
+        return None if self._profile is None else self._profile.name
+
+    def restore(self, value: str | None) -> None:
+        """Take up the profile of an export, unless the user named one, or it is not here, which is told."""
+        if value is None or self._named or value == self.save():
+            return
+        try:
+            self._use(self._places.read(value))
+        except UsageError as error:
+            named = one_line(value, 60)
+            self._notes.append(f"the session was saved with the profile {named!r} and goes on without it: {error}")
+
+    def _use(self, profile: Profile | None) -> None:
+        """Put a profile in force, or none."""
+        session, self._profile = self._session, profile
+        system = self._system if profile is None else profile.instructed(self._system)
+        if system != session.system_prompt:
+            session.cache.list_changed("the profile was switched", body=False)
+        session.upkeep.instruct(system)
+        session.upkeep.offer_only(None if profile is None else profile.permitted_tools)
+        most = self._limits.max_turns
+        session.meter.limits = self._limits.replace(max_turns=most if profile is None else profile.steps(most))
+        confirms = profile is not None and profile.autonomy_mode == "confirm"
+        session.policy.yes = self._yes and not confirms
+        if profile is not None:
+            self._notes += [f"profile {profile.name}: {note}" for note in profile.notes]
+            if self._yes and confirms:
+                self._notes.append(f"profile {profile.name}: it asks before each change, so --yes answers nothing")
+
+    async def _shown(self, session: Any, argument: str) -> str:
+        if argument == _NONE:
+            self._named = True
+            self._use(None)
+            return "no profile is in force: the session may do what it was opened with"
+        if argument:
+            if len(argument.split()) > 1:
+                raise UsageError("/profile takes one name")
+            profile = self._places.read(argument)
+            self._named = True  # an export that is imported later does not lift it
+            self._use(profile)
+            notes, self._notes = self._notes, []
+            beside = [f"its model is {profile.model}: /model {profile.model} goes on with it"] if profile.model else []
+            if profile.effort is not None:
+                beside.append(f"its effort is {profile.effort}: /effort {profile.effort} asks for it")
+            return "\n".join([f"the profile is now {profile.name}: {profile.told}", *notes, *beside])
+        current = "none" if self._profile is None else f"{self._profile.name}: {self._profile.told}"
+        listed = [found.line for found in self._places.listed()]
+        return "\n".join([f"profile {current}", "", *listed, "", "/profile NAME switches, /profile none drops it"])

@@ -1,0 +1,150 @@
+"""Where profiles stand: the user's own, then those that codelet ships, then those of a trusted project.
+
+In this order a project cannot put a wider profile in the place of one whose name the user knows.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+from codelet.errors import UsageError
+from codelet.extensions.profiles.nodes import ProfileFault
+from codelet.extensions.profiles.profile import Profile
+from codelet.extensions.profiles.profile_file import read_markdown, read_yaml
+from codelet.record import Record
+from codelet.system.text import one_line
+from codelet.tools import all_tools
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_ENDINGS = (".yaml", ".yml", ".md")
+_LARGEST = 64 * 1024
+_SHIPPED = "built in"
+_WIDTH = 1_000
+
+
+class FoundProfile(Record):
+    """A profile that there is: `profile`, or else `problem` says in a line what is wrong with its file."""
+
+    name: str
+    profile: Profile | None = None
+    problem: str = ""
+
+    @property
+    def line(self) -> str:
+        """The profile as a list shows it: its name, what it is, what it takes away, where it stands."""
+        if self.profile is None:
+            return f"{self.name:<12} not usable: {one_line(self.problem, _WIDTH)}"
+        about = f"{self.profile.description}: " if self.profile.description else ""
+        return f"{self.name:<12} {one_line(f'{about}{self.profile.told} ({self.profile.source})', _WIDTH)}"
+
+
+class ProfilePlaces(Record, kw_only=True):
+    """The folders to look in: `own` are the user's, `trusted` those of the project where it is trusted.
+
+    `project` is its folder: a profile of its own may not be a link that leads out of it.
+    """
+
+    own: tuple[Path, ...]
+    trusted: tuple[Path, ...]
+    project: Path
+
+    def read(self, name: str) -> Profile:
+        """The profile of that name. Raises UsageError, with file and line where it is the file that is wrong."""
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"a profile's name has letters, digits, - and _ only: {one_line(name, 60)!r} is none")
+        for place in self._all():
+            if found := _files(place, name):
+                return self._read(name, found, place)
+        here = ", ".join(each.name for each in self.listed())
+        hint = "; this project has one, which --trust reads" if self._untrusted(name) else ""
+        raise UsageError(f"there is no profile {name!r}; there are {here}{hint}")
+
+    def listed(self) -> list[FoundProfile]:
+        """All profiles by name; of two with one name the one that counts."""
+        found: dict[str, FoundProfile] = {}
+        for place in self._all():
+            for name in _names(place):
+                if name not in found:
+                    found[name] = self._looked_at(name, place)
+        return [found[name] for name in sorted(found)]
+
+    def _all(self) -> Iterator[Path | None]:
+        """The folders in their order; None stands for the shipped ones."""
+        yield from self.own
+        yield None
+        yield from self.trusted
+
+    def _untrusted(self, name: str) -> bool:
+        return not self.trusted and bool(_files(self.project / ".codelet" / "profiles", name))
+
+    def _looked_at(self, name: str, place: Path | None) -> FoundProfile:
+        try:
+            return FoundProfile(name, self._read(name, _files(place, name), place))
+        except UsageError as error:
+            return FoundProfile(name, problem=str(error))
+
+    def _read(self, name: str, found: list[str], place: Path | None) -> Profile:
+        """Read one profile. Raises UsageError with the place."""
+        own = frozenset(tool.name for tool in all_tools())
+        if place is None:
+            text = files(__package__).joinpath("shipped", found[0]).read_text(encoding="utf-8")
+            return read_yaml(name, text, _SHIPPED, own)
+        path = place / found[0]
+        if len(found) > 1:
+            raise UsageError(f"{path}:1: {found[1]} beside it is the same profile; remove one")
+        try:
+            text = _text_of(path, within=self.project if place in self.trusted else None)
+            reader = read_markdown if path.suffix == ".md" else read_yaml
+            return reader(name, text, str(path), own)
+        except ProfileFault as fault:
+            raise UsageError(f"{path}:{fault.line}: {fault}") from None
+
+
+def _names(place: Path | None) -> list[str]:
+    if place is None:
+        names = [entry.name for entry in files(__package__).joinpath("shipped").iterdir()]
+    else:
+        try:
+            names = [entry.name for entry in place.iterdir()]
+        except OSError:
+            return []
+    stems = {name.rpartition(".")[0] for name in names if name.endswith(_ENDINGS)}
+    return sorted(name for name in stems if _NAME.fullmatch(name))
+
+
+def _files(place: Path | None, name: str) -> list[str]:
+    """The names of the files that hold this profile there."""
+    if place is None:
+        return [f"{name}.yaml"] if name in _names(None) else []
+    return [f"{name}{ending}" for ending in _ENDINGS if _is_there(place / f"{name}{ending}")]
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.lstat()
+    except OSError:
+        return False
+    return True
+
+
+def _text_of(path: Path, *, within: Path | None) -> str:
+    """A file's text; it may not be a link that leads out of the folder `within`. Raises ProfileFault."""
+    try:
+        state = path.stat()
+        if not stat.S_ISREG(state.st_mode):
+            raise ProfileFault(1, "is no regular file")
+        if state.st_size > _LARGEST:
+            raise ProfileFault(1, f"is larger than {_LARGEST >> 10} KiB")
+        if within is not None and not path.resolve().is_relative_to(within.resolve()):
+            raise ProfileFault(1, "leads out of the project")
+        raw = path.read_bytes()[: _LARGEST + 1]
+    except OSError as error:
+        raise ProfileFault(1, f"cannot be read: {error.strerror or error}") from None
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ProfileFault(raw.count(b"\n", 0, error.start) + 1, "is not UTF-8") from None

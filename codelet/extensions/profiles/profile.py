@@ -1,0 +1,86 @@
+"""A profile as a value, and in words."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from codelet import prompt
+from codelet.providers.protocol import Effort
+from codelet.record import Record
+from codelet.safety.verdict import Tier
+
+Autonomy = Literal["auto", "confirm"]
+Risk = Literal["low", "medium", "high"]
+Verbosity = Literal["quiet", "normal", "verbose"]
+
+AUTONOMY: tuple[Autonomy, ...] = ("auto", "confirm")
+RISKS: tuple[Risk, ...] = ("low", "medium", "high")
+VERBOSITIES: tuple[Verbosity, ...] = ("quiet", "normal", "verbose")
+
+MEMORY_TOOLS = frozenset({"recall", "remember", "search_sessions", "plan"})
+"""Tools that work on this process's memory alone: no profile has to name them, and none can do harm by them."""
+
+_TIERS: tuple[Tier, ...] = ("read", "write", "execute", "critical")
+_HIGHEST: dict[Risk, Tier] = {"low": "write", "medium": "execute", "high": "critical"}
+_ANSWERS: dict[Verbosity, str] = {"quiet": prompt.QUIET, "normal": "", "verbose": prompt.VERBOSE}
+
+
+class Profile(Record, kw_only=True):
+    """What a profile says. `allowed_tools` None is all of them, `max_iterations` None no limit of its own.
+
+    `autonomy_mode` `confirm` asks before each change, whatever the mode and the rules; `auto` leaves that to them.
+    `risk_tolerance` is the highest tier that may run at all: low up to write, medium up to execute, high whatever the
+    policy permits. `source` says where it comes from; `notes` what of the file could not be taken over.
+    """
+
+    name: str
+    system_prompt: str = ""
+    allowed_tools: tuple[str, ...] | None = None
+    autonomy_mode: Autonomy = "auto"
+    max_iterations: int | None = None
+    risk_tolerance: Risk = "high"
+    verbosity: Verbosity = "normal"
+    model: str | None = None
+    effort: Effort | None = None
+    description: str = ""
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    def permits(self, tier: Tier) -> bool:
+        """Whether calls of this tier may run at all."""
+        return _TIERS.index(tier) <= _TIERS.index(_HIGHEST[self.risk_tolerance])
+
+    def instructed(self, system: str) -> str:
+        """The system prompt with what the profile adds to it."""
+        return "\n\n".join(part for part in (system, self.system_prompt, _ANSWERS[self.verbosity]) if part)
+
+    @property
+    def permitted_tools(self) -> frozenset[str] | None:
+        """The names of the tools that it leaves; None for all."""
+        return None if self.allowed_tools is None else MEMORY_TOOLS.union(self.allowed_tools)
+
+    def steps(self, most: int | None) -> int | None:
+        """The limit on the steps of a turn, where the user's is `most`."""
+        return min((count for count in (most, self.max_iterations) if count is not None), default=None)
+
+    @property
+    def told(self) -> str:
+        """What it takes away and wants, in one line."""
+        parts = []
+        if self.allowed_tools is not None:
+            parts.append(f"tools {', '.join(self.allowed_tools)}" if self.allowed_tools else "no tools")
+        if self.autonomy_mode == "confirm":
+            parts.append("asks before each change")
+        if self.risk_tolerance == "low":
+            parts.append("no command that does more than read")
+        elif self.risk_tolerance == "medium":
+            parts.append("nothing critical")
+        if self.max_iterations is not None:
+            parts.append(f"at most {self.max_iterations} steps a turn")
+        if self.verbosity != "normal":
+            parts.append(self.verbosity)
+        if self.model is not None:
+            parts.append(f"model {self.model}")
+        if self.effort is not None:
+            parts.append(f"effort {self.effort}")
+        return "; ".join(parts) or "takes nothing away"

@@ -1,0 +1,216 @@
+"""Statistics of a session: what calls took and came to, what was approved, a word where a tool fails again and again.
+
+In memory, for `/stats`; in an export under the keys `metrics` and `approvals`. They say what was; nothing is permitted
+or forbidden by them, neither here nor where an export is taken up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from codelet import prompt
+from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Noted, Source
+from codelet.system.text import one_line
+
+FAILURES_TOLD = 3
+"""After so many failures or refusals of one tool in a row, in one turn, the model is told."""
+
+_MOST_APPROVALS = 1_000
+_MOST_TOOLS = 1_000
+_LONGEST_ABOUT = 300
+_COUNTS = ("calls", "failures", "denials", "seconds", "longest")
+_TOTALS = ("requests", "request_seconds", "retries", "compactions")
+_AMOUNT = {"type": "number", "minimum": 0, "maximum": 10**12}
+_METRICS: dict[str, Any] = {
+    "type": "object",
+    "properties": dict.fromkeys(_TOTALS, _AMOUNT)
+    | {
+        "by_tool": {
+            "type": "object",
+            "maxProperties": _MOST_TOOLS,
+            "additionalProperties": {"type": "object", "properties": dict.fromkeys(_COUNTS, _AMOUNT)},
+        }
+    },
+}
+_APPROVALS: dict[str, Any] = {
+    "type": "array",
+    "maxItems": _MOST_APPROVALS,
+    "items": {
+        "type": "object",
+        "required": ["timestamp", "turn", "about", "outcome", "reason"],
+        "properties": {
+            "timestamp": _AMOUNT,
+            "turn": {"type": "integer", "minimum": 0},
+            **{name: {"type": "string", "maxLength": 4_096} for name in ("about", "outcome", "reason")},
+        },
+    },
+}
+
+
+class Statistics(Extension, Guard, Source):
+    """Counts the calls of one session. `clock` gives Unix seconds."""
+
+    name = "toolFailures"
+    quiet = True
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.guards = (self,)
+        self.reminders = (self,)
+        self.commands = (Command("stats", "what calls and requests took and came to", self._shown),)
+        self._parts = (Metrics(self), ApprovalHistory(self))
+        self._clock = clock
+        self._session: Any = None
+        self._in_a_row: dict[str, int] = {}
+        self.by_tool: dict[str, dict[str, float]] = {}
+        self.approvals: deque[dict[str, Any]] = deque(maxlen=_MOST_APPROVALS)
+        self.carried: dict[str, float] = {}
+
+    @property
+    def parts(self) -> Sequence[ExportPart]:
+        """The figures, and the history of approvals."""
+        return self._parts
+
+    def attach(self, session: Any) -> None:
+        """The session whose requests it tells of."""
+        self._session = session
+
+    def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
+        """Count how a call ended, and remember what was refused or answered."""
+        if kind == "execution":
+            failed = facts.get("status") == "failed"
+            self._count(call.name, "calls", 1)
+            self._count(call.name, "failures", int(failed))
+            seconds = facts.get("seconds")
+            if isinstance(seconds, int | float):
+                self._count(call.name, "seconds", seconds)
+                self._of(call.name)["longest"] = max(self._of(call.name)["longest"], seconds)
+            self._in_a_row[call.name] = self._in_a_row.get(call.name, 0) + 1 if failed else 0
+        elif kind == "verdict" and facts.get("action") == "deny":
+            self._denied(call, "denied", facts.get("reason"))
+        elif kind == "approval":
+            outcome = str(facts.get("outcome"))
+            if outcome in ("yes", "always"):
+                self._remember(call, outcome, facts.get("reason"))
+            else:
+                self._denied(call, outcome, facts.get("reason"))
+
+    async def begin(self) -> None:
+        """A new prompt may change the way: what failed before it is not held against a tool."""
+        self._in_a_row.clear()
+
+    async def text(self) -> str | None:
+        """The tools that fail again and again, for the model; None where none does."""
+        failing = [(name, count) for name, count in self._in_a_row.items() if count >= FAILURES_TOLD]
+        lines = []
+        for name, count in failing:
+            figures = self._of(name)
+            missed = int(figures["failures"] + figures["denials"])
+            all_calls = int(figures["calls"] + figures["denials"])
+            lines.append(prompt.TOOL_FAILS.format(name=name, count=count, missed=missed, all=all_calls))
+        return "\n".join(lines) or None
+
+    def totals(self) -> dict[str, float]:
+        """The session's figures that belong to no tool, with what an export brought along."""
+        meter = self._session.meter
+        own = {
+            "requests": meter.requests,
+            "request_seconds": round(meter.waited, 3),
+            "retries": meter.retries,
+            "compactions": self._session.compactor.count,
+        }
+        return {name: round(value + self.carried.get(name, 0), 3) for name, value in own.items()}
+
+    def _denied(self, call: GuardedCall, outcome: str, reason: object) -> None:
+        self._count(call.name, "denials", 1)
+        self._in_a_row[call.name] = self._in_a_row.get(call.name, 0) + 1
+        self._remember(call, outcome, reason)
+
+    def _remember(self, call: GuardedCall, outcome: str, reason: object) -> None:
+        self.approvals.append(
+            {
+                "timestamp": round(self._clock(), 3),
+                "turn": self._session.turns,
+                "about": one_line(self._session.mask(call.described), _LONGEST_ABOUT),
+                "outcome": outcome,
+                "reason": one_line(self._session.mask(str(reason or "")), _LONGEST_ABOUT),
+            }
+        )
+
+    def _of(self, name: str) -> dict[str, float]:
+        if name not in self.by_tool and len(self.by_tool) >= _MOST_TOOLS:
+            name = "others"
+        return self.by_tool.setdefault(name, dict.fromkeys(_COUNTS, 0))
+
+    def _count(self, name: str, what: str, more: float) -> None:
+        figures = self._of(name)
+        figures[what] = round(figures[what] + more, 3)
+
+    async def _shown(self, session: Any, argument: str) -> str:
+        """The figures as a table."""
+        total = self.totals()
+        requests = int(total["requests"])
+        mean = f", {total['request_seconds'] / requests:.1f} s each" if requests else ""
+        denials = int(sum(figures["denials"] for figures in self.by_tool.values()))
+        rows = [
+            f"{_plural(requests, 'request')}{mean}; {int(total['retries'])} sent again",
+            f"{_plural(int(total['compactions']), 'compaction')}, {_plural(denials, 'call')} refused",
+        ]
+        if self.by_tool:
+            rows += ["", f"{'tool':<16}{'calls':>7}{'failed':>8}{'refused':>9}{'mean':>9}{'longest':>9}"]
+        for name, figures in sorted(self.by_tool.items()):
+            calls = int(figures["calls"])
+            took = f"{figures['seconds'] / calls:.2f} s" if calls else "-"
+            rows.append(
+                f"{one_line(name, 15):<16}{calls:>7}{int(figures['failures']):>8}{int(figures['denials']):>9}"
+                f"{took:>9}{figures['longest']:>7.2f} s"
+            )
+        return "\n".join(rows)
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+class Metrics(ExportPart):
+    """The figures in an export; a session that takes it up counts on from there."""
+
+    key = "metrics"
+    schema: Mapping[str, Any] = _METRICS
+
+    def __init__(self, statistics: Statistics) -> None:
+        self._statistics = statistics
+
+    def save(self) -> Any:
+        """All figures; seconds are summed up, `longest` is the longest single call."""
+        tools = {name: dict(figures) for name, figures in self._statistics.by_tool.items()}
+        return self._statistics.totals() | {"by_tool": tools}
+
+    def restore(self, value: Any) -> None:
+        """Count on from the figures of an export."""
+        self._statistics.carried = {name: value.get(name, 0) for name in _TOTALS}
+        tools = value.get("by_tool", {})
+        self._statistics.by_tool = {
+            name: {count: figures.get(count, 0) for count in _COUNTS} for name, figures in tools.items()
+        }
+
+
+class ApprovalHistory(ExportPart):
+    """What was asked and refused, in an export: a record, that permits nothing where it is taken up."""
+
+    key = "approvals"
+    schema: Mapping[str, Any] = _APPROVALS
+
+    def __init__(self, statistics: Statistics) -> None:
+        self._statistics = statistics
+
+    def save(self) -> Any:
+        """The history, the oldest first."""
+        return list(self._statistics.approvals)
+
+    def restore(self, value: Any) -> None:
+        """Go on with the history of an export."""
+        self._statistics.approvals.clear()
+        self._statistics.approvals.extend(value)

@@ -1,0 +1,133 @@
+"""Background tasks: commands that go on while the model does other things, and end with the session at the latest.
+
+`extensions/builtin.py` brings them into a session: nothing here is imported before the first task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from codelet import prompt
+from codelet.errors import ToolError, UsageError
+from codelet.extensions.base import Command, ExportPart, Extension, Source
+from codelet.extensions.tasks.background import BackgroundTask, EarlierTask, KnownTask, is_stale, start_task
+from codelet.extensions.tasks.control import about, controlled, listed, reminder_of, started
+from codelet.safety.sandbox import Sandbox
+from codelet.tools.tool import Progress, ToolContext, ToolOutput
+
+_MOST_AT_ONCE = 8
+_MOST_KNOWN = 100
+
+
+class Tasks(Extension, Source, ExportPart):
+    """The session's background tasks: what their reminder, their command and their place in the export are made of.
+
+    To the tool that runs commands it is what `BackgroundTasks` says. `sandbox` is what may confine them, or None.
+    """
+
+    name = "tasks"
+    key = "active_tasks"
+
+    def __init__(self, sandbox: Sandbox | None) -> None:
+        self.reminders = (self,)
+        self.commands = (Command("tasks", "background tasks", self.command),)
+        self.part = self
+        self._sandbox = sandbox
+        self._known: dict[str, KnownTask] = {}
+        self._said: list[KnownTask] = []
+        self._in_order = asyncio.Lock()
+        self._carried: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def known(self) -> Sequence[KnownTask]:
+        """All of them, in the order in which they were started; not those that were completed a day ago."""
+        over = [each for each in self._known.values() if not each.runs]
+        gone = {each.id for each in over if is_stale(each)} | {each.id for each in over[:-_MOST_KNOWN]}
+        self._known = {name: each for name, each in self._known.items() if name not in gone}
+        return tuple(self._known.values())
+
+    @property
+    def running(self) -> Sequence[BackgroundTask]:
+        """Those that run."""
+        return [each for each in self._known.values() if isinstance(each, BackgroundTask) and each.runs]
+
+    async def start(
+        self, command: str, argv: Sequence[str], context: ToolContext, own: Mapping[str, str]
+    ) -> ToolOutput:
+        """Start a command in the background: what it has printed after a moment. Raises ToolError."""
+        if len(self.running) >= _MOST_AT_ONCE:
+            raise ToolError(prompt.TASK_LIMIT.format(count=_MOST_AT_ONCE))
+        confining = self._sandbox if context.wrap_command is not None else None
+        note = context.sandbox_note
+        task = await start_task(self._free_id(), command, argv, context.workspace, own, confining, note)
+        self._known[task.id] = task
+        return await started(task)
+
+    async def control(self, command: str, seconds: float, progress: Progress) -> ToolOutput:
+        """Show, wait for or end tasks, as a command says that `is_control` knows. Raises ToolError."""
+        async with self._in_order:  # calls of one step that touch nothing run at once
+            return await controlled(self.known, command, seconds, progress)
+
+    async def text(self) -> str | None:
+        """Those that run, and once those that have ended."""
+        self._said = [each for each in self.known if not each.runs and not each.told]
+        return reminder_of(self.running, self._said)
+
+    def sent(self) -> None:
+        """The model was told which have ended."""
+        for each in self._said:
+            each.told = True
+
+    def status(self) -> str:
+        """How many run."""
+        count = len(self.running)
+        return f"{count} task{'s' if count > 1 else ''}" if count else ""
+
+    def ending(self) -> Sequence[str]:
+        """Those that run: they end with the session."""
+        return [f"the background task {each.id} ran and is ended: {each.command}" for each in self.running]
+
+    async def close(self) -> None:
+        """End all that run."""
+        await asyncio.gather(*(each.stop() for each in self.running))
+
+    def save(self) -> tuple[dict[str, Any], ...]:
+        """All of them as the export has them; the same object while they are the same."""
+        states = tuple(each.state() for each in self.known)
+        if states != self._carried:
+            self._carried = states
+        return self._carried
+
+    def restore(self, value: Sequence[Any]) -> None:
+        """Take up what an export says of tasks, in place of what it said before; none of them runs."""
+        self._known = {each.id: each for each in self.running}
+        for state in value:
+            task = EarlierTask(state, self._free_id() if state["id"] in self._known else None)
+            self._known[task.id] = task
+        self._carried = tuple(value)
+
+    def _free_id(self) -> str:
+        return str(max((int(name) for name in self._known if name.isdecimal()), default=0) + 1)
+
+    async def command(self, session: Any, argument: str) -> str:
+        """What /tasks says. Raises UsageError."""
+        verb, _, name = argument.rpartition(" ")
+        if not argument:
+            return listed(self.known)
+        task = self._known.get(name.removeprefix("%"))
+        if verb not in ("", "stop", "run"):
+            raise UsageError(f"/tasks {argument[:60]}: it takes the number of a task, stop N or run N")
+        if task is None:
+            raise UsageError(f"/tasks {argument[:60]}: there is no such task; /tasks lists them")
+        if verb == "stop":
+            if not task.runs:
+                raise UsageError(f"the task {task.id} does not run")
+            await task.stop()
+        elif verb == "run":
+            if task.runs or not task.command:
+                raise UsageError(f"the task {task.id} {'runs' if task.runs else 'has no command that could run'}")
+            result = await session.run_tool("bash", {"command": task.command, "background": True})
+            return str(result.text)
+        return about(task)

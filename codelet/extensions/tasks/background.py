@@ -1,0 +1,223 @@
+"""One background task: the command as a child of its own that ends with codelet, and what it printed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from codelet.errors import ToolError
+from codelet.safety.sandbox import Sandbox
+from codelet.system.process import HeadAndTail, StartError, shell_argv
+from codelet.system.process.service import Service, start_service
+from codelet.system.process.start import wrapped
+
+TaskStatus = Literal["Running", "Completed", "Failed", "Stopped", "Interrupted"]
+"""As the export spells it; of an earlier task also whatever another program wrote."""
+
+SHOWN = 30_000
+"""Bytes of new output that a result shows of a task."""
+_KEPT = 1 << 20
+_EXPORTED = 4_000
+_DAY = 24 * 3600.0
+_MOMENT = 1.0
+_QUIET = 0.15
+_END_SECONDS = 4.0
+_MERGED = 'exec "$@" 2>&1 </dev/null'
+"""A service has three pipes; a command has no input, and one stream for all that it prints."""
+
+
+class KnownTask:
+    """What is known of a task, whether it runs or not. Times are Unix seconds.
+
+    `told` says that the model knows of its end.
+    """
+
+    def __init__(self, name: str, command: str, status: str, created: float) -> None:
+        self.id = name
+        self.command = command
+        self.status = status
+        self.created = self.updated = created
+        self.exit_code: int | None = None
+        self.told = False
+
+    @property
+    def runs(self) -> bool:
+        """Whether it runs."""
+        return False
+
+    @property
+    def description(self) -> str:
+        """What it is, on one line."""
+        return " ".join(self.command.split())
+
+    def output(self) -> str:
+        """What it printed; of much its beginning and its end."""
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        """The task as the export has it."""
+        raise NotImplementedError
+
+    async def stop(self) -> None:
+        """End it, with all that it started."""
+
+
+class EarlierTask(KnownTask):
+    """A task of an earlier session: one that ran then was interrupted by its end.
+
+    `name` is given where its own is taken.
+    """
+
+    def __init__(self, state: Mapping[str, Any], name: str | None = None) -> None:
+        interrupted = state["status"] == "Running"
+        super().__init__(
+            name or state["id"],
+            state.get("command", ""),
+            "Interrupted" if interrupted else state["status"],
+            state["created_at"],
+        )
+        self.updated = state["updated_at"]
+        self.exit_code = state.get("exit_code")
+        self.told = not interrupted
+        self._state = state
+
+    @property
+    def description(self) -> str:
+        """What it is, on one line."""
+        return super().description or " ".join(self._state["description"].split())
+
+    def output(self) -> str:
+        """What the export kept of its output."""
+        return str(self._state.get("output", ""))
+
+    def state(self) -> dict[str, Any]:
+        """The task as it came, unless it is another now."""
+        if (self._state["id"], self._state["status"]) != (self.id, self.status):
+            self._state = {**self._state, "id": self.id, "status": self.status}
+        return dict(self._state)
+
+
+class BackgroundTask(KnownTask):
+    """A task of this session, made by `start_task`.
+
+    `confining` is the sandbox around it, or None, and `sandbox_note` says in words what that keeps it from.
+    """
+
+    def __init__(self, name: str, command: str, service: Service, confining: Sandbox | None, sandbox_note: str) -> None:
+        super().__init__(name, command, "Running", round(time.time(), 3))
+        self.sandbox_note = sandbox_note
+        self.over = asyncio.Event()
+        self.lines = 0
+        self.watchers: list[Callable[[bytes], object]] = []
+        """Each gets what is printed from now on."""
+        self._confining = confining
+        self._service = service
+        self._stopped = False
+        self._whole, self._new = HeadAndTail(_KEPT), HeadAndTail(SHOWN)
+        self._bytes = 0
+        if confining is not None:
+            confining.hold()
+        self._following = asyncio.create_task(self._follow())
+
+    @property
+    def runs(self) -> bool:
+        """Whether it runs."""
+        return not self.over.is_set()
+
+    def output(self) -> str:
+        """What it printed; of much its beginning and its end, with a line that counts what is left out."""
+        return self._whole.text()[0]
+
+    def news(self) -> str:
+        """What it printed since this was asked last."""
+        text, _ = self._new.text()
+        self._new = HeadAndTail(SHOWN)
+        return text
+
+    def state(self) -> dict[str, Any]:
+        """The task as the export has it."""
+        return {
+            "id": self.id,
+            "description": self.description[:1_000],
+            "status": self.status,
+            "progress": 0.0 if self.runs else 1.0,
+            "created_at": self.created,
+            "updated_at": self.updated,
+            "command": self.command,
+            "exit_code": self.exit_code,
+            "output": self.output()[-_EXPORTED:],
+        }
+
+    async def settle(self) -> None:
+        """Give it a moment to fail, or to print what it begins with."""
+        end, seen = time.monotonic() + _MOMENT, 0
+        while time.monotonic() < end and not await self.ends_in(_QUIET):
+            if seen == self._bytes and seen:
+                return
+            seen = self._bytes
+
+    async def ends_in(self, seconds: float) -> bool:
+        """Whether it ends within so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.over.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def stop(self) -> None:
+        """End it, with all that it started: SIGTERM first. What it prints meanwhile is kept."""
+        self._stopped = True
+        await self._service.terminate()
+        if not await self.ends_in(_END_SECONDS):
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+
+    async def _follow(self) -> None:
+        """Take in what it prints until it has ended."""
+        try:
+            while data := await self._service.read_some():
+                self._take(data)
+            await self._service.wait()
+        finally:
+            await self._service.close(patience=0.0)
+            self.exit_code = self._service.exit_code
+            self.updated = round(time.time(), 3)
+            self.status = "Stopped" if self._stopped else "Failed" if self.exit_code else "Completed"
+            if self._confining is not None:
+                self._confining.release()
+            self.over.set()
+
+    def _take(self, data: bytes) -> None:
+        self._bytes += len(data)
+        self.lines += data.count(b"\n")
+        self._whole.feed(data)
+        self._new.feed(data)
+        for watcher in list(self.watchers):
+            watcher(data)
+
+
+async def start_task(
+    name: str,
+    command: str,
+    argv: Sequence[str],
+    workspace: Path,
+    environment: Mapping[str, str],
+    confining: Sandbox | None,
+    sandbox_note: str,
+) -> BackgroundTask:
+    """Start a command, whose words are `argv`. Raises ToolError."""
+    merged = wrapped([*shell_argv(_MERGED, environment, workspace), "sh", *argv], argv)
+    try:
+        service = await start_service(merged, cwd=workspace, environment=environment)
+    except StartError as error:
+        raise ToolError(str(error)) from error
+    return BackgroundTask(name, command, service, confining, sandbox_note)
+
+
+def is_stale(task: KnownTask) -> bool:
+    """Whether it was completed more than a day ago."""
+    return task.status == "Completed" and task.updated <= time.time() - _DAY

@@ -1,0 +1,204 @@
+"""What the model and the user are told of background tasks, and how the model waits for something of one."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+
+from codelet import prompt
+from codelet.context.compaction.archive import line_matcher
+from codelet.errors import ToolError
+from codelet.extensions.tasks.background import SHOWN, BackgroundTask, KnownTask
+from codelet.system.process import Stream
+from codelet.system.text import one_line
+from codelet.tools.bash import exit_line, printed
+from codelet.tools.tool import Progress, ToolOutput
+
+_LONGEST_LINE = 300
+"""Characters of a line that are searched: what a pattern costs grows with a power of them."""
+_MOST_SEARCHING = 1.0
+"""Seconds of the processor that one wait may search for: nothing else goes on meanwhile."""
+_LONGEST_COMMAND = 120
+_LONGEST_NAME = 40
+_LINES_FOR_PEOPLE = 3
+_PORT_POLL = 0.1
+_PORT_SECONDS = 1.0
+_PORTS = range(1, 65536)
+
+
+async def started(task: BackgroundTask) -> ToolOutput:
+    """What a task printed at first, and how to go on with it; of one that has ended how it did."""
+    await task.settle()
+    if not task.runs:
+        return _result(task)
+    lines = task.output().splitlines()[-_LINES_FOR_PEOPLE:]
+    shown = "\n".join([*lines, prompt.TASK_IS_THERE.format(id=task.id)])
+    told = [prompt.TASK_IS_THERE.format(id=task.id), prompt.TASK_USE.format(id=task.id)]
+    return _result(task, "\n".join(told + [task.sandbox_note] * bool(task.sandbox_note))).replace(display=shown)
+
+
+async def controlled(known: Sequence[KnownTask], command: str, seconds: float, progress: Progress) -> ToolOutput:
+    """Do what a control command says. Raises ToolError where it names no task."""
+    verb, *words = command.split(None, 3)
+    if not words:
+        return ToolOutput(listed(known))
+    task = next((each for each in known if each.id == words[0][1:]), None)
+    if task is None:
+        ids = ", ".join(f"%{one_line(each.id, _LONGEST_NAME)}" for each in known)
+        told = f"there are {ids}" if ids else prompt.NO_TASKS
+        raise ToolError(prompt.NO_TASK.format(id=words[0][1:], known=told))
+    if verb == "jobs" or not isinstance(task, BackgroundTask):
+        return _shown(task)
+    if verb == "kill":
+        if task.runs:
+            await task.stop()
+        return _result(task, "" if task.status != "Stopped" else prompt.TASK_ENDED.format(id=task.id), failed=False)
+    async with _followed(task, progress):
+        if len(words) == 1:
+            ended = await task.ends_in(seconds)
+            return _result(task, "" if ended else prompt.TASK_NOT_YET.format(seconds=seconds, id=task.id))
+        return await _awaited(task, words[2].strip(), seconds)
+
+
+async def _awaited(task: BackgroundTask, what: str, seconds: float) -> ToolOutput:
+    """Wait for a port or for a line that matches a pattern."""
+    word, _, number = what.partition(" ")
+    port = int(number) if word == "port" and number.isdecimal() else None
+    if port is not None and port not in _PORTS:
+        raise ToolError(f"{port} is no port")
+    sought = _line_came(task, what) if port is None else _port_answers(port)
+    waiting, over = asyncio.create_task(sought), asyncio.create_task(task.over.wait())
+    try:
+        await asyncio.wait({waiting, over}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        came = waiting.result() if waiting.done() else None
+    finally:
+        for each in (waiting, over):
+            each.cancel()
+        await asyncio.gather(waiting, over, return_exceptions=True)
+    if came is not None:
+        return _result(task, came, failed=False)
+    if not task.runs:
+        return _result(task, prompt.TASK_NEVER_CAME.format(id=task.id), failed=True)
+    told = [prompt.TASK_NOT_YET.format(seconds=seconds, id=task.id)] + [task.sandbox_note] * bool(task.sandbox_note)
+    return _result(task, "\n".join(told), failed=True)
+
+
+async def _line_came(task: BackgroundTask, pattern: str) -> str:
+    """Wait for a line that matches; what it printed before counts too. Raises ToolError for a pattern that is slow."""
+    matcher = line_matcher(pattern)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    came: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    begun = ""
+    spent = 0.0
+
+    def look(text: str) -> None:
+        nonlocal begun, spent
+        *lines, begun = (begun + text).split("\n")
+        for line in (*lines, begun):
+            if came.done():
+                break
+            before = time.process_time()
+            if matcher.search(line[:_LONGEST_LINE]):
+                came.set_result(prompt.TASK_CAME.format(line=one_line(line, _LONGEST_COMMAND)))
+            spent += time.process_time() - before
+            if spent > _MOST_SEARCHING and not came.done():
+                came.set_exception(ToolError(prompt.TASK_SLOW_PATTERN))
+        begun = begun[-_LONGEST_LINE:]
+
+    def watch(data: bytes) -> None:
+        look(decoder.decode(data))
+
+    look(task.output())
+    task.watchers.append(watch)
+    try:
+        return await came
+    finally:
+        task.watchers.remove(watch)
+
+
+async def _port_answers(port: int) -> str:
+    """Wait until somebody listens on the port of this machine."""
+    while True:
+        for host in ("127.0.0.1", "::1"):
+            with suppress(OSError):
+                async with asyncio.timeout(_PORT_SECONDS):
+                    _, writer = await asyncio.open_connection(host, port)
+                writer.close()
+                return prompt.TASK_PORT.format(port=port)
+        await asyncio.sleep(_PORT_POLL)
+
+
+@asynccontextmanager
+async def _followed(task: BackgroundTask, progress: Progress) -> AsyncGenerator[None, None]:
+    """Pass on what the task prints meanwhile."""
+    stream = Stream(progress)
+    task.watchers.append(stream.feed)
+    try:
+        yield
+    finally:
+        task.watchers.remove(stream.feed)
+        stream.close()
+
+
+def _result(task: BackgroundTask, told: str = "", *, failed: bool | None = None) -> ToolOutput:
+    """What it printed since the model was shown something of it, how it stands, and `told`."""
+    parts = [printed(task.news()), told]
+    if not task.runs:
+        task.told = True
+        parts.append(exit_line(task.exit_code or 0))
+    bad = not task.runs and task.status == "Failed"
+    return ToolOutput("\n".join(filter(None, parts)), failed=bad if failed is None else failed, most=SHOWN)
+
+
+def _shown(task: KnownTask) -> ToolOutput:
+    """All that is kept of what it printed, and how it stands."""
+    if isinstance(task, BackgroundTask):
+        task.news()
+    task.told = task.told or not task.runs
+    return ToolOutput(about(task), most=SHOWN)
+
+
+def reminder_of(running: Sequence[BackgroundTask], over: Sequence[KnownTask]) -> str:
+    """What the model is told before a request: what runs, and what has ended since it was told last."""
+    told = [prompt.TASKS_RUNNING, *map(_row, running)] if running else []
+    return "\n".join([*told, prompt.TASKS_OVER, *map(_row, over)] if over else told)
+
+
+def listed(known: Sequence[KnownTask]) -> str:
+    """A line a task."""
+    return "\n".join(map(_row, known)) or prompt.NO_TASKS
+
+
+def about(task: KnownTask) -> str:
+    """A task's line, and below it what it printed."""
+    return f"{_row(task)}\n{printed(task.output()) or prompt.NO_OUTPUT}"
+
+
+def _row(task: KnownTask) -> str:
+    """A task on one line: its number, how it stands, since when, how much it printed, its command.
+
+    The number and the status of an earlier one are what an export says: any text.
+    """
+    how = one_line(task.status.lower(), _LONGEST_NAME)
+    if task.exit_code is not None and task.status in ("Completed", "Failed"):
+        how += f", {_ended(task.exit_code)}"
+    if task.runs:
+        how += f" for {_duration(time.time() - task.created)}"
+    elif isinstance(task, BackgroundTask):
+        how += f" after {_duration(task.updated - task.created)}"
+    if isinstance(task, BackgroundTask):
+        how += f", {task.lines} line{'s' if task.lines != 1 else ''}"
+    return f"%{one_line(task.id, _LONGEST_NAME)} {how}: {one_line(task.description, _LONGEST_COMMAND)}"
+
+
+def _ended(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{max(seconds, 0):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
