@@ -1,0 +1,120 @@
+"""The only tools of a review: `read` and `grep` in the files of one commit, as git holds them.
+
+Nothing of the work tree is opened, no link is followed, nothing is run but hardened git. Names that say that they hold
+secrets are not shown.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from pathlib import Path
+
+from codelet.errors import ToolError
+from codelet.review import review_prompt
+from codelet.review.diff import text_of_bytes
+from codelet.safety.sensitive_names import secret
+from codelet.system.git import GitAnswer, run_git
+from codelet.tools.tool import Tool, ToolOutput, tool
+
+_LARGEST_FILE = 16 << 20
+_LARGEST_HITS = 256 << 10
+_MOST_LINES = 400
+_LONGEST_LINE = 500
+_MOST_HITS = 100
+_LONGEST_PATTERN = 1_000
+_BINARY_IN = 8_000
+
+
+def tools_at(folder: Path, commit: str, *, is_head: bool) -> tuple[Tool, Tool]:
+    """The two tools for a commit's id. `is_head` says that it holds the change, and not what it is made on."""
+
+    async def read(path: str, offset: int = 1, limit: int = 200) -> ToolOutput:
+        name = _checked_name(path)
+        kind = await _git(folder, "cat-file", "-t", f"{commit}:{name}")
+        if kind.exit_code != 0:
+            raise ToolError(review_prompt.NOT_THERE.format(path=path))
+        if kind.stdout.strip() == b"tree":
+            listed = await _git(folder, "ls-tree", "-z", f"{commit}:{name}")
+            return ToolOutput(_numbered(_entries(listed.stdout), offset, limit))
+        blob = await _git(folder, "cat-file", "blob", f"{commit}:{name}")
+        if b"\0" in blob.stdout[:_BINARY_IN]:
+            raise ToolError(review_prompt.NOT_TEXT.format(path=path, size=len(blob.stdout)))
+        return ToolOutput(_numbered(text_of_bytes(blob.stdout.removesuffix(b"\n")).split("\n"), offset, limit))
+
+    async def grep(pattern: str, path: str = "", ignore_case: bool = False) -> ToolOutput:
+        if not pattern or len(pattern) > _LONGEST_PATTERN:
+            raise ToolError(review_prompt.GREP_FAILED.format(why="the pattern is empty or too long"))
+        words = ["-n", "-I", "-E", "--full-name", "-z", *(["-i"] if ignore_case else []), "-e", pattern, commit]
+        within = f":(top,glob){path}" if path.strip("./") else ":(top)"
+        found = await _git(folder, "grep", *words, "--", within, limit=_LARGEST_HITS)
+        if found.exit_code not in (0, 1) and found.complete:
+            why = (found.stderr.splitlines() or ["it failed"])[-1]
+            raise ToolError(review_prompt.GREP_FAILED.format(why=why))
+        return ToolOutput(_hits(found, commit) or review_prompt.NO_HIT)
+
+    where = review_prompt.AT_HEAD if is_head else review_prompt.BEFORE
+    read.__doc__ = review_prompt.READ.format(where=where)
+    grep.__doc__ = review_prompt.GREP.format(where=where)
+    return tool(read), tool(grep)
+
+
+def _checked_name(path: str) -> str:
+    """A path as git names it in a commit. Raises ToolError for one that is not shown."""
+    name = posixpath.normpath(path.strip("/") or ".")
+    if name == ".":
+        return ""
+    if name.startswith("../") or name == ".." or "\0" in name:
+        raise ToolError(review_prompt.NOT_THERE.format(path=path))
+    if secret(name):
+        raise ToolError(review_prompt.NOT_SHOWN.format(path=path))
+    return name
+
+
+async def _git(folder: Path, command: str, *words: str, limit: int = _LARGEST_FILE) -> GitAnswer:
+    answer = await run_git(folder, command, *words, limit=limit)
+    if answer is None:
+        raise ToolError(review_prompt.GREP_FAILED.format(why="the repository may not be read"))
+    return answer
+
+
+def _entries(listed: bytes) -> list[str]:
+    """The names in a folder, those of folders with a slash."""
+    names = []
+    for entry in filter(None, listed.split(b"\0")):
+        facts, _, name = entry.partition(b"\t")
+        kind = facts.split(b" ")[0]
+        link = f" {review_prompt.LINK}" if kind == b"120000" else ""
+        names.append(text_of_bytes(name) + "/" * (kind == b"040000") + link)
+    return names
+
+
+def _numbered(lines: list[str], offset: int, limit: int) -> str:
+    first = max(offset, 1)
+    last = min(len(lines), first - 1 + min(max(limit, 1), _MOST_LINES))
+    rows = [f"{number:>5}   {_short(lines[number - 1])}".rstrip(" ") for number in range(first, last + 1)]
+    if first > 1 or last < len(lines):
+        rows.append(review_prompt.MORE_LINES.format(first=first, last=last, total=len(lines), next=last + 1))
+    return "\n".join(rows)
+
+
+def _hits(found: GitAnswer, commit: str) -> str:
+    """The lines that git found, with file and number, without those of files that hold secrets."""
+    rows: list[str] = []
+    more = not found.complete
+    records = found.stdout.split(b"\n")
+    for record in records[: -1 if more else None]:
+        name, _, rest = record.partition(b"\0")
+        number, _, text = rest.partition(b"\0")
+        path = text_of_bytes(name).removeprefix(f"{commit}:")
+        if not number or secret(path):
+            continue
+        if len(rows) == _MOST_HITS:
+            more = True
+            break
+        rows.append(f"{path}:{text_of_bytes(number)}: {_short(text_of_bytes(text))}")
+    return "\n".join([*rows, *([review_prompt.MORE_HITS] if more else [])])
+
+
+def _short(line: str) -> str:
+    line = line.removesuffix("\r")
+    return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + "…"

@@ -1,0 +1,127 @@
+"""From what a review found to its report: duplicates joined, thresholds, order, verdict. Pure functions.
+
+A report of all shards is concluded like that of one run, so that both come to the same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from codelet.errors import EXIT_DONE, EXIT_FINDINGS, EXIT_INCOMPLETE, EXIT_LIMIT, EXIT_PROVIDER
+from codelet.review.findings import AsideKind, Finding, Gate, Report, SetAside, coverage_of, order, weight
+
+
+def set_aside(finding: Finding, kind: AsideKind, why: str) -> SetAside:
+    """What is told of a finding that is not reported."""
+    return SetAside(
+        kind=kind,
+        why=why,
+        rule=finding.rule,
+        title=finding.title,
+        severity=finding.severity,
+        path=finding.path,
+        line=finding.line,
+    )
+
+
+def joined(findings: Sequence[Finding]) -> tuple[list[Finding], list[SetAside]]:
+    """The findings with duplicates joined into the gravest and surest of them, and what was joined.
+
+    Two are the same fault where their lines overlap and their rule or their title is the same.
+    """
+    kept: list[Finding] = []
+    aside: list[SetAside] = []
+    by_path: dict[str, list[Finding]] = defaultdict(list)
+    for finding in sorted(findings, key=order):
+        twin = next((other for other in by_path[finding.path] if _is_same(finding, other)), None)
+        if twin is None:
+            kept.append(finding)
+            by_path[finding.path].append(finding)
+        else:
+            aside.append(set_aside(finding, "duplicate", f"the same as {twin.title!r} in line {twin.line}"))
+    return kept, aside
+
+
+def passing(findings: Iterable[Finding], gate: Gate) -> tuple[list[Finding], list[SetAside]]:
+    """The findings at or above the least severity and confidence, and what is below."""
+    kept: list[Finding] = []
+    aside: list[SetAside] = []
+    for finding in findings:
+        if finding.weight < weight(gate.min_severity):
+            aside.append(set_aside(finding, "below", f"its severity is under {gate.min_severity}"))
+        elif finding.confidence < gate.min_confidence:
+            aside.append(set_aside(finding, "below", f"its confidence is under {gate.min_confidence:g}"))
+        else:
+            kept.append(finding)
+    return kept, aside
+
+
+def concluded(report: Report, ended_by: int = EXIT_DONE) -> Report:
+    """The report with its findings joined, over the thresholds, in order, at most as many as wanted, and the verdict.
+
+    `ended_by` is the exit status of what ended the review before its end, 0 where nothing did. A shard keeps what is
+    over the number of findings: only all of them together have too many.
+    """
+    findings, twins = joined(report.findings)
+    findings, below = passing(findings, report.gate)
+    findings.sort(key=order)
+    surplus: list[SetAside] = []
+    most = report.gate.max_findings
+    fails = any(_fails(each, report.gate) for each in findings)
+    if most is not None and report.shard is None:
+        surplus = [set_aside(each, "surplus", f"over the {most} findings asked for") for each in findings[most:]]
+        findings = findings[:most]
+    aside = sorted((*report.aside, *twins, *below, *surplus), key=_aside_order)
+    report = report.replace(findings=tuple(findings), aside=tuple(aside))
+    incomplete = _incomplete(report)
+    status = _exit(report, ended_by, fails=fails, incomplete=incomplete is not None)
+    whole = ended_by == EXIT_DONE and not any(each.state in ("failed", "truncated") for each in report.hunks)
+    return report.replace(
+        exit=status,
+        partial=not whole or bool(report.set_aside["unconfirmed"]),
+        error=report.error or incomplete,
+    )
+
+
+def _is_same(one: Finding, other: Finding) -> bool:
+    overlap = one.line <= other.end_line and other.line <= one.end_line
+    return overlap and (one.rule == other.rule or _words(one.title) == _words(other.title))
+
+
+def _words(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _aside_order(one: SetAside) -> tuple[str, str, int, str, str]:
+    return one.kind, one.path, one.line or 0, one.rule, one.title
+
+
+def _fails(finding: Finding, gate: Gate) -> bool:
+    return gate.fail_on is not None and finding.weight >= weight(gate.fail_on)
+
+
+def _incomplete(report: Report) -> str | None:
+    """In words what of the review is missing that the user asked for; None where nothing is."""
+    covered = coverage_of(report.hunks)
+    if covered is not None and covered < report.gate.min_coverage:
+        states = report.states
+        counted = sum(states.values()) - states["skipped"]
+        return f"{states['reviewed']} of {counted} hunks were reviewed, {report.gate.min_coverage:g} % were asked for"
+    if unconfirmed := report.set_aside["unconfirmed"]:
+        findings = "1 finding" if unconfirmed == 1 else f"{unconfirmed} findings"
+        return f"{findings} could not be confirmed or refuted"
+    return None
+
+
+def _exit(report: Report, ended_by: int, *, fails: bool, incomplete: bool) -> int:
+    """The exit status: of several the one that comes first in the table of the command line."""
+    if ended_by > EXIT_FINDINGS and ended_by not in (EXIT_PROVIDER, EXIT_LIMIT, EXIT_INCOMPLETE):
+        return ended_by
+    if ended_by in (EXIT_PROVIDER, EXIT_LIMIT):
+        return ended_by
+    if report.chunks and report.lost == report.chunks:
+        return EXIT_PROVIDER
+    if incomplete or ended_by == EXIT_INCOMPLETE:
+        return EXIT_INCOMPLETE
+    return EXIT_FINDINGS if fails else EXIT_DONE

@@ -1,0 +1,164 @@
+"""SARIF 2.1.0, as code scanning services take it.
+
+What a comment in the code or the baseline set aside is there with a suppression. Where a review is not whole, the
+invocation was not successful and a notification stands for each place that was not reviewed.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+from urllib.parse import quote
+
+from codelet import __version__
+from codelet.review.findings import Finding, Report, SetAside, Severity, weight
+from codelet.review.formats import telling
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS: dict[Severity, str] = {
+    "critical": "error",
+    "high": "error",
+    "medium": "warning",
+    "low": "note",
+    "info": "note",
+}
+_SCORES: dict[Severity, str] = {"critical": "9.5", "high": "8.0", "medium": "5.5", "low": "3.0", "info": "0.0"}
+"""Numbers in the bands that services read as critical, high, medium and low."""
+
+_FINGERPRINT = "codeletReview/v1"
+
+_Suppression = Literal["inSource", "external"]
+
+
+def sarif(report: Report) -> str:
+    """The report as one SARIF log with one run."""
+    suppressed = [each for each in report.aside if each.kind in ("ignored", "known")]
+    rules = _rules(report, suppressed)
+    places = {rule["id"]: index for index, rule in enumerate(rules)}
+    run: dict[str, Any] = {
+        "tool": {"driver": {"name": "codelet", "semanticVersion": __version__, "rules": rules}},
+        "automationDetails": {"id": "codelet-review/"},
+        "columnKind": "utf16CodeUnits",
+        "invocations": [_invocation(report)],
+        "results": [
+            *(_result(finding, places) for finding in report.findings),
+            *(_suppressed(each, places) for each in suppressed),
+        ],
+        "properties": _facts(report),
+    }
+    log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+    return json.dumps(log, indent=2) + "\n"
+
+
+def _facts(report: Report) -> dict[str, Any]:
+    """What SARIF has no place for."""
+    return {
+        "summary": telling.result_sentence(report),
+        "coverage": {**report.states, "percent": report.coverage},
+        "setAside": report.set_aside,
+        "partial": not telling.is_whole(report),
+        "base": report.base,
+        "head": report.head,
+        "cost": report.cost,
+    }
+
+
+def _rules(report: Report, suppressed: list[SetAside]) -> list[dict[str, Any]]:
+    """One rule for each name that occurs, as grave as the gravest finding of it."""
+    found: dict[str, tuple[Severity, set[str]]] = {}
+    named = [(each.rule, each.severity, each.category) for each in report.findings]
+    for name, severity, category in [*named, *((each.rule, each.severity, "") for each in suppressed)]:
+        gravest, categories = found.get(name, (severity, set()))
+        found[name] = (max(gravest, severity, key=weight), categories | {category} - {""})
+    return [_rule(name, severity, sorted(categories)) for name, (severity, categories) in sorted(found.items())]
+
+
+def _rule(name: str, severity: Severity, categories: list[str]) -> dict[str, Any]:
+    properties: dict[str, Any] = {"tags": categories}
+    if "security" in categories:
+        properties["security-severity"] = _SCORES[severity]
+    return {
+        "id": name,
+        "shortDescription": {"text": name.replace("-", " ")},
+        "defaultConfiguration": {"level": _LEVELS[severity]},
+        "properties": properties,
+    }
+
+
+def _result(finding: Finding, places: dict[str, int]) -> dict[str, Any]:
+    region: dict[str, Any] = {"startLine": finding.line, "endLine": finding.end_line}
+    if finding.quote:
+        region["snippet"] = {"text": finding.quote}
+    result = _base(finding.rule, finding.severity, telling.body(finding), places)
+    result["locations"] = [_location(finding.path, region)]
+    result["rank"] = round(100 * finding.confidence, 1)
+    if finding.fingerprint:
+        result["partialFingerprints"] = {_FINGERPRINT: finding.fingerprint}
+    result["properties"] = {
+        "severity": finding.severity,
+        "category": finding.category,
+        "confidence": finding.confidence,
+        "verified": finding.verified,
+    }
+    if (text := telling.replacement(finding)) is not None:
+        result["fixes"] = [_fix(finding, text)]
+    return result
+
+
+def _suppressed(aside: SetAside, places: dict[str, int]) -> dict[str, Any]:
+    kind: _Suppression = "inSource" if aside.kind == "ignored" else "external"
+    result = _base(aside.rule, aside.severity, aside.title, places)
+    result["locations"] = [_location(aside.path, {"startLine": aside.line} if aside.line is not None else None)]
+    result["suppressions"] = [{"kind": kind, "status": "accepted", "justification": aside.why}]
+    return result
+
+
+def _base(rule: str, severity: Severity, text: str, places: dict[str, int]) -> dict[str, Any]:
+    # A bracket before a parenthesis would be read as a link.
+    message = text.replace("](", "] (")
+    return {
+        "ruleId": rule,
+        "ruleIndex": places[rule],
+        "level": _LEVELS[severity],
+        "message": {"text": message},
+    }
+
+
+def _location(path: str, region: dict[str, Any] | None) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": quote(path), "uriBaseId": "%SRCROOT%"}}
+    if region is not None:
+        place["region"] = region
+    return {"physicalLocation": place}
+
+
+def _fix(finding: Finding, text: str) -> dict[str, Any]:
+    inserted = {"text": f"{text}\n"} if text else {"text": ""}
+    region = {"startLine": finding.line, "startColumn": 1, "endLine": finding.end_line + 1, "endColumn": 1}
+    change = {
+        "artifactLocation": {"uri": quote(finding.path), "uriBaseId": "%SRCROOT%"},
+        "replacements": [{"deletedRegion": region, "insertedContent": inserted}],
+    }
+    return {"description": {"text": "what the review suggests"}, "artifactChanges": [change]}
+
+
+def _invocation(report: Report) -> dict[str, Any]:
+    whole = telling.is_whole(report)
+    invocation: dict[str, Any] = {"executionSuccessful": whole, "exitCode": report.exit}
+    notes: list[dict[str, Any]] = []
+    if not whole:
+        notes.append(_note(telling.incomplete_sentence(report), "error", None))
+    for hunk in report.hunks:
+        if hunk.state != "reviewed":
+            region = {"startLine": hunk.new_start, "endLine": hunk.new_start + hunk.new_lines - 1}
+            where = _location(hunk.path, region if hunk.new_start and hunk.new_lines else None)
+            notes.append(_note(f"{hunk.state}: {hunk.why}", "note" if hunk.state == "skipped" else "error", where))
+    if notes:
+        invocation["toolExecutionNotifications"] = notes
+    return invocation
+
+
+def _note(text: str, level: str, location: dict[str, Any] | None) -> dict[str, Any]:
+    note: dict[str, Any] = {"level": level, "message": {"text": text}}
+    if location is not None:
+        note["locations"] = [location]
+    return note

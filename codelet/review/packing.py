@@ -1,0 +1,195 @@
+"""Hunks to chunks: what one request holds. In the order of the diff, so that hunks of a file stand together; linear.
+
+A hunk that is larger than a chunk is split between lines. The sizes are estimates, on the large side for
+ordinary code: a third of the characters, gutters included.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+from codelet.record import Record
+from codelet.review.diff import FileDiff, Hunk
+from codelet.review.findings import HunkCoverage, HunkState
+from codelet.review.hunk_lines import LONGEST_LINE, HunkLine, has_cut_line, hunk_heading, lines_of
+from codelet.review.left_out import why_left_out
+
+CHUNK_TOKENS = 6_000
+"""What the hunks of a chunk come to at most, unless the user says otherwise."""
+
+_GUTTER = 8
+_HEADING = 80
+_CHARACTERS_PER_TOKEN = 3
+_COMBINED = "the combined diff of a merge: review its commits, or the diff against one parent"
+_UNASKED = "it was not asked about"
+_LONG_LINES = f"it has lines of more than {LONGEST_LINE:,} characters, of which only the beginning was sent"
+
+
+class Piece(Record, kw_only=True):
+    """A hunk in a chunk, or a part of one: `hunk` holds the lines that are meant, and says where they begin.
+
+    `number` is the whole hunk's place in the plan's list.
+    """
+
+    number: int
+    file: FileDiff
+    hunk: Hunk
+    tokens: int
+
+    @property
+    def lines(self) -> tuple[HunkLine, ...]:
+        """Its lines."""
+        return lines_of(self.hunk)
+
+    def text(self) -> str:
+        """What the model is shown of it."""
+        return "\n".join([hunk_heading(self.file, self.lines, self.hunk), *(line.row for line in self.lines)])
+
+
+class DiffChunk(Record):
+    """What one request asks about; `number` counts from 1."""
+
+    number: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def tokens(self) -> int:
+        """The estimate of its text."""
+        return sum(piece.tokens for piece in self.pieces)
+
+    def text(self) -> str:
+        """What the model is shown."""
+        return "\n\n".join(piece.text() for piece in self.pieces)
+
+
+class ReviewPlan(Record, kw_only=True):
+    """Every hunk of a change, in order, with what becomes of it before anything is asked, and the chunks.
+
+    What is in no chunk has a state; the others have None.
+    """
+
+    hunks: tuple[HunkCoverage, ...]
+    waiting: frozenset[int]
+    chunks: tuple[DiffChunk, ...]
+
+    @property
+    def tokens(self) -> int:
+        """The estimate of all chunks."""
+        return sum(chunk.tokens for chunk in self.chunks)
+
+
+def delimited(name: str, text: str) -> str:
+    """Text from outside between two marks that hold its own hash: nothing in it can know them."""
+    mark = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f'<{name} id="{mark}">\n{text}\n</{name} id="{mark}">'
+
+
+def planned(files: Sequence[FileDiff], *, most: int = CHUNK_TOKENS, generated: bool = False) -> ReviewPlan:
+    """The plan for a change with chunks of at most `most` tokens; with `generated` such files are reviewed, too."""
+    hunks: list[HunkCoverage] = []
+    pieces: list[Piece] = []
+    waiting: set[int] = set()
+    for file in files:
+        why = why_left_out(file, generated=generated)
+        state: HunkState = "skipped"
+        if file.combined:
+            why, state = _COMBINED, "failed"
+        if why is not None and not file.hunks:
+            hunks.append(HunkCoverage(path=file.path, old_path=file.old_path, state=state, why=why))
+        for hunk in file.hunks:
+            if why is None and hunk.body:
+                waiting.add(len(hunks))
+                pieces += _pieces(len(hunks), file, hunk, most)
+            if why is None:
+                hunks.append(_entry(file, hunk, "failed" if hunk.body else "truncated", hunk.flaw or _UNASKED))
+            else:
+                hunks.append(_entry(file, hunk, state, why))
+    return ReviewPlan(hunks=tuple(hunks), waiting=frozenset(waiting), chunks=tuple(_packed(pieces, most)))
+
+
+def ended(entry: HunkCoverage, pieces: Sequence[Piece]) -> HunkCoverage:
+    """What a hunk is once all of its pieces were answered for."""
+    flaw = next((piece.hunk.flaw for piece in pieces if piece.hunk.flaw), "")
+    if flaw:
+        return entry.replace(state="truncated", why=flaw)
+    if any(_may_be_cut(piece.hunk) and has_cut_line(piece.lines) for piece in pieces):
+        return entry.replace(state="truncated", why=_LONG_LINES)
+    return entry.replace(state="reviewed", why="")
+
+
+def _entry(file: FileDiff, hunk: Hunk, state: HunkState, why: str) -> HunkCoverage:
+    return HunkCoverage(
+        path=file.path,
+        old_path=file.old_path,
+        old_start=hunk.old_start,
+        old_lines=hunk.old_lines,
+        new_start=hunk.new_start,
+        new_lines=hunk.new_lines,
+        added=hunk.added,
+        removed=hunk.removed,
+        state=state,
+        why=why,
+    )
+
+
+def _pieces(number: int, file: FileDiff, hunk: Hunk, most: int) -> Iterator[Piece]:
+    """The hunk as one piece, or as several where it is larger than a chunk."""
+    for part in [hunk] if _size(hunk) <= most else _parts(hunk, most):
+        yield Piece(number=number, file=file, hunk=part, tokens=_size(part))
+
+
+def _size(hunk: Hunk) -> int:
+    """The estimate of a hunk's rows and heading."""
+    return _tokens(_HEADING + sum(min(len(line), LONGEST_LINE) + _GUTTER for line in hunk.body.split(b"\n")))
+
+
+def _parts(hunk: Hunk, most: int) -> Iterator[Hunk]:
+    """The hunk cut between lines into parts that each fit a chunk, as hunks of their own."""
+    old, new = hunk.old_start, max(hunk.new_start, 1)
+    lines = hunk.body.split(b"\n")
+    first, size = 0, _HEADING
+    for place in range(len(lines) + 1):
+        length = min(len(lines[place]), LONGEST_LINE) + _GUTTER if place < len(lines) else 0
+        is_note = place < len(lines) and lines[place][:1] == b"\\"  # belongs to the line before
+        if place < len(lines) and (place == first or is_note or _tokens(size + length) <= most):
+            size += length
+            continue
+        signs = [line[:1] for line in lines[first:place]]
+        added, removed = signs.count(b"+"), signs.count(b"-")
+        context = len(signs) - added - removed - signs.count(b"\\")
+        yield hunk.replace(
+            old_start=old,
+            old_lines=removed + context,
+            new_start=new,
+            new_lines=added + context,
+            body=b"\n".join(lines[first:place]),
+            added=added,
+            removed=removed,
+            flaw=hunk.flaw if place == len(lines) else "",
+        )
+        old, new = old + removed + context, new + added + context
+        first, size = place, _HEADING + length
+
+
+def _may_be_cut(hunk: Hunk) -> bool:
+    """Whether a line may be too long, without decoding it."""
+    return len(hunk.body) > LONGEST_LINE and any(len(line) > LONGEST_LINE for line in hunk.body.split(b"\n"))
+
+
+def _tokens(length: int) -> int:
+    return -(-length // _CHARACTERS_PER_TOKEN)
+
+
+def _packed(pieces: Sequence[Piece], most: int) -> Iterator[DiffChunk]:
+    """The pieces in order, each chunk as full as it gets."""
+    number, size = 1, 0
+    held: list[Piece] = []
+    for piece in pieces:
+        if held and size + piece.tokens > most:
+            yield DiffChunk(number, tuple(held))
+            number, size, held = number + 1, 0, []
+        held.append(piece)
+        size += piece.tokens
+    if held:
+        yield DiffChunk(number, tuple(held))

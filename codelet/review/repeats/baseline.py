@@ -1,0 +1,214 @@
+"""A baseline: the findings that are known already, in a file, so that a run reports the new ones only.
+
+The file holds no code, only digests of it. A finding is known again by its fingerprint; where its neighbours or its
+file's name have changed, by its rule, its lines and a neighbour that is left. Each entry stands for one finding: a
+second fault of the same kind beside a known one is new.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from codelet.errors import UsageError
+from codelet.record import Record
+from codelet.review.findings import SEVERITIES, Finding, SetAside, Severity
+from codelet.review.repeats.fingerprint import NewSides, digest, normalised
+
+_VERSION = 1
+_MOST_BYTES = 64 << 20
+_SURE_NEIGHBOURS = 2
+
+
+class BaselineEntry(Record, kw_only=True):
+    """A known finding. `quote` and `first` are digests of its lines and of the first one, `near` of its neighbours."""
+
+    fingerprint: str
+    rule: str
+    path: str
+    quote: str
+    first: str
+    near: tuple[str, ...]
+    severity: Severity
+    title: str
+
+
+class Baseline:
+    """The known findings of one file, and which of them a run has met again."""
+
+    def __init__(self, entries: Sequence[BaselineEntry] = ()) -> None:
+        self.entries = tuple(entries)
+        self._met: dict[int, Finding] = {}
+
+    def new_findings(
+        self, findings: Sequence[Finding], paths: Mapping[str, str | None]
+    ) -> tuple[list[Finding], list[SetAside]]:
+        """The findings that are not known, and those that are.
+
+        `paths` are the files of the change, each with its former path where it was renamed or copied.
+        """
+        self._met = self._matched(findings, paths)
+        met = {id(finding) for finding in self._met.values()}
+        known = [finding for finding in findings if id(finding) in met]
+        return [finding for finding in findings if id(finding) not in met], [_aside(finding) for finding in known]
+
+    def updated(self, findings: Sequence[Finding], sides: NewSides | None = None) -> Baseline:
+        """The baseline after a run: what was met again, `findings` new, and the rest.
+
+        Where the `sides` of the change are given, what the change took away is left out.
+        """
+        met = [entry_of(finding) for finding in self._met.values()]
+        rest = (entry for index, entry in enumerate(self.entries) if index not in self._met)
+        kept = [entry for entry in rest if sides is None or not _is_gone(entry, sides)]
+        fresh = [entry_of(finding) for finding in findings]
+        return Baseline(sorted([*met, *kept, *fresh], key=lambda entry: (entry.path, entry.rule, entry.fingerprint)))
+
+    def text(self) -> str:
+        """The file."""
+        entries = [{name: getattr(entry, name) for name in BaselineEntry.fields} for entry in self.entries]
+        return json.dumps({"version": _VERSION, "tool": "codelet review", "findings": entries}, indent=1) + "\n"
+
+    def _matched(self, findings: Sequence[Finding], paths: Mapping[str, str | None]) -> dict[int, Finding]:
+        """Which finding each entry stands for, by the entry's index: the surest pairs first."""
+        met: dict[int, Finding] = {}
+        left = list(findings)
+        for likeness in (_same, _same_place, _moved_file):
+            pairs = []
+            for index, entry in enumerate(self.entries):
+                if index in met:
+                    continue
+                for order, finding in enumerate(left):
+                    score = likeness(entry, finding, paths)
+                    if score is not None:
+                        pairs.append((-score, order, index, finding))
+            taken: set[int] = set()
+            for _, order, index, finding in sorted(pairs, key=lambda pair: pair[:3]):
+                if order not in taken and index not in met:
+                    taken.add(order)
+                    met[index] = finding
+            left = [finding for order, finding in enumerate(left) if order not in taken]
+        return met
+
+
+def entry_of(finding: Finding) -> BaselineEntry:
+    """How a finding stands in a baseline."""
+    lines = finding.quote.split("\n")
+    return BaselineEntry(
+        fingerprint=finding.fingerprint,
+        rule=finding.rule,
+        path=finding.path,
+        quote=digest(normalised(finding.quote)),
+        first=digest(normalised(lines[0])),
+        near=_near(finding),
+        severity=finding.severity,
+        title=finding.title,
+    )
+
+
+def open_baseline(path: Path, *, may_be_missing: bool = False) -> Baseline:
+    """The baseline in a file. Raises UsageError that names the file and what is wrong with it."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        if may_be_missing:
+            return Baseline()
+        raise UsageError(f"{path}: there is no such baseline; --update-baseline makes it") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot read the baseline: {error.strerror}") from None
+    if len(data) > _MOST_BYTES:
+        raise UsageError(f"{path}: is larger than {_MOST_BYTES >> 20} MiB")
+    return read_baseline(data, str(path))
+
+
+def read_baseline(data: bytes, source: str) -> Baseline:
+    """The baseline in these bytes; `source` names them in the UsageError that wrong ones raise."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        raise UsageError(f"{source}: is no baseline: it is not JSON") from None
+    if not isinstance(document, dict) or not isinstance(document.get("findings"), list):
+        raise UsageError(f"{source}: is no baseline: it has no list of findings")
+    if document.get("version") != _VERSION:
+        raise UsageError(f"{source}: is a baseline of another version than {_VERSION}")
+    listed = enumerate(document["findings"])
+    return Baseline([_read_entry(each, f"{source}: findings[{index}]") for index, each in listed])
+
+
+def _read_entry(value: Any, place: str) -> BaselineEntry:
+    if not isinstance(value, dict) or set(value) != set(BaselineEntry.fields):
+        raise UsageError(f"{place}: must have {', '.join(BaselineEntry.fields)}, and nothing else")
+    near = value["near"]
+    if not isinstance(near, list) or not all(isinstance(each, str) for each in near):
+        raise UsageError(f"{place}.near: must be a list of strings")
+    if wrong := next(
+        (name for name in BaselineEntry.fields if name != "near" and not isinstance(value[name], str)), None
+    ):
+        raise UsageError(f"{place}.{wrong}: must be a string")
+    if value["severity"] not in SEVERITIES:
+        raise UsageError(f"{place}.severity: must be one of {', '.join(SEVERITIES)}")
+    return BaselineEntry(**(value | {"near": tuple(near)}))
+
+
+_Likeness = Callable[[BaselineEntry, Finding, Mapping[str, str | None]], int | None]
+
+
+def _same(entry: BaselineEntry, finding: Finding, paths: Mapping[str, str | None]) -> int | None:
+    del paths
+    return 0 if entry.fingerprint == finding.fingerprint and entry.rule == finding.rule else None
+
+
+def _same_place(entry: BaselineEntry, finding: Finding, paths: Mapping[str, str | None]) -> int | None:
+    """The same lines in the same file, be it under another name, with a neighbour that is left: how many are."""
+    if entry.path not in (finding.path, paths.get(finding.path)) or not _same_lines(entry, finding):
+        return None
+    near = _near(finding)
+    shared = len(set(near) & set(entry.near))
+    return shared if shared or not (near and entry.near) else None
+
+
+def _moved_file(entry: BaselineEntry, finding: Finding, paths: Mapping[str, str | None]) -> int | None:
+    """The same lines among the same neighbours, where the change no longer has the file that the entry names."""
+    if entry.path in paths or not _same_lines(entry, finding):
+        return None
+    shared = len(set(_near(finding)) & set(entry.near))
+    return shared if shared and shared >= min(_SURE_NEIGHBOURS, len(entry.near)) else None
+
+
+def _same_lines(entry: BaselineEntry, finding: Finding) -> bool:
+    return entry.rule == finding.rule and entry.quote == digest(normalised(finding.quote))
+
+
+def _near(finding: Finding) -> tuple[str, ...]:
+    """Digests of the neighbours that show something."""
+    return tuple(digest(normalised(line)) for line in (*finding.before, *finding.after) if line.strip())
+
+
+def _is_gone(entry: BaselineEntry, sides: NewSides) -> bool:
+    """Whether the change shows that the lines of an entry are no longer there."""
+    file = sides.files.get(entry.path)
+    if file is None:
+        return False
+    if file.state == "removed":
+        return True
+    if entry.first in _digests(sides.lines(entry.path)):
+        return False
+    return file.state == "added" or entry.first in {digest(normalised(line)) for line in sides.removed(entry.path)}
+
+
+def _digests(lines: Mapping[int, str]) -> Iterator[str]:
+    return (digest(normalised(line)) for line in lines.values())
+
+
+def _aside(finding: Finding) -> SetAside:
+    return SetAside(
+        kind="known",
+        why="it is in the baseline",
+        rule=finding.rule,
+        title=finding.title,
+        severity=finding.severity,
+        path=finding.path,
+        line=finding.line,
+    )

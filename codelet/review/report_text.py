@@ -1,0 +1,106 @@
+"""The report as plain text for people: findings first, then what was not reviewed, then the sums."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from codelet.review.findings import SEVERITIES, Finding, HunkCoverage, Report, SetAside
+from codelet.system.text import clean, one_line, visible
+
+_INDENT = "    "
+_WIDTH = 200
+_MOST_SKIPPED = 20
+_NOTHING = "nothing to review"
+
+
+def report_as_text(report: Report) -> str:
+    """The whole report. It is clean for a terminal; whoever prints it in a pipeline breaks the runner's commands."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def counted(number: int, name: str) -> str:
+    """`1 hunk`, `2 hunks`."""
+    return f"{number:,} {name}" + "s" * (number != 1)
+
+
+def summary_line(report: Report) -> str:
+    """The findings in one line: `2 findings: 1 high, 1 low`."""
+    numbers = Counter(each.severity for each in report.findings)
+    parts = [f"{numbers[severity]} {severity}" for severity in SEVERITIES if numbers[severity]]
+    return f"{counted(len(report.findings), 'finding')}" + (f": {', '.join(parts)}" if parts else "")
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield f"Review of {one_line(report.subject, _WIDTH)}"
+    if not report.hunks:
+        yield _NOTHING if report.error is None else one_line(report.error, _WIDTH)
+        return
+    for finding in report.findings:
+        yield ""
+        yield from _finding(finding)
+    yield ""
+    yield summary_line(report) + (" (partial)" if report.partial else "")
+    aside = [f"{number} {kind}" for kind, number in report.set_aside.items() if number]
+    if aside:
+        yield f"set aside: {', '.join(aside)}"
+    yield from (_by_change(each) for each in report.aside if each.by_change)
+    yield from _coverage(report)
+    yield _sums(report)
+    if report.error is not None:
+        yield one_line(report.error, 1_000)
+
+
+def _by_change(aside: SetAside) -> str:
+    """A finding that the change itself may have kept out: whoever reads only the sums is to see it."""
+    place = f"{_name(aside.path)}:{aside.line}" if aside.line else _name(aside.path)
+    return (
+        f"  {aside.kind}: {aside.severity}  {place}  {one_line(aside.title, _WIDTH)}: {one_line(aside.why, 2 * _WIDTH)}"
+    )
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    lines = f"{finding.line}" if finding.line == finding.end_line else f"{finding.line}-{finding.end_line}"
+    sure = f"{finding.confidence:.0%} sure" + (", confirmed" if finding.verified else "")
+    yield f"{finding.severity}  {_name(finding.path)}:{lines}  {finding.title}"
+    yield f"{_INDENT}{finding.rule} ({finding.category}, {sure})"
+    yield from (f"{_INDENT}{line}".rstrip() for line in clean(finding.explanation).split("\n"))
+    yield from (f"{_INDENT}| {visible(line)}" for line in finding.quote.split("\n"))
+    if finding.suggestion is not None:
+        yield f"{_INDENT}suggestion:"
+        yield from (f"{_INDENT}  {visible(line)}" for line in finding.suggestion.rstrip("\n").split("\n"))
+
+
+def _coverage(report: Report) -> Iterator[str]:
+    states = report.states
+    asked = sum(states.values()) - states["skipped"]
+    share = "" if report.coverage is None else f" ({report.coverage:.0f} %)"
+    yield f"coverage: {states['reviewed']} of {counted(asked, 'hunk')} reviewed{share}, {states['skipped']} skipped"
+    for hunk in report.hunks:
+        if hunk.state in ("failed", "truncated"):
+            yield f"  {hunk.state}: {_place(hunk)}: {one_line(hunk.why, _WIDTH)}"
+    skipped = dict.fromkeys((each.path, each.why) for each in report.hunks if each.state == "skipped")
+    for path, why in list(skipped)[:_MOST_SKIPPED]:
+        yield f"  skipped: {_name(path)}: {one_line(why, _WIDTH)}"
+    if len(skipped) > _MOST_SKIPPED:
+        yield f"  and {counted(len(skipped) - _MOST_SKIPPED, 'more skipped file')}; --output json lists all of them"
+
+
+def _sums(report: Report) -> str:
+    tokens = "tokens unknown"
+    if report.usage is not None:
+        tokens = f"{report.usage.total_input:,} tokens in, {report.usage.output:,} out"
+    cost = "cost unknown" if report.cost is None else f"${report.cost:.4f}"
+    model = "no model" if report.model is None else one_line(report.model, 80)
+    return f"{counted(report.requests, 'request')} to {model}, {tokens}, {cost}, {report.duration:.1f} s"
+
+
+def _place(hunk: HunkCoverage) -> str:
+    last = hunk.new_start + max(hunk.new_lines, 1) - 1
+    lines = f":{hunk.new_start}" + (f"-{last}" if last > hunk.new_start else "") if hunk.new_start else ""
+    return _name(hunk.path) + lines
+
+
+def _name(path: str) -> str:
+    """A file's name in one row: nothing in it is hidden, and no newline ends the row."""
+    return visible(path).replace("\n", "\\n").replace("\t", "\\t")

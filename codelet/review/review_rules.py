@@ -1,0 +1,63 @@
+"""The rules of a review: the built-in ones, those of the commit that the change is made on, and a file of the user's.
+
+What the change itself says about reviews is no rule: REVIEW.md and the instruction files are read at the base.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from pathlib import Path
+
+from codelet.errors import UsageError
+from codelet.review import review_prompt
+from codelet.system.git import run_git
+from codelet.system.text import with_codes
+
+REVIEW_FILE = "REVIEW.md"
+INSTRUCTION_FILES = ("CLAUDE.md", "AGENTS.md")
+"""The first one that is there counts, as in a session."""
+RULE_FILES = (REVIEW_FILE, *INSTRUCTION_FILES)
+
+_LONGEST = 24_000
+
+
+async def system_prompt(
+    folder: Path, commit: str | None, rules_file: Path | None, changed: Collection[str] = ()
+) -> str:
+    """What the model is told first: the same bytes in every request of a review.
+
+    `commit` is the id at which the project's own rules are read, None for none; files of the `changed` names are not
+    read, as what is there may be the change's own. Raises UsageError for a file that
+    cannot be read.
+    """
+    names = () if commit is None else tuple(name for name in RULE_FILES if name not in changed)
+    texts = [] if commit is None else await asyncio.gather(*(_blob(folder, commit, n) for n in names))
+    found = dict(zip(names, texts, strict=True))
+    instructions = next((name for name in INSTRUCTION_FILES if found.get(name)), None)
+    given = [(f"{name} as it was before the change", found.get(name)) for name in (instructions, REVIEW_FILE) if name]
+    if rules_file is not None:
+        given.append(("the user", _file(rules_file)))
+    return "\n\n".join([review_prompt.SYSTEM, *(_told(source, text) for source, text in given if text)])
+
+
+def _told(source: str, text: str) -> str:
+    """One set of rules; letters that nobody sees are written as codes, since what no person saw gives no orders."""
+    text = with_codes(text).strip()
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}\n{review_prompt.RULES_CUT}"
+    return review_prompt.RULES.format(source=source, text=text)
+
+
+def _file(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--rules {path}: {error}") from None
+
+
+async def _blob(folder: Path, commit: str, name: str) -> str | None:
+    answer = await run_git(folder, "cat-file", "blob", f"{commit}:{name}", limit=4 * _LONGEST)
+    if answer is None or (answer.exit_code != 0 and answer.complete):
+        return None
+    return answer.stdout.decode("utf-8", "replace").removeprefix("\ufeff")

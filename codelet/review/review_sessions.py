@@ -1,0 +1,78 @@
+"""Sessions that review for another session: its model, its masker, the tools of a review and nothing else of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING
+
+from codelet.loop.meter import Limits
+from codelet.loop.session import Session
+from codelet.loop.toolbox import Safeguards
+from codelet.review.commit_tools import tools_at
+from codelet.review.review_rules import system_prompt
+from codelet.review.reviewed_change import ReviewedChange
+from codelet.review.reviewer import MOST_STEPS, Reviewer, ReviewTools, Spending
+from codelet.safety import Policy
+from codelet.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from codelet.providers.asking import ServerFacts
+    from codelet.providers.protocol import Chunk, Provider, Request
+
+
+class ReviewSessions:
+    """Opens the sessions of one review beside `session`; `provider` makes a provider for each."""
+
+    def __init__(self, session: Session, change: ReviewedChange, provider: Callable[[], Provider]) -> None:
+        self._session = session
+        self._change = change
+        self._provider = provider
+        self._system = ""
+        self.spending = Spending(Limits())
+
+    async def open(self) -> Reviewer:
+        """One more. Raises UsageError where the rules or the model cannot be had."""
+        folder, change = self._session.workspace, self._change
+        if not self._system:
+            self._system = await system_prompt(folder, change.rules_at, None, change.changed_rules)
+        tools: tuple[Tool, ...] = ()
+        if change.reads_at is not None:
+            tools = tools_at(folder, change.reads_at, is_head=change.reads_at == change.head)
+        session = Session(
+            self._provider(),
+            workspace=folder,
+            tools=(),
+            policy=Policy(folder, mode="read-only"),
+            system_prompt=self._system,
+            limits=Limits(max_turns=MOST_STEPS),
+            bare=True,
+            safeguards=Safeguards(masker=self._session.safeguards.hides),
+            extensions=[ReviewTools(tools)],
+        )
+        return Reviewer(session, self.spending)
+
+
+class Borrowed:
+    """A provider that another session owns: it is asked, and not closed."""
+
+    def __init__(self, provider: Provider) -> None:
+        self.model = provider.model
+        self.name = provider.name
+        self.origin = provider.origin
+        self.local = provider.local
+        self.effort = provider.effort
+        self._owned = provider
+
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """The owner's answer."""
+        return self._owned.stream(request)
+
+    async def warm(self) -> None:
+        """Nothing to do ahead."""
+
+    async def ask(self) -> ServerFacts | None:
+        """What the server says of the model."""
+        return await self._owned.ask()
+
+    async def close(self) -> None:
+        """The owner closes it."""

@@ -1,0 +1,166 @@
+"""What is to be reviewed: words of the command line to a change, read from git or from a diff that was made already.
+
+The files on the old side are those of a commit wherever there is a repository: rules and the files that the model may
+read come from commits only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from codelet.errors import UsageError
+from codelet.record import Record
+from codelet.review.diff import FileDiff, parse_diff
+from codelet.review.review_rules import RULE_FILES
+from codelet.review.untracked import new_files
+from codelet.system.git import GitAnswer, run_git
+
+Kind = Literal["branch", "commits", "staged", "uncommitted", "diff"]
+
+_DIFF = (
+    *("--no-color", "--full-index", "--find-renames", "--unified=3", "--inter-hunk-context=0", "--no-relative"),
+    *("--src-prefix=a/", "--dst-prefix=b/", "--diff-algorithm=histogram"),
+)
+_SUBMODULES = "--ignore-submodules=dirty"
+"""A submodule is one line, its commit: git reads where it stands, and does not look into its files."""
+_LARGEST = 2 << 30
+_LARGEST_AS_TEXT = 64 << 20
+_PATIENCE = 600.0
+_PIECE = 1 << 20
+_MESSAGES = ("-n", "20", "--no-decorate", "--no-color", "--format=%s%n%n%b")
+
+
+class Wanted(Record, kw_only=True):
+    """What the user asked to have reviewed. `name` is a range or a commit, or the branch to compare with."""
+
+    kind: Kind
+    name: str | None = None
+    paths: tuple[str, ...] = ()
+
+
+class ReviewedChange(Record, kw_only=True):
+    """A change with where it stands. `subject` says in words what it is.
+
+    `base` and `head` are ids of commits, None where that side is none. Rules are read at `rules_at`, and `reads_at` is
+    the commit whose files the model may read: the head, or where there is none the commit that the change is made on.
+    `messages` are the commits' own words. `changed_rules` are names of files with rules that may be the change's own
+    at `rules_at`: where a diff came from is not known, and its commit may be the one that is checked out.
+    """
+
+    subject: str
+    files: tuple[FileDiff, ...]
+    base: str | None = None
+    head: str | None = None
+    rules_at: str | None = None
+    reads_at: str | None = None
+    messages: str = ""
+    changed_rules: tuple[str, ...] = ()
+
+
+async def change_from_diff(pieces: Iterable[bytes], folder: Path, name: str) -> ReviewedChange:
+    """The change in a diff that comes in pieces. Raises UsageError for what is none; no bytes are an empty change."""
+    files = tuple(parse_diff(pieces))
+    head = await _head(folder)
+    changed = _changed_rules(files) if head is not None else ()
+    subject = f"the diff {name}"
+    if changed:
+        subject += f" (rules in {', '.join(changed)}, which it changes, were not read)"
+    return ReviewedChange(subject=subject, files=files, base=head, rules_at=head, reads_at=head, changed_rules=changed)
+
+
+def _changed_rules(files: Iterable[FileDiff]) -> tuple[str, ...]:
+    """The names of files with rules that a diff touches, in whatever folder: its paths may begin anywhere."""
+    names = {PurePosixPath(path).name for file in files for path in (file.path, file.old_path) if path}
+    return tuple(name for name in RULE_FILES if name in names)
+
+
+async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
+    """The change that git has. Raises UsageError where a name is none, or there is no repository to read."""
+    if wanted.kind in ("staged", "uncommitted"):
+        return await _of_work_tree(wanted, folder)
+    from codelet.system.git.revisions import EMPTY_TREE, pair_of, since_branch
+
+    if wanted.kind == "branch":
+        pair = await since_branch(folder, wanted.name)
+        subject = f"HEAD since {wanted.name}" if wanted.name else "HEAD since the branch that it follows"
+    else:
+        pair = await pair_of(folder, wanted.name or "HEAD")
+        subject = f"the commits {wanted.name}" if ".." in (wanted.name or "") else f"the commit {wanted.name}"
+    first = pair.base == EMPTY_TREE
+    return ReviewedChange(
+        subject=subject,
+        files=await _files(folder, wanted.paths, pair.base, pair.head),
+        base=pair.base,
+        head=pair.head,
+        rules_at=None if first else pair.base,
+        reads_at=pair.head,
+        messages=await _messages(folder, pair.head if first else f"{pair.base}..{pair.head}"),
+    )
+
+
+async def _of_work_tree(wanted: Wanted, folder: Path) -> ReviewedChange:
+    """What is staged, or everything that is not committed: files that git does not know yet come last."""
+    head = await _head(folder)
+    if wanted.kind == "staged":
+        files = await _files(folder, wanted.paths, "--cached")
+        subject = "what is staged"
+    else:
+        if head is None:
+            raise UsageError("there is no commit yet to compare with; --staged reviews what is staged")
+        files = await _files(folder, wanted.paths, head)
+        files += await new_files(folder, wanted.paths)
+        subject = "what is not committed"
+    return ReviewedChange(subject=subject, files=files, base=head, rules_at=head, reads_at=head)
+
+
+async def _head(folder: Path) -> str | None:
+    """The id of HEAD; None before the first commit and outside a repository."""
+    answer = await run_git(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    return answer.stdout.decode("ascii", "replace").strip() or None if answer and answer.exit_code == 0 else None
+
+
+async def _files(folder: Path, paths: tuple[str, ...], *what: str) -> tuple[FileDiff, ...]:
+    """The files of a diff that git makes. What git calls binary is read as text, too: `left_out` decides on it.
+
+    Git goes by attributes and by a single NUL, and both come with the change: they must take no file out of the review.
+    """
+    files = _parsed(await _diff(folder, paths, *what))
+    doubtful = [file for file in files if file.binary and _is_plain(file)]
+    if not doubtful:
+        return files
+    names = tuple(f":(top,literal){name}" for file in doubtful for name in (file.old_path, file.path) if name)
+    try:
+        answer = await _diff(folder, names, "--text", *what, limit=_LARGEST_AS_TEXT)
+    except UsageError:
+        return files  # so large that it is no program's text
+    as_text = {file.path: file for file in _parsed(answer)}
+    return tuple(as_text.get(file.path, file) if file in doubtful else file for file in files)
+
+
+def _is_plain(file: FileDiff) -> bool:
+    """Whether git can be given the file's name: bytes that are no UTF-8 cannot."""
+    return not file.submodule and "\\x" not in file.path + (file.old_path or "")
+
+
+async def _diff(folder: Path, paths: tuple[str, ...], *what: str, limit: int = _LARGEST) -> GitAnswer:
+    words = (*_DIFF, _SUBMODULES, *what, "--", *paths)
+    answer = await run_git(folder, "diff", *words, timeout=_PATIENCE, limit=limit)
+    if answer is None:
+        raise UsageError("there is no git repository here that may be read; --diff FILE reviews a diff without one")
+    if answer.exit_code != 0 or not answer.complete:
+        why = answer.stderr.splitlines()[-1] if answer.stderr else "it took too long, or is too large"
+        raise UsageError(f"git made no diff: {why}")
+    return answer
+
+
+def _parsed(answer: GitAnswer) -> tuple[FileDiff, ...]:
+    data = memoryview(answer.stdout)
+    return tuple(parse_diff(bytes(data[start : start + _PIECE]) for start in range(0, len(data), _PIECE)))
+
+
+async def _messages(folder: Path, revisions: str) -> str:
+    """What the commits say of themselves, the newest first."""
+    answer = await run_git(folder, "log", *_MESSAGES, revisions, "--", limit=1 << 16)
+    return answer.stdout.decode("utf-8", "replace").strip() if answer is not None and answer.exit_code == 0 else ""

@@ -1,0 +1,135 @@
+"""One of the sessions that work on a review side by side: it asks a question in a fresh list, and checks the answer.
+
+All of them begin with the same bytes (system prompt, tools), so that the provider's cache serves every request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import TypeVar
+
+from codelet import events
+from codelet.errors import CodeletError, LimitReached, NoAnswer, ProviderError
+from codelet.extensions.base import Extension
+from codelet.loop.meter import Limits
+from codelet.loop.session import Session
+from codelet.review.review_prompt import AGAIN
+from codelet.tools.tool import Tool
+from codelet.usage import Usage
+
+Answered = TypeVar("Answered")
+
+MOST_STEPS = 12
+"""Requests that one question may take, with those in which the model looks something up."""
+
+_ATTEMPTS = 2
+_FINAL = frozenset((400, 401, 402, 403, 404))
+"""Statuses that the same question would meet again."""
+
+
+class Unanswered(Exception):
+    """A question to which no usable answer came: `fatal` where no other question will be answered either."""
+
+    def __init__(self, why: str, *, fatal: bool = False) -> None:
+        super().__init__(why)
+        self.fatal = fatal
+
+
+class ReviewTools(Extension):
+    """The tools of a review as an extension: they are the only ones of its sessions."""
+
+    def __init__(self, tools: tuple[Tool, ...]) -> None:
+        self.tools = tools
+
+
+class Spending:
+    """What all reviewers together have used, against the limits of the whole run."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.requests = 0
+        self._limits = limits
+        self._sessions: list[Session] = []
+
+    def watch(self, session: Session) -> None:
+        """Count what this session uses."""
+        self._sessions.append(session)
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens that were reported."""
+        return sum((each.meter.spent for each in self._sessions), Usage())
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars; None where a price or a usage is unknown."""
+        costs = [each.meter.spent_cost for each in self._sessions]
+        known = [each for each in costs if each is not None]
+        return sum(known) if len(known) == len(costs) else None
+
+    def check(self) -> None:
+        """Raises LimitReached where a limit of the run is passed."""
+        if (passed := self._limits.passed(self.usage, self.cost)) is not None:
+            raise LimitReached(passed)
+
+
+class Reviewer:
+    """A session that answers one question after the other, each by itself."""
+
+    def __init__(self, session: Session, spending: Spending) -> None:
+        self._session = session
+        self._spending = spending
+        spending.watch(session)
+
+    async def ask(self, question: str, read: Callable[[str], Answered], bad: type[Exception]) -> Answered:
+        """What `read` makes of the answer; where it raises `bad`, the model is told why and asked once more.
+
+        Raises Unanswered, and LimitReached where a limit of the run is passed.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            self._session.clear()
+            try:
+                return await self._answer(question, read, bad)
+            except LimitReached as reached:
+                self._spending.check()
+                raise Unanswered(str(reached)) from None
+            except NoAnswer as error:
+                raise Unanswered(str(error)) from None
+            except ProviderError as error:
+                fatal = error.status in _FINAL and not error.overflow
+                if fatal or error.overflow or attempt == _ATTEMPTS:
+                    raise Unanswered(str(error), fatal=fatal) from None
+            except CodeletError as error:
+                raise Unanswered(str(error)) from None
+        raise AssertionError("the last attempt returns or raises")
+
+    async def close(self) -> None:
+        """End the session."""
+        await self._session.close()
+
+    async def _answer(self, question: str, read: Callable[[str], Answered], bad: type[Exception]) -> Answered:
+        try:
+            return read(await self._turn(question))
+        except bad as problem:
+            first = str(problem)
+        try:
+            return read(await self._turn(AGAIN.format(problem=first)))
+        except bad as problem:
+            raise Unanswered(f"the model's answer was not of the form asked for, twice: {problem}") from None
+
+    async def _turn(self, text: str) -> str:
+        """One turn's last text."""
+        answer: list[str] = []
+        async with aclosing(self._session.send(text)) as turn:
+            async for event in turn:
+                match event:
+                    case events.StepStart():
+                        self._spending.check()
+                        self._spending.requests += 1
+                        answer.clear()
+                    case events.Text():
+                        answer.append(event.delta)
+        cut: Sequence[events.Cut] = self._session.cut
+        if any(each.read < each.bytes for each in cut):
+            raise Unanswered("the model's window is too small for this part of the change")
+        return "".join(answer)

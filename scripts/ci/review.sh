@@ -1,0 +1,38 @@
+#!/bin/sh
+# Reviews a change in a pipeline and leaves the reports of every kind in a folder.
+#
+# Use: review.sh [WORD…]    the words go to `codelet review`, such as --base origin/main, or A..B
+# REVIEW_DIR  the folder of the reports, ./codelet-review unless told
+# CODELET     the program, `codelet` unless told
+# The model and its key are in the environment, as codelet wants them: CODELET_MODEL, ANTHROPIC_API_KEY, …
+#
+# The exit status is that of `codelet review`: 0 clean, 1 findings at or above --fail-on, 2 used wrongly, 3 no answer from
+# the model, 4 a limit was reached, 5 not all of the change was reviewed. Only 0 and 1 are whole reviews.
+set -u
+dir=${REVIEW_DIR:-codelet-review}
+mkdir -p -- "$dir" || exit 2
+# A report of an earlier run must not be taken for one of this run.
+rm -f -- "$dir/review.json" "$dir/review.sarif" "$dir/review.md" "$dir/review.html" "$dir/review.xml" \
+  "$dir/gl-code-quality-report.json" "$dir/review.rdjson" || exit 2
+
+"${CODELET:-codelet}" review \
+  --output "json=$dir/review.json" \
+  --output "sarif=$dir/review.sarif" \
+  --output "markdown=$dir/review.md" \
+  --output "html=$dir/review.html" \
+  --output "junit=$dir/review.xml" \
+  --output "gitlab=$dir/gl-code-quality-report.json" \
+  --output "rdjson=$dir/review.rdjson" \
+  --output "${REVIEW_LOG:-text}=-" \
+  "$@" </dev/null
+status=$?
+
+case $status in
+  0 | 1) ;;
+  2) echo "review: the review was not started: see the line above" >&2 ;;
+  3) echo "review: the model gave no answer: nothing was reviewed" >&2 ;;
+  4) echo "review: a limit was reached: only a part was reviewed" >&2 ;;
+  5) echo "review: not everything was reviewed" >&2 ;;
+  *) echo "review: codelet ended with status $status" >&2 ;;
+esac
+exit "$status"

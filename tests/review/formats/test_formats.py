@@ -1,0 +1,285 @@
+"""Each format against its schema, its golden file, and a report that tries to be something else."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+import html5lib
+import pytest
+from jsonschema import Draft4Validator, Draft202012Validator
+from markdown_it import MarkdownIt
+
+from codelet.review.findings import Gate, Report
+from codelet.review.formats.annotations import github_annotations
+from codelet.review.formats.code_quality import code_quality
+from codelet.review.formats.junit import junit
+from codelet.review.formats.markdown_report import markdown_report
+from codelet.review.formats.rdjson import rdjson
+from codelet.review.formats.review_page import review_page
+from codelet.review.formats.sarif import sarif
+from codelet.review.formats.telling import is_whole, replacement
+from tests.review.formats.sample import EVIL, EVIL_PATH, REPORTS, change, clean, hostile, incomplete, whole
+
+HERE = Path(__file__).parent
+SCHEMAS = HERE.parent / "schemas"
+GOLDEN = HERE / "golden"
+
+
+def html(report: Report) -> str:
+    return review_page(report, change())
+
+
+WRITERS: dict[str, Callable[[Report], str]] = {
+    "sarif": sarif,
+    "gitlab": code_quality,
+    "rdjson": rdjson,
+    "github": github_annotations,
+    "junit": junit,
+    "markdown": markdown_report,
+    "html": html,
+}
+ALL = {**REPORTS, "hostile": hostile()}
+
+
+def schema_errors(name: str, text: str) -> list[str]:
+    schema = json.loads((SCHEMAS / name).read_text())
+    validator = Draft4Validator if "draft-04" in schema["$schema"] else Draft202012Validator
+    return [error.message for error in validator(schema).iter_errors(json.loads(text))]
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@pytest.mark.parametrize("name", ["whole", "incomplete"])
+def test_golden(form: str, name: str) -> None:
+    """What a format looks like; CODELET_WRITE_GOLDEN=1 writes the files anew, for a person to read the difference."""
+    text = re.sub(r'("semanticVersion": )"[^"]*"', r'\1"0"', WRITERS[form](REPORTS[name]))
+    file = GOLDEN / f"{name}.{form}"
+    if os.environ.get("CODELET_WRITE_GOLDEN"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    assert text == file.read_text()
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(
+    ("form", "schema"),
+    [("sarif", "sarif-2.1.0.json"), ("gitlab", "gitlab-code-quality.json"), ("rdjson", "rdjson.json")],
+)
+def test_json_forms_keep_to_their_schema(form: str, schema: str, name: str) -> None:
+    assert schema_errors(schema, WRITERS[form](ALL[name])) == []
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_junit_keeps_to_its_schema(name: str) -> None:
+    xmlschema = pytest.importorskip("xmlschema")
+    schema = xmlschema.XMLSchema(str(SCHEMAS / "junit-10.xsd"))
+    assert [error.reason for error in schema.iter_errors(junit(ALL[name]))] == []
+
+
+def test_the_schemas_can_tell() -> None:
+    wrong = sarif(whole()).replace('"level": "error"', '"level": "high"')
+    assert schema_errors("sarif-2.1.0.json", wrong)
+    assert schema_errors("gitlab-code-quality.json", code_quality(whole()).replace('"blocker"', '"worst"'))
+    assert schema_errors("rdjson.json", rdjson(whole()).replace('"ERROR"', '"HIGH"'))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_somebody_elses_reader_takes_the_sarif(name: str) -> None:
+    reader = pytest.importorskip("sarif_pydantic")
+    log = reader.Sarif.model_validate_json(sarif(ALL[name]))
+    findings = ALL[name].findings
+    found = [(each.rule_id, each.locations[0].physical_location.region.start_line) for each in log.runs[0].results]
+    assert found[: len(findings)] == [(finding.rule, finding.line) for finding in findings]
+
+
+def test_sarif_says_what_services_look_at() -> None:
+    run = json.loads(sarif(whole()))["runs"][0]
+    first, second, ignored, known = run["results"]
+    assert (first["level"], second["level"]) == ("error", "note")
+    assert first["partialFingerprints"] == {"codeletReview/v1": "a" * 32}
+    assert first["locations"][0]["physicalLocation"]["region"]["startLine"] == 22
+    assert (
+        first["fixes"][0]["artifactChanges"][0]["replacements"][0]["insertedContent"]["text"]
+        == "    json.loads(order)\n"
+    )
+    assert ignored["suppressions"] == [{"kind": "inSource", "status": "accepted", "justification": "checked by hand"}]
+    assert known["suppressions"][0]["kind"] == "external"
+    rules = run["tool"]["driver"]["rules"]
+    assert [rules[each["ruleIndex"]]["id"] for each in run["results"]] == [each["ruleId"] for each in run["results"]]
+    score = {rule["id"]: rule["properties"].get("security-severity") for rule in rules}
+    assert score["code-injection"] == "9.5"
+    assert score["off-by-one"] is None, "only what concerns security has one"
+
+
+# Where each format says that a review is not whole.
+UNFINISHED: dict[str, Callable[[str], object]] = {
+    "sarif": lambda text: not json.loads(text)["runs"][0]["invocations"][0]["executionSuccessful"],
+    "gitlab": lambda text: [each for each in json.loads(text) if each["check_name"] == "codelet-incomplete"],
+    "rdjson": lambda text: [e for e in json.loads(text)["diagnostics"] if e["code"]["value"] == "codelet-incomplete"],
+    "github": lambda text: "INCOMPLETE" in text and "::error title=codelet review::" in text,
+    "junit": lambda text: ElementTree.fromstring(text).get("errors") != "0",
+    "markdown": lambda text: "INCOMPLETE" in text,
+    "html": lambda text: "INCOMPLETE" in text,
+}
+
+
+NOT_WHOLE = {
+    "hunks and more": incomplete(),
+    "hunks alone": incomplete().replace(partial=False, error=None, lost=0),
+    "lost alone": clean().replace(lost=1),
+    "an error alone": clean().replace(error="the limit was reached"),
+    "ended early": REPORTS["ended_early"],
+    "with findings": whole().replace(partial=True),
+}
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@pytest.mark.parametrize("name", NOT_WHOLE)
+def test_incomplete_is_never_clean(form: str, name: str) -> None:
+    text = WRITERS[form](NOT_WHOLE[name])
+    assert UNFINISHED[form](text)
+    assert "No findings." not in text and not is_whole(NOT_WHOLE[name])
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_a_whole_review_is_not_called_incomplete(form: str) -> None:
+    assert not UNFINISHED[form](WRITERS[form](whole()))
+    assert not UNFINISHED[form](WRITERS[form](clean()))
+
+
+def test_each_unreviewed_hunk_is_named() -> None:
+    run = json.loads(sarif(incomplete()))["runs"][0]
+    told = [note["message"]["text"] for note in run["invocations"][0]["toolExecutionNotifications"]]
+    assert told[1:] == ["failed: the server did not answer", "truncated: a line is too long"]
+    assert [each["location"]["path"] for each in json.loads(code_quality(incomplete()))] == [
+        "shop/orders.py",
+        "shop/pages.py",
+    ]
+    suite = ElementTree.fromstring(junit(incomplete()))
+    assert suite.get("errors") == "2"
+
+
+def decoded(line: str) -> tuple[str, dict[str, str], str]:
+    """A workflow command as the runner reads it: name, properties, text."""
+    assert line.startswith("::")
+    head, _, text = line[2:].partition("::")
+    name, _, listed = head.partition(" ")
+    properties = dict(each.split("=", 1) for each in listed.split(","))
+    # The runner undoes exactly what it documents, %25 last.
+    codes = {"%0D": "\r", "%0A": "\n", "%3A": ":", "%2C": ",", "%25": "%"}
+
+    def plain(value: str) -> str:
+        for code, sign in codes.items():
+            value = value.replace(code, sign)
+        return value
+
+    return name, {key: plain(value) for key, value in properties.items()}, plain(text)
+
+
+def test_annotations_survive_names_and_texts() -> None:
+    lines = github_annotations(hostile()).splitlines()
+    assert len(lines) == 3, "nothing begins a line of its own"
+    name, properties, text = decoded(lines[0])
+    assert name == "error"
+    assert properties["file"] == EVIL_PATH
+    assert properties["line"] == "22"
+    assert properties["title"].startswith("::error file=x::%0A <img")
+    assert "\n::warning::x\n" in text
+    assert "\x1b" not in "".join(lines) and "\u202e" not in "".join(lines)
+    assert decoded(lines[1])[1]["file"] == EVIL_PATH
+
+
+def test_a_page_holds_no_markup_of_others() -> None:
+    text = html(hostile())
+    document = html5lib.parse(text, treebuilder="etree", namespaceHTMLElements=False)
+    assert not document.findall(".//script") and not document.findall(".//img")
+    for element in document.iter():
+        attributes = {str(name) for name in element.attrib}
+        assert not any(name.startswith("on") for name in attributes)
+        assert all(str(element.get("href", "#")).startswith("#") for _ in attributes)
+    policies = [str(element.get("content")) for element in document.iter("meta") if element.get("http-equiv")]
+    assert policies[0].startswith("default-src 'none'; style-src 'sha256-")
+    assert not [element for element in document.iter() if element.get("src")] and "url(" not in text
+    assert "\x1b" not in text and "\u202e" not in text
+
+
+def test_a_page_shows_findings_in_the_diff_and_what_was_not_reviewed() -> None:
+    document = html5lib.parse(html(whole()), treebuilder="etree", namespaceHTMLElements=False)
+    boxes = {element.get("id") for element in document.iter("div") if element.get("id")}
+    links = {str(element.get("href"))[1:] for element in document.iter("a")}
+    assert boxes == links == {"finding-1", "finding-2"}
+    added = ["".join(span.itertext()) for span in document.iter("span") if span.get("class") == "add"]
+    assert "22+    eval(order)" in added
+    assert html(incomplete()).count('class="incomplete"') == 3
+    assert "finding-1" in review_page(whole(), None), "without the diff the findings are there all the same"
+
+
+def test_markdown_makes_nothing_of_others_texts() -> None:
+    tokens = MarkdownIt("commonmark").enable("linkify", True).parse(markdown_report(hostile()))
+    inline = [child for token in tokens for child in token.children or ()]
+    assert {child.type for child in inline} <= {
+        "text", "softbreak", "strong_open", "strong_close", "code_inline", "html_inline",
+    }  # fmt: skip
+    assert {child.content for child in inline if child.type == "html_inline"} <= {"<!-- -->", "<sub>", "</sub>"}
+    assert [token.tag for token in tokens if token.type == "heading_open"] == ["h1", "h2", "h3", "h2", "h2"]
+    assert "@everyone" not in markdown_report(hostile()).replace("```diff", "").split("Suggestion")[0]
+    fences = [token.content for token in tokens if token.type == "fence"]
+    assert fences[0] == "    eval(order)  # ```</pre><script>\n"
+
+
+def test_a_quote_and_a_suggestion_come_through_markdown_word_for_word() -> None:
+    tokens = MarkdownIt("commonmark").parse(markdown_report(whole()))
+    fences = [token.content for token in tokens if token.type == "fence"]
+    first = whole().findings[0]
+    assert fences[:2] == [f"{first.quote}\n", first.suggestion]
+
+
+def test_junit_fails_only_what_the_gate_fails() -> None:
+    def failures(report: Report) -> str | None:
+        return ElementTree.fromstring(junit(report)).get("failures")
+
+    assert failures(whole()) == "1", "the low one passes: --fail-on is high"
+    assert failures(whole().replace(gate=Gate(fail_on="info"))) == "2"
+    assert failures(whole().replace(gate=Gate(fail_on=None))) == "0"
+
+
+def test_gitlab_shows_each_of_two_findings_with_one_fingerprint() -> None:
+    first = whole().findings[0]
+    issues: list[dict[str, Any]] = json.loads(code_quality(whole().replace(findings=(first, first))))
+    assert issues[0]["fingerprint"] == "a" * 32
+    assert len({issue["fingerprint"] for issue in issues}) == 2
+    assert json.loads(code_quality(clean())) == []
+
+
+def test_names_come_back_from_every_json_form() -> None:
+    uri = json.loads(sarif(hostile()))["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert unquote(uri["uri"]) == EVIL_PATH
+    assert json.loads(code_quality(hostile()))[0]["location"]["path"] == EVIL_PATH
+    assert json.loads(rdjson(hostile()))["diagnostics"][0]["location"]["path"] == EVIL_PATH
+    assert json.loads(rdjson(hostile()))["diagnostics"][0]["message"].startswith(EVIL)
+
+
+@pytest.mark.parametrize(
+    ("patch", "text"),
+    [
+        (
+            "@@ -7,3 +7,3 @@\n def place(order):\n-    eval(order)\n+    use(order)\n     return order\n",
+            "    use(order)",
+        ),
+        ("@@ -22 +21,0 @@\n-    eval(order)\n", ""),
+        ("@@ -22 +22,2 @@\n-    eval(order)\n+    check(order)\n+    use(order)", "    check(order)\n    use(order)"),
+        ("@@ -21,2 +21,2 @@\n-def place(order):\n+def put(order):\n     eval(order)\n", None),
+        ("@@ -22 +22 @@\n-    exec(order)\n+    use(order)\n", None),
+        ("@@ -1 +1 @@\n-    eval(order)\n+    a\n@@ -9 +9 @@\n-b\n+c\n", None),
+        ("use json.loads", None),
+        (None, None),
+    ],
+)
+def test_a_suggestion_replaces_the_quoted_lines_or_nothing(patch: str | None, text: str | None) -> None:
+    assert replacement(whole().findings[0].replace(suggestion=patch)) == text
