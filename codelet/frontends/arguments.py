@@ -21,6 +21,8 @@ exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomp
 
 
 FROM_PIPE = "-"
+# Flags that mean something by themselves, and take no word after them.
+_ALONE = {setting.flag: f"{setting.flag}={setting.alone}" for setting in SETTINGS.values() if setting.alone}
 """What `--prompt` is where the prompt is what comes through the pipe."""
 
 
@@ -151,6 +153,13 @@ def _add_policy(policy: argparse.ArgumentParser) -> None:
     check.add_argument("shell_command", nargs="?", metavar="COMMAND", help="the command line, quoted as one word")
     check.add_argument("--cases", metavar="FILE", help="judge the cases of a JSON lines file instead")
     check.add_argument("--mode", dest="check_mode", choices=SETTINGS["mode"].choices)
+    check.add_argument(
+        "--sandbox",
+        dest="check_sandbox",
+        choices=("auto", "off"),
+        default="auto",
+        help="judge as where a sandbox works (auto), or as where none does",
+    )
     check.add_argument("--json", action="store_true", help="one JSON object a line")
 
 
@@ -159,14 +168,30 @@ def _add_audit(audit: argparse.ArgumentParser) -> None:
         dest="audit_command", metavar="verify", required=True, prog="codelet audit"
     ).add_parser("verify", help="find changed, removed, added and moved lines")
     verify.add_argument("file", metavar="FILE")
+    verify.add_argument("--open", action="store_true", help="a session without its closing record may still run")
     verify.add_argument("--expect", metavar="HASH", help="the last hash, as an earlier run gave it")
     verify.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_profiles(profiles: argparse.ArgumentParser) -> None:
+    ours = argparse.SUPPRESS  # what was said before the command counts too
+    profiles.add_argument("--trust", action="store_true", default=ours, help="those of this project too")
 
 
 def _add_sessions(sessions: argparse.ArgumentParser) -> None:
     from codelet.frontends.commands.sessions import add_arguments
 
     add_arguments(sessions)
+
+
+def _add_review(review: argparse.ArgumentParser) -> None:
+    from codelet.frontends.commands.review_arguments import add_review_arguments
+
+    add_review_arguments(review)
+    shared = review.add_argument_group("model and limits", "these, and -q, may also stand before the word review")
+    for name in ("model", "api_base", "transport", "window", "max_tokens", "max_cost", "timeout"):
+        _add_setting(shared, SETTINGS[name], default=argparse.SUPPRESS)
+    shared.add_argument("-q", "--quiet", action="store_true", default=argparse.SUPPRESS, help="no progress on stderr")
 
 
 _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
@@ -176,6 +201,8 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "policy": ("explain what the policy decides", _add_policy),
     "audit": ("check an audit file", _add_audit),
     "sessions": ("look at the exports in a folder or a Redis database", _add_sessions),
+    "profiles": ("list the profiles, and what each takes away", _add_profiles),
+    "review": ("review a change: findings on its lines, for a pipeline or before a push", _add_review),
 }
 """The commands: what the help says of each, and what adds its arguments."""
 
@@ -196,13 +223,13 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         if group is ONE_SHOT:
             heading.add_argument("-q", "--quiet", action="store_true", help="no progress on stderr")
         elif group is PERMISSIONS:
-            heading.add_argument("--trust", action="store_true", help="read this project's .codelet/config.toml")
+            heading.add_argument("--trust", action="store_true", help="read this project's settings and profiles")
 
 
-def _add_setting(heading: argparse._ArgumentGroup, setting: Setting) -> None:
+def _add_setting(heading: argparse._ArgumentGroup, setting: Setting, **more: Any) -> None:
     """The flag of one setting. Its value is checked where all settings are, with the same words for each source."""
     flags = (setting.short, setting.flag) if setting.short else (setting.flag,)
-    options: dict[str, Any] = {"help": setting.about}
+    options: dict[str, Any] = {"help": setting.about, **more}
     if setting.is_switch:
         options |= {"action": "store_const", "const": True}
     elif setting.choices:
@@ -233,8 +260,8 @@ def _read_words(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> tu
                 return [*options, word, *rest], None
             bare.append(word)
             continue
-        options.append(word)
-        if _takes_value(parser, word, rest):
+        options.append(_ALONE.get(word, word))
+        if word not in _ALONE and _takes_value(parser, word, rest):
             value = rest.pop(0)
             # As one word with its option, a prompt is never taken for something else.
             options[-1:] = [f"--prompt={value}"] if word in ("-p", "--prompt") else [word, value]

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from codelet import events
 from codelet.errors import UsageError
 from codelet.export.document import ArchiveEntry, EnvironmentState
 from codelet.export.live import LiveExport, Resumed, open_export
-from codelet.export.machine import machine_state
 from codelet.export.session_context import context_of
 from codelet.export.snapshot import Snapshot
 from codelet.loop.session import Session
 from codelet.opening import unfinished
 from codelet.settings import Settings
 from codelet.system.git import run_git
+from codelet.system.machine import machine_state
 
 _LOOK_SECONDS = 3.0
 
@@ -131,7 +131,7 @@ class Exporting:
 
 async def environment_state(workspace: Path) -> EnvironmentState:
     """The machine and the workspace as they are now, for the export's last known environment."""
-    state = await asyncio.to_thread(machine_state, workspace)
+    state = cast("EnvironmentState", await asyncio.to_thread(machine_state, workspace))
     answer = await run_git(workspace, "symbolic-ref", "--short", "-q", "HEAD", timeout=_LOOK_SECONDS)
     if answer is not None and answer.exit_code == 0:
         state["git_branch"] = answer.stdout.decode("utf-8", "replace").strip()

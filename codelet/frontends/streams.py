@@ -6,6 +6,7 @@ import os
 import select
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from codelet.errors import LimitReached
 
 if TYPE_CHECKING:
     from codelet.context import Piped
+    from codelet.loop.session import Session
 
 KEPT = 16_000_000
 """Bytes of a pipe to keep in memory. Of a longer one, three quarters are its beginning and one quarter is its end."""
@@ -33,6 +35,15 @@ def say(line: str) -> None:
             sys.stderr.flush()
 
 
+def say_ending(session: Session) -> None:
+    """Say on stderr what ends with the session and goes on in no other place, such as a background task."""
+    for each in session.extensions:
+        for line in each.ending():
+            from codelet.system.text import one_line
+
+            say(f"codelet: {one_line(line, 1_000)}")
+
+
 def read_stdin(limit: float | None = None, kept: int = KEPT) -> tuple[Piped, list[str]] | None:
     """Read stdin to its end unless it is a terminal; return at most `kept` bytes, and remarks for the user about them.
 
@@ -49,6 +60,13 @@ def read_stdin(limit: float | None = None, kept: int = KEPT) -> tuple[Piped, lis
     except (AttributeError, ValueError, OSError):
         return None  # closed, or not readable: there is no pipe
     return pipe.piped()
+
+
+def stdin_pieces(limit: float | None = None) -> Iterator[bytes]:
+    """The bytes of stdin, piece by piece to its end. Raises LimitReached as `read_stdin` does."""
+    waiting = _Waiting(limit)
+    while data := waiting.read(sys.stdin.fileno()):
+        yield data
 
 
 class _Pipe:

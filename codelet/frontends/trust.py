@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from codelet.errors import UsageError
 from codelet.opening import current_folder
-from codelet.settings import Settings, project_settings_file
+from codelet.settings import Settings, project_profiles, project_settings_file
 from codelet.system.text import one_line
 
 _MOST_SHOWN = 300
@@ -17,21 +18,26 @@ _LABELS = {"ask": "ask rules", "deny": "deny rules"}
 def trusted(settings: Settings, trusting: Callable[[], Settings]) -> Settings:
     """`settings`, or what `trusting` makes of them together with the project's file if the user says yes to it.
 
-    Nothing is asked without a terminal, without such a file, or where it would change nothing. What it would
-    change is shown first; a file that is not in order is named and left out.
+    Nothing is asked without a terminal, without such a file or a profile, or where it would change nothing. What it
+    would change is shown first; a file that is not in order is named and left out.
     """
-    file = project_settings_file(current_folder())
-    if file in settings.files or not file.is_file() or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    folder = current_folder()
+    file, profiles = project_settings_file(folder), _profiles(folder)
+    if (
+        settings.trusted_profiles
+        or not (file.is_file() or profiles)
+        or not (sys.stdin.isatty() and sys.stdout.isatty())
+    ):
         return settings
     try:
         changed = trusting()
     except UsageError as error:
         sys.stderr.write(f"codelet: the project's settings are not used: {one_line(str(error), _MOST_SHOWN)}\n")
         return settings
-    changes = _changes(settings, changed)
+    changes = _changes(settings, changed) | ({"profiles": ", ".join(profiles)} if profiles else {})
     if not changes:
         return settings
-    sys.stdout.write(f"This project brings settings of its own ({file.relative_to(current_folder())}):\n")
+    sys.stdout.write(f"This project brings settings of its own ({file.parent.relative_to(folder)}):\n")
     for name, value in changes.items():
         sys.stdout.write(f"  {name} = {one_line(str(value), _MOST_SHOWN)}\n")
     sys.stdout.write("Use them for this session? [y/N] ")
@@ -40,8 +46,16 @@ def trusted(settings: Settings, trusting: Callable[[], Settings]) -> Settings:
     return changed if answer.strip().lower() in ("y", "yes") else settings
 
 
+def _profiles(folder: Path) -> list[str]:
+    """The names of the profiles that a project brings for codelet; none where its folder cannot be read."""
+    try:
+        return sorted(entry.stem for entry in project_profiles(folder)[0].iterdir())
+    except OSError:
+        return []
+
+
 def _changes(before: Settings, after: Settings) -> dict[str, object]:
-    names = (name for name in after.fields if name != "files")
+    names = (name for name in after.fields if name not in ("files", "trusted_profiles"))
     return {
         _LABELS.get(name, name): getattr(after, name) for name in names if getattr(after, name) != getattr(before, name)
     }

@@ -19,13 +19,15 @@ def run_check(arguments: argparse.Namespace) -> int:
     """Run the check that the arguments ask for (see `arguments.py`); return the exit status. Raises UsageError."""
     if (arguments.shell_command is None) == (arguments.cases is None):
         raise UsageError("policy check takes a COMMAND or --cases FILE")
+    sandboxed = arguments.check_sandbox != "off"
     if arguments.cases is None:
-        policy = Policy(Path.cwd(), arguments.check_mode or "ask")
+        policy = Policy(Path.cwd(), arguments.check_mode or "ask", sandboxed=sandboxed)
         verdict = policy.judge("bash", [Touch("run", arguments.shell_command)])
         print(_verdict_as_json(verdict) if arguments.json else _verdict_explained(arguments.shell_command, verdict))
         return EXIT_DONE
     judged: list[JudgedCase] = []
-    for one in judge_cases(read_cases(Path(arguments.cases)), arguments.check_mode or "read-only"):
+    cases = read_cases(Path(arguments.cases))
+    for one in judge_cases(cases, arguments.check_mode or "read-only", sandboxed=sandboxed):
         judged.append(one)
         if arguments.json:
             print(json.dumps({"id": one.case.id, "verdict": one.verdict, "reason": one.reason}))
@@ -35,12 +37,14 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 
 def _verdict_as_json(verdict: Verdict) -> str:
-    fields = ("action", "tier", "reason", "rule", "suggestion")
+    fields = ("action", "tier", "reason", "rule", "suggestion", "sandbox")
     return json.dumps({"verdict": verdict.action} | {name: getattr(verdict, name) for name in fields})
 
 
 def _verdict_explained(command: str, verdict: Verdict) -> str:
     lines = [visible(command), f"verdict: {verdict.action} ({verdict.tier})", f"because: {visible(verdict.reason)}"]
+    if verdict.sandbox is not None:
+        lines.append(f"sandbox: {verdict.sandbox}")
     if verdict.rule:
         lines.append(f"rule:    {visible(verdict.rule)}")
     if verdict.suggestion:
@@ -67,13 +71,17 @@ def score(judged: Sequence[JudgedCase]) -> str:
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
-    """Verify the audit file; return 0 if it is whole and 5 if it is not. Raises UsageError."""
+    """Verify the audit file; return 0 if it is whole and 5 if it is not. Raises UsageError.
+
+    A session without its closing record counts as cut off, unless the user says that it may still run.
+    """
     report = verify(Path(arguments.file))
     other_end = arguments.expect is not None and arguments.expect != report.last_hash
-    print(_report_as_json(report) if arguments.json else _report_explained(report))
+    print(_report_as_json(report) if arguments.json else _report_explained(report, may_run=arguments.open))
     if other_end:
         print("the last hash is not the expected one: the end was cut off or written anew")
-    return EXIT_INCOMPLETE if report.problems or other_end else EXIT_DONE
+    cut = bool(report.unclosed) and not arguments.open
+    return EXIT_INCOMPLETE if report.problems or other_end or cut or not report.records else EXIT_DONE
 
 
 def _report_as_json(report: AuditReport) -> str:
@@ -82,9 +90,11 @@ def _report_as_json(report: AuditReport) -> str:
     return json.dumps(fields | {"last_hash": report.last_hash})
 
 
-def _report_explained(report: AuditReport) -> str:
+def _report_explained(report: AuditReport, *, may_run: bool) -> str:
     lines = [f"line {problem.line}: {problem.what}" for problem in report.problems]
     if report.unclosed:
-        lines.append(f"without a closing record (running, killed or cut off): {len(report.unclosed)}")
-    verdict = "not whole" if report.problems else "whole"
+        hint = "" if may_run else "; --open if they may still run"
+        lines.append(f"sessions without a closing record (running, killed or cut off): {len(report.unclosed)}{hint}")
+    whole = not report.problems and (may_run or not report.unclosed) and report.records
+    verdict = "whole" if whole else "not whole"
     return "\n".join([*lines, f"{report.records} records, {verdict}; last hash {report.last_hash}"])

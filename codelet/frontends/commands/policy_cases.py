@@ -67,6 +67,11 @@ def read_cases(path: Path) -> list[Case]:
     return [_case(f"{path}:{number}", line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
+def cases_of(path: Path, lines: Sequence[dict[str, Any]]) -> list[Case]:
+    """The cases among lines that were read from a file; raises UsageError where one is none."""
+    return [_case(f"{path}:{number}", json.dumps(line)) for number, line in enumerate(lines, 1)]
+
+
 def _case(where: str, line: str) -> Case:
     try:
         fields: Any = json.loads(line)
@@ -87,9 +92,10 @@ def _case(where: str, line: str) -> Case:
     )
 
 
-def judge_cases(cases: Sequence[Case], mode: Mode = "read-only") -> Iterator[JudgedCase]:
+def judge_cases(cases: Sequence[Case], mode: Mode = "read-only", *, sandboxed: bool = True) -> Iterator[JudgedCase]:
     """Each case with its verdict, in order. `mode` is that of the shell cases; paths are judged under auto-edit.
 
+    `sandboxed` says that commands are judged as where a sandbox works.
     A case with a set-up gets a workspace of its own, the others share one.
     """
     with workspace_of_cases() as (shared, _):
@@ -99,9 +105,9 @@ def judge_cases(cases: Sequence[Case], mode: Mode = "read-only") -> Iterator[Jud
             elif case.setup.strip():
                 with workspace_of_cases() as (workspace, outside):
                     _set_up(case, workspace, outside)
-                    yield _judge_action(case, workspace, mode)
+                    yield _judge_action(case, workspace, mode, sandboxed=sandboxed)
             else:
-                yield _judge_action(case, shared, mode)
+                yield _judge_action(case, shared, mode, sandboxed=sandboxed)
 
 
 @contextmanager
@@ -136,9 +142,9 @@ def _set_up(case: Case, workspace: Path, outside: Path) -> None:
         raise UsageError(f"the set-up of {case.id} failed: {done.stderr.decode('utf-8', 'replace').strip()}")
 
 
-def _judge_action(case: Case, workspace: Path, mode: Mode) -> JudgedCase:
+def _judge_action(case: Case, workspace: Path, mode: Mode, *, sandboxed: bool) -> JudgedCase:
     if case.kind == "shell":
-        verdict = Policy(workspace, mode).judge("bash", [Touch("run", case.input)])
+        verdict = Policy(workspace, mode, sandboxed=sandboxed).judge("bash", [Touch("run", case.input)])
         return JudgedCase(case, verdict.action, verdict.reason)
     tool, _, path = case.input.partition(" ")
     touches = {"read": Touch("read", path), "write": Touch("write", path)}

@@ -34,14 +34,14 @@ def add_arguments(sessions: argparse.ArgumentParser) -> None:
     prune.add_argument("--older-than", metavar="TIME", help="not saved for this long, such as 12h or 30d")
     prune.add_argument("--keep", type=_count, metavar="N", help="all but the N newest")
     prune.add_argument("--dry-run", action="store_true", help="only say what would go")
-    search = _action(actions, "search", "find words in messages, facts and summaries")
+    search = _action(actions, "search", "find words in messages, facts, summaries and files of facts")
     search.add_argument("words", nargs="+", metavar="WORD", help='all must occur; a "quoted phrase" as it stands')
     search.add_argument("--most", type=_count, default=50, metavar="N", help="at most N places (50)")
 
 
 def run_sessions(options: argparse.Namespace) -> int:
     """Run one of the commands; return the exit status. Raises ExportError."""
-    from codelet.export.store_target import open_place, open_target
+    from codelet.export.store_target import is_url, open_place, open_target
 
     if options.sessions_command == "show" and options.name is None:
         target = open_target(options.place)
@@ -57,7 +57,8 @@ def run_sessions(options: argparse.Namespace) -> int:
         case "prune":
             return _prune(store, options)
         case _:
-            return _search(store, " ".join(options.words), options.most)
+            folder = None if is_url(options.place) else options.place
+            return _search(store, " ".join(options.words), options.most, folder)
 
 
 def _action(
@@ -100,17 +101,12 @@ def _read(store: Store, name: str) -> Snapshot:
 def _list(store: Store, *, as_json: bool) -> int:
     import json
 
-    from codelet.errors import UsageError
-
     for entry in store.entries():
         row: dict[str, Any] = {"name": entry.name, "saved": entry.saved, "bytes": entry.size, "held": entry.holder}
-        try:
-            snapshot = _read(store, entry.name)
-        except UsageError as error:
-            row["problem"] = str(error).removeprefix(store.shown(entry.name) + ": ")
+        if entry.problem:
+            row |= {"saved": None, "bytes": None, "problem": entry.problem}
         else:
-            row |= {"messages": len(snapshot.messages), "tokens": snapshot.token_count, "model": snapshot.model}
-            row["prompt"] = _first_prompt(snapshot)
+            row |= _described(store, entry.name)
         if as_json:
             print(json.dumps(row))
         else:
@@ -118,13 +114,26 @@ def _list(store: Store, *, as_json: bool) -> int:
     return 0
 
 
+def _described(store: Store, name: str) -> dict[str, Any]:
+    """What a session holds, or why it is none."""
+    from codelet.errors import UsageError
+
+    try:
+        snapshot = _read(store, name)
+    except UsageError as error:
+        return {"problem": str(error).removeprefix(store.shown(name) + ": ")}
+    counts = {"messages": len(snapshot.messages), "tokens": snapshot.token_count, "model": snapshot.model}
+    return counts | {"prompt": _first_prompt(snapshot)}
+
+
 def _row(row: dict[str, Any]) -> str:
     import time
 
     from codelet.system.text import one_line
 
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["saved"]))
-    start = f"{when}  {_size(row['bytes']):>8}  {one_line(row['name'], 80)}"
+    known = row["saved"] is not None
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["saved"])) if known else f"{'time unknown':16}"
+    start = f"{when}  {_size(row['bytes']) if known else '?':>8}  {one_line(row['name'], 80)}"
     if "problem" in row:
         return f"{start}  (not an export: {one_line(row['problem'], _WIDTH)})"
     held = f", in use by {one_line(row['held'], 80)}" if row["held"] else ""
@@ -197,6 +206,9 @@ def _prune(store: Store, options: argparse.Namespace) -> int:
     if options.older_than is None and options.keep is None:
         raise UsageError("prune needs --older-than or --keep")
     for entry in _old(store.entries(), options):
+        if entry.problem:
+            _note(f"kept: {store.shown(entry.name)}: {entry.problem}")
+            continue
         try:
             _read(store, entry.name)
             if entry.holder is not None:
@@ -223,17 +235,22 @@ def _old(entries: list[StoredExport], options: argparse.Namespace) -> list[Store
     return old
 
 
-def _search(store: Store, words: str, most: int) -> int:
-    from codelet.errors import UsageError
-    from codelet.export.search import BEGIN, END, Index
+def _search(store: Store, words: str, most: int, folder: str | None) -> int:
+    from codelet.errors import CodeletError, UsageError
+    from codelet.export.search import BEGIN, END, Index, files_of_facts, texts_of
     from codelet.system.text import one_line
 
     with Index() as index:
         for entry in store.entries():
             try:
-                index.add(entry.name, _read(store, entry.name))
+                index.put(entry.name, texts_of(_read(store, entry.name)))
             except UsageError as error:
                 _note(f"passed over: {error}")
+        for path, texts in files_of_facts(folder) if folder is not None else ():
+            if isinstance(texts, CodeletError):
+                _note(f"passed over: {texts}")
+            else:
+                index.put(path.name, texts)
         hits = index.search(words, most=most)
     bold, plain = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
     for hit in hits:

@@ -25,7 +25,7 @@ from codelet.errors import (
     LimitReached,
     UsageError,
 )
-from codelet.frontends.streams import KEPT, read_stdin, say
+from codelet.frontends.streams import KEPT, read_stdin, say, say_ending
 from codelet.loop.session import Session
 from codelet.opening import session_from, turn_of
 from codelet.outcome import Outcome, TurnProgress
@@ -188,14 +188,14 @@ class _OneShot:
 
     async def _ask(self) -> None:
         """Open the session, run the turn, and show its events as they come."""
-        session, resumed = await session_from(self._settings)
+        session, resumed = await session_from(self._settings, needs_model=not self._question.startswith("/"))
         self._session = session
         if self._settings.keeps:
             from codelet.frontends.exporting import Exporting
 
             self._export = await Exporting.begin(session, self._settings, resumed)
         gc.enable()  # everything is imported by now; see cli.main
-        if self._settings.max_cost is not None and session.facts.input_price is None:
+        if self._settings.max_cost is not None and session.facts.input_price is None and session.provider.model:
             say(f"codelet: prices of {session.provider.model} are not known: --max-cost cannot stop it")
         try:
             async with aclosing(self._turn(session)) as turn:
@@ -217,10 +217,13 @@ class _OneShot:
         """What answers the prompt: a /command, or the model."""
         if self._question.startswith("/"):
             from codelet.frontends.printing.command_prompt import answer_of_command
+            from codelet.providers.choose import NoModel
 
             answer = answer_of_command(session, self._question, piped=self._piped is not None)
             if answer is not None:
                 return answer
+            if isinstance(session.provider, NoModel):
+                raise session.provider.missing
         return turn_of(session, self._question, self._piped)
 
     async def _finish(self, failure: CodeletError | _UnwritableError | None, task: asyncio.Task[int]) -> int:
@@ -267,6 +270,7 @@ class _OneShot:
         """End what the session opened; a signal cuts that short. The answer is out: what goes wrong is only said."""
         try:
             if self._session is not None:
+                say_ending(self._session)
                 await self._session.close()
         except CodeletError as error:
             _complain(str(error))

@@ -16,7 +16,9 @@ FORMAT_VERSION = 1
 
 
 class JsonOutput:
-    """One object: `{version, result, partial, exit, error, usage, cost, refused, cut, model, turns, duration}`."""
+    """One object: `{version, result, partial, exit, error, usage, cost, refused, cut, model, turns, duration,
+    sandbox}`.
+    """
 
     says_exit = True
 
@@ -72,6 +74,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "model": outcome.model,
         "turns": outcome.turns,
         "duration": round(outcome.duration, 3),
+        "sandbox": outcome.sandbox,
     }
 
 

@@ -155,7 +155,7 @@ class ApprovalDialog:
         if (timeout := open_.question.timeout) is not None:
             hints.append(f"{timeout:g} s without an answer: no")
         if line_first:
-            hints = ["enter sends your line after this turn; arrows go to the choices", *hints[1:]]
+            hints = ["enter queues your line for the model; arrows go to the choices", *hints[1:]]
         return [*rows, *(row for hint in hints for row in wrap(Text(f"  {hint}", QUIET), width))]
 
     def _key(self, key: Key) -> None:

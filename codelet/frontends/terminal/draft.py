@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from codelet.frontends.terminal.keys import Key
@@ -17,6 +18,9 @@ _LONG_CHARACTERS = 1_000
 _MARKER = re.compile(r"\[pasted #(\d+), [^\]\n]{1,40}\]")
 # More would fill the screen, as when a terminal pastes line by line.
 _MOST_QUEUED = 3
+
+_LONGEST_STEERING = 20_000
+"""Characters of a line that may reach a turn that runs; a longer one is a prompt, which is cut to fit where need be."""
 
 
 class Pastes:
@@ -46,11 +50,16 @@ class Pastes:
 
 
 class Draft:
-    """Nothing typed is ever lost: it is in `text` or in `queued` until somebody takes it."""
+    """Nothing typed is ever lost: it is in `text` or in `queued` until somebody takes it.
 
-    def __init__(self, pastes: Pastes) -> None:
+    `acts` does at once what a line asks for, where that needs no turn to end, and says whether it did.
+    """
+
+    def __init__(self, pastes: Pastes, acts: Callable[[str], bool] = lambda line: False) -> None:
         self.text = ""
         self.queued: list[str] = []
+        self._at_end: list[str] = []
+        self._acts = acts
         self.leaving = False
         self._pastes = pastes
 
@@ -72,24 +81,44 @@ class Draft:
                 self.text = ""
             case "leave":
                 self.leaving = not self.text
-            case "enter":
-                self._enter()
+            case "enter" | "later":
+                self._enter(later=key.meaning == "later")
             case "up":
                 if not self.text and self.queued:
                     self.text = self.queued.pop()
+                    self._forget(self.text)
 
     def withdraw(self) -> str:
         """Take everything out, queued and unfinished, for the editor."""
         everything = "\n".join([*self.queued, *([self.text] if self.text else [])])
         self.text, self.queued, self.leaving = "", [], False
+        self._at_end.clear()
         return everything
+
+    def next_line(self) -> str:
+        """Take the first line that waits."""
+        line = self.queued.pop(0)
+        self._forget(line)
+        return line
+
+    def for_the_model(self, is_prompt: Callable[[str], bool]) -> list[str]:
+        """Take the lines that may reach a turn that runs: prompts that were not kept for its end, up to a command."""
+        taken = []
+        for line in list(self.queued):
+            if line in self._at_end:
+                continue
+            if not is_prompt(line) or len(self._pastes.expand(line)) > _LONGEST_STEERING:
+                break
+            taken.append(line)
+            self.queued.remove(line)
+        return taken
 
     def rows(self, width: int, signs: Signs) -> list[Text]:
         """The rows to show below a running turn; none if nothing was typed."""
         from rich.text import Text
 
         newest = self.queued[-_MOST_QUEUED:]
-        rows = [Text(f"  queued: {one_line(line, width - 12)}", QUIET) for line in newest]
+        rows = [Text("  " + one_line(f"{self._waits(line)}: {line}", width - 4), QUIET) for line in newest]
         if earlier := len(self.queued) - len(newest):
             rows.insert(0, Text(f"  queued: {earlier:,} more; esc stops the turn and gives all of it back", QUIET))
         if self.leaving:
@@ -104,9 +133,19 @@ class Draft:
             rows.append(Text.assemble((f"{signs.prompt} ", ACCENT), (lead, QUIET), shown))
         return rows
 
-    def _enter(self) -> None:
+    def _waits(self, line: str) -> str:
+        return "queued for the turn's end" if line in self._at_end else "queued"
+
+    def _enter(self, *, later: bool) -> None:
         if self.text.endswith("\\"):
             self.text = self.text[:-1] + "\n"
         elif self.text.strip():
-            self.queued.append(self.text)
-            self.text = ""
+            line, self.text = self.text, ""
+            if later:
+                self._at_end.append(line)
+            if later or not self._acts(line):
+                self.queued.append(line)
+
+    def _forget(self, line: str) -> None:
+        if line in self._at_end:
+            self._at_end.remove(line)

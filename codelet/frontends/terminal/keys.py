@@ -22,7 +22,7 @@ FLUSH_SECONDS = 0.03
 
 Meaning = Literal[
     "text", "paste", "enter", "newline", "escape", "interrupt", "backspace", "word", "line", "up", "down", "mode",
-    "suspend", "leave",
+    "suspend", "leave", "later",
 ]  # fmt: skip
 
 
@@ -73,7 +73,9 @@ def _read_escape(following: list[KeyPress], found: list[Key]) -> None:
             found.append(Key("escape"))
         return
     after = following.pop(0)
-    if after.key in (Keys.ControlM, Keys.ControlJ):
+    if after.key == Keys.ControlM:
+        found.append(Key("later"))
+    elif after.key == Keys.ControlJ:
         found.append(Key("newline"))
     elif after.key in ("[", "O"):
         while following and len(following[0].key) == 1:

@@ -12,6 +12,7 @@ from pathlib import Path
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import create_app_session, get_app
 from prompt_toolkit.data_structures import Size
+from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import Condition, completion_is_selected, has_focus, is_done
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -32,8 +33,8 @@ from codelet.frontends.terminal.completion import ReplCompleter, wants_completio
 from codelet.frontends.terminal.draft import Pastes
 
 KEYS_HELP = (
-    ("Enter", "send; while a turn runs: send when it ends"),
-    ("Alt-Enter, Ctrl-J", "new line; a \\ at the end of the line and Enter too"),
+    ("Enter", "send; while a turn runs: the model reads it with its next step, Up takes it back"),
+    ("Alt-Enter, Ctrl-J", "new line, as does a \\ at the end; while a turn runs Alt-Enter sends when it ends"),
     ("Tab", "complete /commands and @files"),
     ("Ctrl-R", "search what you sent before"),
     ("Ctrl-X Ctrl-E", "edit in $VISUAL or $EDITOR"),
@@ -82,6 +83,7 @@ class PromptLine:
         self._status = status
         self._sign = sign
         self._leave_at = 0.0
+        self._offered = ""
         self._menu_open = False
         self.exit_status = EXIT_DONE
         self.output = make_output()
@@ -109,12 +111,17 @@ class PromptLine:
         self._session.app.ttimeoutlen = 0.03
         self._session.app.timeoutlen = 0.1
         self._session.default_buffer.on_text_changed += lambda _: self._close_menu()
+        self._session.default_buffer.on_text_insert += lambda _: self._type_over_offer()
         self._add_status_row()
 
-    async def read(self, default: str = "") -> str:
-        """The next prompt as typed, with its paste markers. Raises EOFError to leave, with `exit_status` set."""
+    async def read(self, default: str = "", *, offered: str = "") -> str:
+        """The next prompt as typed, with its paste markers. Raises EOFError to leave, with `exit_status` set.
+
+        The line begins with `default`, to be edited, or else with `offered`: Enter takes it, what is typed replaces it.
+        """
         self._leave_at = 0.0
-        return await self._session.prompt_async(default=default)
+        self._offered = "" if default else offered
+        return await self._session.prompt_async(default=default or offered)
 
     def refresh(self) -> None:
         """Show the status row anew, where it is on the screen."""
@@ -150,6 +157,13 @@ class PromptLine:
         if self._menu_open and not completing and get_app().is_running:
             self._session.app.renderer.erase()
         self._menu_open = completing
+
+    def _type_over_offer(self) -> None:
+        """Take what was offered away once something is typed behind it."""
+        offered, self._offered = self._offered, ""
+        buffer = self._session.default_buffer
+        if offered and buffer.text.startswith(offered) and (typed := buffer.text[len(offered) :]):
+            buffer.document = Document(typed)
 
     def _interrupted(self) -> None:
         """Ctrl-C: clears a line; on an empty one, twice within two seconds, leaves."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,9 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import create_input
 
 from codelet import __version__
+from codelet.context.tokens.budget import percent_of
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT
-from codelet.events import Event
+from codelet.events import Event, ToolResult
 from codelet.frontends.terminal.draft import Draft, Pastes
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.keys import Keyboard
@@ -21,21 +23,29 @@ from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.style import writable
 from codelet.frontends.terminal.slash_commands.slash_command import Commands
-from codelet.frontends.terminal.status_row import fitted, short_path, status_parts
+from codelet.frontends.terminal.status_row import extension_words, fitted, short_path, status_parts
 from codelet.loop.session import Session
-from codelet.providers.protocol import Provider
+from codelet.providers.protocol import Effort, Provider
 from codelet.safety.secrets import masked
 from codelet.safety.verdict import MODES, Mode
 from codelet.system.git import run_git
 from codelet.system.text import clean, one_line
 
 if TYPE_CHECKING:
+    from codelet.frontends.terminal.review_walk import ReviewWalk
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
     from codelet.safety.sandbox import Confinement
 
 
+_STATUS_SECONDS = 0.5
+_AT_ONCE = frozenset({"help", "usage", "context", "mode", "model", "permissions", "tools"})
+"""Commands that act while a turn runs: they look, or set what only the next call reads."""
+
+
 class Repl:
-    """One REPL on one session. `open_model` makes the provider of a model's name, `first` is a prompt to begin with.
+    """One REPL on one session. `open_model` makes the provider of a model's name and an effort.
+
+    `first` is a prompt to begin with.
 
     To its commands it is what `ReplControls` says.
     """
@@ -44,7 +54,7 @@ class Repl:
         self,
         session: Session,
         commands: Commands,
-        open_model: Callable[[str], Provider],
+        open_model: Callable[[str, Effort | None], Provider],
         log: ExportLog,
         first: str | None = None,
     ) -> None:
@@ -56,10 +66,12 @@ class Repl:
         self.exit_status: int | None = None
         self.can_resume = log.unfinished
         self.prefill = ""
+        self.offered = ""
+        self.review: ReviewWalk | None = None
         self._first = first
         self.attached: list[str] = []
         self.pastes = Pastes()
-        self.draft = Draft(self.pastes)
+        self.draft = Draft(self.pastes, self._act)
         self._branch = ""
         self._main: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[Confinement | None] | None = None
@@ -82,7 +94,9 @@ class Repl:
         keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)
         self.screen.renderer.quiet = self.session.reminders.quiet
         view = TurnView(self.screen.renderer, keyboard, self.draft, self.session, self.log)
+        view.status, view.cycle_mode = self._running_status, self._cycle_mode
         self.session.ask = view.approver.ask
+        self.session.upkeep.steering = self._steering
         return view
 
     @property
@@ -114,7 +128,9 @@ class Repl:
         self._part()
 
     async def evaluate(self, text: str) -> None:
-        """Run one line: a command, a shell command, or a prompt for the model."""
+        """Run one line: a command, a shell command, a fact to keep, or a prompt for the model."""
+        if text.startswith("#") and "\n" not in text.strip() and "facts" in self.session.commands:
+            text = f"/facts add {text.lstrip('#').strip()}"
         text = text.strip()
         try:
             found = self.commands.find(text)
@@ -130,9 +146,7 @@ class Repl:
         elif text.startswith("!"):
             await self._shell(self.pastes.expand(text[1:].strip()))
         elif text:
-            prompt = "\n\n".join([*self.attached, self.pastes.expand(text)])
-            self.attached.clear()
-            await self.turn(self.session.send(prompt))
+            await self.turn(self.session.send(self._with_attached(text)))
 
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
         """Run one turn. When it was stopped or failed, what was queued goes back to the editor."""
@@ -186,7 +200,7 @@ class Repl:
     async def _next(self) -> str | None:
         """The next line: one that was queued while a turn ran, else what the user types now."""
         if self.draft.queued and not self.can_resume:
-            text = self.draft.queued.pop(0)
+            text = self.draft.next_line()
             self._echo(text)
             self.prompt_line.remember(text)
             return text
@@ -194,12 +208,68 @@ class Repl:
             self.exit_status = EXIT_DONE
             return None
         default = "\n".join(part for part in (self.prefill, self.draft.withdraw()) if part)
-        self.prefill = ""
+        offered, self.prefill, self.offered = self.offered, "", ""
+        following = asyncio.create_task(self._follow_status()) if extension_words(self.session) else None
         try:
-            return await self.prompt_line.read(default)
+            return await self.prompt_line.read(default, offered=offered)
         except EOFError:
             self.exit_status = EXIT_HANGUP if self._input.closed else self.prompt_line.exit_status
             return None
+        finally:
+            if following is not None:
+                following.cancel()
+
+    def _with_attached(self, text: str) -> str:
+        """A prompt as the model gets it: outputs that go along with it, then the text with its pastes."""
+        whole = "\n\n".join([*self.attached, self.pastes.expand(text)])
+        self.attached.clear()
+        return whole
+
+    def _steering(self) -> list[str]:
+        """What was typed for the model since the last step."""
+        lines = self.draft.for_the_model(self._is_prompt)
+        for line in lines:
+            self.prompt_line.remember(line)
+        return [self._with_attached(line.strip()) for line in lines]
+
+    def _is_prompt(self, line: str) -> bool:
+        """Whether a line is nothing but words for the model."""
+        try:
+            return not line.strip().startswith(("!", "#")) and self.commands.find(line) is None
+        except LookupError:
+            return False
+
+    def _act(self, line: str) -> bool:
+        """Do what a line asks for while a turn runs, where the turn does not mind."""
+        text = line.strip()
+        if text.startswith("!") and len(text) > 1:
+            self.view.beside(self._shell_beside(self.pastes.expand(text[1:].strip())))
+            return True
+        try:
+            found = self.commands.find(text)
+        except LookupError:
+            return False
+        if found is None or found[0].name not in _AT_ONCE or (found[0].name == "model" and found[1]):
+            return False
+        self._echo(text)
+        self.view.beside(found[0].run(self, found[1]))
+        return True
+
+    async def _shell_beside(self, command: str) -> None:
+        """Run a shell command of the user's beside the turn; its rows come when it has ended."""
+        from codelet.frontends.terminal.shell_command import UserCommand
+        from codelet.frontends.terminal.show.call_rows import result_rows
+
+        masker = self.session.approvals.masker
+        run = UserCommand(command, self.session.workspace)
+        self._echo(f"!{command}")
+        try:
+            async with aclosing(masked(run.events(), masker)) as events:
+                async for event in events:
+                    if isinstance(event, ToolResult):
+                        self.screen.say(*result_rows(command, event, self.screen.width, self.screen.signs))
+        finally:
+            self.attached.append(masker.mask(run.text))
 
     async def _shell(self, command: str) -> None:
         from codelet.frontends.terminal.shell_command import UserCommand
@@ -243,16 +313,33 @@ class Repl:
         await asyncio.sleep(0.05)
         await asyncio.to_thread(_import_later)
         await self.warm_up()
+        await self.confinement()
 
     async def _read_branch(self) -> None:
         answer = await run_git(self.session.workspace, "symbolic-ref", "--short", "-q", "HEAD", timeout=3.0)
         found = answer is not None and answer.exit_code == 0
         self._branch = answer.stdout.decode("utf-8", "replace").strip() if answer is not None and found else ""
 
+    async def _follow_status(self) -> None:
+        """Show anew what extensions say of themselves: a background task may end while nobody types."""
+        shown = extension_words(self.session)
+        while shown:
+            await asyncio.sleep(_STATUS_SECONDS)
+            if (words := extension_words(self.session)) != shown:
+                shown = words
+                self.prompt_line.refresh()
+
     def _status(self) -> StyleAndTextTuples:
         parts = status_parts(self.session, self._branch, len(self.attached), self.screen.signs)
         columns = self.prompt_line.output.get_size().columns
         return [("", "  " + fitted(parts, columns - 3, self.screen.signs))]
+
+    def _running_status(self) -> str:
+        """The row that stands below a running turn: model, mode, and how full the context is."""
+        session = self.session
+        mode = f"{session.policy.mode} --yes" if session.policy.yes else session.policy.mode
+        parts = [clean(session.provider.model), mode, f"context {percent_of(session.size, session.budget)}%"]
+        return "  " + fitted(parts, self.screen.width - 3, self.screen.signs)
 
     def _cycle_mode(self) -> None:
         place = MODES.index(self.session.policy.mode)

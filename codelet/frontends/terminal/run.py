@@ -11,17 +11,17 @@ import sys
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE, CodeletError, UsageError
-from codelet.frontends.streams import say
+from codelet.frontends.streams import say, say_ending
 from codelet.frontends.terminal.last_save import LastSave
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
     from codelet.frontends.exporting import Exporting
     from codelet.loop.session import Session
+    from codelet.providers.protocol import Effort, Provider
     from codelet.settings import Settings
 
 
@@ -60,6 +60,7 @@ async def run_repl(settings: Settings, first: str | None = None) -> int:
             for session, export in opened:
                 if export is not None:
                     await last_save.save(export)
+                say_ending(session)
                 try:
                     await session.close()
                 except CodeletError as error:
@@ -89,7 +90,10 @@ async def _run(settings: Settings, opened: list[tuple[Session, Exporting | None]
     finally:
         opened.append((session, export))
     log = ExportLog(export, raw=settings.raw)
-    open_model = partial(provider_named, settings=settings)
+
+    def open_model(name: str, effort: Effort | None) -> Provider:
+        return provider_named(name, settings.replace(effort=effort))
+
     return await Repl(session, commands_for(session, KEYS_HELP), open_model, log, first).run()
 
 

@@ -29,6 +29,7 @@ def status_parts(session: Session, branch: str, attached: int, signs: Signs) -> 
     if session.usage.total:
         used = f"{tokens(session.usage.total_input)} in {tokens(session.usage.output)} out"
         parts.append(f"{used} {money(session.cost)}" if session.cost else used)
+    parts += extension_words(session)
     if branch:
         parts.append(clean(branch))
     if attached:
@@ -36,22 +37,30 @@ def status_parts(session: Session, branch: str, attached: int, signs: Signs) -> 
     return parts
 
 
+def extension_words(session: Session) -> list[str]:
+    """What the session's extensions say of themselves."""
+    return [clean(word) for each in session.extensions if (word := each.status())]
+
+
 def _confinement(session: Session) -> list[str]:
-    """What confines commands, if this mode demands it; nothing until it was looked for."""
+    """What confines commands that nobody approved, where all are such; that nothing does, in any mode. Nothing until it
+    was looked for.
+    """
     sandbox = session.safeguards.sandbox
     if sandbox is None or not sandbox.demanded(session.policy.mode) or sandbox.found is None:
         return []
-    return [f"in {sandbox.found.way}" if sandbox.found.way else "NO SANDBOX"]
+    if sandbox.found.way is None:
+        return ["NO SANDBOX"]
+    return [f"in {sandbox.found.way}"] if session.policy.mode == "auto" or sandbox.use == "on" else []
 
 
 def fitted(parts: list[str], width: int, signs: Signs) -> str:
-    """As many parts as the width takes."""
+    """The first part, and of the others those that the width takes."""
     line = parts[0][:width] if parts else ""
     for part in parts[1:]:
         longer = f"{line} {signs.dot} {part}"
-        if len(longer) > width:
-            break
-        line = longer
+        if len(longer) <= width:
+            line = longer
     return line
 
 

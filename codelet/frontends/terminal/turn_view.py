@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Literal
 
@@ -14,23 +14,32 @@ from rich.text import Text
 
 from codelet.errors import CodeletError, LimitReached, ProviderError
 from codelet.events import Event, Interrupted
+from codelet.events import Text as TextDelta
 from codelet.frontends.terminal.approval import ApprovalDialog
 from codelet.frontends.terminal.draft import Draft
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.keys import Key, Keyboard
 from codelet.frontends.terminal.show.call_rows import titles_of
-from codelet.frontends.terminal.show.renderer import Renderer
-from codelet.frontends.terminal.show.style import BAD
+from codelet.frontends.terminal.show.renderer import FRAME_SECONDS, SLICE, Renderer
+from codelet.frontends.terminal.show.style import ACCENT, BAD, QUIET
+from codelet.frontends.terminal.status_row import extension_words
 from codelet.loop.session import Session
 from codelet.system.text import clean
 
-_FRAME_SECONDS = 0.1
+_TICK_SECONDS = 0.1
+_OWED_SECONDS = 0.01
+"""How often a terminal that is behind is looked at: a question's rows wait for it like any others."""
+_TURN_SECONDS = 0.01
+"""After so much work in a row the event loop gets a turn: a key waits no longer."""
 
 TurnStatus = Literal["done", "stopped", "failed"]
 
 
 class TurnView:
-    """One for the whole session. `run` runs a turn, or anything else that the user may stop."""
+    """One for the whole session. `run` runs a turn, or anything else that the user may stop.
+
+    `status` gives the row above the input line while it runs, `cycle_mode` is what Shift-Tab does.
+    """
 
     def __init__(self, renderer: Renderer, keyboard: Keyboard, draft: Draft, session: Session, log: ExportLog) -> None:
         self._renderer = renderer
@@ -42,6 +51,10 @@ class TurnView:
         self._stopped = False
         self._typed_at = float("-inf")
         self._redraw: asyncio.Handle | None = None
+        self._frame: asyncio.TimerHandle | None = None
+        self._beside: set[asyncio.Task[None]] = set()
+        self.status: Callable[[], str] = str
+        self.cycle_mode: Callable[[], None] = lambda: None
         self.approver = ApprovalDialog(renderer, keyboard, self.stop, lambda: self._typed_at, draft)
 
     async def run(self, turn: AsyncGenerator[Event, None]) -> TurnStatus:
@@ -64,9 +77,10 @@ class TurnView:
                 return "failed"
             finally:
                 self._task = None
-                if self._redraw is not None:
-                    self._redraw.cancel()
-                    self._redraw = None
+                for handle in (self._redraw, self._frame):
+                    if handle is not None:
+                        handle.cancel()
+                self._redraw = self._frame = None
                 ticker.cancel()
                 await asyncio.gather(ticker, return_exceptions=True)
                 self._renderer.stop()
@@ -80,25 +94,56 @@ class TurnView:
         self._task.cancel()
         self._renderer.stopping()
 
+    def beside(self, work: Coroutine[None, None, None]) -> None:
+        """Do something beside the turn, which does not end before it; stopping the turn stops it too."""
+        task = asyncio.create_task(self._told(work))
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    async def _told(self, work: Coroutine[None, None, None]) -> None:
+        try:
+            await work
+        except CodeletError as error:
+            self._renderer.say([Text(f"{self._renderer.signs.failed} {clean(str(error))}", BAD)])
+
     async def _consume(self, turn: AsyncGenerator[Event, None]) -> None:
         try:
             await self._show(turn)
+            while self._beside:
+                await asyncio.wait(self._beside)
         finally:
+            for task in self._beside:
+                task.cancel()
+            await asyncio.gather(*self._beside, return_exceptions=True)
             self._log.save()
 
     async def _show(self, turn: AsyncGenerator[Event, None]) -> None:
+        since = time.monotonic()
         async with aclosing(turn) as events:
             async for event in events:
                 self._log.see(event)
                 if isinstance(event, Interrupted):
                     self._renderer.name_calls(titles_of(self._session.messages, self._session.tools))
-                self._renderer.show(event)
+                for piece in _slices(event):
+                    self._renderer.show(piece)
+                    if time.monotonic() - since >= _TURN_SECONDS:
+                        await asyncio.sleep(0)
+                        since = time.monotonic()
+                if self._renderer.has_waiting and self._frame is None:
+                    self._frame = asyncio.get_running_loop().call_later(FRAME_SECONDS, self._draw_frame)
+
+    def _draw_frame(self) -> None:
+        self._frame = None
+        self._renderer.tick()
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(_FRAME_SECONDS)
-            if not self._renderer.is_asking:  # a question stands still
+            await asyncio.sleep(_OWED_SECONDS if self._renderer.is_owed else _TICK_SECONDS)
+            if self._renderer.is_owed:
                 self._renderer.tick()
+            elif not self._renderer.is_asking and self._frame is None:  # a question stands still, a frame comes anyway
+                self._renderer.words = extension_words(self._session)
+                self._show_draft()
 
     def _key(self, key: Key) -> None:
         match key.meaning:
@@ -106,6 +151,9 @@ class TurnView:
                 self.stop()
             case "suspend":
                 self._suspend()
+            case "mode":
+                self.cycle_mode()
+                self._show_draft()
             case _:
                 self._typed_at = time.monotonic() if key.meaning != "enter" else float("-inf")
                 self._draft.take(key)
@@ -115,8 +163,10 @@ class TurnView:
     def _show_draft(self) -> None:
         self._redraw = None
         renderer = self._renderer
-        renderer.footer = self._draft.rows(renderer.width, renderer.signs)
-        renderer.cursor = bool(self._draft.text)
+        rows = self._draft.rows(renderer.width, renderer.signs)
+        line = rows.pop() if self._draft.text else Text(f"{renderer.signs.prompt} ", ACCENT)
+        renderer.footer = [*rows, Text(self.status(), QUIET), line]
+        renderer.cursor = True
         renderer.tick()
 
     def _resized(self) -> None:
@@ -140,3 +190,12 @@ class TurnView:
         finally:
             loop.remove_signal_handler(signal.SIGWINCH)
             loop.remove_signal_handler(signal.SIGINT)
+
+
+def _slices(event: Event) -> Iterator[Event]:
+    """The event, or a long piece of text in several: so much at once that no key waits for it."""
+    if not isinstance(event, TextDelta) or len(event.delta) <= SLICE:
+        yield event
+        return
+    for start in range(0, len(event.delta), SLICE):
+        yield TextDelta(event.delta[start : start + SLICE])

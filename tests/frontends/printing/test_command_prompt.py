@@ -53,10 +53,42 @@ def test_its_text_is_the_answer(ask, prompt: str, told: str):
     assert ANSWER not in done.out
 
 
+@pytest.mark.parametrize("prompt", ["/help", "/tools", "/usage", "/permissions", "/reminders", "/diff", "/context"])
+def test_a_command_needs_no_model(prompt: str, repo: Path, home: Path):
+    done = run("-p", prompt, cwd=repo, home=home)
+    assert (done.exit, done.err) == (0, "")
+    assert done.out.strip()
+    told = run("-p", prompt, "--output-format", "json", "--max-cost", "1", cwd=repo, home=home)
+    assert (told.exit, told.err, told.json()["model"]) == (0, "", None)
+
+
+def test_a_path_needs_a_model_and_a_model_that_is_named_has_to_be_there(repo: Path, home: Path):
+    for words in (("-p", "/etc/hosts: what is it?"), ("-p", "hello")):
+        done = run(*words, "--export", "kept.json", cwd=repo, home=home)
+        assert (done.exit, done.out) == (2, "")
+        assert done.err.startswith("codelet: no model: set a key")
+    assert run("--model", "nobody/has-it", "-p", "/help", cwd=repo, home=home).exit == 2
+
+
+def test_what_is_saved_without_a_model_names_none(repo: Path, home: Path, tmp_path: Path):
+    done = run("-p", "/usage", "--export", "kept.json", cwd=repo, home=home)
+    assert (done.exit, done.err) == (0, "")
+    assert "model" not in json.loads((repo / "kept.json").read_text())
+    again = run("--resume", "kept.json", "-p", "hi", "--model", recording(tmp_path, step(ANSWER)), cwd=repo, home=home)
+    assert (again.exit, again.out) == (0, f"{ANSWER}\n")
+
+
 def test_help_lists_what_works_here(ask):
     listed = ask("/help").out
     assert "/tools" in listed and "/context [all]" in listed
     assert "/rewind" not in listed and "/exit" not in listed and "Ctrl-R" not in listed
+
+
+@pytest.mark.parametrize("columns", [30, 40, 80])
+def test_help_fits_the_screen_and_leaves_meanings_room(ask, columns: int):
+    listed = ask("/help", env={"COLUMNS": str(columns)}).out.splitlines()
+    assert max(map(len, listed)) <= columns
+    assert len(listed) <= 80
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class Greeting(Extension):
     reminders = (Counter("loud", False), Counter("still", True))
     commands = (Command("greet", "say hello to somebody", greet, "NAME"),)
 
-def opened(name):
+def opened(name, effort=None):
     return open_provider(name, ProviderOptions(), "auto")
 
 async def main():

@@ -75,22 +75,23 @@ class TestTyping:
         assert not made.exists()
 
     def test_enter_that_was_meant_for_a_line(self, start: Start, made: Path) -> None:
-        """A line was begun before the question came: Enter sends it, and the next Enter answers."""
-        terminal = start(step("Words that come " * 6, bash(MADE), pace=20), step("Done."), step("Then."))
+        """A line was begun before the question came: Enter queues it for the model, and the next Enter answers."""
+        terminal = start(step("Words that come " * 6, bash(MADE), pace=20), step("Done."))
         terminal.wait_for(STATUS)
         terminal.line("go")
         terminal.wait_for("come")
         terminal.type("do it")
         terminal.wait_for("why:")
         wait(terminal)
-        terminal.wait_for("enter sends your line after this turn")
+        terminal.wait_for("enter queues your line for the model")
         terminal.key("enter")
         terminal.wait_for("queued: do it")
         assert not made.exists()
         wait(terminal)
         assert not made.exists()
         terminal.key("enter")
-        terminal.wait_for("Then.")
+        terminal.wait_for("Done.")
+        assert terminal.scrollback.index("› do it") < terminal.scrollback.index("Done.")
         assert made.exists()
 
     def test_enter_pressed_as_the_question_comes(self, start: Start, made: Path) -> None:

@@ -76,7 +76,7 @@ def test_signals_end_it_cleanly(start: Start, number: signal.Signals, status: in
         children = descendants(terminal.pid)
     terminal.signal(number)
     assert terminal.wait_exit() == status
-    assert not any(Path(f"/proc/{pid}").exists() for pid in children)
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))
     assert terminal.raw.rfind(b"\x1b[?25h") >= terminal.raw.rfind(b"\x1b[?25l")
     assert terminal.raw.rfind(b"\x1b[?2004l") >= terminal.raw.rfind(b"\x1b[?2004h")
 
@@ -129,7 +129,9 @@ def test_commands(start: Start, repo: Path) -> None:
     ask(terminal, "/export --nothing", "there is no --nothing")
     ask(terminal, "/ help", "right after the /")
     ask(terminal, "!", "right after the !")
-    ask(terminal, "/plan", "there is no command /plan; /help lists them")
+    ask(terminal, "/zzz", "there is no command /zzz; /help lists them")
+    ask(terminal, "/plan", "there is no plan")
+    ask(terminal, "/tasks", "no command was started in the background")
     ask(terminal, "/context", "system prompt", "first prompt", "One.", "tokens, 2%")
     ask(terminal, "/tools", "grep", "execute", "e.g.")
     ask(terminal, "/reasoning", "hard about it.")

@@ -22,6 +22,10 @@ _CHANGES_LIMIT = 1 << 20
 def python() -> CheckResult:
     """The interpreter."""
     version = ".".join(map(str, sys.version_info[:3]))
+    entries = os.environ.get("PYTHONPATH", "").split(os.pathsep) if os.environ.get("PYTHONPATH") else []
+    if not all(entry.startswith("/") for entry in entries):
+        detail = f"{version} ({sys.executable}); PYTHONPATH has a relative entry: Python runs what stands there"
+        return CheckResult("Python", "warn", detail, "make the entries of PYTHONPATH absolute")
     return CheckResult("Python", "ok", f"{version} ({sys.executable})")
 
 
@@ -86,7 +90,8 @@ async def sandbox(folder: Path) -> CheckResult:
     install = "" if find_program("bwrap", folder) else "install bubblewrap (Linux)"
     allow = install or "allow unprivileged user namespaces"
     if found.way is None:
-        return CheckResult("sandbox", "warn", f"none: commands that you allow are not confined: {found.detail}", allow)
+        detail = f"none: few commands run unasked, and those that you allow are not confined: {found.detail}"
+        return CheckResult("sandbox", "warn", detail, allow)
     if found.way == "landlock":
         return CheckResult("sandbox", "warn", f"Landlock, the second best: {found.detail}", allow)
     version = await _first_line([str(found.program), "--version"], folder) or "bubblewrap"

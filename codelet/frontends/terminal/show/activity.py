@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from rich.text import Text
@@ -61,22 +61,22 @@ class Activity:
         self.doing, self.detail, self.retry, self.stopping = "", "", None, False
         self.running.clear()
 
-    def rows(self, width: int) -> list[Text]:
-        """The rows to draw: at most one for what is done, and a few for a tool's output."""
+    def rows(self, width: int, words: Sequence[str] = ()) -> list[Text]:
+        """The rows to draw: at most one for what is done, with `words` behind it, and a few for a tool's output."""
         if self.stopping:
             return [Text(f"{self.signs.stopped} stopping", WARN)]
         if self.retry is not None:
             return [retry_row(self.retry, self.retry_at - self.clock(), width, self.signs)]
         if self.running:
-            return self._running_rows(width)
+            return self._running_rows(width, words)
         if not self.doing:
             return []
-        return [self._row(self.doing, self.since, width, self.detail)]
+        return [self._row(self.doing, self.since, width, words, self.detail)]
 
-    def _row(self, doing: str, since: float, width: int, detail: str = "") -> Text:
+    def _row(self, doing: str, since: float, width: int, words: Sequence[str], detail: str = "") -> Text:
         seconds = self.clock() - since
         frame = self.signs.spinner[int(self.clock() * 10) % len(self.signs.spinner)]
-        tail = f" {self.signs.dot} ".join(part for part in (duration(seconds), self.hint) if part)
+        tail = f" {self.signs.dot} ".join(part for part in (duration(seconds), *words, self.hint) if part)
         room = max(width - len(tail) - 6, 10)
         row = Text(f"{frame} ", ACCENT)
         row.append_text(truncate(Text(doing), room, self.signs.more))
@@ -85,10 +85,10 @@ class Activity:
             row.append(f" {self.signs.dot} {detail}", "dim italic")
         return truncate(row, width, self.signs.more)
 
-    def _running_rows(self, width: int) -> list[Text]:
+    def _running_rows(self, width: int, words: Sequence[str]) -> list[Text]:
         calls = list(self.running.values())
         titles = f" {self.signs.dot} ".join(call.title for call in calls)
-        rows = [self._row(titles, min(call.since for call in calls), width)]
+        rows = [self._row(titles, min(call.since for call in calls), width, words)]
         output = next((call.output for call in reversed(calls) if call.output.strip()), "")
         lines = [line for line in output.split("\n") if line.strip()][-_PROGRESS_ROWS:]
         return rows + [truncate(Text(" " * MARGIN + line, QUIET), width, self.signs.more) for line in lines]

@@ -23,6 +23,7 @@ from codelet.tools.tool import Tool
 _TITLE_CHARACTERS = 400
 _LINES_WHEN_DONE = 3
 _LINES_WHEN_FAILED = 8
+_LINES_SHOWN = 30
 
 
 def call_title(name: str, arguments: dict[str, Any] | str, about: str = "") -> str:
@@ -107,26 +108,19 @@ def _facts(result: ToolResult, shown: str) -> list[str]:
         facts.append(
             " ".join(f for f in (count.added and f"+{count.added}", count.removed and f"-{count.removed}") if f)
         )
-    elif result.name in _COUNTED:
-        facts.append(_counted(result))
+    elif result.counted:
+        facts.append(_number(result))
     if result.seconds >= 0.95 or (result.name == "bash" and result.seconds >= 0.05):
         facts.append(duration(result.seconds))
     return facts
 
 
-def _counted(result: ToolResult) -> str:
+def _number(result: ToolResult) -> str:
     """How much was found. A tool's remarks stand in brackets; "no …" means that nothing was."""
     lines = [line for line in result.text.rstrip("\n").split("\n") if line and line[:1] != "["]
     if len(lines) == 1 and lines[0].startswith("no "):
         return one_line(lines[0], 40)
-    return plural(len(lines), *_COUNTED[result.name])
-
-
-_COUNTED: dict[str, tuple[str, str]] = {
-    "read": ("line", "lines"),
-    "grep": ("line", "lines"),
-    "find": ("file", "files"),
-}
+    return plural(len(lines), one_line(result.counted, 20))
 
 
 _EXIT_LINE = re.compile(r"(?m)^\[exit code (-?\d+)\]$")
@@ -148,12 +142,29 @@ def _details(result: ToolResult, shown: str, width: int, signs: Signs) -> list[T
     if result.status == "refused":
         reason = first_sentence(result.text)
         return wrap(Text(" " * MARGIN + one_line(reason, 2_000), QUIET), width)
-    if result.status == "interrupted" or (result.status == "done" and result.name in _COUNTED):
+    if result.status == "interrupted" or (result.status == "done" and result.counted):
         return []
+    if result.status == "done" and result.display is not None:
+        return _shown_rows(shown, width, signs)
     if result.name == "bash":
         shown = shown[:-300] + _EXIT_LINE.sub("", shown[-300:])
     limit = _LINES_WHEN_DONE if result.status == "done" else _LINES_WHEN_FAILED
     return last_lines(shown, width, signs, limit)
+
+
+def _shown_rows(shown: str, width: int, signs: Signs) -> list[Text]:
+    """What a tool shows to people, from its beginning."""
+    lines = [line for line in clean(shown).split("\n") if line.strip()]
+    rows = [row for line in lines[:_LINES_SHOWN] for row in _beside_mark(line, width)]
+    hidden = len(lines) - _LINES_SHOWN
+    return rows + ([Text(f"{' ' * MARGIN}{signs.more} {plural(hidden, 'more line')}", QUIET)] if hidden > 0 else [])
+
+
+def _beside_mark(line: str, width: int) -> list[Text]:
+    """A line in rows: those that go on stand below its words, behind its number."""
+    hanging = MARGIN + len(line) - len(line.lstrip("0123456789. "))
+    first, *rest = wrap(Text(line), max(width - hanging, 10)) or [Text(line)]
+    return [Text.assemble(" " * MARGIN, first), *(Text.assemble(" " * hanging, row) for row in rest)]
 
 
 def last_lines(text: str, width: int, signs: Signs, limit: int) -> list[Text]:

@@ -84,7 +84,8 @@ def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
 
 
 def _receipt(event: Compaction, sizes: str, width: int, signs: Signs) -> list[Text]:
-    kept = f"{plural(event.kept_turns, 'turn')} kept word for word"
+    kept = plural(event.kept_turns, "turn") if event.kept_turns or not event.kept_steps else None
+    kept = f"{kept or plural(event.kept_steps, 'step')} kept word for word"
     reduced = plural(event.reduced, "old message")
     parts = [f"{signs.note} compacted: {sizes}", f"{reduced} reduced, no turn summarised" if event.reduced else kept]
     parts += [plural(event.segments, "summary", "summaries")] if event.segments else []
@@ -98,6 +99,11 @@ def _receipt(event: Compaction, sizes: str, width: int, signs: Signs) -> list[Te
         more = len(event.lost) - _LOST_NAMED
         named = ", ".join(one_line(word, 60) for word in event.lost[:_LOST_NAMED])
         told = f"{named}, and {more} more" if more > 0 else named
+        told += (
+            f" ({plural(event.decisions, 'cause or decision', 'causes or decisions')} in all)"
+            if event.decisions
+            else ""
+        )
         details.append(
             Text.assemble(("not in the list any more: ", WARN), (f"{told}; /pin lost puts them back", QUIET))
         )
@@ -149,3 +155,12 @@ def end_rows(event: TurnEnd, report: UsageReport | None, seconds: float, width: 
     parts.append(duration(seconds))
     rows.append(truncate(Text(f" {signs.dot} ".join(parts), QUIET), width, signs.more))
     return rows
+
+
+def prompt_rows(text: str, width: int, signs: Signs) -> list[Text]:
+    """What the user said, behind the prompt's sign."""
+    lead = f"{signs.prompt} "
+    rows = [row for line in clean(text).split("\n") for row in wrap(Text(line), width - len(lead))]
+    return [
+        Text.assemble((lead, "bold cyan") if number == 0 else " " * len(lead), row) for number, row in enumerate(rows)
+    ]

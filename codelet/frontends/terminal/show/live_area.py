@@ -1,8 +1,8 @@
 """The live area: a few rows at the bottom of what was printed, redrawn in place while a turn runs.
 
 Every frame is one write: erase the old rows, print what is finished, draw the new rows. Rows are cut to the
-width, never wrapped, so their number is known. Without a terminal that moves its cursor nothing is live:
-finished rows are printed and that is all.
+width, never wrapped, so their number is known. A frame that leaves no live rows is waited for: others may write
+next. Without a terminal that moves its cursor nothing is live: finished rows are printed and that is all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from codelet.frontends.terminal.show.console import truncate
-from codelet.frontends.terminal.show.style import writable
+from codelet.frontends.terminal.show.terminal_writer import TerminalWriter
 
 _BEGIN = "\x1b[?2026h"
 _END = "\x1b[?2026l"
@@ -29,12 +29,19 @@ class LiveArea:
         self.enabled = console.is_terminal and not console.is_dumb_terminal
         self._drawn: list[int] = []
         self._cursor = True
+        self._writer = TerminalWriter(console.file)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the terminal has not taken the last frame yet: the next one is better drawn later."""
+        return self._writer.is_behind
 
     def frame(self, printed: Sequence[Text], rows: Sequence[Text], *, cursor: bool = False) -> None:
         """Print finished rows, draw the live ones below; `cursor` leaves the cursor seen at their end."""
         if not self.enabled:
             if printed:
-                self._write(self._plain(printed))
+                self._writer.write(self._plain(printed))
+                self._writer.finish()
             return
         if not printed and not rows and not self._drawn:
             return
@@ -46,7 +53,9 @@ class LiveArea:
         parts.append(self._cursor_change(cursor or not live))
         parts.append(_END)
         self._drawn = [row.cell_len for row in live]
-        self._write("".join(parts))
+        self._writer.write("".join(parts))
+        if not live:
+            self._writer.finish()
 
     def _cursor_change(self, seen: bool) -> str:
         if seen == self._cursor:
@@ -70,7 +79,3 @@ class LiveArea:
         with self._console.capture() as capture:
             self._console.print(Text("\n").join(rows), soft_wrap=True, highlight=False)
         return capture.get()
-
-    def _write(self, text: str) -> None:
-        self._console.file.write(writable(text, self._console.file))
-        self._console.file.flush()

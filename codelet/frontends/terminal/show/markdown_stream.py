@@ -33,6 +33,8 @@ class MarkdownStream:
         self._last_marker: bool | None = None
         self._last_margin = 0
         self._code: Highlighter | None = None
+        self._waiting: list[str] = []
+        self._waiting_margin = 0
         self.work = 0
         """Characters that the parsers have read so far, which is the cost."""
 
@@ -44,6 +46,7 @@ class MarkdownStream:
             rows.extend(self._grow(line))
             rows.extend(self._end_line())
         rows.extend(self._grow(rest))
+        rows.extend(self._code_rows())
         self._unlooked += len(rest)
         if self._unlooked >= self._patience and not self._splitter.in_fence and not self._uncut:
             found = self._look()
@@ -55,7 +58,7 @@ class MarkdownStream:
     def finish(self) -> list[Text]:
         """The text is complete: the rows that are left."""
         rows = self._end_line() if self._partial_size else []
-        return rows + self._set_all(self._splitter.finish())
+        return [*rows, *self._set_all(self._splitter.finish()), *self._code_rows()]
 
     def tail(self, rows: int) -> list[Text]:
         """The last `rows` rows of what is not finished yet."""
@@ -118,14 +121,16 @@ class MarkdownStream:
         return rows
 
     def _set_all(self, pieces: list[MarkdownPiece]) -> list[Text]:
+        """The rows of finished pieces; lines of code wait, so that those that came together are coloured together."""
         rows: list[Text] = []
-        code: list[str] = []
         for piece in pieces:
             if piece.kind == "code":
-                code.append(piece.source)
+                self._waiting.append(piece.source)
+                self._waiting_margin = piece.margin
             else:
+                rows.extend(self._code_rows())
                 rows.extend(self._set(piece))
-        return rows + (self._code_rows(code, pieces[-1].margin) if code else [])
+        return rows
 
     def _set(self, piece: MarkdownPiece) -> list[Text]:
         """The rows of a finished piece that were not returned yet."""
@@ -144,12 +149,16 @@ class MarkdownStream:
         self._patience = self.width // 2
         return rows
 
-    def _code_rows(self, source: list[str], margin: int) -> list[Text]:
+    def _code_rows(self) -> list[Text]:
+        """The rows of the lines of code that wait."""
+        if not self._waiting:
+            return []
+        source, self._waiting = self._waiting, []
         self._code = self._code or Highlighter("")
         before = self._code.work
         rows = self._code.lines(source)
         self.work += max(self._code.work - before, sum(map(len, source)))
-        indent = " " * (margin + MARGIN)
+        indent = " " * (self._waiting_margin + MARGIN)
         return [Text.assemble(indent, row) if row.plain.strip() else Text() for row in rows]
 
     def _rows(self, piece: MarkdownPiece, *, settled: bool = False) -> list[Text]:

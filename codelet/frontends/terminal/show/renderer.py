@@ -23,16 +23,22 @@ from codelet.frontends.terminal.show.numbers import duration
 from codelet.frontends.terminal.show.style import QUIET, signs_for
 from codelet.system.text import Cleaner, clean, one_line
 
-_FRAME_SECONDS = 0.05
+FRAME_SECONDS = 0.05
+"""Between two frames of what is streamed: what comes meanwhile is gathered."""
+
+SLICE = 2_000
+"""Characters that are set in one go, so that a key never waits for more."""
+
 _TAIL_ROWS = 4
 
 
 class Renderer:
     """Call `show(event)` for each event, and `tick()` now and then while nothing comes.
 
+    Text is gathered for a frame; `has_waiting` says that some is not on the screen yet, which the next `tick` changes.
     `footer` holds rows that stand below all others while a turn runs, `cursor` says that the cursor belongs at their
-    end. `quiet` are the reminders whose replacement is not worth a row. `hint` says how to stop, `clock` counts
-    seconds.
+    end. `quiet` are the reminders whose replacement is not worth a row, `words` stand behind the current activity.
+    `hint` says how to stop, `clock` counts seconds.
     """
 
     def __init__(self, console: Console, *, hint: str = "", clock: Callable[[], float] = time.monotonic) -> None:
@@ -41,6 +47,7 @@ class Renderer:
         self.footer: Sequence[Text] = ()
         self.cursor = False
         self.quiet: Collection[str] = ()
+        self.words: Sequence[str] = ()
         self.reasoning = ""
         """The reasoning of the last step that had some."""
         self._clock = clock
@@ -48,6 +55,9 @@ class Renderer:
         self._activity = Activity(self.signs, clock, hint)
         self._stream: MarkdownStream | None = None
         self._cleaner = Cleaner()
+        self._text_waiting: list[str] = []
+        self._size_waiting = 0
+        self._finished: list[Text] = []
         self._thoughts: list[str] = []
         self._thinking_since = 0.0
         self._titles: dict[str, str] = {}
@@ -56,6 +66,7 @@ class Renderer:
         self._report: events.UsageReport | None = None
         self._started = 0.0
         self._drawn_at = 0.0
+        self._owed = False
         self._block = ""
         self._asking: Sequence[Text] = ()
         self._asking_cursor = False
@@ -70,6 +81,16 @@ class Renderer:
     def is_asking(self) -> bool:
         """Whether a question is on the screen."""
         return bool(self._asking)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether something has come that is not on the screen yet."""
+        return bool(self._text_waiting or self._finished)
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether the terminal has something still to take, or a frame that was left out for that; `tick` brings it."""
+        return self._live.is_behind or self._owed
 
     @property
     def width(self) -> int:
@@ -103,7 +124,8 @@ class Renderer:
 
     def tick(self) -> None:
         """Redraw the live area: the spinner, the clock, the text that came since."""
-        self._draw([])
+        self._set_text()
+        self._draw()
 
     def say(self, rows: Sequence[Text]) -> None:
         """Print rows above the live area."""
@@ -119,16 +141,17 @@ class Renderer:
             self._activity.restart()
         self._asking = rows
         self._asking_cursor = cursor
-        self._draw([])
+        self._draw()
 
     def stopping(self) -> None:
         """Say at once that the user has stopped the turn, however long it takes to end."""
         self._activity.stopping = True
-        self._draw([])
+        self._draw()
 
     def pause(self) -> None:
-        """Take the live area off the screen and show the cursor; the next frame brings it back."""
-        self._live.frame((), ())
+        """Take the live area off the screen and show the cursor; the next frame brings it back. All is written then."""
+        finished, self._finished = self._finished, []
+        self._live.frame(finished, ())
 
     def stop(self) -> None:
         """End whatever is being shown, and leave the screen to others."""
@@ -152,11 +175,11 @@ class Renderer:
             case events.StepStart():
                 self._say("note", self._told())
                 self._activity.now("waiting for the model")
-                self._draw([])
+                self._draw()
             case events.ToolCallStarted(id=call_id, name=name, arguments=arguments, title=about):
                 self._titles[call_id] = call_title(name, arguments, about)
                 self._activity.running[call_id] = RunningCall(self._titles[call_id], self._clock())
-                self._draw([])
+                self._draw()
             case events.ToolResult():
                 self._result(event)
             case events.Retry():
@@ -164,6 +187,8 @@ class Renderer:
                 self._say("note", [event_rows.retry_row(event, event.wait, self.width, self.signs)])
             case events.Note():
                 self._say("note", event_rows.note_rows(event, self.width, self.signs))
+            case events.Steering(text=text):
+                self._say("prompt", event_rows.prompt_rows(text, self.width, self.signs))
             case events.Compaction():
                 self._activity.now("compacting" if event.phase == "starting" else "waiting for the model")
                 self._say("note", event_rows.compaction_rows(event, self.width, self.signs))
@@ -176,18 +201,30 @@ class Renderer:
                 self._say("end", [*self._told(), *rows])
 
     def _text(self, delta: str) -> None:
+        due = self._stream is None or self._is_frame_due()
         if self._stream is None:
             self._end_stretch()
             if not delta.strip():
                 return
             self._stream = MarkdownStream(self.width, self.signs)
         self._activity.now("writing")
-        rows = self._stream.feed(self._cleaner.feed(delta))
-        if rows:
-            self._say("text", rows)
-        elif self._clock() - self._drawn_at >= _FRAME_SECONDS:
-            self._stream.width = self.width
-            self._draw([])
+        self._text_waiting.append(delta)
+        self._size_waiting += len(delta)
+        if due or self._size_waiting >= SLICE:
+            self._set_text()
+        if due:
+            self._draw()
+
+    def _is_frame_due(self) -> bool:
+        return self._clock() - self._drawn_at >= FRAME_SECONDS
+
+    def _set_text(self) -> None:
+        """Set the text that was gathered; its rows are printed with the next frame."""
+        if self._stream is None or not self._text_waiting:
+            return
+        delta, self._text_waiting, self._size_waiting = "".join(self._text_waiting), [], 0
+        self._stream.width = self.width
+        self._put("text", self._stream.feed(self._cleaner.feed(delta)))
 
     def _reason(self, delta: str) -> None:
         if not self._thoughts:
@@ -195,18 +232,19 @@ class Renderer:
             self._thinking_since = self._clock()
         self._thoughts.append(delta)
         self._activity.now("thinking")
-        if self._clock() - self._drawn_at >= _FRAME_SECONDS:
+        if self._is_frame_due():
             recent = "".join(self._thoughts[-40:])[-400:]
             self._activity.detail = one_line(recent.rstrip().rpartition("\n")[2], self.width)
-            self._draw([])
+            self._draw()
 
     def _end_stretch(self) -> None:
         """Finish the text or the reasoning that is being streamed."""
         if self._stream is not None:
+            self._set_text()
             stream, self._stream = self._stream, None
-            rows = stream.feed(self._cleaner.flush()) + stream.finish()
+            self._put("text", stream.feed(self._cleaner.flush()) + stream.finish())
             self._cleaner = Cleaner()
-            self._say("text", rows)
+            self._draw()
         if self._thoughts:
             self.reasoning, self._thoughts = "".join(self._thoughts), []
             took = duration(self._clock() - self._thinking_since)
@@ -219,8 +257,8 @@ class Renderer:
         if running is None:
             return
         running.add(self._progress.setdefault(call_id, Cleaner()).feed(delta))
-        if self._clock() - self._drawn_at >= _FRAME_SECONDS:
-            self._draw([])
+        if self._is_frame_due():
+            self._draw()
 
     def _result(self, event: events.ToolResult) -> None:
         self._activity.running.pop(event.id, None)
@@ -235,15 +273,27 @@ class Renderer:
         return event_rows.reminder_rows(told, self.width, self.signs)
 
     def _say(self, block: str, rows: Sequence[Text]) -> None:
-        """Print rows; a blank row separates running text from everything else."""
+        """Print rows with a frame of their own."""
+        if rows:
+            self._put(block, rows)
+            self._draw()
+
+    def _put(self, block: str, rows: Sequence[Text]) -> None:
+        """Print rows with the next frame; a blank row separates running text from everything else."""
         if not rows:
             return
-        apart = bool(self._block) and self._block != block and "text" in (self._block, block)
+        if self._block and self._block != block and "text" in (self._block, block):
+            self._finished.append(Text())
         self._block = block
-        self._draw([Text(), *rows] if apart else rows)
+        self._finished += rows
 
-    def _draw(self, rows: Sequence[Text]) -> None:
+    def _draw(self) -> None:
+        """One frame: what is finished, then the live area. None while the terminal has not taken the last one."""
         self._drawn_at = self._clock()
+        self._owed = self._live.is_behind
+        if self._owed:
+            return
+        rows, self._finished = self._finished, []
         if not self._live.enabled:
             self._live.frame(rows, ())
             return
@@ -256,4 +306,5 @@ class Renderer:
             cursor = self._asking_cursor or self.cursor
             self._live.frame(rows, [*tail, *gap, *self._asking, *below], cursor=cursor)
             return
-        self._live.frame(rows, [*tail, *self._activity.rows(self.width), *self.footer], cursor=self.cursor)
+        activity = self._activity.rows(self.width, self.words)
+        self._live.frame(rows, [*tail, *activity, *self.footer], cursor=self.cursor)

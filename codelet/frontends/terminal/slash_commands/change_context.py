@@ -108,6 +108,9 @@ def _summary(screen: Screen, report: CompactionReport, verb: str, sizes: tuple[i
     rows.extend(
         screen.truncate(styled((f"  {screen.signs.failed} ", WARN), clean(warning))) for warning in report.warnings
     )
+    rows.extend(
+        indented(screen, styled(("struck from the narrative: ", QUIET), clean(line)))[0] for line in report.struck
+    )
     return rows
 
 

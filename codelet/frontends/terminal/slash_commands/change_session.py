@@ -1,15 +1,19 @@
-"""Commands that change the session: model, mode, continue, rewind, redo, clear, exit."""
+"""Commands that change the session: model, effort, mode, continue, rewind, redo, clear, exit."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codelet import prompt
 from codelet.errors import EXIT_DONE, CodeletError
+from codelet.providers import REPLAY_PREFIX
+from codelet.providers.protocol import EFFORTS
 from codelet.safety.verdict import MODES, mode_named
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
+    from codelet.providers.protocol import Provider
 
 
 async def switch_model(repl: ReplControls, argument: str) -> None:
@@ -22,7 +26,7 @@ async def switch_model(repl: ReplControls, argument: str) -> None:
         repl.screen.fail(f"/model takes one name: {one_line(argument, 60)} has more than one word")
         return
     try:
-        provider = repl.open_model(argument)
+        provider = repl.open_model(argument, session.provider.effort)
     except CodeletError as error:
         repl.screen.fail(str(error))
         return
@@ -31,6 +35,49 @@ async def switch_model(repl: ReplControls, argument: str) -> None:
     await before.close()
     repl.screen.note(f"the model is now {session.provider.model}, by {session.provider.name}")
     await repl.warm_up()
+
+
+async def switch_effort(repl: ReplControls, argument: str) -> None:
+    """Show how hard the model is asked to think, or ask for another effort; `default` leaves it to the model."""
+    session = repl.session
+    before = session.provider
+    if not argument:
+        repl.screen.note(_effort_told(before))
+        return
+    wanted = next((effort for effort in EFFORTS if effort == argument.lower()), None)
+    if wanted is None and argument.lower() != "default":
+        repl.screen.fail(f"there is no effort {one_line(argument, 60)}; the efforts are {', '.join(EFFORTS)}, default")
+        return
+    if before.origin.startswith(REPLAY_PREFIX):
+        repl.screen.fail("a recording answers as it once did: there is nobody to ask for an effort")
+        return
+    if wanted == before.effort:
+        repl.screen.note(_effort_told(before))
+        return
+    try:
+        provider = repl.open_model(before.model, wanted)
+    except CodeletError as error:
+        repl.screen.fail(str(error))
+        return
+    if session.cache.total > 0 and session.messages:
+        back = f"/effort {before.effort or 'default'} before that keeps the cache"
+        repl.screen.note(f"the next request may read about {session.size:,} tokens anew, not from the cache; {back}")
+    session.change_effort(provider)
+    await before.close()
+    repl.screen.note(_effort_told(provider))
+    await repl.warm_up()
+
+
+def _effort_told(provider: Provider) -> str:
+    """How hard the model is asked to think, and what it takes, as far as that is known."""
+    from codelet.providers.effort import taken_words
+    from codelet.providers.facts import model_facts
+
+    words = taken_words(provider.model)
+    own = model_facts(provider.model).default_effort
+    now = provider.effort or f"left to the model{f', whose own is {own}' if own else ''}"
+    takes = "not known: a level is sent as it is" if words is None else ", ".join(words) or "none of them"
+    return f"the effort is {now}; what {one_line(provider.model, 60)} takes: {takes}"
 
 
 async def switch_mode(repl: ReplControls, argument: str) -> None:
@@ -42,7 +89,7 @@ async def switch_mode(repl: ReplControls, argument: str) -> None:
     if wanted is not None:
         repl.set_mode(wanted)
     meanings = {
-        "ask": "reading in the workspace is allowed, the rest asks",
+        "ask": "reading in the workspace is allowed, commands that read run in a read-only sandbox, the rest asks",
         "auto-edit": "reading and editing in the workspace are allowed, the rest asks",
         "auto": "commands run too where there is a sandbox, what is critical asks",
         "read-only": "nothing is written",
@@ -51,9 +98,10 @@ async def switch_mode(repl: ReplControls, argument: str) -> None:
     repl.screen.note(f"mode {current}: {meanings[current]}; Shift-Tab goes to the next")
     found = await repl.confinement()
     if found is not None and found.way:
-        repl.screen.note(f"commands run in {found.detail}")
+        which = "commands run" if current == "auto" else "what runs unasked runs"
+        repl.screen.note(f"{which} in {found.detail}")
     elif found is not None:
-        repl.screen.fail(f"no sandbox works here, commands are asked about: {found.detail}")
+        repl.screen.fail(prompt.NO_SANDBOX.format(detail=found.detail))
 
 
 async def continue_turn(repl: ReplControls, argument: str) -> None:

@@ -11,6 +11,7 @@ from codelet.frontends.terminal.slash_commands import (
     change_context,
     change_session,
     export_import,
+    review_change,
     show_context,
     show_session,
 )
@@ -71,6 +72,18 @@ _OWN = (
         "import", "go on with a saved session in place of this one", act=export_import.import_session, arguments="FILE"
     ),
     SlashCommand(
+        "review",
+        "review a change, then go through the findings: next, previous, fix, ignore REASON, quit",
+        act=review_change.review,
+        arguments="[WHAT|STEP]",
+    ),
+    SlashCommand(
+        "effort",
+        "show how hard the model is asked to think, or ask for another effort",
+        act=change_session.switch_effort,
+        arguments="[LEVEL|default]",
+    ),
+    SlashCommand(
         "exit",
         "leave; nothing is kept that was not asked for",
         act=change_session.leave,
@@ -86,7 +99,6 @@ _ELSEWHERE = {
     "retry": "redo",
     "cost": "usage",
     "tokens": "usage",
-    "stats": "usage",
     "status": "context",
     "save": "export",
     "share": "export",
@@ -97,6 +109,8 @@ _ELSEWHERE = {
     "models": "model",
     "summarize": "compact",
     "compress": "compact",
+    "think": "effort",
+    "thinking": "effort",
 }
 
 

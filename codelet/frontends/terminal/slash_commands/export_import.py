@@ -83,7 +83,10 @@ async def _snapshot(repl: ReplControls) -> Snapshot:
     beside = context_of(repl.session, log.carried)
     if repl.session.turns:
         beside["last_known_environment"] = await environment_state(repl.session.workspace)
-    return recorder.snapshot(repl.session, **beside)
+    snapshot = recorder.snapshot(repl.session, **beside)
+    for line in recorder.notices():
+        repl.screen.note(line)
+    return snapshot
 
 
 def _expanded(name: str) -> str:

@@ -141,7 +141,7 @@ async def _exact(screen: Screen, session: Session) -> Text | None:
         counted = await asyncio.to_thread(exact_size, session.conversation.sent(), beside, model)
     except ExactUnavailable:
         return None
-    own = "" if has_own_encoding(model) else "; the model's own tokeniser is another"
+    own = "" if not model or has_own_encoding(model) else "; the model's own tokeniser is another"
     return screen.truncate(styled((f"  {tokens(counted)} as {encoding_name(model)} counts them{own}", QUIET)))
 
 

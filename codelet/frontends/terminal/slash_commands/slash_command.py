@@ -18,24 +18,31 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from codelet.frontends.terminal.export_log import ExportLog
+    from codelet.frontends.terminal.review_walk import ReviewWalk
     from codelet.frontends.terminal.turn_view import TurnStatus
-    from codelet.providers.protocol import Provider
+    from codelet.providers.protocol import Effort, Provider
     from codelet.safety.sandbox import Confinement
+
+_NARROWEST = 20
+"""Columns that a meaning needs beside its name."""
 
 
 class ReplControls(Protocol):
     """What a command may do to the REPL that runs it, besides writing on its screen.
 
-    `attached` are outputs that go along with the next prompt, `prefill` is what the line editor begins with, and
-    `exit_status` ends the REPL once it is set. `can_resume` says that `continue` has a turn to take up.
+    `attached` are outputs that go along with the next prompt, `prefill` is what the line editor begins with, or else
+    `offered`, which what is typed replaces. `exit_status` ends the REPL once it is set. `can_resume` says that
+    `continue` has a turn to take up. `review` holds the findings that the user is going through, if any.
     """
 
     session: Session
     log: ExportLog
     attached: list[str]
     prefill: str
+    offered: str
     can_resume: bool
     exit_status: int | None
+    review: ReviewWalk | None
 
     @property
     def screen(self) -> Screen:
@@ -45,8 +52,8 @@ class ReplControls(Protocol):
     def reasoning(self) -> str:
         """The reasoning of the last step that had some."""
 
-    def open_model(self, name: str, /) -> Provider:
-        """The provider of a model by its name. Raises CodeletError."""
+    def open_model(self, name: str, effort: Effort | None, /) -> Provider:
+        """The provider of a model by its name, asked for that effort. Raises CodeletError."""
 
     def set_mode(self, mode: Mode) -> None:
         """Switch the policy's mode."""
@@ -162,6 +169,7 @@ class Commands:
         keys = self._keys if found is None else ()
         if keys:
             entries.append(("!COMMAND", "run a shell command; the model sees its output with your next prompt"))
+            entries.append(("#TEXT", "keep a fact that the model is told from now on"))
             entries.append(("@PATH", "name a file, with completion"))
         name_width = max(len(name) for name, _ in (*entries, *keys)) + 2
         screen.say(*_columns(entries, name_width, screen))
@@ -179,14 +187,19 @@ class Commands:
 
 
 def _columns(entries: Iterable[tuple[str, str]], name_width: int, screen: Screen) -> list[Text]:
-    """Names beside their meanings, which go on below themselves."""
+    """Names beside their meanings, which go on below themselves; above them where the screen is narrow."""
     from rich.text import Text
 
     from codelet.frontends.terminal.show.console import wrap
 
+    room = screen.width - name_width - 2
     rows = []
     for name, meaning in entries:
-        for number, row in enumerate(wrap(Text(meaning), max(screen.width - name_width - 2, 20))):
+        if room < _NARROWEST:
+            rows += wrap(Text(f"  {name}", ACCENT), screen.width)
+            rows += [Text(f"    {row.plain}") for row in wrap(Text(meaning), max(screen.width - 4, 1))]
+            continue
+        for number, row in enumerate(wrap(Text(meaning), room)):
             lead = name if number == 0 else ""
             rows.append(Text.assemble((f"  {lead:<{name_width}}", ACCENT), row.plain))
     return rows

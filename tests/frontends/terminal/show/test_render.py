@@ -77,7 +77,7 @@ def test_a_pipe_gets_plain_lines() -> None:
         events.Text("# Title\n\nSome **bold**"),
         events.Text(" text"),
         events.ToolCallStarted(id="1", name="read", arguments={"path": "app.py", "offset": 3, "limit": 10}),
-        result("read", "3\ta\n4\tb\n"),
+        result("read", "3\ta\n4\tb\n", counted="line"),
         events.TurnEnd("done", 1, Usage(total_input=1000, cache_read=800, cache_write=0, output=50)),
     )
     assert "\x1b" not in out
@@ -165,9 +165,11 @@ def test_results_say_what_matters() -> None:
         events.ToolCallStarted(id="1", name="edit", arguments={"path": "app.py", "edits": []}),
         result("edit", "edited", display=DIFF),
         events.ToolCallStarted(id="1", name="grep", arguments={"pattern": "x"}),
-        result("grep", "no matches"),
+        result("grep", "no matches", counted="line"),
         events.ToolCallStarted(id="1", name="grep", arguments={"pattern": "y"}),
-        result("grep", "a:1:y\nb:2:y\n[more matches follow]"),
+        result("grep", "a:1:y\nb:2:y\n[more matches follow]", counted="line"),
+        events.ToolCallStarted(id="1", name="list_tickets", arguments={"team": "web"}),
+        result("list_tickets", "17\n23\n", counted="ticket"),
         events.ToolCallStarted(id="1", name="bash", arguments={"command": "rm -rf x"}),
         result("bash", "refused by the user: not now. Do not repeat it; ask or go another way.", "refused"),
     )
@@ -183,6 +185,7 @@ def test_results_say_what_matters() -> None:
         "    12",
         "✓ grep x · no matches",
         "✓ grep y · 2 lines",
+        "✓ list_tickets team=web · 2 tickets",
         "⊘ bash rm -rf x",
         "  refused by the user: not now",
     ]
@@ -392,3 +395,16 @@ def test_the_receipt_of_a_reduction_and_of_what_was_taken_back() -> None:
         "· compaction taken back: the next request 27.4k → 46.4k tokens",
         "· drop taken back: the next request 27.4k → 27.5k tokens",
     ]
+
+
+def test_what_comes_within_a_frame_is_drawn_once() -> None:
+    screen = Screen()
+    screen.show(events.TurnStart(1, "m"), events.StepStart(1))
+    before = screen.file.getvalue().count("\x1b[?2026h")
+    words = [f"word{number} " + "\n\n" * (number % 20 == 19) for number in range(400)]
+    for word in words:
+        screen.time += 0.001
+        screen.renderer.show(events.Text(word))
+    assert screen.file.getvalue().count("\x1b[?2026h") - before <= 12
+    screen.renderer.stop()
+    assert re.findall(r"word\d+", screen.text) == [word.strip() for word in words]

@@ -1,0 +1,31 @@
+"""`codelet profiles`: the profiles that there are, one a line, each with what it takes away and where it stands.
+
+Short because the list itself is made where profiles are found.
+"""
+
+from __future__ import annotations
+
+from codelet.errors import EXIT_DONE, EXIT_USAGE
+from codelet.extensions.builtin import profile_places
+from codelet.frontends.streams import say
+from codelet.opening import current_folder
+from codelet.settings import Settings, project_profiles
+from codelet.system.text import one_line
+
+_WIDTH = 1_000
+
+
+def run_profiles(settings: Settings) -> int:
+    """Print them; the exit status, which is 2 where one is not in order: its file, line and reason go to stderr."""
+    folder = current_folder()
+    places = profile_places(settings, folder)
+    status = EXIT_DONE
+    for found in places.listed():
+        if found.profile is not None:
+            print(found.line)
+        else:
+            say(f"codelet: {one_line(found.problem, _WIDTH)}")
+            status = EXIT_USAGE
+    if not settings.trusted_profiles and any(place.is_dir() for place in project_profiles(folder)):
+        say("codelet: this project has profiles too, which codelet profiles --trust reads")
+    return status

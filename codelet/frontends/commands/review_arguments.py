@@ -1,0 +1,79 @@
+"""What `codelet review` takes on the command line, and what of it is wrong before anything is read."""
+
+from __future__ import annotations
+
+import argparse
+
+from codelet.review.findings import SEVERITIES, Gate
+
+_ABOUT_WHAT = (
+    "BASE..HEAD, BASE...HEAD or a commit; without it what HEAD has more than the branch that it follows;"
+    " merge, and the JSON reports of all shards, to join them"
+)
+
+
+def add_review_arguments(review: argparse.ArgumentParser) -> None:
+    """Add what `codelet review` takes to its parser."""
+    what = review.add_argument_group("what is reviewed")
+    what.add_argument("what", nargs="*", metavar="COMMITS|PATH", help=f"{_ABOUT_WHAT}; files and folders narrow it")
+    one = what.add_mutually_exclusive_group()
+    one.add_argument("--staged", action="store_true", help="what is staged")
+    one.add_argument("--uncommitted", action="store_true", help="what is not committed, new files too")
+    one.add_argument("--base", metavar="BRANCH", help="HEAD since its merge base with that branch")
+    one.add_argument("--diff", metavar="FILE", help="a unified diff; - is stdin")
+    what.add_argument("--generated", action="store_true", help="generated, vendored and lock files, too")
+    how = review.add_argument_group("how")
+    how.add_argument("--rules", metavar="FILE", help="your rules, beside REVIEW.md and CLAUDE.md of the base commit")
+    how.add_argument("--jobs", type=_positive, default=8, metavar="N", help="requests side by side (8)")
+    how.add_argument("--chunk-tokens", type=_positive, metavar="N", help="tokens of a diff in one request (6000)")
+    how.add_argument("--no-verify", action="store_true", help="no second request that confirms each finding")
+    how.add_argument("--dry-run", action="store_true", help="only say what would be asked, with tokens and cost")
+    gate = review.add_argument_group("findings and exit status")
+    gate.add_argument("--fail-on", choices=(*SEVERITIES, "never"), default="high", help="exit 1 from here up (high)")
+    gate.add_argument("--min-severity", choices=SEVERITIES, default="low", help="report from here up (low)")
+    gate.add_argument("--min-confidence", type=_share, default=0.0, metavar="0..1", help="report from here up (0)")
+    gate.add_argument("--max-findings", type=_positive, metavar="N", help="report at most N, the gravest first")
+    gate.add_argument("--min-coverage", type=_percent, default=100.0, metavar="PERCENT",
+                      help="exit 5 where less of the hunks that are not skipped was reviewed (100)")  # fmt: skip
+    known = review.add_argument_group("what is known already, and reviews on several machines")
+    known.add_argument("--baseline", metavar="FILE", help="report only findings that are not in this file")
+    known.add_argument("--update-baseline", action="store_true", help="and write the findings of this run into it")
+    known.add_argument("--shard", metavar="I/N", help="review one part of N; `codelet review merge` joins the reports")
+    out = review.add_argument_group("output")
+    out.add_argument("--output", action="append", default=[], metavar="FORMAT[=FILE]",
+                     help="write the report in a format; may be given several times (text on stdout)")  # fmt: skip
+
+
+def gate_of(options: argparse.Namespace) -> Gate:
+    """The gate that the options describe."""
+    return Gate(
+        fail_on=None if options.fail_on == "never" else options.fail_on,
+        min_severity=options.min_severity,
+        min_confidence=options.min_confidence,
+        max_findings=options.max_findings,
+        min_coverage=options.min_coverage,
+    )
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**9):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    return _number(text, 1.0)
+
+
+def _percent(text: str) -> float:
+    return _number(text.removesuffix("%"), 100.0)
+
+
+def _number(text: str, most: float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {most:g}")
+    return number

@@ -1,0 +1,237 @@
+"""`codelet review`: reads the change, reviews it, writes the reports, and ends with the verdict as exit status."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import aclosing
+from pathlib import Path
+
+from codelet.errors import (
+    EXIT_DONE,
+    EXIT_HANGUP,
+    EXIT_INCOMPLETE,
+    EXIT_INTERRUPT,
+    EXIT_TERMINATE,
+    CodeletError,
+    UsageError,
+)
+from codelet.frontends.commands.review_arguments import gate_of
+from codelet.frontends.commands.review_known import KnownFindings, part_asked_for
+from codelet.frontends.commands.review_outputs import print_report, write_reports
+from codelet.frontends.review_words import wanted_of
+from codelet.frontends.streams import say, stdin_pieces
+from codelet.loop.meter import Limits
+from codelet.opening import current_folder, session_from
+from codelet.providers.facts import DEFAULT_WINDOW, model_facts
+from codelet.review.findings import Report
+from codelet.review.packing import CHUNK_TOKENS, ReviewPlan, planned
+from codelet.review.report_formats import FORMATS, ReportFile, output_named
+from codelet.review.review_run import ReviewOptions, ReviewRun
+from codelet.review.reviewed_change import ReviewedChange, change_from_diff, change_from_git
+from codelet.review.reviewer import MOST_STEPS, Reviewer, ReviewTools, Spending
+from codelet.settings import Settings
+from codelet.tools.tool import Tool
+
+_SIGNALS = {
+    signal.SIGINT: (EXIT_INTERRUPT, "interrupted"),
+    signal.SIGTERM: (EXIT_TERMINATE, "terminated"),
+    signal.SIGHUP: (EXIT_HANGUP, "hung up"),
+}
+_PIECE = 1 << 16
+_NOTHING_TO_KEEP = ("audit", "export", "snapshots", "resume", "plan", "profile", "facts", "memory")
+"""Settings of one session: a review has several, and no conversation that goes on."""
+
+
+def run_review(settings: Settings, options: argparse.Namespace) -> int:
+    """Review what the options name; the exit status. Raises CodeletError for what ends it before there is a report."""
+    for name in _NOTHING_TO_KEEP:
+        if name in settings.given:
+            raise UsageError(f"--{name} is for a session: a review has none to keep or to go on with")
+    outputs = [output_named(text) for text in options.output]
+    if not any(each.path is None for each in outputs):
+        form = options.output_format or "text"
+        if form not in FORMATS:
+            raise UsageError(f"--output-format {form}: a review has no such format, only {', '.join(FORMATS)}")
+        outputs.insert(0, ReportFile(form, None))
+    if sys.stdout is None:
+        say("codelet: stdout is closed: there is nowhere to write the report")
+        return EXIT_INCOMPLETE
+    if options.what[:1] == ["merge"]:
+        from codelet.frontends.commands.review_merge import run_merge
+
+        return run_merge(options, outputs)
+    return asyncio.run(_Review(settings, options, outputs).run())
+
+
+class _Review:
+    """One run of the command. `_stopped` is the exit status and the word of the newest signal."""
+
+    def __init__(self, settings: Settings, options: argparse.Namespace, outputs: list[ReportFile]) -> None:
+        self._settings = settings
+        self._options = options
+        self._outputs = outputs
+        self._begun = time.monotonic()
+        self._stopped: tuple[int, str] | None = None
+        self._system = ""
+        self._tools: tuple[Tool, ...] = ()
+        self._spending = Spending(Limits(max_tokens=settings.max_tokens, max_cost=settings.max_cost))
+        self._warned = False
+
+    async def run(self) -> int:
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._stop, number, task)
+        try:
+            return await self._run()
+        except asyncio.CancelledError:
+            if self._stopped is None:
+                raise
+            task.uncancel()
+            say(f"codelet: {self._stopped[1]} before anything was asked")
+            return self._stopped[0]
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+
+    async def _run(self) -> int:
+        folder = current_folder()
+        change = await self._change(folder)
+        options = self._options
+        plan = planned(change.files, most=options.chunk_tokens or self._chunk_tokens(), generated=options.generated)
+        rules = Path(options.rules) if options.rules is not None else None
+        from codelet.review.review_rules import system_prompt
+
+        self._system = await system_prompt(folder, change.rules_at, rules, change.changed_rules)
+        if change.reads_at is not None:
+            from codelet.review.commit_tools import tools_at
+
+            self._tools = tools_at(folder, change.reads_at, is_head=change.reads_at == change.head)
+        if options.dry_run:
+            return self._dry_run(change, plan)
+        repeats = KnownFindings(options, change)
+        shard, chosen = part_asked_for(options, plan)
+        review = ReviewRun(
+            change,
+            plan,
+            ReviewOptions(
+                jobs=1 if (self._settings.model or "").startswith("replay:") else options.jobs,
+                gate=gate_of(options),
+                verify=not options.no_verify,
+                timeout=self._settings.timeout,
+                elapsed=time.monotonic() - self._begun,
+                sieves=(repeats.sift,),
+                shard=shard,
+                chosen=chosen,
+            ),
+            self._spending,
+            self._open_reviewer,
+            model=lambda: self._settings.model,
+        )
+        report = await self._follow(review)
+        status = write_reports(self._outputs, report, change)
+        return repeats.save(report, status)
+
+    def _chunk_tokens(self) -> int:
+        """What a chunk may hold: a third of a small window; rules, files looked up and the answer have to fit, too."""
+        named = self._settings.model
+        window = self._settings.window or (model_facts(named).window if named else DEFAULT_WINDOW)
+        return min(CHUNK_TOKENS, max(1, window // 3))
+
+    async def _change(self, folder: Path) -> ReviewedChange:
+        wanted = await wanted_of(self._options)
+        if wanted.kind != "diff":
+            return await change_from_git(wanted, folder)
+        name = wanted.name or "-"
+        if name == "-":
+            if sys.stdin is None or sys.stdin.isatty():
+                raise UsageError("--diff -: there is no diff on stdin; pipe one in: git diff | codelet review --diff -")
+            return await change_from_diff(stdin_pieces(self._settings.timeout), folder, "on stdin")
+        try:
+            return await change_from_diff(_pieces(Path(name)), folder, f"in {name}")
+        except OSError as error:
+            raise UsageError(f"--diff {name}: {error.strerror or error}") from None
+
+    async def _open_reviewer(self) -> Reviewer:
+        """A session that has the tools of a review and nothing else: no reminders, no instruction files, no compaction.
+
+        The limits are those of all of them together, but the steps of a question.
+        """
+        own = self._settings
+        session, _ = await session_from(
+            own.replace(
+                tools=(),
+                bare=True,
+                compact="off",
+                narrative="off",
+                system_prompt=self._system,
+                max_turns=min(MOST_STEPS, own.max_turns or MOST_STEPS),
+                max_tokens=own.max_tokens,
+                max_cost=None,
+                timeout=None,
+                mode="read-only",
+                audit=None,
+                export=None,
+                snapshots=None,
+                resume=None,
+                profile=None,
+                environment="short",
+                plan=False,
+                facts=None,
+                memory=None,
+            ),
+            extensions=[ReviewTools(self._tools)],
+        )
+        self._settings = own.replace(model=session.provider.model if own.model is None else own.model)
+        if own.max_cost is not None and session.facts.input_price is None and not self._warned:
+            self._warned = True
+            say(f"codelet: prices of {session.provider.model} are not known: --max-cost cannot stop it")
+        return Reviewer(session, self._spending)
+
+    async def _follow(self, review: ReviewRun) -> Report:
+        """The report of the review, whatever ended it, with a line of progress on a terminal meanwhile."""
+        from codelet.frontends.commands.review_progress import ProgressLine
+
+        progress = ProgressLine(quiet=self._options.quiet)
+        error: CodeletError | None = None
+        try:
+            async with aclosing(review.steps()) as steps:
+                async for step in steps:
+                    gc.enable()  # everything is imported by now; see cli.main
+                    progress.show(step)
+        except asyncio.CancelledError:
+            if self._stopped is None:
+                raise
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+        except UsageError:
+            raise
+        except CodeletError as caught:
+            error = caught
+        finally:
+            progress.end()
+        return review.report(error, self._stopped)
+
+    def _dry_run(self, change: ReviewedChange, plan: ReviewPlan) -> int:
+        from codelet.review.dry_run import dry_run_text
+
+        print_report(dry_run_text(change, plan, self._system, self._tools, self._settings.model), "text")
+        return EXIT_DONE
+
+    def _stop(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
+        self._stopped = _SIGNALS[number]
+        task.cancel()
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            yield piece

@@ -1,0 +1,73 @@
+"""Writes the reports of a review: each file whole or not at all, stdout for the one that goes there."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from codelet.errors import EXIT_DONE, EXIT_FINDINGS, EXIT_INCOMPLETE, CodeletError
+from codelet.frontends.streams import say
+from codelet.review.report_formats import ReportFile, written
+
+if TYPE_CHECKING:
+    from codelet.review.findings import Report
+    from codelet.review.reviewed_change import ReviewedChange
+
+
+def write_reports(outputs: Sequence[ReportFile], report: Report, change: ReviewedChange | None) -> int:
+    """Write all reports; the exit status, which is 5 where one could not be written and all else was well."""
+    status = report.exit
+    for output in outputs:
+        text = written(output, report, change)
+        try:
+            if output.path is None:
+                print_report(text, output.format)
+            else:
+                from codelet.review.report_files import replace_file
+
+                replace_file(output.path, text)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except (OSError, CodeletError) as error:
+            say(f"codelet: the report could not be written: {error}")
+            status = unwritten(status)
+    return status
+
+
+def unwritten(status: int) -> int:
+    """The exit status where something that was asked for could not be written."""
+    return EXIT_INCOMPLETE if status in (EXIT_DONE, EXIT_FINDINGS) else status
+
+
+def print_report(text: str, form: str) -> None:
+    """Write a report to stdout; in a pipeline nothing in it is a command to the runner, but in `github` ours are."""
+    from codelet.frontends.printing.text_output import in_ci
+
+    if in_ci():
+        text = _without_commands(text, form)
+    if form == "text":
+        from codelet.frontends.commands.review_terminal import on_terminal
+
+        text = on_terminal(text)
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _without_commands(text: str, form: str) -> str:
+    """The report with every runner's command broken; what a program reads of JSON, XML and HTML stays the same."""
+    match form:
+        case "github":
+            return text
+        case "text" | "markdown":
+            from codelet.system.text import Cleaner
+
+            cleaner = Cleaner(ci=True)
+            return cleaner.feed(text) + cleaner.flush()
+        case "junit" | "html":
+            text = text.replace("##", "#&#35;")
+            return re.sub(r"(?m)^([^\S\n]*(?:section_start|section_end|travis_fold|travis_time)?):", r"\1&#58;", text)
+        case _:
+            return text.replace("##", "#\\u0023")

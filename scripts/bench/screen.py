@@ -1,0 +1,208 @@
+"""What a long answer costs on the screen, and how soon the REPL obeys a key while it streams.
+
+Use: python -m scripts.bench.screen [--runs N] [--kilobytes N] [--pause MILLISECONDS …]
+
+The real REPL in a pseudo-terminal shows 200 KB of Markdown with code from a server on loopback. Its processor time,
+from the prompt to the last row, is compared with a bare interpreter that imports prompt_toolkit and rich.console. An
+echo is the time from a key to its letter in the program's output, a quiet the time from ESC to the last byte that the
+program writes: on a busy machine run it with `chrt -r 1`, else these are the machine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pexpect
+
+from scripts.bench.child import Place, Row, codelet_command, place, show, spawn, wait
+from tests.support.program import processor_seconds
+from tests.support.script import Delivery, Reply
+from tests.support.server import ModelServer
+
+IMPORTS = "import prompt_toolkit, rich.console"
+PIECE = 24
+KEY = "Ж"
+"""Stands nowhere in the answer: where so many stand in a row, so many keys were echoed."""
+LAST = "the last word is zebra"
+_BETWEEN_KEYS = 0.05
+_SILENCE = 0.3
+_PATIENCE = 60.0
+
+_SECTION = """## Part {n}: what the store does with an *entry*
+
+The store keeps **{n} entries** in memory and writes `entry_{n}.json` when it is told to; see [the notes](https://example.org/{n}).
+Whatever is older than the newest snapshot is folded, and nothing that the user wrote is lost.
+
+- first, the list is read from its end
+- then each entry is measured, and *those that are large* go first
+- at last the rest is written, **once**
+
+```python
+def fold_{n}(entries: list[Entry], limit: int = {n}) -> list[Entry]:
+    \"\"\"Entries within the limit; the largest are folded first.\"\"\"
+    total = sum(entry.size for entry in entries)  # bytes, not tokens
+    kept: list[Entry] = []
+    for entry in sorted(entries, key=lambda each: -each.size):
+        if total > limit and not entry.pinned:
+            total -= entry.size - len(f"{{entry.name}} was folded")
+            kept.append(entry.folded("{n}"))
+        else:
+            kept.append(entry)
+    return sorted(kept, key=lambda each: each.place)
+
+
+@dataclass
+class Store_{n}:
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+    async def save(self, path: Path) -> int:
+        if not self.entries:
+            return 0
+        return await write_whole(path, json.dumps([entry.plain() for entry in self.entries.values()]))
+```
+
+"""
+
+
+def answer(size: int) -> str:
+    """Markdown of about so many characters, more than half of it code."""
+    parts: list[str] = []
+    while sum(map(len, parts)) < size:
+        parts.append(_SECTION.format(n=len(parts) + 1))
+    return "".join(parts) + LAST
+
+
+class Pty:
+    """The REPL in a pseudo-terminal; its output as bytes, without a screen that would cost more than it."""
+
+    def __init__(self, server: ModelServer, where: Place) -> None:
+        program, *rest = codelet_command()
+        words = [*rest, "--model", "openai/scripted", "--api-base", server.openai]
+        self.child = pexpect.spawn(program, words, cwd=str(where.cwd), env=where.environment(), dimensions=(40, 120))
+        self.child.delaybeforesend = None
+        self.output = bytearray()
+        self.last = 0.0
+
+    def pump(self, seconds: float) -> None:
+        """Take in what the program writes within so many seconds, at most one piece."""
+        if select.select([self.child.child_fd], [], [], seconds)[0]:
+            self.output += os.read(self.child.child_fd, 65536)
+            self.last = time.monotonic()
+
+    def wait_for(self, text: str, since: int = 0) -> None:
+        """Wait until the text has been written after so many bytes."""
+        wanted, end, begin = text.encode(), time.monotonic() + _PATIENCE, since
+        while self.output.find(wanted, begin) < 0:
+            begin = max(since, len(self.output) - len(wanted))
+            if time.monotonic() > end:
+                raise SystemExit(f"{text!r} did not come to the screen: {bytes(self.output[-400:])!r}")
+            self.pump(0.05)
+
+    def until_quiet(self) -> None:
+        """Wait until nothing was written for a while."""
+        self.last = time.monotonic()
+        while time.monotonic() - self.last < _SILENCE:
+            self.pump(0.02)
+
+    def send(self, text: str) -> None:
+        """Press keys."""
+        os.write(self.child.child_fd, text.encode())
+
+
+@dataclass
+class Stream:
+    """The measured runs at one pace of the server; times in ms."""
+
+    cost: list[float] = field(default_factory=list)
+    imports: list[float] = field(default_factory=list)
+    echoes: list[float] = field(default_factory=list)
+    quiet: list[float] = field(default_factory=list)
+    written: list[float] = field(default_factory=list)
+
+
+@contextmanager
+def repl(text: str, pause: float, where: Place) -> Iterator[Pty]:
+    """A REPL that waits for its prompt, before a server that answers with the text."""
+    pieces = [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
+    with ModelServer(lambda request: Reply(pieces, delivery=Delivery(pause=pause))) as server:
+        terminal = Pty(server, where)
+        try:
+            terminal.wait_for("% of ")
+            terminal.until_quiet()
+            yield terminal
+        finally:
+            terminal.child.close(force=True)
+
+
+def cost(text: str, pause: float, where: Place, into: Stream) -> None:
+    """One whole answer without a key: processor time and bytes to the terminal, beside the bare imports."""
+    into.imports.append(wait(spawn([sys.executable, "-c", IMPORTS], where))[0] * 1000)
+    with repl(text, pause, where) as terminal:
+        before, begun = processor_seconds(terminal.child.pid), len(terminal.output)
+        terminal.send("go\r")
+        terminal.wait_for(LAST.split()[-1], begun)
+        terminal.until_quiet()
+        into.cost.append((processor_seconds(terminal.child.pid) - before) * 1000)
+        into.written.append((len(terminal.output) - begun) / 1000)
+
+
+def keys(text: str, pause: float, where: Place, into: Stream) -> None:
+    """Keys while the answer streams, then ESC in the middle of it."""
+    with repl(text, pause, where) as terminal:
+        terminal.send("go\r")
+        begun = len(terminal.output)
+        terminal.wait_for("Part 2:", begun)
+        for count in range(1, 16):
+            since, pressed = len(terminal.output), time.monotonic()
+            terminal.send(KEY)
+            terminal.wait_for(KEY * count, since)
+            if LAST.encode() in terminal.output:
+                break  # the answer is over: this key was not echoed beside it
+            into.echoes.append((time.monotonic() - pressed) * 1000)
+            pause_end = time.monotonic() + _BETWEEN_KEYS
+            while time.monotonic() < pause_end:
+                terminal.pump(0.005)
+        if LAST.encode() not in terminal.output:
+            pressed = time.monotonic()
+            terminal.send("\x1b")
+            terminal.until_quiet()
+            into.quiet.append((terminal.last - pressed) * 1000)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--kilobytes", type=int, default=200)
+    parser.add_argument("--pause", type=float, nargs="*", default=[0.0, 0.5], help="between two pieces, in ms")
+    options = parser.parse_args()
+    text, rows = answer(options.kilobytes * 1000), []
+    with place() as where:
+        for pause in options.pause:
+            found = Stream()
+            for _ in range(options.runs):
+                cost(text, pause / 1000, where, found)
+                keys(text, pause / 1000, where, found)
+            told = f"{PIECE} characters " + (f"every {pause:g} ms" if pause else "at once")
+            rows.append(
+                Row(f"processor time of {len(text):,} characters, {told}", "ms", found.cost, found.imports, 7.0)
+            )
+            rows.append(Row("  written to the terminal", "kB", found.written))
+            if found.echoes:
+                ninth = statistics.quantiles([*found.echoes, found.echoes[-1]], n=10)[-1]
+                rows.append(Row("  key to echo, median", "ms", found.echoes))
+                rows.append(Row("  key to echo, 90th percentile", "ms", [ninth], promise=30.0))
+            if found.quiet:
+                rows.append(Row("  ESC to quiet", "ms", found.quiet, promise=80.0))
+    return show(rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

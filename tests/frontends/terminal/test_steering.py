@@ -1,0 +1,147 @@
+"""What is typed while a turn runs: it reaches the model with the next step, or waits; what only looks acts at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.script import Call, HttpError, Reply
+from tests.support.server import ModelServer
+from tests.support.terminal import Terminal
+
+WAITS = Call("call_1", "bash", {"command": "while [ ! -e go ]; do sleep 0.05; done; echo went"})
+STATUS = "% of "
+
+
+class Running:
+    """The REPL in a turn whose only call waits for a file, which `go_on` makes."""
+
+    def __init__(self, server: ModelServer, repo: Path, home: Path, wire: str) -> None:
+        base = server.openai if wire == "openai" else server.anthropic
+        keys = {"OPENAI_API_KEY": "key", "ANTHROPIC_API_KEY": "key"}
+        words = ("--model", f"{wire}/scripted", "--api-base", base, "--yes")
+        self.terminal = Terminal(*words, cwd=repo, home=home, env=keys)
+        self.server, self._file = server, repo / "go"
+
+    def begin(self) -> Terminal:
+        self.terminal.wait_for(STATUS)
+        self.terminal.line("begin")
+        self.terminal.wait_for("while [ ! -e go ]")
+        return self.terminal
+
+    def go_on(self) -> None:
+        self._file.touch()
+
+    def said(self, number: int) -> list[str]:
+        """What stands in a request behind its first prompt, as texts of the role user that are no reminders."""
+        found = []
+        for message in self.server.wait_for(number).messages:
+            content = message.get("content") if message.get("role") == "user" else None
+            parts = content if isinstance(content, list) else [{"text": content or ""}]
+            found += [part["text"] for part in parts if part.get("text")]
+        bare = (re.sub(r"<system-reminder>.*?</system-reminder>", "", text, flags=re.DOTALL).strip() for text in found)
+        return [text for text in bare if text]
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def running(request: pytest.FixtureRequest, model_server: ModelServer, repo: Path, home: Path) -> Iterator[Running]:
+    model_server.script = [Reply("Look.", calls=[WAITS]), Reply("Seen."), Reply("Later seen.")]
+    with ExitStack() as stack:
+        run = Running(model_server, repo, home, request.param)
+        stack.enter_context(run.terminal)
+        yield run
+
+
+def test_a_line_reaches_the_model_with_its_next_step(running: Running) -> None:
+    terminal = running.begin()
+    terminal.line("only the newest file please")
+    terminal.wait_for("queued: only the newest file please")
+    running.go_on()
+    terminal.wait_for("Seen.")
+    text = terminal.settle()
+    assert running.said(2) == ["begin", "only the newest file please"]
+    assert text.index("› only the newest file please") < text.index("Seen.")
+    assert "queued" not in text
+    assert len(running.server.requests) == 2, "it is not sent once more behind the turn"
+
+
+def test_alt_enter_keeps_a_line_for_the_end(running: Running) -> None:
+    terminal = running.begin()
+    terminal.type("and then the docs\x1b\r")
+    terminal.wait_for("queued for the turn's end: and then the docs")
+    running.go_on()
+    terminal.wait_for("Later seen.")
+    assert running.said(2) == ["begin"]
+    assert running.said(3) == ["begin", "and then the docs"]
+
+
+def test_up_takes_a_line_back(running: Running) -> None:
+    terminal = running.begin()
+    terminal.line("not this")
+    terminal.wait_for("queued: not this")
+    terminal.key("up")
+    terminal.wait_for("queued: not this", gone=True)
+    terminal.type("\x15")
+    running.go_on()
+    terminal.wait_for("Seen.")
+    terminal.settle()
+    assert running.said(2) == ["begin"] and len(running.server.requests) == 2
+
+
+def test_what_only_looks_acts_at_once_and_a_command_is_not_overtaken(running: Running) -> None:
+    terminal = running.begin()
+    terminal.line("/usage")
+    terminal.wait_for("1 turn")
+    terminal.line("/mode auto-edit")
+    terminal.wait_for("mode auto-edit:")
+    terminal.line("!echo beside $((40 + 2))")
+    terminal.wait_for("beside 42")
+    terminal.line("/clear")
+    terminal.wait_for("queued: /clear")
+    terminal.line("behind it")
+    terminal.wait_for("queued: behind it")
+    assert len(running.server.requests) == 1 and "auto-edit" in terminal.text
+    running.go_on()
+    terminal.wait_for("Later seen.")
+    assert running.said(2) == ["begin"]
+    assert [text.split("\n")[0] for text in running.said(3)] == ["behind it"], "the conversation was cleared before"
+
+
+def test_input_survives_a_resize_an_error_and_an_interrupt(running: Running) -> None:
+    running.server.script = [Reply("Look.", calls=[WAITS]), HttpError(400, "no such thing")]
+    terminal = running.begin()
+    terminal.line("steered words")
+    terminal.type("half a line")
+    terminal.wait_for("half a line")
+    terminal.resize(60, 20)
+    terminal.type(" more")
+    terminal.wait_for("half a line more")
+    running.go_on()
+    terminal.wait_for("with status 400")
+    terminal.wait_for(STATUS)
+    text = terminal.settle()
+    assert text.count("› half a line more") == 1 and text.count("› steered words") == 1
+    assert running.said(2) == ["begin", "steered words"], "it stands in the list, and on the screen"
+
+
+def test_an_interrupt_gives_back_what_the_model_has_not_read(running: Running) -> None:
+    terminal = running.begin()
+    terminal.line("not sent yet")
+    terminal.wait_for("queued: not sent yet")
+    terminal.key("esc")
+    terminal.wait_for("stopped")
+    terminal.wait_for(STATUS)
+    assert "› not sent yet" in terminal.settle()
+    assert len(running.server.requests) == 1
+
+
+def test_the_line_and_the_state_stay_while_a_turn_runs(running: Running) -> None:
+    terminal = running.begin()
+    terminal.until(lambda: "scripted · ask --yes · context" in terminal.text)
+    assert terminal.text.split("\n")[-1].startswith("›")
+    terminal.type("\x1b[Z")
+    terminal.wait_for("scripted · auto-edit --yes")
