@@ -55,20 +55,21 @@ async def open_session(
     extra_tools: Sequence[Tool] = (),
     extensions: Sequence[Extension] = (),
     resume: str | os.PathLike[str] | None = None,
+    ask_rules: Sequence[str] = (),
     **settings: Any,
 ) -> AsyncGenerator[Session, None]:
     """Open a session for an `async with` block, at whose end it is closed.
 
     `model` is named as on the command line, `workspace` is the folder to work in. `ask` is awaited with each Question
     and gives an Answer; without it what would be asked is refused. `tools` names those of codelet's own that the model
-    is to have, all of them without it; `extra_tools` come on top. `resume` is an export to go on with. `settings` are
-    those of the command line by name, `max_turns=5` or `deny=["bash(git push *)"]`; rules that ask are left to
-    `ask`. Raises UsageError for what is wrong in them.
+    is to have, all of them without it; `extra_tools` come on top. `resume` is an export to go on with. `ask_rules` are
+    those of `--ask`; the other `settings` are those of the command line by name, `max_turns=5` or
+    `deny=["bash(git push *)"]`. Raises UsageError for what is wrong in them.
     """
     for name in settings:
         if name in SETTINGS and SETTINGS[name].group is KEEPING:
             raise UsageError(f"{name}: a session in Python is not saved by itself")
-    named = {"model": model, "api_base": api_base, "mode": mode, "tools": tools, **settings}
+    named = {"model": model, "api_base": api_base, "mode": mode, "tools": tools, "ask": ask_rules, **settings}
     chosen = settings_from({**named, "resume": None if resume is None else str(resume)})
     for each in extensions:
         if not isinstance(each, Extension):

@@ -114,18 +114,13 @@ def _run(arguments: list[str], ending: _Ending) -> int:
     if options.version:
         print(f"codelet {__version__}")
         return 0
-    if options.command is not None or _interactive(options):
+    if options.command not in (None, "review") or _interactive(options):
         gc.enable()
-    if options.command == "policy":
-        from codelet.frontends.commands.checks import run_check
+    if options.command in ("policy", "audit"):
+        from codelet.frontends.commands.checks import run_check, run_verify
 
         _raise_at_interrupt()
-        return run_check(options)
-    if options.command == "audit":
-        from codelet.frontends.commands.checks import run_verify
-
-        _raise_at_interrupt()
-        return run_verify(options)
+        return run_check(options) if options.command == "policy" else run_verify(options)
     if options.command == "sessions":
         from codelet.frontends.commands.sessions import run_sessions
 
@@ -135,8 +130,14 @@ def _run(arguments: list[str], ending: _Ending) -> int:
         return _demo(keep=options.keep)
     settings = _settings(options)
     ending.model = settings.model
+    if options.command == "profiles":
+        return _profiles(settings)
     if options.command == "doctor":
         return _doctor(settings, as_json=options.json)
+    if options.command == "review":
+        from codelet.frontends.commands.review_command import run_review
+
+        return run_review(settings, options)
     if _interactive(options):
         return _repl(settings, lambda: _settings(options, trust=True), options.prompt)
     from codelet.frontends.arguments import FROM_PIPE
@@ -175,6 +176,12 @@ def _demo(*, keep: bool) -> int:
 
     _raise_at_interrupt()
     return asyncio.run(run_demo(keep=keep))
+
+
+def _profiles(settings: Settings) -> int:
+    from codelet.frontends.commands.profile_list import run_profiles
+
+    return run_profiles(settings)
 
 
 def _doctor(settings: Settings, *, as_json: bool) -> int:

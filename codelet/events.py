@@ -72,7 +72,10 @@ class ToolProgress(Event):
 
 
 class ToolResult(Event, kw_only=True):
-    """A tool call was answered. `text` is what the model reads, `display` what a person should see, if other."""
+    """A tool call was answered. `text` is what the model reads, `display` what a person should see, if other.
+
+    `counted` is what each line of `text` stands for, such as `file`, where a person is told their number.
+    """
 
     type: ClassVar[str] = "tool_result"
     id: str
@@ -81,6 +84,7 @@ class ToolResult(Event, kw_only=True):
     text: str
     display: str | None = None
     seconds: float = 0.0
+    counted: str = ""
 
 
 class UsageReport(Event, kw_only=True):
@@ -131,8 +135,9 @@ class Compaction(Event, kw_only=True):
     `starting` is the warning before, `done` the receipt, `stopped` says in `note` why nothing was done, `undone`
     that the last one, or the last drop, was taken back, `reduced` that a text was cut on its way into the list, as
     `note` says. `tier` is 1 where old messages were only reduced in place, `reduced` of them, 2 or 3 where turns were
-    summarised. `lost` are names, paths, numbers and rules that are nowhere in the list any more; `pays_after` is the
-    number of requests after which rewriting a warm cache is paid back.
+    summarised; `kept_steps` stay word for word, of whole turns or not. `lost` are causes, decisions, names, paths,
+    numbers and rules that are nowhere in the list any more, `decisions` how many causes and decisions; `pays_after` is
+    the number of requests after which rewriting a warm cache is paid back.
     """
 
     type: ClassVar[str] = "compaction"
@@ -142,6 +147,8 @@ class Compaction(Event, kw_only=True):
     after: int
     tier: int = 0
     kept_turns: int = 0
+    kept_steps: int = 0
+    decisions: int = 0
     anchors: tuple[str, ...] = ()
     segments: int = 0
     reduced: int = 0
@@ -157,6 +164,13 @@ class Interrupted(Event, kw_only=True):
     done: tuple[str, ...]
     half_done: tuple[str, ...]
     not_done: tuple[str, ...]
+
+
+class Steering(Event):
+    """What the user wrote while the turn ran: it stands in the list, before the step that comes next."""
+
+    type: ClassVar[str] = "steering"
+    text: str
 
 
 class Cut(Record, kw_only=True):

@@ -6,15 +6,16 @@ What stands in an export is imported only where one is resumed.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelet import prompt
 from codelet.context import CompactionOptions, Piped
 from codelet.errors import UsageError
-from codelet.events import Event
+from codelet.events import Event, Text, TurnEnd
 from codelet.extensions.base import Extension
-from codelet.extensions.builtin import turned_on
+from codelet.extensions.builtin import profile_places, turned_on
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
@@ -30,6 +31,8 @@ from codelet.tools import select_tools
 
 if TYPE_CHECKING:
     from codelet.export.live import Resumed
+    from codelet.extensions.memory.session_tool import Find
+    from codelet.extensions.profiles.profile import Profile
 
 
 def current_folder() -> Path:
@@ -52,6 +55,7 @@ def provider_named(model: str, settings: Settings) -> Provider:
         ),
         retries=Retries(attempts=settings.retries + 1),
         vendors=settings.vendors,
+        effort=settings.effort,
     )
     return open_provider(model, options, settings.transport)
 
@@ -63,19 +67,23 @@ async def session_from(
     ask: Ask | None = None,
     extensions: Sequence[Extension] = (),
     masker: Masker | None = None,
+    needs_model: bool = True,
 ) -> tuple[Session, Resumed | None]:
     """The session that the settings ask for, and what it goes on with where they say so.
 
     Without a `workspace` it works in the current folder, without `ask` nobody can be asked, without a `masker` the
-    secrets are those that the process began with. Whoever opens it closes it.
+    secrets are those that the process began with. What is not sure to need a model gets a `NoModel` where none is named
+    and none is there. Whoever opens it closes it.
     Raises UsageError for what is wrong in the settings, and ProviderError where a server had to be asked and fails.
     """
     folder = workspace or current_folder()
     resumed = None if settings.resume is None else await _read(settings.resume, settings.export)
-    provider = await _provider(settings, resumed)
+    settings, profile = _with_profile(settings, folder, resumed)
+    provider = await _provider(settings, resumed, profile, needs_model=needs_model)
     safeguards = _safeguards(settings, folder, masker)
     try:
-        session = _new_session(settings, provider, folder, safeguards, ask, extensions)
+        more = (*turned_on(settings, folder, profile, _search(settings)), *extensions)
+        session = _new_session(settings, provider, folder, safeguards, ask, more)
         if resumed is not None:
             from codelet.export.recorder import restore
 
@@ -90,7 +98,21 @@ async def session_from(
 def turn_of(session: Session, text: str, piped: Piped | None = None) -> AsyncGenerator[Event, None]:
     """The turn that a prompt asks for: `continue` takes an unfinished one up again."""
     going_on = piped is None and text.strip().lower() == "continue" and unfinished(session)
-    return session.resume() if going_on else session.send(text, piped)
+    turn = session.resume() if going_on else session.send(text, piped)
+    enders = [each for each in session.extensions if type(each).answer is not Extension.answer]
+    return _answered(session, turn, enders) if enders else turn
+
+
+async def _answered(
+    session: Session, turn: AsyncGenerator[Event, None], enders: Sequence[Extension]
+) -> AsyncGenerator[Event, None]:
+    """The turn with what extensions add to its answer."""
+    async with aclosing(turn) as events:
+        async for event in events:
+            if isinstance(event, TurnEnd) and event.reason == "done":
+                for told in filter(None, [each.answer() for each in enders]):
+                    yield Text(f"\n\n{session.mask(told)}")
+            yield event
 
 
 def unfinished(session: Session) -> bool:
@@ -117,20 +139,75 @@ async def _read(resume: str, export: str | None) -> Resumed | None:
     return resumed.replace(snapshot=pruned(resumed.snapshot, time.time()))
 
 
-async def _provider(settings: Settings, resumed: Resumed | None) -> Provider:
-    """The provider of the model that was named, else of the session that is resumed, else what is there."""
+def _with_profile(settings: Settings, folder: Path, resumed: Resumed | None) -> tuple[Settings, Profile | None]:
+    """The settings with the effort to ask for, and the profile: the one that was named, else that of the session that
+    is resumed; `none` is none. An effort that the command line names comes first, then the profile's where the profile
+    was named, then that of the session that is resumed, then a profile's, then the settings'. Raises UsageError.
+    """
+    profile = _profile(settings, folder, resumed)
+    if "effort" in settings.given:
+        return settings, profile
+    wanted = None if profile is None else profile.effort
+    saved = None if resumed is None else resumed.snapshot.effort
+    first, second = (wanted, saved) if settings.profile is not None else (saved, wanted)
+    return settings.replace(effort=first or second or settings.effort), profile
+
+
+def _search(settings: Settings) -> Find | None:
+    """What looks into earlier sessions, where the user opened these. Raises ExportError."""
+    if settings.memory is None:
+        return None
+    import os
+
+    from codelet.export.session_search import SessionSearch
+
+    return SessionSearch(os.path.expanduser(settings.memory), raw=settings.raw).find
+
+
+def _profile(settings: Settings, folder: Path, resumed: Resumed | None) -> Profile | None:
+    saved = resumed.snapshot.profile if resumed is not None else None
+    name = saved if settings.profile is None else settings.profile
+    if name is None or settings.profile == "none":
+        return None
+    try:
+        return profile_places(settings, folder).read(name)
+    except UsageError as error:
+        if settings.profile is not None:
+            raise
+        if resumed is not None and not resumed.snapshot.profile_held:
+            return None  # nothing was taken from that session, so it gets nothing more; `restore` tells it
+        hint = "the session was saved with this profile; --profile names another, or none"
+        raise UsageError(f"{error}; {hint}") from None
+
+
+async def _provider(
+    settings: Settings, resumed: Resumed | None, profile: Profile | None, *, needs_model: bool
+) -> Provider:
+    """The provider of the model that was named, else of the session that is resumed, else what is there.
+
+    A profile's model comes before that of the settings, and where the profile was named, before the saved one too.
+    """
+    wanted = None if profile is None else profile.model
     model = resumed.snapshot.model if resumed is not None else None
+    if wanted is not None and (model is None or settings.profile is not None):
+        model = wanted
     if model is None or "model" in settings.given:
         model = settings.model
         if model is None:
-            from codelet.providers.choose import choose_model
+            from codelet.providers.choose import NoModel, choose_model
 
-            model = await choose_model(settings.api_base, settings.api_key, own=settings.vendors)
+            try:
+                model = await choose_model(settings.api_base, settings.api_key, own=settings.vendors)
+            except UsageError as error:
+                if needs_model:
+                    raise
+                return NoModel(error)
         return provider_named(model, settings)
     try:
         return provider_named(model, settings)
     except UsageError as error:
-        raise UsageError(f"{error}; the session was saved with this model, --model names another") from None
+        whose = "the profile names" if model == wanted else "the session was saved with"
+        raise UsageError(f"{error}; {whose} this model, --model names another") from None
 
 
 def _new_session(
@@ -145,7 +222,15 @@ def _new_session(
         provider,
         workspace=workspace,
         tools=None if settings.tools is None else select_tools(settings.tools),
-        policy=Policy(workspace, settings.mode, settings.allow, settings.deny, settings.yes, ask=settings.ask),
+        policy=Policy(
+            workspace,
+            settings.mode,
+            settings.allow,
+            settings.deny,
+            settings.yes,
+            ask=settings.ask,
+            kept=_kept(settings, workspace),
+        ),
         safeguards=safeguards,
         ask=ask,
         system_prompt=_system_prompt(settings),
@@ -161,7 +246,7 @@ def _new_session(
             keep_last=settings.keep_last,
             shares=settings.shares,
         ),
-        extensions=(*turned_on(settings), *extensions),
+        extensions=extensions,
     )
 
 
@@ -176,8 +261,24 @@ def _safeguards(settings: Settings, workspace: Path, masker: Masker | None) -> S
         masker=Masker({}) if settings.raw else masker,
         ask_timeout=settings.ask_timeout,
         audit=audit,
-        sandbox=Sandbox(workspace, settings.sandbox, network=settings.sandbox_network),
+        sandbox=Sandbox(
+            workspace,
+            settings.sandbox,
+            network=settings.sandbox_network,
+            sockets=settings.sandbox_sockets,
+            kept=_kept(settings, workspace),
+        ),
+        resources={
+            "memory": settings.command_memory,
+            "processes": settings.command_processes,
+            "file_size": settings.command_file_size,
+        },
     )
+
+
+def _kept(settings: Settings, workspace: Path) -> list[Path]:
+    """The files that neither a tool nor a confined command may write."""
+    return [] if settings.audit is None else [workspace / settings.audit]
 
 
 def _system_prompt(settings: Settings) -> str:

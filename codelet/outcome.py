@@ -22,7 +22,7 @@ class Outcome(Record):
     `cost` is in US dollars, None where prices are unknown; `refused` are the calls the policy refused, and `denied`
     says why of those among them that no flag would have permitted; `cut` is the input that was not sent whole.
     `model` is None where none was settled on; `turns` counts steps, as `--max-turns` does; `duration` is the
-    wall-clock time in seconds.
+    wall-clock time in seconds. `sandbox` is what confined commands, "none", "off", or None where no command was run.
     """
 
     result: str
@@ -37,6 +37,7 @@ class Outcome(Record):
     model: str | None = None
     turns: int = 0
     duration: float = 0.0
+    sandbox: str | None = None
 
 
 def unread(cut: Sequence[Cut]) -> str:
@@ -110,9 +111,10 @@ class TurnProgress:
             refused=refused,
             denied=dict(session.approvals.denied) if session else {},
             cut=cut,
-            model=session.provider.model if session else model,
+            model=(session.provider.model or None) if session else model,
             turns=self._steps,
             duration=time.monotonic() - self._begun,
+            sandbox=None if session is None or session.safeguards.sandbox is None else session.safeguards.sandbox.state,
         )
 
     def _result(self, error: CodeletError | None, *, partial: bool) -> str:

@@ -120,7 +120,8 @@ def rules(value: Any) -> tuple[str, ...]:
 class Setting:
     """One row of the table, as `Settings` holds it: its kind, `by` which places it may be set, its flag and its help.
 
-    Few values are listed instead of a kind, as `choices`. What has no `group` has no flag.
+    Few values are listed instead of a kind, as `choices`. What has no `group` has no flag. `alone` is what the
+    flag means by itself: it then takes no word after it, only a value behind `=`.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class Setting:
         short: str | None = None,
         metavar: str | None = None,
         about: str = "",
+        alone: str = "",
     ) -> None:
         self.name = ""
         self.default = default
@@ -143,6 +145,7 @@ class Setting:
         self.short = short
         self.metavar = metavar
         self.about = about
+        self.alone = alone
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name

@@ -1,14 +1,14 @@
 """The settings, in one table: defaults < user file < trusted project file < environment < flags; frozen once made.
 
 A row is one setting. From the rows come the flags with their help, the names in files and the variables `CODELET_*`.
-A project's file belongs to the repository, so it is read only with `--trust` and may only choose a model,
-tighten limits and add ask and deny rules: never commands, endpoints, keys or allow rules.
+A project's file belongs to the repository, so it is read only with `--trust` and may only choose a model
+and an effort, tighten limits and add ask and deny rules: never commands, endpoints, keys or allow rules.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from codelet.errors import UsageError
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from codelet.context.reminders import Placement
     from codelet.providers import Transport
     from codelet.providers.catalog import Vendor
+    from codelet.providers.protocol import Effort
     from codelet.safety.sandbox import Use
     from codelet.safety.verdict import Mode
 
@@ -58,7 +59,8 @@ _row: Callable[..., Any] = Setting  # of any type: in the class below a row stan
 class Settings(Record):
     """What the user chose. Times are in seconds, sizes in tokens, cost in US dollars; None is "not set".
 
-    `given` names what the command line set, `files` the files that were read; `vendors` are the user's.
+    `given` names what the command line set, `files` the files that were read; `vendors` are the user's. Profiles are
+    looked for in the folders `own_profiles`, and in the project's `trusted_profiles`.
     """
 
     max_turns: int | None = _row(None, count, ONE_SHOT, by=_ALL, metavar="N", about="at most N model requests")
@@ -98,10 +100,21 @@ class Settings(Record):
         None, count, MODEL, by=_ALL, metavar="N", about="compact also when there are more than N messages"
     )
     keep_last: int = _row(3, count, MODEL, by=_ALL, metavar="N", about="turns that a compaction leaves as they are (3)")
-    narrative: bool = _row(False, switch, MODEL, about="let the model add decisions to a compaction")
+    narrative: str = _row(
+        "auto", ("auto", "on", "off"), MODEL, alone="on",
+        about="whether the model heads a compaction with a hand-over in its own words: auto (where it is sure to be "
+        "wanted), on, off; by itself it means on",
+    )  # fmt: skip
     shares: tuple[int, ...] = _row((5, 30, 15, 50), four_shares, by=_ALL)
     window: int | None = _row(
         None, count, MODEL, by=_ALL, metavar="N", about="the model's window in tokens, where it is not known"
+    )
+    effort: Effort | None = _row(
+        None,
+        ("none", "minimal", "low", "medium", "high", "max"),
+        MODEL,
+        by=_ALL,
+        about="how hard the model is to think; its nearest where it lacks one, nothing is sent without",
     )
 
     system_prompt: str | None = _row(None, any_text, PROMPT, metavar="TEXT", about="instead of codelet's own")
@@ -115,6 +128,14 @@ class Settings(Record):
         ("tail", "prepend"),
         PROMPT,
         about="the changing ones last (tail), or all in front: then no cache outlasts a turn",
+    )
+
+    profile: str | None = _row(
+        None, text, PROMPT, metavar="NAME", about="a profile, which takes rights away; codelet profiles lists them"
+    )
+
+    environment: str = _row(
+        "short", ("short", "full"), PROMPT, about="full tells the model the machine's memory, disk and load too (short)"
     )
 
     mode: Mode = _row("ask", ("read-only", "ask", "auto-edit", "auto"), PERMISSIONS, about="what runs unasked (ask)")
@@ -136,13 +157,24 @@ class Settings(Record):
         None, amount, PERMISSIONS, metavar="SECONDS", about="a question not answered in this time means no"
     )
     sandbox: Use = _row(
-        "auto", ("auto", "on", "off"), PERMISSIONS, about="confine commands: in mode auto only (auto), always, never"
+        "auto",
+        ("auto", "on", "off"),
+        PERMISSIONS,
+        about="confine commands: what nobody approved (auto), all, none",
     )
     sandbox_network: bool = _row(False, switch, PERMISSIONS, about="leave confined commands the network")
+    sandbox_sockets: bool = _row(
+        False, switch, PERMISSIONS, about="leave them sockets of their own, in the workspace and their private folder"
+    )
+    # In MiB, processes, MiB; 0 is no limit. Generous: what runs away ends before the machine does.
+    command_memory: int = _row(16_384, count_or_zero)
+    command_processes: int = _row(16_384, count_or_zero)
+    command_file_size: int = _row(16_384, count_or_zero)
     audit: str | None = _row(
         None, text, PERMISSIONS, metavar="FILE", about="append each verdict, answer, call and change to a file"
     )
     raw: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="do not mask keys of the environment")
+    plan: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="change nothing before you approved a plan")
 
     export: str | None = _row(
         None,
@@ -158,10 +190,30 @@ class Settings(Record):
         None, text, KEEPING, by=(FLAG,), metavar="FOLDER", about="also keep a copy a minute there, the newest ten"
     )
     resume: str | None = _row(None, text, KEEPING, by=(FLAG,), metavar="TARGET", about="go on with a saved session")
+    facts: str | None = _row(
+        None, text, KEEPING, by=(FLAG,), metavar="FILE", about="share facts with other sessions in this file"
+    )
+    memory: str | None = _row(
+        None,
+        text,
+        KEEPING,
+        by=(FLAG,),
+        metavar="DIR|URL",
+        about="let the model search the sessions saved there",
+    )
     force: bool = _row(False, switch, KEEPING, by=(FLAG,), about="replace what stands at --export's target")
 
     given: frozenset[str] = frozenset()
     files: tuple[Path, ...] = ()
+    own_profiles: tuple[Path, ...] = ()
+    trusted_profiles: tuple[Path, ...] = ()
+
+    @property
+    def facts_file(self) -> Path | None:
+        """The file of facts, a ~ spelled out."""
+        from pathlib import Path
+
+        return None if self.facts is None else Path(self.facts).expanduser()
 
     @property
     def keeps(self) -> bool:
@@ -203,7 +255,13 @@ def load_settings(
     given = {name: value for name, value in flags.items() if value is not None}
     for name, value in given.items():
         _put(values, SETTINGS[name], value, SETTINGS[name].flag)
-    return Settings(**values, given=frozenset(given), files=tuple(files))
+    return Settings(
+        **values,
+        given=frozenset(given),
+        files=tuple(files),
+        own_profiles=_own_profiles(user_file, environment),
+        trusted_profiles=_there(project_profiles(workspace)) if trust else (),
+    )
 
 
 def settings_from(values: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:
@@ -223,6 +281,24 @@ def settings_from(values: Mapping[str, Any], environment: Mapping[str, str] = os
 def project_settings_file(workspace: Path) -> Path:
     """Where a project's own settings stand."""
     return workspace / ".codelet" / "config.toml"
+
+
+def project_profiles(workspace: Path) -> tuple[Path, ...]:
+    """Where a project's profiles stand: codelet's own, and the agents of another tool."""
+    return workspace / ".codelet" / "profiles", workspace / ".claude" / "agents"
+
+
+def _own_profiles(user_file: Path | None, environment: Mapping[str, str]) -> tuple[Path, ...]:
+    """Where the user's profiles stand, in the same order; folders that are not there are left out."""
+    from pathlib import Path
+
+    home = environment.get("HOME")
+    folders = [] if user_file is None else [user_file.parent / "profiles"]
+    return _there((*folders, Path(home) / ".claude" / "agents") if home else folders)
+
+
+def _there(folders: Iterable[Path]) -> tuple[Path, ...]:
+    return tuple(folder for folder in folders if os.path.isdir(folder))
 
 
 def user_settings_file(environment: Mapping[str, str] = os.environ) -> Path | None:

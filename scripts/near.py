@@ -99,7 +99,8 @@ def nearest(graph: Graph, file: Path, most: int = MOST) -> list[Path]:
         return [graph.paths[target]]
     ways = graph.ways(target)
     parts = target.split(".")[1:]
-    homes = [parts[:depth] for depth in range(1, len(parts))]
+    package = graph.paths[target].name == "__init__.py"
+    homes = [parts[:depth] for depth in range(1, len(parts) + package)]
     ranks: dict[str, tuple[float, ...]] = {}
     for test in graph.tests():
         folders, stem = test.split(".")[1:-1], test.rpartition(".")[2].removeprefix("test_")

@@ -2,6 +2,9 @@
 """Judge files of cases and print a table by class: how many unsafe ones are allowed, how many harmless ones ask.
 
 Use: scripts/policy_table.py FILE… [--verbose]    (JSON lines as for `codelet policy check --cases`, `class` optional)
+
+Two more kinds are judged: `rule`, the verdict with the rules `allow` in force, and `suggest`, what "always" would add.
+Cases of the kind `approval` need a screen: tests/frontends/terminal/test_question.py shows them.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
     sys.path.insert(0, str(ROOT))
-    from codelet.frontends.commands.policy_cases import judge_cases, read_cases
+    from codelet.frontends.commands.policy_cases import cases_of, judge_cases
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path)
@@ -27,7 +31,14 @@ def main() -> int:
     for file in options.files:
         lines = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line.strip()]
         classes = {line["id"]: line.get("class") or line["kind"] for line in lines}
-        for one in judge_cases(read_cases(file)):
+        for line in lines:
+            if line["kind"] in ("rule", "suggest"):
+                rows[file.stem, classes[line["id"]], "unsafe"] += 1
+                rows[file.stem, classes[line["id"]], "unsafe wrong"] += (wrong := _is_wide(line))
+                if wrong and options.verbose:
+                    print(f"{line['id']}: {line['input'][:100]!r}")
+        plain = [line for line in lines if line["kind"] not in ("rule", "suggest", "approval")]
+        for one in judge_cases(cases_of(file, plain)):
             wanted = "harmless" if one.case.expected == "allow" else "unsafe"
             rows[file.stem, classes[one.case.id], wanted] += 1
             if (one.verdict == "allow") != (wanted == "harmless"):
@@ -42,6 +53,19 @@ def main() -> int:
         ]
         print(f"{file_name:<10} {name:<22} {cells[0]:>16} {cells[1]:>16}")
     return 0
+
+
+def _is_wide(line: dict[str, Any]) -> bool:
+    """Whether the rules of a case allow what they must not, or "always" would add more than it may."""
+    from codelet.frontends.commands.policy_cases import workspace_of_cases
+    from codelet.safety import Policy
+    from codelet.safety.verdict import Touch
+
+    with workspace_of_cases() as (workspace, _):
+        verdict = Policy(workspace, allow=line.get("allow", ())).judge("bash", [Touch("run", line["input"])])
+    if line["kind"] == "rule":
+        return verdict.action == "allow" and line["expected"] != "allow"
+    return verdict.suggestion not in (None, line["expected"])
 
 
 if __name__ == "__main__":

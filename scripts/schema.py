@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from codelet.export.document import schema
-from codelet.extensions.builtin import EXPORT_PARTS
+from codelet.extensions.builtin import export_keys
 
 PLACE = Path(__file__).resolve().parent.parent / "codelet" / "export" / "schema.json"
 
 
 def text() -> str:
     """What the file is to hold: a line for each field of the document, and for each of the forms that it refers to."""
-    return _lines(_on_one_line(schema({part.key: part.schema for part in EXPORT_PARTS})), 0) + "\n"
+    return _lines(_on_one_line(schema(export_keys())), 0) + "\n"
 
 
 def _on_one_line(value: Any) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.extensions.narrator import Narrator
+from codelet.extensions.builtin import NarratorWhenNeeded
 from codelet.loop.meter import Limits
 from codelet.opening import session_from
 from codelet.settings import SETTINGS, settings_from
@@ -22,8 +22,8 @@ async def test_each_limit_is_the_setting_of_its_name(tmp_path: Path) -> None:
     await session.close()
 
 
-@pytest.mark.parametrize("narrative", [True, False])
-async def test_a_setting_turns_an_extension_on(tmp_path: Path, narrative: bool) -> None:
+@pytest.mark.parametrize("narrative", ["auto", "on", "off"])
+async def test_a_setting_turns_an_extension_on(tmp_path: Path, narrative: str) -> None:
     session, _ = await session_from(settings_from({**MODEL, "narrative": narrative}), tmp_path)
-    assert [type(each) for each in session.extensions].count(Narrator) == narrative
+    assert [type(each) for each in session.extensions].count(NarratorWhenNeeded) == (narrative != "off")
     await session.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from codelet import events
 from tests.support import repo
 from tests.support.program import environment
 from tests.support.script import Call, Reply
@@ -28,6 +29,11 @@ def test_every_path_of_the_recipes_exists():
     assert [path for path in paths if not any((ROOT / top / path).exists() for top in ("", "codelet"))] == []
 
 
+def answer(request: Recorded) -> Reply:
+    """What the model says: that it found nothing, where a review asks."""
+    return Reply('{"findings": []}' if b"Review the hunks below" in request.body else "Here you are.")
+
+
 def test_there_are_examples():
     assert len(EXAMPLES) >= 6
 
@@ -38,7 +44,7 @@ def test_an_example_runs(line: str, tmp_path: Path):
     (folder / "app.py").write_text("print('hello!')\n")
     home = tmp_path / "home"
     home.mkdir()
-    with ModelServer(lambda request: Reply("Here you are.")) as server:
+    with ModelServer(answer) as server:
         line = re.sub(r"http://127\.0\.0\.1:\d+/v1", server.openai, line)
         line = re.sub(r"\bcodelet\b(?= )", f"{sys.executable} -m codelet", line, count=1)
         chosen = {"CODELET_API_BASE": server.openai, "CODELET_MODEL": "openai/scripted"}
@@ -116,6 +122,12 @@ def test_every_flag_named_exists():
     known = _help() + "".join(_help(command) for command in commands)
     assert len(named) > 10
     assert sorted(flag for flag in named if flag not in known) == []
+
+
+def test_the_types_of_events_are_all_named():
+    listed = README.partition("An event's `type` is ")[2].partition("Wrong usage")[0]
+    types = {each.type for each in vars(events).values() if isinstance(each, type) and issubclass(each, events.Event)}
+    assert set(re.findall(r"`(\w+)`", listed)) == types - {""}
 
 
 def test_every_script_named_exists():

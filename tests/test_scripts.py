@@ -12,7 +12,7 @@ import pytest
 
 from scripts.mutants.named import NAMED, named
 from scripts.mutants.operators import mutants
-from scripts.mutants.trial import Copy
+from scripts.mutants.trial import Trial
 from scripts.near import near_all
 from tests.support.program import ROOT
 
@@ -47,6 +47,7 @@ PROJECT = {
     ("file", "near"),
     [
         ("codelet/parts/wheel.py", ["parts/test_wheel", "test_car"]),
+        ("codelet/parts/__init__.py", ["parts/test_wheel", "test_car"]),
         ("codelet/boat.py", ["test_boat"]),
         ("codelet/car.py", ["test_car", "test_race"]),
         ("tests/test_boat.py", ["test_boat"]),
@@ -96,23 +97,32 @@ def test_each_mutant_is_another_program(tmp_path: Path) -> None:
 def test_a_mutant_is_tried_with_the_tests_that_run_its_line(tmp_path: Path) -> None:
     files = {
         "codelet/__init__.py": "",
-        "codelet/sign.py": "MOST = 3\n\n\ndef sign(n: int) -> int:\n    if n < 0:\n        return -1\n    return 1\n",
+        "codelet/sign.py": "MOST = 3\n\n\n"
+        "def sign(n: int) -> int:\n    if n < 0:\n        return -1\n    return 1\n\n\n"
+        "def most(n: int = 2) -> int:\n    return min(n, MOST)\n",
         "tests/__init__.py": "",
-        "tests/test_sign.py": "from codelet.sign import MOST, sign\n\n\n"
-        "def test_plus() -> None:\n    assert sign(MOST) == 1\n\n\n"
+        "tests/test_sign.py": "from codelet.sign import most, sign\n\n\n"
+        "def test_plus() -> None:\n    assert sign(3) == 1\n\n\n"
         "def test_minus() -> None:\n    assert sign(-1)\n\n\n"
+        "def test_most() -> None:\n    assert most() == 2\n\n\n"
         "def test_wrong() -> None:\n    assert sign(1) == 2\n",
         "pytest.ini": "[pytest]\n",
     }
     root = written(tmp_path / "project", files)
     shutil.copytree(ROOT / "scripts", root / "scripts")
     found = {(one.line, one.what): one for one in mutants(root / "codelet" / "sign.py")}
-    with Copy(root, budget=5.0) as copy:
-        seen, unseen, outside = (found[line, "off by one"] for line in (7, 6, 1))
-        tests = [{test.name[20:] for test in next(copy.suites(mutant))} for mutant in (seen, unseen, outside)]
-        assert tests == [{"test_plus"}, {"test_minus"}, {"test_plus", "test_minus"}]
-        assert not copy.survives(seen)
-        assert copy.survives(unseen)
+    seen, unseen, constant, default = (found[line, "off by one"] for line in (7, 6, 1, 10))
+    kept = tmp_path / "lines"
+    with Trial(root, budget=5.0, workers=2, kept=kept) as trial:
+        assert trial.find_lines([seen]) == 1
+        tests = [{test.name[20:] for test in trial.suite(mutant)} for mutant in (seen, unseen, constant, default)]
+        assert tests == [{"test_plus"}, {"test_minus"}, {"test_most"}, {"test_most"}]
+        assert dict(trial.tried([seen, unseen])) == {seen: False, unseen: True}
+    with Trial(root, budget=5.0, kept=kept) as trial:
+        assert trial.find_lines([seen]) == 0
+        (root / "codelet" / "sign.py").write_text(files["codelet/sign.py"] + "\n")
+    with Trial(root, budget=5.0, kept=kept) as trial:
+        assert trial.find_lines([seen]) == 1
 
 
 def test_the_named_mutants_are_found_by_their_code() -> None:

@@ -1,7 +1,7 @@
 """The ruler: how well compaction keeps what is needed later, on real transcripts and on planted facts.
 
-Use: python scripts/bench/context.py --data DIR [--history REPOSITORY] [--only recall,needles,speed,kit,cost]
-     [--cuts N] [--out FILE.json]
+Use: python scripts/bench/context.py --data DIR [--history REPOSITORY]
+     [--only handover,rounds,recall,needles,speed,kit,cost] [--cuts N] [--out FILE.json]
 Reads pi, SWE-agent and LangChain transcripts and Chat Completions lists. Baselines that need a package (langchain,
 compaction-conformance-kit) are skipped with a message where it is absent. Exit status 1: a compaction of about 150,000
 tokens took longer than is promised.
@@ -20,7 +20,19 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from context import baselines, cost, history, kit, langchain_baselines, needles, readers, recall, speed
+from context import (
+    baselines,
+    cost,
+    handover,
+    history,
+    kit,
+    langchain_baselines,
+    needles,
+    readers,
+    recall,
+    rounds,
+    speed,
+)
 
 SHARES = (0.25, 0.125)
 READERS: dict[str, Callable[[str], set[str]]] = {"names": recall.identifiers, "words": recall.words}
@@ -110,6 +122,13 @@ def one_policy(
     }
 
 
+def measure_handover(transcripts: list[readers.Transcript], policies: dict[str, baselines.Policy], count: int) -> Table:
+    """One row per share and policy over all sessions; codelet's own rows by session are shown before."""
+    table, single = handover.measure(transcripts, policies, count, SHARES, orphans)
+    show("codelet by session, with its cuts", single)
+    return table
+
+
 def measure_needles(transcripts: list[readers.Transcript], policies: dict[str, baselines.Policy]) -> Table:
     """One row per host, share, policy and kind: survival after one round and after five, and stale values shown."""
     hosts = {"made up": needles.synthetic()}
@@ -176,8 +195,10 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--data", type=Path, action="append", default=[], help="a folder of transcripts, or a file")
     parser.add_argument("--history", type=Path, help="a git repository: sessions made up from its commits, too")
-    parser.add_argument("--only", default="recall,needles,speed,kit,cost")
-    parser.add_argument("--cuts", type=int, default=20)
+    parser.add_argument("--only", default="handover,rounds,recall,needles,speed,kit,cost")
+    parser.add_argument(
+        "--cuts", type=int, default=20, help="of each session for recall; a quarter of that for the hand-over"
+    )
     parser.add_argument("--out", type=Path, help="write all rows as JSON to this file")
     return parser.parse_args()
 
@@ -198,6 +219,8 @@ def main() -> int:
         print(f"LangChain's baselines are left out: {error} (pip install langchain)", file=sys.stderr)
     longest = max(transcripts, key=lambda t: baselines.size(t.messages)).messages
     parts: dict[str, Callable[[], Table]] = {
+        "handover": lambda: measure_handover(transcripts, policies, max(1, args.cuts // 4)),
+        "rounds": lambda: rounds.drift(transcripts, policies, SHARES),
         "recall": lambda: measure_recall(transcripts, policies, args.cuts),
         "needles": lambda: measure_needles(transcripts, policies),
         "speed": lambda: speed.measure(longest),

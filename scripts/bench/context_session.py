@@ -29,8 +29,8 @@ from context import history, readers, recall
 from codelet import events
 from codelet.context import CompactionOptions, Compactor, ContextWindow
 from codelet.context.compaction.parsing import normalise
+from codelet.context.tokens import estimate_message
 from codelet.context.tokens.budget import Budget
-from codelet.context.tokens.estimate import estimate_message
 from codelet.loop.conversation import Conversation
 from codelet.messages import unpaired
 

@@ -103,6 +103,8 @@ COMMANDS = (
     "git cat-file blob content", "git cat-file -p v1", "git cat-file -p HEAD:a.txt", "git cat-file -t BLOB",
     "git stash list", "git stash list -p", "git stash show", "git stash show -p",
     "git reflog", "git reflog -p",
+    "git range-diff HEAD~1...HEAD", "git range-diff HEAD~1 HEAD main", "git -C src status", "git -C src log -p",
+    "git -C d diff", "git -C src -C .. show", "git -C src show HEAD:a.txt",
     "git reflog show -p HEAD", "git shortlog -s HEAD", "git rev-list --all --oneline", "git branch -avv",
     "git tag -n",
     "git describe --always", "git for-each-ref",

@@ -1,10 +1,12 @@
 """Draw mutants, try each, and tell which survived.
 
-Use: python -m scripts.mutants [--count N] [--seed S] [--named] FOLDER-OR-FILE…    (as codelet/loop)
+Use: python -m scripts.mutants [--count N] [--seed S] [--named] [--lines FOLDER] FOLDER-OR-FILE…    (as codelet/loop)
 
-A mutant is killed when one of the near tests that run its line fails, or they use far more processor time than without
-it. Survivors are told with their place and their change. The seed is printed; with it the same mutants are drawn from
-the same code.
+First the near tests are run once, to see which lines each of them runs; with `--lines` that is kept for the next time
+(as long as product and tests are the same). A mutant is killed when one of the tests that run its line fails, or they
+use far more time than without it. Survivors are told with their place and their change. The seed is printed; with it
+the same mutants are drawn from the same code. Tests that start codelet as a program are tried only where no other test
+runs the file: what a child runs is not seen.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pathlib import Path
 
 from scripts.mutants.named import named
 from scripts.mutants.operators import Mutant, mutants
-from scripts.mutants.trial import Copy
+from scripts.mutants.trial import Trial
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,9 +32,12 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--named", action="store_true", help="also those that were once found by hand")
+    parser.add_argument("--at", nargs="+", default=[], metavar="FILE:LINE", help="of those drawn, only the ones there")
     parser.add_argument("--list", action="store_true", help="only print what would be tried")
-    parser.add_argument("--budget", type=float, default=20.0, help="processor time of the tests of one mutant, in s")
+    parser.add_argument("--budget", type=float, default=10.0, help="processor time of the tests of one mutant, in s")
     parser.add_argument("--tests", nargs="+", type=Path, default=[], help="try only the near tests in these places")
+    parser.add_argument("--workers", type=int, default=2, help="how many are tried at a time")
+    parser.add_argument("--lines", type=Path, metavar="FOLDER", help="keep there which test runs which lines")
     parser.add_argument("--hours", type=float, default=2.0, help="how long it goes on at most")
     options = parser.parse_args()
     if not options.places and not options.named:
@@ -43,38 +48,49 @@ def main() -> int:
         chosen = [*known, *chosen]
         for what in lost:
             print(f"no such code any more: {what}")
+    if options.at:
+        chosen = [mutant for mutant in chosen if _place(mutant) in options.at]
     if options.list:
         print("\n".join(f"{_place(mutant)}: {mutant.what}" for mutant in chosen))
         return 0
     print(f"{len(chosen)} mutants, seed {options.seed}", flush=True)
-    return _tell(*_tried(chosen, Copy(ROOT, options.budget, options.tests), options.hours))
+    trial = Trial(ROOT, budget=options.budget, workers=options.workers, kept=options.lines, among=options.tests)
+    return _tell(*_tried(chosen, options.places, trial, options.hours))
 
 
 def drawn(places: list[Path], count: int, seed: int) -> list[Mutant]:
-    """So many mutants of the files named or below the folders named, evenly drawn from all that there are."""
-    files = [path for place in places for path in (sorted(place.rglob("*.py")) if place.is_dir() else [place])]
-    every = [mutant for path in files for mutant in mutants(path.resolve())]
-    return random.Random(seed).sample(every, min(count, len(every)))
+    """So many mutants of files and folders, as many of each, evenly drawn from all that it has, in a drawn order."""
+    chance = random.Random(seed)
+    chosen: list[Mutant] = []
+    for number, place in enumerate(places, 1):
+        files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+        every = [mutant for path in files for mutant in mutants(path.resolve())]
+        share = count * number // len(places) - count * (number - 1) // len(places)
+        chosen += chance.sample(every, min(share, len(every)))
+    chance.shuffle(chosen)
+    return chosen
 
 
-def _tried(chosen: list[Mutant], trial: Copy, hours: float) -> tuple[Counter[str], Counter[str]]:
-    """How many were tried and how many killed, by folder; each survivor is printed when it is found."""
+def _tried(chosen: list[Mutant], places: list[Path], trial: Trial, hours: float) -> tuple[Counter[str], Counter[str]]:
+    """How many were tried and how many killed, by place; each is printed when it is known whether it survived."""
     tried: Counter[str] = Counter()
     killed: Counter[str] = Counter()
     end = time.monotonic() + 3600 * hours
-    with trial as copy:
-        for number, mutant in enumerate(chosen, 1):
-            if time.monotonic() > end:
-                print(f"time is up after {number - 1} of {len(chosen)}")
-                break
-            survived = copy.survives(mutant)
-            folder = str(mutant.path.parent.relative_to(ROOT))
+    with trial:
+        began = time.monotonic()
+        files = trial.find_lines(chosen)
+        print(f"the lines of {files} files of tests in {time.monotonic() - began:.0f} s", flush=True)
+        for number, (mutant, survived) in enumerate(trial.tried(chosen), 1):
+            folder = next((str(place) for place in places if mutant.path.is_relative_to(place.resolve())), "named")
             tried[folder] += 1
             killed[folder] += not survived
             print(f"{number:>4} {'SURVIVED' if survived else 'killed'} {_place(mutant)}: {mutant.what}", flush=True)
             if survived:
-                passed = _counted([test.name for tests in copy.suites(mutant) for test in tests])
+                passed = _counted([test.name for test in trial.suite(mutant)])
                 print(_difference(mutant), f"     passed: {passed}", sep="\n", flush=True)
+            if time.monotonic() > end:
+                print(f"time is up after {number} of {len(chosen)}")
+                break
     return tried, killed
 
 

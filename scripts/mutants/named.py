@@ -70,7 +70,7 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ("reading calls run one by one", "if batch and not waiting[-1].reads:", "if batch:"),
     ("calls that write run at once", "if not batch[0].reads:", "if False:"),
     ("the ids of a list taken over are not known", 'self.call_ids.update(call["id"]', 'set().update(call["id"]'),
-    ("the score has no effect on the lines", "1000 + 3 * total", "1000"),
+    ("the score has no effect on the lines", "1000 + points * total", "1000"),
     ("anchors weigh nothing", "return WEIGHTS[self.kind]", "return 0"),
     ("lines that report an error are not preferred", "factors[index] = factors[index] * 16 // 10", "pass"),
     ("lines that state a rule are not preferred", "factors[index] = factors[index] * 13 // 10", "pass"),

@@ -1,8 +1,9 @@
 """A pytest plugin: which lines of the product each test runs and how long it takes; or a choice of tests, in order.
 
 Loaded by `-p scripts.mutants.plugin`. Where $MUTANTS_LINES names a file, it writes a line of JSON there for each
-test that passed: `[id, processor time in seconds, {file: [lines]}]`. What a test's child processes run is not seen,
-only timed. Where $MUTANTS_TESTS names a file, a JSON list of ids, only these tests are run, in this order.
+test that passed: `[id, wall time, processor time, {file: [lines]}]`, the times in seconds. What a test's child
+processes run is not seen, only timed. Where $MUTANTS_TESTS names a file, a JSON list of ids, only these tests are run,
+in this order.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Generator
 from pathlib import Path
 from types import CodeType, FrameType
@@ -28,13 +30,17 @@ def _nothing(frame: FrameType, event: str, _: Any) -> None:
 class _Lines:
     def __init__(self, out: Path) -> None:
         self._out = out
-        self._seen: set[tuple[CodeType, int]] = set()
+        self._missing: dict[int, tuple[CodeType, set[int]]] = {}
+        """Each function, and its lines that this test has not run yet: one that it has run whole is traced no more.
+
+        By their ids, as it takes long to hash code.
+        """
         self._failed: set[str] = set()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        self._seen = set()
-        began = sum(os.times()[:4])
+        self._missing = {}
+        began, used = time.monotonic(), sum(os.times()[:4])
         threading.settrace(self._entered)
         sys.settrace(self._entered)
         try:
@@ -43,24 +49,36 @@ class _Lines:
             sys.settrace(None)
             threading.settrace(_nothing)
             files: dict[str, set[int]] = {}
-            for code, line in self._seen.copy():
-                files.setdefault(code.co_filename.removeprefix(_PRODUCT), set()).add(line)
+            for code, missing in list(self._missing.values()):
+                files.setdefault(code.co_filename.removeprefix(_PRODUCT), set()).update(_lines(code) - missing)
             if item.nodeid not in self._failed:
-                lines = {name: sorted(found) for name, found in files.items()}
+                found = {name: sorted(lines) for name, lines in files.items()}
+                times = time.monotonic() - began, sum(os.times()[:4]) - used
                 with self._out.open("a", encoding="utf-8") as out:
-                    out.write(json.dumps([item.nodeid, sum(os.times()[:4]) - began, lines]) + "\n")
+                    out.write(json.dumps([item.nodeid, *times, found]) + "\n")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.outcome != "passed":
             self._failed.add(report.nodeid)
 
     def _entered(self, frame: FrameType, event: str, _: Any) -> Any:
-        return self._ran if frame.f_code.co_filename.startswith(_PRODUCT) else None
+        code = frame.f_code
+        known = self._missing.get(id(code))
+        if known is None:
+            if not code.co_filename.startswith(_PRODUCT):
+                return None
+            known = self._missing[id(code)] = code, _lines(code)
+            known[1].discard(frame.f_lineno)  # that of `def`
+        return self._ran if known[1] else None
 
     def _ran(self, frame: FrameType, event: str, _: Any) -> Any:
         if event == "line":
-            self._seen.add((frame.f_code, frame.f_lineno))
+            self._missing[id(frame.f_code)][1].discard(frame.f_lineno)
         return self._ran
+
+
+def _lines(code: CodeType) -> set[int]:
+    return {line for _, _, line in code.co_lines() if line}
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,186 +1,188 @@
-"""One mutant against the tests that run its line, in a copy of the checkout."""
+"""Mutants against the tests that run their lines: several at a time, each in a copy of the checkout."""
 
 from __future__ import annotations
 
 import ast
 import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
+import queue
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from itertools import count
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
+from scripts.mutants.checkout import Checkout
+from scripts.mutants.lines import Lines, Test
 from scripts.mutants.operators import Mutant
 from scripts.near import Graph, nearest
 
-_LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "*.egg-info", ".hypothesis")
-_NEAREST, _MOST_NEAR = 4, 8
-"""How many files of tests are tried first, and how many at most."""
+_NEAR = 12
+"""Of how many files of tests the lines are found out for one file of the product."""
 _ALL = 1000
+_FEW = 12
 _PROGRAMS = "e2e"
 """The folder of tests that start the program: what they run is not seen, so they are the last resort."""
-_STALL = 300
-"""Seconds of wall time after which a run counts as hung; what uses the processor is ended earlier."""
 
 
-class _Test(NamedTuple):
-    """A test that passes without a fault: its processor time in seconds, and the lines it runs, by product file."""
+class Trial:
+    """Tries mutants of a checkout as it was at first. A context manager; its copies go with it.
 
-    name: str
-    seconds: float
-    lines: dict[str, list[int]]
-
-
-class Copy:
-    """A copy of a checkout in which mutants are tried. A context manager; the folder goes with it.
-
-    `budget` is in seconds of processor time; with `among`, only tests in these folders and files are tried.
+    `budget` is in seconds of processor time for one mutant; `kept` is the folder for the lines of the tests; with
+    `among`, only tests in these folders and files are tried.
     """
 
-    def __init__(self, root: Path, budget: float, among: Sequence[Path] = ()) -> None:
-        self.root, self.budget, self.among = root, budget, [place.resolve() for place in among]
-        self._graph = Graph(root)
-        self._known: dict[Path, list[_Test]] = {}
-        self._stamps = count(1)
+    def __init__(
+        self, root: Path, *, budget: float, workers: int = 1, kept: Path | None = None, among: Sequence[Path] = ()
+    ) -> None:
+        self.root, self.budget, self.workers = root, budget, workers
+        self._kept, self._among = kept, [place.resolve().relative_to(root) for place in among]
+        self._free: queue.SimpleQueue[Checkout] = queue.SimpleQueue()
+        self._near = cache(self._nearest)
+        self._files: dict[Path, None] = {}
 
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="mutants-")
-        self.place = Path(self._folder.name, "checkout")
-        shutil.copytree(self.root, self.place, ignore=_LEFT_OUT)
+        place = Path(self._folder.name).resolve()
+        for number in range(self.workers):
+            self._free.put(Checkout(self.root, place / str(number)))
+        self._first = Checkout(self.root, place / "first").place
+        self._graph = Graph(self._first)
+        self._lines = Lines(self._first, self._kept or place / "lines")
+        self._tests = cache(self._lines.tests)
+        self._pool = ThreadPoolExecutor(self.workers)
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
         self._folder.cleanup()
 
-    def survives(self, mutant: Mutant) -> bool:
-        """Whether all tests of its suite pass with the fault in the code."""
-        name = mutant.path.relative_to(self.root)
-        before = mutant.path.read_text(encoding="utf-8")
-        for tests in self.suites(mutant):
-            self._write(name, mutant.text(before))
-            try:
-                if not self._passes(tests):
-                    return False
-            finally:
-                self._write(name, before)
-        return True
+    def find_lines(self, mutants: Iterable[Mutant]) -> int:
+        """Finds out which lines the tests near some mutants run; how many files of tests were not known before.
 
-    def suites(self, mutant: Mutant) -> Iterator[list[_Test]]:
-        """The tests that may notice a fault: of the nearest files, then of those that are less near.
-
-        Tests that start the program come only where no other runs the line.
+        Those that are not near serve too, where their lines are known.
         """
-        near = nearest(self._graph, mutant.path, _ALL if self.among else 2 * _MOST_NEAR)
-        if self.among:
-            near = [file for file in near if any(file.is_relative_to(place) for place in self.among)]
-        inner = [file for file in near if _PROGRAMS not in file.parts][:_MOST_NEAR]
-        found = 0
-        for files in (inner[:_NEAREST], inner[_NEAREST:]):
-            tests = self._suite(mutant, files)
-            found += len(tests)
-            yield tests
-        if not found:
-            yield self._suite(mutant, [file for file in near if file not in inner][:_NEAREST])
+        self._files |= {file: None for path in dict.fromkeys(one.path for one in mutants) for file in self._near(path)}
+        unknown = [file for file in self._files if not self._lines.known(file)]
+        for found in as_completed([self._pool.submit(self._find_out, file) for file in unknown]):
+            found.result()
+        for path in sorted(self._first.glob("tests/**/test_*.py")):
+            if self._lines.known(file := path.relative_to(self._first)):
+                self._files.setdefault(file)
+        return len(unknown)
 
-    def _suite(self, mutant: Mutant, files: list[Path]) -> list[_Test]:
-        """The tests that run the line, the nearest and quickest first, then those whose children may run it.
+    def tried(self, mutants: Iterable[Mutant]) -> Iterator[tuple[Mutant, bool]]:
+        """Each mutant and whether it survived, in the order in which that was found out."""
+        running = {self._pool.submit(self.survives, mutant): mutant for mutant in mutants}
+        for done in as_completed(running):
+            yield running[done], done.result()
 
-        As many as the budget allows. A line outside functions is run by whatever runs its file.
+    def survives(self, mutant: Mutant) -> bool:
+        """Whether all tests of its suite pass with the fault in the code, in about the time they use without it.
+
+        The first few are tried by themselves: most mutants do not get past them, and it takes time to load the rest.
+        """
+        tests = self.suite(mutant)
+        name = mutant.path.relative_to(self.root)
+        before = (self._first / name).read_text(encoding="utf-8")
+        with self._checkout() as checkout:
+            checkout.write(name, mutant.text(before))
+            try:
+                return all(_pass(checkout, part) for part in (tests[:_FEW], tests[_FEW:]) if part)
+            finally:
+                checkout.write(name, before)
+
+    def suite(self, mutant: Mutant) -> list[Test]:
+        """The tests that run the line, of all whose lines are known: the near and quick ones first, within the budget.
+
+        A line outside functions is run by whatever runs its file. Where no test is seen to run the file, children of
+        the near ones may: then it is all of those.
         """
         product = str(mutant.path.relative_to(self.root / "codelet"))
-        lines = _lines_about(mutant)
-        inside: list[tuple[float, _Test]] = []
-        outside: list[_Test] = []
-        for rank, file in enumerate(files, 1):
+        lines = _lines_about(mutant, (self._first / "codelet" / product).read_text(encoding="utf-8"))
+        inside: list[tuple[float, Test]] = []
+        outside: list[Test] = []
+        near = self._near(mutant.path)
+        for rank, file in enumerate([*near, *(file for file in self._files if file not in near)], 1):
             tests = self._tests(file)
             runs = [test for test in tests if product in test.lines]
             exact = [test for test in runs if mutant.line in test.lines[product]]
             if lines is not None and not exact:
                 exact = [test for test in runs if not lines.isdisjoint(test.lines[product])]
-            inside += [(test.seconds * rank, test) for test in (runs if lines is None else exact)]
-            outside += [] if runs else tests
-        chosen = _within([test for _, test in sorted(inside, key=lambda one: one[0])], self.budget)
-        return chosen + _within(outside, self.budget / 2)
+            inside += [(test.wall * min(rank, _NEAR + 1), test) for test in (runs if lines is None else exact)]
+            outside += tests if file in near and not runs else []
+        return _within([test for _, test in sorted(inside, key=lambda one: one[0])] or outside, self.budget)
 
-    def _tests(self, file: Path) -> list[_Test]:
-        if file not in self._known:
-            out = self.place / "lines.json"
-            name = str(file.relative_to(self.root))
-            self._run([name], 2 * self.budget, {"MUTANTS_LINES": str(out)})
-            found = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
-            self._known[file] = [_Test(*json.loads(line)) for line in found]
-            out.unlink(missing_ok=True)
-        return self._known[file]
+    def _nearest(self, path: Path) -> list[Path]:
+        nearby = nearest(self._graph, self._first / path.relative_to(self.root), _ALL)
+        near = [file.relative_to(self._first) for file in nearby]
+        if self._among:
+            return [file for file in near if any(file.is_relative_to(place) for place in self._among)]
+        inner = [file for file in near if _PROGRAMS not in file.parts]
+        return (inner or near)[:_NEAR]
 
-    def _write(self, name: Path, text: str) -> None:
-        path = self.place / name
-        path.write_text(text, encoding="utf-8")
-        stamp = time.time() + 2 * next(self._stamps)  # byte code goes by the second
-        os.utime(path, (stamp, stamp))
+    def _find_out(self, file: Path) -> None:
+        with self._checkout() as checkout:
+            self._lines.find_out(file, checkout)
 
-    def _passes(self, tests: list[_Test]) -> bool:
-        """Whether these tests pass in this order, in about the time they use without a fault."""
-        if not tests:
-            return True
-        chosen = self.place / "chosen.json"
-        chosen.write_text(json.dumps([test.name for test in tests]), encoding="utf-8")
-        files = list(dict.fromkeys(test.name.partition("::")[0] for test in tests))
-        used = sum(test.seconds for test in tests)
-        return self._run(["-x", *files], 3 * used + 20, {"MUTANTS_TESTS": str(chosen)})
-
-    def _run(self, arguments: list[str], limit: float, variables: dict[str, str]) -> bool:
-        """Whether pytest passes within a limit of processor time, in seconds."""
-        words = ["bash", "-c", f'ulimit -t {int(limit) + 1}; exec "$@"', "bash"]
-        words += [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "scripts.mutants.plugin"]
-        child = subprocess.Popen(
-            [*words, "--hypothesis-seed=1", "--timeout=100", *arguments],
-            cwd=self.place,
-            env={**os.environ, "PYTHONPATH": str(self.place), **variables},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+    @contextmanager
+    def _checkout(self) -> Iterator[Checkout]:
+        checkout = self._free.get()
         try:
-            status = child.wait(_STALL)
-        except subprocess.TimeoutExpired:
-            status = 1
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-        return status == 0
+            yield checkout
+        finally:
+            self._free.put(checkout)
 
 
-def _within(tests: list[_Test], budget: float) -> list[_Test]:
+def _pass(checkout: Checkout, tests: list[Test]) -> bool:
+    chosen = checkout.place / "chosen.json"
+    chosen.write_text(json.dumps([test.name for test in tests]), encoding="utf-8")
+    files = list(dict.fromkeys(test.name.partition("::")[0] for test in tests))
+    processor = 3 * sum(test.processor for test in tests) + 20
+    timeout = 30 + 5 * max(test.wall for test in tests)
+    return checkout.passes(["-x", *files], processor, timeout, {"MUTANTS_TESTS": str(chosen)})
+
+
+def _within(tests: list[Test], budget: float) -> list[Test]:
     """The first tests that together use no more than the budget; what is too slow is passed over."""
     chosen = []
     for test in tests:
-        if test.seconds <= budget:
-            budget -= test.seconds
+        if test.processor <= budget:
+            budget -= test.processor
             chosen.append(test)
     return chosen
 
 
-def _lines_about(mutant: Mutant) -> set[int] | None:
-    """The lines of the innermost statement of a fault; None where it stands outside all functions."""
+def _lines_about(mutant: Mutant, text: str) -> set[int] | None:
+    """The lines that a fault can be noticed from: those of its innermost statement.
+
+    Of a default those of its function, of a constant those that name it; None where it is any line of the file.
+    """
+    tree = ast.parse(text)
     found: set[int] | None = None
-    nodes: list[tuple[ast.AST, bool]] = [(ast.parse(mutant.path.read_text(encoding="utf-8")), False)]
-    while nodes:
-        node, inside = nodes.pop()
-        body = getattr(node, "body", None)
-        if isinstance(node, ast.stmt):
-            if not node.lineno <= mutant.line <= (node.end_lineno or 0):
-                continue
-            last = max(node.lineno, body[0].lineno - 1) if isinstance(body, list) else node.end_lineno or 0
-            found = set(range(node.lineno, last + 1)) if inside else None
-        for child in ast.iter_child_nodes(node):
-            function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and child in node.body
-            nodes.append((child, inside or function))
+    inside = False
+    body: list[ast.stmt] = tree.body
+    while around := [node for node in body if node.lineno <= mutant.line <= (node.end_lineno or 0)]:
+        node = around[0]
+        blocks = [block for block in _blocks(node) if block]
+        first = min((block[0].lineno for block in blocks), default=(node.end_lineno or 0) + 1)
+        body = [inner for block in blocks for inner in block]
+        if inside:
+            found = set(range(node.lineno, max(node.lineno + 1, first)))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            inside = True
+            found = set(range(first, (node.end_lineno or 0) + 1))
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = {target.id for target in targets if isinstance(target, ast.Name)}
+            found = {
+                one.lineno for one in ast.walk(tree) if getattr(one, "id", getattr(one, "attr", "")) in names
+            } or None
     return found
+
+
+def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
+    for one in [node, *getattr(node, "handlers", []), *getattr(node, "cases", [])]:
+        for name in ("body", "orelse", "finalbody"):
+            yield getattr(one, name, [])

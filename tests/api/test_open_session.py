@@ -107,6 +107,26 @@ async def test_a_person_is_asked_by_what_the_caller_gives(
     assert "once is enough" in str(model_server.requests[1].json["messages"])
 
 
+async def test_rules_are_those_of_the_command_line(options: dict[str, Any], model_server: ModelServer, repo: Path):
+    asked: list[str] = []
+
+    async def ask(question: Question) -> Answer:
+        asked.append(question.shown)
+        return Answer(allow=True)
+
+    commands = ["touch allowed", "touch denied", "ls ."]
+    calls = [Call(f"c{number}", "bash", {"command": command}) for number, command in enumerate(commands)]
+    rules = {"allow": ["bash(touch *)"], "deny": ["bash(touch denied)"], "ask_rules": ["bash(ls *)"]}
+    model_server.script = [Reply(calls=calls), Reply("done"), Reply(calls=calls[2:]), Reply("done")]
+    async with open_session(**options, ask=ask, **rules) as session:
+        seen = await events_of(session, "make them")
+    results = [event.status for event in seen if isinstance(event, events.ToolResult)]
+    assert (results, asked) == (["done", "refused", "done"], ["ls ."])
+    assert (repo / "allowed").exists() and not (repo / "denied").exists()
+    alone = await run("list them", **options, ask_rules=["bash(ls *)"])
+    assert alone.exit == 6, "what a rule asks about nobody answered"
+
+
 async def test_a_session_goes_on_with_an_export(
     options: dict[str, Any], model_server: ModelServer, repo: Path, home: Path, tmp_path: Path
 ):

@@ -361,16 +361,21 @@ def test_without_the_options_none_of_it_is_imported(codelet: Codelet):
 
 
 def test_every_part_of_a_foreign_export_survives_a_turn(codelet: Codelet):
-    """Facts, plan, tasks and the like have no place in the list, and are handed on."""
+    """Facts, plan, tasks and the like have no place in the list, and are handed on; what ran does not run any more."""
     codelet.server.script = lambda request: Reply("ok")
     whole = material.whole().replace(facts=("a  fact", "a fact", "another"), archive=None, interruption=None)
     (codelet.cwd / "work.json").write_bytes(to_json(whole, mask=None))
     before = saved(codelet.cwd / "work.json")
+    profiles = codelet.home / ".config" / "codelet" / "profiles"
+    profiles.mkdir(parents=True)
+    (profiles / f"{before['profile']}.yaml").write_text("autonomy_mode: confirm\n")
     done = codelet("-p", "go", *keep("work.json"))
     assert done.exit == 0, done.err
     after = saved(codelet.cwd / "work.json")
-    for name in ("session_id", "profile", "plan", "active_tasks", "anchors", "system_state"):
+    for name in ("session_id", "profile", "plan", "anchors", "system_state"):
         assert after[name] == before[name], name
+    ran = [task | {"status": "Interrupted"} for task in before["active_tasks"] if task["status"] == "Running"]
+    assert [task for task in after["active_tasks"] if task["status"] == "Interrupted"] == ran != []
     assert after["facts"] == ["a fact", "another"]
     assert after["tool_stats"] == before["tool_stats"]
     assert after["model"] == "openai/scripted"

@@ -128,7 +128,7 @@ def test_a_history_over_100_000_tokens_is_compacted_too(codelet: Codelet, entrie
     codelet.server.script = lambda request: Reply("ok")
     done = run(codelet, "what is next?")
     assert done.exit == 0, done.err
-    assert len(codelet.server.requests[0].body) < 200_000
+    assert len(codelet.server.requests[-1].body) < 200_000, "the request before it asked for the hand-over"
     assert saved(path)["segments"]
 
 

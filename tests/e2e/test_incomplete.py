@@ -324,20 +324,21 @@ def test_the_terminal_tells_a_refusal_and_an_empty_answer_and_goes_on(codelet_on
     codelet = codelet_on_each_wire
     codelet.server.script = [Reply(), Reply(), Reply("partly", finish="refused"), Reply("here again")]
     with codelet.terminal(columns=100) as terminal:
-        terminal.type("one\r")
+        terminal.type("first\r")
         terminal.wait_for("is empty, also when asked again")
         terminal.wait_for("type something else")
         terminal.settle()
-        terminal.type("two\r")
+        terminal.type("second\r")
         terminal.wait_for("refused to answer")
         terminal.wait_for("partly")
         terminal.settle()
-        terminal.type("three\r")
+        terminal.type("third\r")
         terminal.wait_for("here again")
     messages = codelet.server.requests[-1].messages
     text = "\n".join(texts_in(messages))
     places = [
-        text.index(mark) for mark in ("one", "[no answer came: the model's answer is empty", "two", "partly", "three")
+        text.index(mark)
+        for mark in ("first", "[no answer came: the model's answer is empty", "second", "partly", "third")
     ]
     assert places == sorted(places)
     assert [message.get("role") for message in messages].count("assistant") == 2, "no prompt follows right on another"

@@ -1,8 +1,9 @@
 """Interrupts at moments drawn over a whole run, in both front ends: at any of them the list is valid, nothing lives on.
 
 One shot is stopped by SIGINT, the terminal by ESC and Ctrl-C. The model reasons, speaks, calls tools, is overloaded and
-fills the window, so that a moment may fall before the first byte, into text, arguments, a tool, a wait to send again, a
-compaction, a question or a save. Five hundred at full size. The seed is printed; CODELET_SEED gives one.
+fills the window. Every second moment is drawn over the whole run. What is short is seldom hit so: the others are drawn
+within what was hit the least. What went on when the signal went out is looked at, and at full size, five hundred of
+them, each kind of moment must have been hit. The seed is printed; CODELET_SEED gives one.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ import re
 import signal
 import subprocess
 import time
-from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,9 +25,11 @@ from codelet.export.decode import from_json
 from codelet.messages import unpaired
 from tests.e2e.conftest import KEYS, Codelet
 from tests.e2e.test_cancel import assert_valid
-from tests.support.amount import amount
+from tests.support import moments
+from tests.support.amount import FULL, amount
+from tests.support.moments import COMPACTION, IDLE, NARRATIVE, QUESTION, REQUEST, RETRY, SAVE, STREAM, TOOL, Moments
 from tests.support.program import CODELET, ROOT, descendants, environment, processes_with, stop
-from tests.support.script import Call, Delivery, HttpError, Reply, Step, Tokens
+from tests.support.script import Call, Delivery, HttpError, Reply, Step, Stop, Tokens
 from tests.support.server import Recorded
 from tests.support.terminal import Terminal
 from tests.support.waiting import PATIENCE, until
@@ -41,12 +42,17 @@ WORDS = [f"word{number}" for number in range(2_000)]
 ASIDE = 12
 SESSION = 12
 """Interrupts in one terminal session, after which the next begins."""
+LEAST = 3
+"""How often each kind of moment is hit at full size, on each wire and in each front end."""
+IN_ONE_SHOT = (REQUEST, STREAM, TOOL, RETRY, COMPACTION, NARRATIVE, SAVE)
+IN_TERMINAL = (*IN_ONE_SHOT, QUESTION, IDLE)
 
 
 class Model:
     """Plays turns drawn by `chance`, each ended by an answer; a request with a call that has no result is refused.
 
-    `answers` counts the turns that came to their end. `calm` answers at once.
+    `answers` counts the turns that came to their end, `overloaded` says that the newest request was turned away. `calm`
+    answers at once.
     """
 
     def __init__(self, chance: random.Random) -> None:
@@ -54,6 +60,7 @@ class Model:
         self.steps: list[Step] = []
         self.answers = 0
         self.calm = False
+        self.overloaded = False
         self.broken: list[str] = []
 
     def begin(self) -> None:
@@ -70,14 +77,24 @@ class Model:
         except (AssertionError, KeyError) as error:
             self.broken.append(f"request {request.number}: {error}")
             return HttpError(400, "a call has no result")
-        step = Reply("Calm.") if self.calm else self.steps.pop(0) if self.steps else None
-        if step is None:
-            self.answers += 1
-            step = Reply(["So ", "it ", "is: ", f"answer {self.answers} ", "is complete."], delivery=PACE)
+        step = self._step(request)
+        self.overloaded = isinstance(step, HttpError)
         if not isinstance(step, Reply):
             return step
         calls = [dataclasses.replace(call, id=f"c{request.number}-{place}") for place, call in enumerate(step.calls)]
-        return dataclasses.replace(step, calls=calls, usage=Tokens(total_input=len(request.body) // 3))
+        thinks = None if self.calm else Stop("stall", None, self.chance.uniform(0.01, 0.2))
+        used = Tokens(total_input=len(request.body) // 3)
+        return dataclasses.replace(step, calls=calls, usage=used, fault=thinks)
+
+    def _step(self, request: Recorded) -> Step:
+        if moments.asks_for_narrative(request):
+            return Reply(["We ", "decided ", "to ", "go ", "on."], delivery=PACE)
+        if self.calm:
+            return Reply("Calm.")
+        if self.steps:
+            return self.steps.pop(0)
+        self.answers += 1
+        return Reply(["So ", "it ", "is: ", f"answer {self.answers} ", "is complete."], delivery=PACE)
 
     def _calling(self, *names: str) -> Reply:
         calls = [self._call(name) for name in names]
@@ -95,19 +112,28 @@ class Model:
 
 
 @pytest.fixture(params=["openai", "openai/responses", "anthropic"])
-def scene(request: pytest.FixtureRequest, codelet: Codelet) -> tuple[Codelet, Model]:
-    """codelet on each wire, in a repository with files to fill the window, and the model that it asks."""
+def scene(request: pytest.FixtureRequest, codelet: Codelet) -> tuple[Codelet, Model, Moments]:
+    """codelet on each wire, in a repository with files to fill the window; the model that it asks; what it is doing."""
     print(f"CODELET_SEED={SEED}")
     codelet.wire = request.param
     chance = random.Random(f"{SEED} {request.node.name}")
     for number in range(ASIDE):
-        words = "\n".join(" ".join(chance.choices(WORDS, k=12)) for _ in range(160))
-        (codelet.cwd / f"aside{number}.txt").write_text(words)
+        (codelet.cwd / f"aside{number}.txt").write_text(prose(chance, 160))
     codelet.server.script = model = Model(chance)
-    return codelet, model
+    long = [{"role": role, "content": prose(chance, 45)} for _ in range(10) for role in ("user", "assistant")]
+    document = {"version": "1.0", "timestamp": 1_767_225_600.0, "tokenCount": 1, "model": None, "messages": long}
+    (codelet.cwd / LONG).write_text(json.dumps(document))
+    return codelet, model, Moments(codelet.server, codelet.cwd / "kept.json", MARK)
 
 
+def prose(chance: random.Random, lines: int) -> str:
+    return "\n".join(" ".join(chance.choices(WORDS, k=12)) for _ in range(lines))
+
+
+LONG = "long.json"
+"""An export that nearly fills the budget: who goes on with it compacts at once, with a summary."""
 FLAGS = ("--budget", "24000", "--export", "kept.json")
+FILLED = ("--resume", LONG, "--narrative")
 
 
 def assert_nothing_lives(codelet: Codelet, *, connections: int | None) -> None:
@@ -128,6 +154,13 @@ def assert_kept(path: Path) -> str | None:
     return next((one["content"] or "" for one in reversed(snapshot.messages) if one["role"] == "assistant"), "")
 
 
+def assert_each_was_hit(seen: Moments, kinds: tuple[str, ...], title: str) -> None:
+    """Print how often each kind of moment was hit; at full size none may be missing."""
+    print(seen.table(title))
+    for kind in kinds if FULL else ():
+        assert seen.hits[kind] >= LEAST, f"{kind}: {seen.hits[kind]} hits, CODELET_SEED={SEED}"
+
+
 def fresh(codelet: Codelet) -> Path:
     path = codelet.cwd / "kept.json"
     for each in codelet.cwd.glob("*kept.json*"):
@@ -135,14 +168,48 @@ def fresh(codelet: Codelet) -> Path:
     return path
 
 
-def started(codelet: Codelet, *arguments: str) -> subprocess.Popen[bytes]:
-    """One shot in a process group of its own, with its output in pipes."""
-    words = [*CODELET, *codelet.arguments, *FLAGS, "--yes", "--output-format", "stream-json", *arguments]
-    clean = environment(codelet.home, KEYS)
-    pipe, none = subprocess.PIPE, subprocess.DEVNULL
-    return subprocess.Popen(
-        words, cwd=codelet.cwd, env=clean, stdin=none, stdout=pipe, stderr=pipe, start_new_session=True
-    )
+class OneShot:
+    """One shot in a process group of its own, whose events are read as they come."""
+
+    def __init__(self, codelet: Codelet, *arguments: str) -> None:
+        words = [*CODELET, *codelet.arguments, *FLAGS, "--yes", "--output-format", "stream-json", *arguments]
+        clean = environment(codelet.home, KEYS)
+        pipe, none = subprocess.PIPE, subprocess.DEVNULL
+        self.child = subprocess.Popen(
+            words, cwd=codelet.cwd, env=clean, stdin=none, stdout=pipe, stderr=pipe, start_new_session=True
+        )
+        assert self.child.stdout is not None
+        self._stdout = self.child.stdout.fileno()
+        os.set_blocking(self._stdout, False)
+        self._out = b""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long, unless it ends; False once it has."""
+        self._read()
+        with suppress(subprocess.TimeoutExpired):
+            self.child.wait(seconds)
+        return self.child.returncode is None
+
+    def is_compacting(self) -> bool:
+        """Whether it has said that it compacts, and not what came of it."""
+        self._read()
+        lines = [json.loads(line) for line in self._out.splitlines(keepends=True) if line.endswith(b"\n")]
+        phases = [line["phase"] for line in lines if line["type"] == "compaction"]
+        return bool(phases) and phases[-1] == "starting" and lines[-1]["type"] == "compaction"
+
+    def end(self) -> str:
+        """Wait for its end; what it said on stderr."""
+        os.set_blocking(self._stdout, True)
+        try:
+            _, err = self.child.communicate(timeout=PATIENCE)
+        finally:
+            stop(self.child)
+        return str(err.decode())
+
+    def _read(self) -> None:
+        with suppress(BlockingIOError):
+            while piece := os.read(self._stdout, 65_536):
+                self._out += piece
 
 
 def run_out(codelet: Codelet, model: Model) -> float:
@@ -152,18 +219,13 @@ def run_out(codelet: Codelet, model: Model) -> float:
         fresh(codelet)
         model.begin()
         begun = time.monotonic()  # clock: what moments are drawn from
-        child = started(codelet, "-p", "go on")
-        _, err = child.communicate(timeout=PATIENCE)
-        assert child.returncode == 0, err.decode()
+        run = OneShot(codelet, "-p", "go on")
+        while run.wait(0.01):  # clock: between two looks
+            pass
+        err = run.end()
+        assert run.child.returncode == 0, err
         took.append(time.monotonic() - begun)  # clock: what moments are drawn from
     return max(took)
-
-
-def place_of(out: bytes, requests: int) -> str:
-    """Where a run was stopped, by its last event before the word of it."""
-    kinds = [json.loads(line)["type"] for line in out.splitlines()]
-    before = [kind for kind in kinds if kind not in ("interrupted", "turn_end", "result")]
-    return before[-1] if before else "before the first event" if requests == 0 else "before any word"
 
 
 def in_python_itself(err: str) -> bool:
@@ -171,32 +233,43 @@ def in_python_itself(err: str) -> bool:
     return not re.search(r'File "[^"]*/codelet/(?!__main__)[^"]*", line \d+, in (?!<module>)', err)
 
 
+def goes_on_outside(seen: Moments, model: Model, kind: str) -> bool:
+    """Whether something goes on that is seen without the program's events or rows."""
+    return model.overloaded if kind == RETRY else seen.goes_on(kind)
+
+
+def told_apart(kinds: set[str], model: Model, *, compacting: bool) -> set[str]:
+    """What goes on, with what is not seen from outside: a wait to send again, a compaction that no model tells."""
+    waits = {RETRY} if model.overloaded and not kinds & {REQUEST, STREAM} else set()
+    return kinds | waits | ({COMPACTION} if compacting and NARRATIVE not in kinds else set())
+
+
 @pytest.mark.timeout(3600)
-def test_one_shot(scene: tuple[Codelet, Model]) -> None:
-    codelet, model = scene
+def test_one_shot(scene: tuple[Codelet, Model, Moments]) -> None:
+    codelet, model, seen = scene
     whole = run_out(codelet, model)
-    places: Counter[str] = Counter()
     for number in range(amount(2, 84)):
         path = fresh(codelet)
         model.begin()
-        model.calm = False
+        model.calm = model.overloaded = False
+        seen.begin()
+        aim = seen.aim(model.chance, IN_ONE_SHOT)
         moment = model.chance.uniform(0, 1.05 * whole)
-        told = f"interrupt {number} after {moment:.3f} of {whole:.3f} s, CODELET_SEED={SEED}"
-        before = len(codelet.server.requests)
-        child = started(codelet, "-p", "go on")
-        try:
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(moment)
+        told = f"interrupt {number} after {moment:.3f} of {whole:.3f} s into {aim}, CODELET_SEED={SEED}"
+        filled = aim in (COMPACTION, NARRATIVE) or (aim is None and number % 3 == 0)
+        run = OneShot(codelet, *(FILLED if filled else ()), "-p", "go on")
+        draw_near(run, seen, model, aim, moment, whole)
+        with moments.standing_still(run.child.pid):
+            kinds = told_apart(seen.under_way(), model, compacting=run.is_compacting())
+            if run.child.poll() is not None:
+                kinds = {moments.END}
             with suppress(ProcessLookupError):
-                child.send_signal(signal.SIGINT)
-            out, err = child.communicate(timeout=PATIENCE)
-        finally:
-            stop(child)
-        said = err.decode()
+                run.child.send_signal(signal.SIGINT)
+        said = run.end()
+        seen.hit(kinds)
         assert "Traceback" not in said or in_python_itself(said), f"{told}: {said}"
         if "Traceback" not in said:
-            assert child.returncode in (130, 0, -signal.SIGINT), f"{told}: {child.returncode} {said}"
-        places[f"{place_of(out, len(codelet.server.requests) - before)}, exit {child.returncode}"] += 1
+            assert run.child.returncode in (130, 0, -signal.SIGINT), f"{told}: {run.child.returncode} {said}"
         assert_nothing_lives(codelet, connections=0)
         assert model.broken == [], told
         if assert_kept(path) is None:
@@ -206,26 +279,43 @@ def test_one_shot(scene: tuple[Codelet, Model]) -> None:
         assert (again.exit, again.out) == (0, "Calm.\n"), f"{told}: {again.err} {model.broken}"
         assert assert_kept(path) == "Calm."
         assert model.broken == [], told
-    print("one shot:", codelet.wire, dict(places.most_common()))
+    assert_each_was_hit(seen, IN_ONE_SHOT, f"one shot, {codelet.wire}")
+
+
+def draw_near(run: OneShot, seen: Moments, model: Model, aim: str | None, moment: float, whole: float) -> None:
+    """Wait for the moment: so long after the start, or a part of that into what is aimed at."""
+
+    def goes_on() -> bool:
+        if aim is None:
+            return False
+        return run.is_compacting() if aim == COMPACTION else goes_on_outside(seen, model, aim)
+
+    if aim is None:
+        moments.wait_into(goes_on, run.wait, most=moment, further=0)
+    else:
+        further = 0.0 if aim == SAVE else moment / 20
+        moments.wait_into(goes_on, run.wait, most=2 * whole, further=further)
 
 
 @pytest.mark.timeout(3600)
-def test_terminal(scene: tuple[Codelet, Model]) -> None:
-    codelet, model = scene
+def test_terminal(scene: tuple[Codelet, Model, Moments]) -> None:
+    codelet, model, seen = scene
     whole = run_out(codelet, model)
-    places: Counter[str] = Counter()
     count = amount(3, 84)
     for first in range(0, count, SESSION):
         path = fresh(codelet)
-        asks = first // SESSION % 3 == 2
+        asks, filled = first // SESSION % 3 == 2, first // SESSION % 2 == 0
+        flags = [*FLAGS, *(() if asks else ("--yes",)), *(FILLED if filled else ())]
         model.calm = False
-        with codelet.terminal(*FLAGS, *([] if asks else ["--yes"]), rows=40) as terminal:
-            place = ""
+        with codelet.terminal(*flags, rows=40) as terminal:
+            again = False
             for number in range(first, min(count, first + SESSION)):
                 model.begin()
-                line = "continue" if place.startswith("at") and number % 3 == 1 else f"prompt {number}"
-                place = interrupted(codelet, model, terminal, line, model.chance.uniform(0, 0.8 * whole))
-                places[place] += 1
+                kinds = [kind for kind in IN_TERMINAL if asks or kind != QUESTION]
+                aim = seen.aim(model.chance, kinds)
+                line = "continue" if again and number % 3 == 1 else f"prompt {number}"
+                moment = model.chance.uniform(0, 0.8 * whole)
+                again = interrupted(codelet, model, seen, terminal, line, (aim, moment, whole))
                 assert_kept(path)
             model.calm = True
             before = terminal.scrollback.count("Calm.")
@@ -237,33 +327,81 @@ def test_terminal(scene: tuple[Codelet, Model]) -> None:
         assert_nothing_lives(codelet, connections=0)
         assert assert_kept(path) == "Calm."
         assert model.broken == []
-    print("terminal:", codelet.wire, dict(places.most_common()))
+    assert_each_was_hit(seen, IN_TERMINAL, f"terminal, {codelet.wire}")
 
 
-def interrupted(codelet: Codelet, model: Model, terminal: Terminal, line: str, moment: float) -> str:
-    """One turn, stopped by a key at a moment; where that was."""
+def interrupted(
+    codelet: Codelet,
+    model: Model,
+    seen: Moments,
+    terminal: Terminal,
+    line: str,
+    drawn: tuple[str | None, float, float],
+) -> bool:
+    """One turn, stopped by a key at the moment that was `drawn`; whether it was stopped in its middle."""
+    aim, moment, whole = drawn
     key = model.chance.choice(["esc", "ctrl-c"])
-    told = f"{key} after {line!r} and {moment:.3f} s, CODELET_SEED={SEED}"
-    stopped, answers, requests = terminal.scrollback.count("stopped"), model.answers, len(codelet.server.requests)
+    told = f"{key} after {line!r} and {moment:.3f} of {whole:.3f} s into {aim}, CODELET_SEED={SEED}"
+    stopped, answers = terminal.scrollback.count("stopped"), model.answers
+    model.overloaded = False
+    seen.begin()
     terminal.line(line)
-    for wait in _slices(moment):
-        assert terminal.pump(wait), f"{told}: the program ended"
-    asking = "made" in terminal.text and "Allow" in terminal.text
-    terminal.key(key)
-    terminal.until(
-        lambda: terminal.scrollback.count("stopped") > stopped or model.answers > answers, f"{told}: the turn's end"
-    )
-    terminal.settle(0.15)
-    if terminal.scrollback.count("stopped") > stopped:
-        place = "at a question" if asking else f"at request {len(codelet.server.requests) - requests}"
+
+    def is_over() -> bool:
+        return model.answers > answers and is_idle(terminal)
+
+    def wait(seconds: float) -> bool:
+        assert terminal.pump(seconds), f"{told}: the program ended: {terminal.scrollback[-1500:]}"
+        return True
+
+    def goes_on() -> bool:
+        if aim is None or is_over():
+            return aim is not None
+        own = {QUESTION: is_asked, COMPACTION: is_compacting}
+        return own[aim](terminal) if aim in own else goes_on_outside(seen, model, aim)
+
+    if aim is None:
+        moments.wait_into(goes_on, wait, most=moment, further=0)
     else:
-        place = "after the turn"
-        for wait in _slices(2.3):  # clock: on an idle prompt, Ctrl-C twice would leave and ESC begin a combination
-            terminal.pump(wait)
+        moments.wait_into(goes_on, wait, most=2 * whole, further=0 if aim == SAVE else moment / 20)
+    with moments.standing_still(terminal.pid):
+        terminal.drain()
+        kinds = told_apart(seen.under_way(), model, compacting=is_compacting(terminal))
+        kinds |= {QUESTION} if is_asked(terminal) else set()
+        kinds |= {IDLE} if is_over() else set()
+        terminal.key(key)
+    seen.hit(kinds)
+
+    def was_stopped() -> bool:
+        return terminal.scrollback.count("stopped") > stopped
+
+    terminal.until(lambda: was_stopped() or model.answers > answers, f"{told}: the turn's end")
+    terminal.settle(0.15)
+    in_its_middle = was_stopped()
+    if not in_its_middle:
+        for wait_left in moments.slices(2.3, 0.05):  # clock: on an idle prompt, Ctrl-C twice would leave
+            terminal.pump(wait_left)  # and ESC begin a combination
     until(lambda: not descendants(terminal.pid), f"{told}: the end of children")
     assert_nothing_lives(codelet, connections=1)
     assert model.broken == [], told
-    return place
+    return in_its_middle
+
+
+def is_asked(terminal: Terminal) -> bool:
+    """Whether a question waits for an answer: its choices stand at the end of the screen."""
+    return terminal.text.rpartition("\n")[2].startswith("  enter takes")
+
+
+def is_idle(terminal: Terminal) -> bool:
+    """Whether the line editor waits for a prompt: below it stands its row with the model."""
+    return "/scripted" in terminal.text.rpartition("\n")[2]
+
+
+def is_compacting(terminal: Terminal) -> bool:
+    """Whether the newest row on a compaction is the one that says that it began, and the turn goes on."""
+    rows = [row[2:] for row in terminal.text.splitlines()]
+    newest = [row for row in rows if row.startswith(("compacting ", "compacted: ", "not compacted: ", "stopped"))]
+    return bool(newest) and newest[-1].startswith("compacting ") and not is_idle(terminal)
 
 
 def test_an_interrupt_in_the_middle_of_an_import(codelet: Codelet, tmp_path: Path) -> None:
@@ -285,10 +423,3 @@ class Name:
 class Owner:
     name = Name()
 """
-
-
-def _slices(seconds: float) -> Iterator[float]:
-    """What is left to wait, again and again, until the time is over."""
-    end = time.monotonic() + seconds  # clock: a moment of the run
-    while (left := end - time.monotonic()) > 0:  # clock: a moment of the run
-        yield min(left, 0.05)

@@ -21,6 +21,8 @@ CALLS = (
 OPEN = re.compile(r'^(?:\d+ +)?open(?:at)?\((?:AT_FDCWD|\d+)?(?:<[^>]*>)?,? ?"([^"]*)", ([A-Z_|0-9x]+)')
 CALL = re.compile(r"^(?:\d+ +)?([a-z0-9]+)\((.*)")
 DEVICES = re.compile(r"^/dev/(null|tty|pts/\d+|ptmx)$")
+# bubblewrap builds a sandbox on a file system in memory that nobody else sees, and says who is who in there.
+PRIVATE = re.compile(r'"(?:uid_map|gid_map|setgroups|newroot|oldroot|/newroot/[^"]*)"')
 READ_ONLY = {
     "O_RDONLY",
     "O_CLOEXEC",
@@ -37,6 +39,8 @@ def offences(trace: str) -> list[str]:
     """The traced calls that write, create, rename or remove something on disk, tried ones too."""
     found: list[str] = []
     for line in trace.splitlines():
+        if PRIVATE.search(line):
+            continue
         if opened := OPEN.match(line):
             path, flags = opened.groups()
             if not set(flags.split("|")) <= READ_ONLY and not DEVICES.match(path):
@@ -97,6 +101,23 @@ def test_a_one_shot_run_opens_nothing_for_writing(codelet: Codelet, tmp_path: Pa
     text = trace.read_text()
     assert "app.py" in text, "the trace saw the program"
     assert offences(text) == []
+
+
+@pytest.mark.needs("strace", "git")
+def test_a_plan_and_a_background_task_open_nothing_for_writing(codelet: Codelet, tmp_path: Path):
+    warm_up(codelet)
+    command, trace = strace(tmp_path)
+    calls = [
+        Call("p", "plan", {"plan": "Goal: look\n[ ] look around"}),
+        Call("b", "bash", {"command": "echo ready; sleep 600", "background": True}),
+        Call("w", "bash", {"command": "wait %1 for ready"}),
+    ]
+    codelet.server.script = [Reply(calls=calls), Reply("It is there.")]
+    done = codelet("-p", "go", "--yes", command=(*command, *CODELET))
+    assert done.exit == 0, done.err
+    assert "the background task 1 ran and is ended" in done.err
+    assert "supervisor.py" in trace.read_text(), "the trace saw the task"
+    assert offences(trace.read_text()) == []
 
 
 @pytest.mark.needs("strace", "git")

@@ -129,7 +129,7 @@ def test_a_reduction_changes_the_prefix_once_and_all_that_went_can_be_recalled(c
         return Reply("Reading.", calls=calls, usage=usage)
 
     codelet.server.script = script
-    with codelet.terminal("--window", "64000") as terminal:
+    with codelet.terminal("--window", "64000", "--narrative=off") as terminal:
         for number in range(25):
             terminal.settle()
             terminal.line(f"prompt {number}")

@@ -1,0 +1,56 @@
+"""A copy of the checkout, in which mutants are put and tests are run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+_LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "*.egg-info", ".hypothesis")
+_STALL = 600
+"""Seconds of wall time after which a run counts as hung; what uses the processor is ended earlier."""
+
+
+class Checkout:
+    """A copy of a checkout in a folder that is not there yet. Only one thing at a time may be done in it."""
+
+    def __init__(self, root: Path, place: Path) -> None:
+        self.place = place
+        shutil.copytree(root, place, ignore=_LEFT_OUT)
+        self._stamps = count(1)
+
+    def write(self, name: Path, text: str) -> None:
+        """Gives a file another text, and a later time: byte code goes by the second."""
+        path = self.place / name
+        path.write_text(text, encoding="utf-8")
+        stamp = time.time() + 2 * next(self._stamps)
+        os.utime(path, (stamp, stamp))
+
+    def passes(self, arguments: Sequence[str], processor: float, timeout: float, variables: dict[str, str]) -> bool:
+        """Whether pytest passes within a limit of processor time, and each test within one of wall time, in seconds."""
+        words = ["bash", "-c", f'ulimit -t {int(processor) + 1}; exec "$@"', "bash"]
+        words += [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "scripts.mutants.plugin"]
+        child = subprocess.Popen(
+            [*words, "--hypothesis-seed=1", f"--timeout={timeout:.0f}", *arguments],
+            cwd=self.place,
+            env={**os.environ, "PYTHONPATH": str(self.place), **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            status = child.wait(_STALL)
+        except subprocess.TimeoutExpired:
+            status = 1
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        return status == 0

@@ -1,0 +1,146 @@
+"""A plan from the program's outside: made, shown, approved, and there again in the next process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import KEYS, Codelet
+from tests.e2e.test_export import keep, saved
+from tests.export.redis_server import RedisServer
+from tests.support.program import start
+from tests.support.script import Call, Reply, Stop
+from tests.support.waiting import until
+
+PLAN = "Goal: ship <b>it</b>\n[x] read the tests: 12\n[!] write the parser: no grammar\n[ ] publish"
+SHOWN = "ship <b>it</b>\n1. [x] read the tests: 12\n2. [!] write the parser: no grammar\n3. [ ] publish\n"
+
+
+def made(text: str = PLAN, **more: Any) -> Reply:
+    return Reply(calls=[Call("p", "plan", {"plan": text})], **more)
+
+
+def tail(codelet: Codelet) -> str:
+    """What the last request ends with."""
+    return str(codelet.server.requests[-1].json["messages"][-1])
+
+
+def test_it_goes_on_in_another_process_with_another_model(codelet: Codelet) -> None:
+    codelet.server.script = [made(), Reply("Planned."), Reply("On it.")]
+    first = codelet("-p", "plan it", "--export", "work.json")
+    assert (first.exit, first.out) == (0, "Planned.\n"), first.err
+    assert "plan Goal: ship <b>it</b>" in first.err
+    assert (codelet("-p", "/plan", "--resume", "work.json").out) == SHOWN
+    again = codelet("-p", "and now?", *keep("work.json"), "--model", "openai/other")
+    assert again.exit == 0, again.err
+    assert "2. [!] write the parser: no grammar" in tail(codelet)
+    assert "Step 2 failed (no grammar)" in tail(codelet) and "give a revised plan" in tail(codelet)
+    edited = codelet("-p", "/plan done 2 by hand", *keep("work.json"))
+    assert edited.out == SHOWN.replace("[!] write the parser: no grammar", "[x] write the parser: by hand")
+    assert saved(codelet.cwd / "work.json")["plan"]["steps"][1]["result"] == "by hand"
+    wrong = codelet("-p", "/plan done 9", "--resume", "work.json")
+    assert wrong.exit == 2 and "there is no step 9; it has 3" in wrong.err
+
+
+def test_it_survives_a_crash(codelet: Codelet) -> None:
+    codelet.server.script = [made(), Stop("stall", None), Reply("I see.")]
+    words = ["-p", "go", "--export", "work.json"]
+    child = start(*codelet.arguments, *words, cwd=codelet.cwd, home=codelet.home, env=KEYS)
+    work = codelet.cwd / "work.json"
+    until(lambda: work.exists() and json.loads(work.read_bytes()).get("plan"), "the save of the plan")
+    os.kill(child.pid, signal.SIGKILL)
+    child.communicate(timeout=30)
+    assert codelet("-p", "/plan", "--resume", "work.json").out == SHOWN
+
+
+@pytest.mark.needs("redis-server")
+def test_plan_and_tasks_are_handed_over_through_redis(codelet: Codelet, tmp_path: Path) -> None:
+    redis = RedisServer(tmp_path / "redis")
+    try:
+        codelet.server.script = [
+            made(),
+            Reply(calls=[Call("b", "bash", {"command": "echo up; sleep 600", "background": True})]),
+            Reply("Handed over."),
+            Reply("Taken up."),
+        ]
+        url = f"{redis.url}/work"
+        first = codelet("-p", "go", "--yes", *keep(url))
+        assert first.exit == 0, first.err
+        second = codelet("-p", "go on", *keep(url))
+        assert (second.exit, second.out) == (0, "Taken up.\n"), second.err
+        assert "2. [!] write the parser" in tail(codelet)
+        assert "%1 interrupted: echo up; sleep 600" in tail(codelet)
+        assert codelet("-p", "/plan", "--resume", url).out == SHOWN
+        assert codelet("-p", "/tasks 1", "--resume", url).out == "%1 interrupted: echo up; sleep 600\nup\n"
+    finally:
+        redis.close()
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_planning_first_without_anybody_to_ask_ends_with_the_plan(codelet: Codelet, form: str) -> None:
+    text = "Goal: ship\n[ ] read\n[ ] write"
+    codelet.server.script = [made(text), Reply("That is my plan.")]
+    done = codelet("-p", "ship it", "--plan", "--output-format", form)
+    assert done.exit == 0, done.err
+    wanted = "That is my plan.\n\nship\n1. [ ] read\n2. [ ] write"
+    assert (done.out.rstrip("\n") if form == "text" else done.lines()[-1]["result"]) == wanted
+    assert "Plan first: " in str(codelet.server.requests[0].json["messages"])
+
+
+def test_planning_first_changes_nothing_whatever_the_mode_allows(codelet: Codelet) -> None:
+    calls = [
+        Call("w", "write", {"path": "new.txt", "content": "x"}),
+        Call("b", "bash", {"command": "touch other.txt"}),
+        Call("l", "bash", {"command": "ls"}),
+    ]
+    codelet.server.script = [Reply(calls=calls), Reply("No plan.")]
+    done = codelet("-p", "go", "--plan", "--mode", "auto-edit", "--allow", "bash(touch *)")
+    assert (done.exit, done.out) == (6, "No plan.\n"), done.err
+    assert not (codelet.cwd / "new.txt").exists() and not (codelet.cwd / "other.txt").exists()
+    assert "the plan is not approved yet" in done.err
+
+
+def test_in_the_terminal_the_user_approves_and_sees_how_far_it_is(codelet: Codelet) -> None:
+    text = "Goal: ship\n[>] read\n[ ] write"
+    codelet.server.script = [
+        made(text),
+        Reply(calls=[Call("w", "write", {"path": "new.txt", "content": "x"})]),
+        made(text.replace("[>] read", "[x] read: fine")),
+        Reply("Half of it."),
+    ]
+    with codelet.terminal("--plan", "--mode", "auto-edit") as terminal:
+        terminal.wait_for("planning")
+        terminal.line("ship it")
+        terminal.wait_for("plan asks to go by this plan")
+        assert "[ ] write" in terminal.text
+        terminal.settle()
+        terminal.type("y")
+        terminal.wait_for("Half of it.")
+        terminal.wait_for("plan 1/2")
+        assert "1. [x] read: fine" in terminal.text
+    assert (codelet.cwd / "new.txt").read_text() == "x"
+
+
+def test_it_stands_on_the_page(codelet: Codelet) -> None:
+    codelet.server.script = [made(), Reply("Planned.")]
+    with codelet.terminal() as terminal:
+        terminal.line("plan it")
+        terminal.wait_for("Planned.")
+        terminal.settle()
+        terminal.line("/export page.html")
+        terminal.until((codelet.cwd / "page.html").exists, "the page")
+    html = (codelet.cwd / "page.html").read_text()
+    assert "Plan: ship &lt;b&gt;it&lt;/b&gt;" in html and "(Failed: no grammar)" in html
+
+
+def test_what_is_not_used_is_not_imported(codelet: Codelet) -> None:
+    codelet.server.script = [Reply("ok")]
+    done = codelet("-p", "go", env={"PYTHONPROFILEIMPORTTIME": "1"})
+    assert done.exit == 0
+    loaded = {line.rpartition("|")[2].strip() for line in done.err.splitlines() if "codelet.extensions." in line}
+    assert loaded == {f"codelet.extensions.{name}" for name in ("base", "builtin", "late", "recall")}

@@ -1,0 +1,197 @@
+"""scripts/ci: its files are valid and give away nothing, and its shell parts run for real on real repositories."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support import repo
+from tests.support.program import ROOT, environment, run
+from tests.support.reviewing import Fault, reviewer
+from tests.support.server import ModelServer
+
+CI = ROOT / "scripts" / "ci"
+SHELL = [CI / "review.sh", CI / "pre-push", CI / "github" / "run.sh"]
+YAML = sorted(CI.rglob("*.yml"))
+WRITES = {"write"}
+SHOP = "def place(order):\n    return order\n"
+FAULTY = SHOP.replace("    return", "    eval(order)\n    return")
+
+
+def loaded(path: Path) -> dict[Any, Any]:
+    document: dict[Any, Any] = yaml.safe_load(path.read_text())
+    return document
+
+
+def test_all_files_are_here() -> None:
+    assert [path.relative_to(CI).as_posix() for path in YAML] == [
+        "github/action.yml",
+        "github/workflow.yml",
+        "gitlab/review.yml",
+        "gitlab/sharded.yml",
+    ]
+
+
+@pytest.mark.parametrize("path", YAML, ids=lambda path: path.name)
+def test_no_file_runs_on_a_strangers_change_with_secrets(path: Path) -> None:
+    text = path.read_text()
+    assert "pull_request_target" not in text
+    assert loaded(path)
+
+
+def steps_of(job: dict[str, Any]) -> list[dict[str, Any]]:
+    steps: list[dict[str, Any]] = job["steps"]
+    return steps
+
+
+def test_the_action_puts_no_input_into_a_script() -> None:
+    action = loaded(CI / "github" / "action.yml")
+    assert action["runs"]["using"] == "composite"
+    for step in action["runs"]["steps"]:
+        assert "${{" not in step["run"] and step["shell"] == "bash"
+    assert set(action["outputs"]) == {"status"} and action["inputs"]["model"]["required"]
+
+
+def test_who_may_write_has_no_key_and_no_checkout() -> None:
+    workflow = loaded(CI / "github" / "workflow.yml")
+    assert workflow["permissions"] == {} and list(workflow[True]) == ["pull_request"]  # `on` is true to YAML 1.1
+    review = workflow["jobs"].pop("review")
+    assert review["permissions"] == {"contents": "read"}
+    assert "head.repo.full_name == github.repository" in review["if"]
+    checkout = next(step for step in steps_of(review) if "checkout" in step.get("uses", ""))
+    assert checkout["with"]["persist-credentials"] is False
+    assert not any("run" in step for step in steps_of(review)), "nothing of the change is run beside the key"
+    for job in workflow["jobs"].values():
+        assert "write" in job["permissions"].values() and job["needs"] == "review"
+        told = json.dumps(job)
+        assert "secrets." not in told and "actions/checkout" not in told
+        assert all("${{" not in step.get("run", "") for step in steps_of(job))
+
+
+def test_gitlab_reports_are_those_that_the_script_writes() -> None:
+    job = loaded(CI / "gitlab" / "review.yml")["codelet-review"]
+    script = (CI / "review.sh").read_text()
+    for path in job["artifacts"]["reports"].values():
+        assert path.removeprefix("codelet-review/") in script
+    sharded = loaded(CI / "gitlab" / "sharded.yml")
+    assert sharded["codelet-review"]["needs"] == ["codelet-review-part"]
+    for each in (job, sharded[".codelet"]):
+        assert "$CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_PROJECT_ID" in each["rules"][0]["if"]
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
+def test_shellcheck_finds_nothing() -> None:
+    done = subprocess.run(["shellcheck", *map(str, SHELL)], capture_output=True, text=True)
+    assert done.stdout == ""
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(reviewer([Fault("eval(")])) as running:
+        yield running
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    return repo.plain(tmp_path / "work", {"shop.py": SHOP})
+
+
+@pytest.fixture
+def variables(server: ModelServer, tmp_path: Path) -> dict[str, str]:
+    """What a pipeline's job has: the program, the model, a home."""
+    program = tmp_path / "codelet"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m codelet "$@"\n')
+    program.chmod(0o755)
+    home = tmp_path / "home"
+    home.mkdir()
+    model = {"CODELET_API_BASE": server.openai, "CODELET_MODEL": "openai/scripted", "OPENAI_API_KEY": "key"}
+    git = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+    return environment(home, {"CODELET": str(program), **model, **git})
+
+
+def shell(*words: str, cwd: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
+
+
+def test_the_plain_script_leaves_all_reports(work: Path, variables: dict[str, str]) -> None:
+    base = repo.git(work, "rev-parse", "HEAD")
+    repo.commit(work, {"shop.py": FAULTY})
+    done = shell(str(CI / "review.sh"), f"{base}..HEAD", cwd=work, env=variables)
+    assert done.returncode == 1 and "shop.py:2" in done.stdout, done.stderr
+    reports = work / "codelet-review"
+    assert sorted(path.name for path in reports.iterdir()) == [
+        "gl-code-quality-report.json", "review.html", "review.json", "review.md", "review.rdjson", "review.sarif",
+        "review.xml",
+    ]  # fmt: skip
+    wrong = shell(str(CI / "review.sh"), "nowhere..HEAD", cwd=work, env=variables)
+    assert wrong.returncode == 2 and "was not started" in wrong.stderr
+    assert list(reports.iterdir()) == [], "the old reports are not taken for this run's"
+
+
+def test_the_actions_script_annotates_and_sums_up(work: Path, variables: dict[str, str], tmp_path: Path) -> None:
+    base = repo.git(work, "rev-parse", "HEAD")
+    repo.commit(work, {"shop.py": FAULTY})
+    files = {name: tmp_path / name for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    inputs = {"REVIEW_BASE": base, "REVIEW_FAIL_ON": "critical", "REVIEW_ARGUMENTS": "--no-verify --jobs 2"}
+    place = {"GITHUB_ACTION_PATH": str(CI / "github"), "RUNNER_TEMP": str(tmp_path), "GITHUB_ACTIONS": "true"}
+    env = variables | inputs | place | {"REVIEW_DIR": "out"} | {name: str(path) for name, path in files.items()}
+    done = shell(str(CI / "github" / "run.sh"), cwd=work, env=env)
+    assert done.returncode == 0, done.stderr
+    assert "::error file=shop.py,line=2,endLine=2,title=Input is run as code" in done.stdout
+    assert files["GITHUB_OUTPUT"].read_text() == "status=0\n"
+    assert "Input is run as code" in files["GITHUB_STEP_SUMMARY"].read_text()
+    failed = shell(str(CI / "github" / "run.sh"), cwd=work, env=env | {"REVIEW_BASE": "nowhere"})
+    assert failed.returncode == 2
+    assert "**not reviewed** (status 2)" in files["GITHUB_STEP_SUMMARY"].read_text()
+
+
+def test_the_hook_holds_back_what_has_findings(
+    work: Path, variables: dict[str, str], server: ModelServer, tmp_path: Path
+) -> None:
+    repo.git(tmp_path, "clone", "-q", "--bare", str(work), "remote.git")
+    repo.git(work, "remote", "add", "origin", str(tmp_path / "remote.git"))
+    repo.git(work, "fetch", "-q", "origin")
+    hook = work / ".git" / "hooks" / "pre-push"
+    hook.parent.mkdir(exist_ok=True)
+    shutil.copy(CI / "pre-push", hook)
+
+    def push(*words: str) -> subprocess.CompletedProcess[str]:
+        return shell("git", "push", "-q", *words, cwd=work, env=variables)
+
+    repo.commit(work, {"shop.py": SHOP + "\n\nDONE = True\n"})
+    clean = push("origin", "main")
+    assert clean.returncode == 0 and len(server.requests) == 1, clean.stderr
+    repo.git(work, "checkout", "-q", "-b", "topic")
+    repo.commit(work, {"shop.py": FAULTY})
+    held = push("origin", "topic")
+    assert held.returncode != 0 and "topic: held back" in held.stderr
+    assert "shop.py:2" in held.stdout
+    assert "topic" not in repo.git(tmp_path / "remote.git", "branch")
+    asked = len(server.requests)
+    assert push("--no-verify", "origin", "topic").returncode == 0
+    assert push("origin", "--delete", "topic").returncode == 0
+    assert len(server.requests) == asked, "neither was reviewed"
+
+
+def test_codelets_own_last_change_is_reviewed(tmp_path: Path) -> None:
+    """The gate's own review: a scripted model stands in for a live one."""
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("no clone of codelet's repository")
+    known = subprocess.run(["git", "rev-parse", "-q", "--verify", "HEAD~1"], cwd=ROOT, capture_output=True)
+    if known.returncode:
+        pytest.skip("the clone holds one commit only")
+    with ModelServer(reviewer([])) as server:
+        variables = {"CODELET_API_BASE": server.openai, "CODELET_MODEL": "openai/scripted", "OPENAI_API_KEY": "key"}
+        done = run("review", "HEAD~1..HEAD", "--output", "json=-", cwd=ROOT, home=tmp_path, env=variables)
+    report: dict[str, Any] = json.loads(done.stdout)
+    states = [hunk["state"] for hunk in report["hunks"]]
+    assert states.count("failed") == 0 and len(server.requests) == report["chunks"], done.err
+    assert done.exit == (5 if "truncated" in states else 0)
