@@ -81,7 +81,6 @@ class Connection:
 
     def rest(self) -> None:
         """Listen again, so that it is noticed when the peer closes a connection that is kept."""
-        self._quick_reads = 0
         self._listen(now=True)
 
     def _listen(self, *, now: bool) -> None:
@@ -104,9 +103,10 @@ class Connection:
         return h11.Connection(h11.CLIENT).send(_request(target, headers)) or b""
 
     def sent(self, target: str, headers: Mapping[str, str], body: bytes) -> None:
-        """Tell the protocol what was written."""
+        """Tell the protocol what was written. The answer is a stream of its own: its first pieces are taken as they come."""
         import h11
 
+        self._quick_reads = 0
         self.state.send(_request(target, headers))
         self.state.send_with_data_passthrough(h11.Data(data=body))
         self.state.send(h11.EndOfMessage())

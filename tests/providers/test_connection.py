@@ -6,6 +6,7 @@ import asyncio
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -272,3 +273,21 @@ async def test_other_exceptions_do_not_count(plain_server: ModelServer, proxy: P
     monkeypatch.setenv("NO_PROXY", "example.org,27.0.0.1,127.0.0.1:1")
     await answer(plain_server.base)
     assert proxy.targets != []
+
+
+async def test_answers_on_a_kept_connection_are_taken_as_they_come(
+    plain_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A short wait for more pieces is for one fast stream; many quick answers on a connection are not one."""
+    waits = []
+    loop = asyncio.get_running_loop()
+    timer = loop.call_later
+
+    def noted(delay: float, *rest: Any, **named: Any) -> asyncio.TimerHandle:
+        waits.append(delay)
+        return timer(delay, *rest, **named)
+
+    monkeypatch.setattr(loop, "call_later", noted)
+    await answer(f"http://127.0.0.1:{plain_server.port}", times=30)
+    assert len({request.connection for request in plain_server.requests}) == 1
+    assert [delay for delay in waits if delay < 0.5] == []
