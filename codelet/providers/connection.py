@@ -103,7 +103,7 @@ class Connection:
         return h11.Connection(h11.CLIENT).send(_request(target, headers)) or b""
 
     def sent(self, target: str, headers: Mapping[str, str], body: bytes) -> None:
-        """Tell the protocol what was written. The answer is a stream of its own: its first pieces are taken as they come."""
+        """Tell the protocol what was written. Reads of the last answer do not count for the next one."""
         import h11
 
         self._quick_reads = 0
