@@ -212,7 +212,7 @@ def main() -> int:
         print("no transcript found: name some with --data or --history", file=sys.stderr)
         return 2
     policies = {name: baselines.with_system(policy) for name, policy in baselines.PLAIN.items()}
-    policies["codelet"] = baselines.codelet
+    policies |= {name: baselines.PLAIN[name] for name in baselines.OWN}
     try:
         policies |= {n: baselines.with_system(policy) for n, policy in langchain_baselines.policies().items()}
     except ImportError as error:

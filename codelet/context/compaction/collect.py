@@ -220,9 +220,8 @@ def factors(found: Collected, scores: Mapping[int, Score], minimum: int, room: i
     candidates, sources = found.collector.candidates, found.collector.sources
     per_source = []
     for source in sources:
-        score = scores.get(source.turn)
-        total = score.total if score else 0
-        per_source.append(1000 + points * total if total >= minimum else 0)
+        score = scores.get(source.turn, Score(source.turn))
+        per_source.append(1000 + points * score.of_lines if score.total >= minimum else 0)
     candidates.factor = [
         factor * per_source[source] // 1000 for factor, source in zip(candidates.factor, candidates.source, strict=True)
     ]

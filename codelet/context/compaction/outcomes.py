@@ -7,9 +7,10 @@ decision, or else its first sentence. Then come other sentences that do so, from
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress, count
+from typing import NamedTuple
 
 from codelet.context.compaction.candidates import LineCollector
 from codelet.context.compaction.signals import outcome_strength
@@ -69,13 +70,23 @@ def outcomes(collector: LineCollector, turns: Iterable[int]) -> list[TurnOutcome
     return sorted(found.values(), key=lambda one: candidates.position[one.index])
 
 
-def ranked(collector: LineCollector, told: Sequence[TurnOutcome], scores: Mapping[int, int]) -> list[int]:
-    """The outcomes' lines, those to be kept first in front: what closes a turn, then what tells most by its length."""
+class Ranked(NamedTuple):
+    """Lines that tell what came of something, those to be kept first in front: what closes a turn, and the others."""
+
+    closing: tuple[int, ...] = ()
+    others: tuple[int, ...] = ()
+
+
+def ranked(
+    collector: LineCollector, told: Sequence[TurnOutcome], scores: Mapping[int, int], anchored: Collection[int]
+) -> Ranked:
+    """The outcomes' lines: what closes a turn with an anchor goes first, then what tells most by its length."""
     text = collector.candidates.text
 
-    def worth(one: TurnOutcome) -> tuple[int, int]:
-        return (1000 * (one.strength + one.closes) * (100 + scores.get(one.turn, 0))) // (
-            len(text[one.index]) + 60
-        ), one.index
+    def worth(one: TurnOutcome) -> tuple[bool, int, int]:
+        most = 1000 * (one.strength + one.closes) * (100 + scores.get(one.turn, 0))
+        return one.closes and one.turn in anchored, most // (len(text[one.index]) + 60), one.index
 
-    return [one.index for one in sorted(told, key=worth, reverse=True)]
+    best = sorted(told, key=worth, reverse=True)
+    closing = tuple(one.index for one in best if one.closes)
+    return Ranked(closing, tuple(one.index for one in best if not one.closes))

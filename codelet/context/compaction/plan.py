@@ -44,7 +44,8 @@ class CompactionSettings:
     `keep_last` turns stay verbatim while they take at most `newest_percent`; else the newest units up to
     `tail_percent`. `user_percent` goes to the user's words, `ledger_percent` to the ledger, the rest to lines chosen
     by coverage. A turn whose score is below `minimum_score` gives no lines. `feedback[turn]` is what the user said
-    of a turn, -5 to 5. `fill` cuts the results of the newest unit that does not fit rather than leave it out.
+    of a turn, -5 to 5. `fill` cuts the results of the newest unit that does not fit rather than leave it out. Without
+    `rated` no outcome and no score bears on what stays: that is what they are measured against.
     """
 
     keep_last: int = 3
@@ -54,6 +55,7 @@ class CompactionSettings:
     ledger_percent: int = 4
     minimum_score: int = 0
     fill: bool = False
+    rated: bool = True
     feedback: Mapping[int, int] = field(default_factory=dict)
 
 

@@ -1,8 +1,10 @@
 """Anchors (turns in which something was settled), and the score of a turn.
 
-Anchors are weights, not places to cut. A score is a sum of integers, every part capped so that no single signal can
-win: anchor ≤ 40, recency ≤ 20, relevance to the current prompt ≤ 20, files shared with the newest turns ≤ 15,
-reference back to it in the user's words ≤ 10, feedback ±5. Ties go to the newer turn.
+Anchors are no places to cut: the outcome of a turn that holds one stands before all others. A score is a sum of
+integers, every part capped so that no single signal can win: anchor ≤ 40, recency ≤ 20, relevance to the current prompt
+≤ 20, files shared with the newest turns ≤ 15, reference back to it in the user's words ≤ 10, feedback ±5. Ties go to
+the newer turn. The anchor's part holds a turn above the least score; no more than 4 of it raise the turn's lines, so
+that they win ties: few of them settle something, and with all of it real sessions lost decisions and names.
 """
 
 from __future__ import annotations
@@ -105,6 +107,7 @@ def _from_user(reading: ParsedMessage, found: dict[tuple[int, str], TurnAnchor])
         found.setdefault((reading.turn, "checkpoint"), TurnAnchor(reading.turn, "checkpoint", text[:80]))
 
 
+TIE_CAP = 4
 ANCHOR_CAP, RECENCY_CAP, RELEVANCE_CAP, FILES_CAP, REFERENCE_CAP, FEEDBACK_CAP = 40, 20, 20, 15, 10, 5
 # The turns that count as the newest, and how much of the prompt is read.
 _RECENT, _READ = 3, 20_000
@@ -114,6 +117,11 @@ _EARLIER = re.compile(
     r"failure|command|commit|version|idea|decision|question|output)s?\b",
     re.IGNORECASE,
 )
+
+
+def anchored(anchors: Sequence[TurnAnchor]) -> set[int]:
+    """The turns that hold an anchor that is sure enough."""
+    return {anchor.turn for anchor in anchors if anchor.confidence >= LEAST_CONFIDENCE}
 
 
 @dataclass(frozen=True)
@@ -131,8 +139,15 @@ class Score:
     @property
     def total(self) -> int:
         """Sum of the parts, never below 0."""
-        parts = self.anchor + self.recency + self.relevance + self.files + self.reference + self.feedback
-        return max(0, parts)
+        return max(0, self.anchor + self._others())
+
+    @property
+    def of_lines(self) -> int:
+        """What a line of the turn is worth by it, never below 0."""
+        return max(0, min(self.anchor, TIE_CAP) + self._others())
+
+    def _others(self) -> int:
+        return self.recency + self.relevance + self.files + self.reference + self.feedback
 
 
 def scores(

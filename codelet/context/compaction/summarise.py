@@ -12,9 +12,9 @@ from codelet.context.compaction.collect import Collected, add_cut_words, collect
 from codelet.context.compaction.coverage import REPEAT_PERCENT, Selection, cover
 from codelet.context.compaction.identifiers import NUMBER_WEIGHT
 from codelet.context.compaction.ledger import Ledger, open_errors
-from codelet.context.compaction.outcomes import TurnOutcome, outcomes, ranked
+from codelet.context.compaction.outcomes import Ranked, TurnOutcome, outcomes, ranked
 from codelet.context.compaction.plan import CompactionPlan, CompactionSettings, IrreducibleContext, Transcript
-from codelet.context.compaction.score import Score, TurnAnchor, newest, scores, scoring_words
+from codelet.context.compaction.score import Score, TurnAnchor, anchored, newest, scores, scoring_words
 from codelet.context.compaction.segments import last_step
 from codelet.context.compaction.signals import decides
 from codelet.context.compaction.user_text import EarlierPrompt, FittedPrompts, fit_prompts
@@ -31,7 +31,9 @@ TALK_PERCENT = 80
 FACTS_PERCENT = 15
 FILES_PERCENT = 10
 COMPANY_PERCENT = 2
-OUTCOME_PERCENT = 15
+# What the lines may take that close a turn, and up to which share other outcomes may follow them.
+CLOSING_PERCENT = 15
+OUTCOME_PERCENT = 13
 ERRORS_PERCENT = 5
 # The share of a narrative, and the least that it gets in characters.
 NARRATIVE_PERCENT = 15
@@ -76,7 +78,9 @@ def summarise(
     present, names = _names(transcript, plan, found)
     older = [(i, reading) for i, reading in enumerate(transcript.readings) if i not in plan.kept]
     errors = [fault.turn for fault in open_errors(older, transcript.history)]
-    rated = scores(transcript.readings, names, collector.lexicon, anchors, errors, settings.feedback)
+    rated = {}
+    if settings.rated:
+        rated = scores(transcript.readings, names, collector.lexicon, anchors, errors, settings.feedback)
     room = _room(transcript, plan, found, target)
     words = _words(transcript, plan, found, found.said, room, settings, target)
     add_cut_words(found, words.cut)
@@ -93,11 +97,11 @@ def summarise(
     listed = {n for b in found.blocks for n in collector.lexicon.read("\n".join(text for _, text in b.ledger))}
     # More than fits is chosen, as joined headings give room back; what is too much goes when it is fitted.
     slack = 104 if transcript.measure is estimate_message else 115
-    totals = {turn: score.total for turn, score in rated.items()}
-    ends = outcomes(collector, totals)
-    first = ranked(collector, ends, totals)
+    worth = {turn: score.of_lines for turn, score in rated.items()}
+    ends = outcomes(collector, worth)
+    first = ranked(collector, ends, worth, anchored(anchors)) if settings.rated else Ranked()
     budget = max(0, left) * slack // 100
-    chosen = _chosen(found, present | shown | listed, budget, first, OUTCOME_PERCENT * room // 100)
+    chosen = _chosen(found, present | shown | listed, budget, first, room)
     note = room >= NOTE_FROM
     messages, size, segments, used = _fit(transcript, plan, found, chosen, target, note=note)
     present |= shown | listed
@@ -110,11 +114,13 @@ def summarise(
     )
 
 
-def _chosen(found: Collected, shown: set[int], budget: int, first: Sequence[int], outcome_room: int) -> list[int]:
+def _chosen(found: Collected, shown: set[int], budget: int, first: Ranked, room: int) -> list[int]:
     """The lines to keep, best first: outcomes, facts by how rare they are, each in its share, then what covers most."""
     collector = found.collector
     selection = Selection(collector.candidates, collector.headers, [source.head for source in collector.sources])
-    ends = selection.put(first, min(outcome_room, budget * 40 // 100))
+    most = budget * 40 // 100
+    ends = selection.put(first.closing, min(room * CLOSING_PERCENT // 100, most))
+    ends += selection.put(first.others, max(0, min(room * OUTCOME_PERCENT // 100, most) - selection.spent))
     told_errors = sorted(collector.errors.values(), key=collector.candidates.position.__getitem__, reverse=True)
     ends += selection.put(told_errors, budget * ERRORS_PERCENT // 100)
     spent = selection.spent

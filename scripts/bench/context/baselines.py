@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from codelet.context.compaction import IrreducibleContext, compact
+from codelet.context.compaction import CompactionSettings, IrreducibleContext, compact
 from codelet.context.tokens import estimate_message, estimate_text
 from context.recall import spoken
 
@@ -32,6 +32,14 @@ def codelet(messages: list[Message], target: int) -> list[Message]:
     """Ours. A target that cannot be met counts as an empty list."""
     try:
         return compact(messages, target).messages
+    except IrreducibleContext:
+        return []
+
+
+def unrated(messages: list[Message], target: int) -> list[Message]:
+    """Ours, but that anchors and scores decide nothing."""
+    try:
+        return compact(messages, target, settings=CompactionSettings(rated=False)).messages
     except IrreducibleContext:
         return []
 
@@ -176,8 +184,11 @@ def _argument(call: dict[str, Any], key: str) -> Any:
         return None
 
 
+OWN = ("codelet", "codelet without anchors and score")
+"""Ours among them, which are given whole lists."""
 PLAIN: dict[str, Policy] = {
     "codelet": codelet,
+    "codelet without anchors and score": unrated,
     "drop-oldest window": window,
     "masking, last 10 results + window": masked,
     "pi's shape, rebuilt (stand-in summary)": pi_shape,

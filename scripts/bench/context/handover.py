@@ -85,8 +85,8 @@ def removed(messages: Sequence[Message]) -> set[str]:
             arguments = call["function"]["arguments"]
             path = paths[call["id"]] = _path(arguments)
             edits = list(_edits(arguments))
-            for old, _ in edits:
-                taken = map(str.strip, old.split("\n"))
+            for old, new in edits:
+                taken = {*map(str.strip, old.split("\n"))}.difference(map(str.strip, new.split("\n")))
                 gone.update(dict.fromkeys(line for line in taken if held.get(line, {path}) <= {path, ""}))
             for text in set(recall.values(arguments)).difference(old for old, _ in edits):
                 for line in map(str.strip, text.split("\n")):

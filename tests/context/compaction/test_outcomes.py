@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from statistics import fmean
 
 import pytest
 
-from codelet.context.compaction import compact
+from codelet.context.compaction import CompactionSettings, compact
 from codelet.context.compaction.history import History
 from codelet.context.compaction.parsing import normalise, parse_messages
 from codelet.context.compaction.score import find_anchors
@@ -95,6 +96,32 @@ def test_an_anchor_makes_its_turns_words_stand_before_those_of_others():
         made = compact(messages, 1_500)
         reports.append(claims[3] in text_of_all(made.messages))
     assert reports == [False, True]
+
+
+def test_the_outcomes_of_anchors_stand_where_there_is_no_room_for_all():
+    claims = {n: f"Part {n} is slow because its index {n} is rebuilt for every row that comes in." for n in range(90)}
+    messages = [message for n, claim in claims.items() for message in one_turn(n, claim)]
+    for number in (7, 19, 31):
+        messages[4 * number] = user(f"We decided that part {number} stays.")
+    gone = {text_of_all(compact(messages, 2_500).messages).count(claims[n]) == 0 for n in (7, 19, 31)}
+    before = [n for n in range(40) if claims[n] in text_of_all(compact(messages, 2_500).messages)]
+    assert gone == {False} and set(before) == {7, 19, 31}
+
+
+def test_without_anchors_and_score_decisions_are_lost(shared: Path, monkeypatch: pytest.MonkeyPatch):
+    """Of the agent's sentences that tell a cause or a decision, as the ruler reads them, in an eighth of the room."""
+    monkeypatch.syspath_prepend(Path(readers.__file__).parents[1])
+    decisions = importlib.import_module("context.handover").decisions
+    kept: dict[bool, list[float]] = {True: [], False: []}
+    for transcript in readers.read_all(shared / "transcripts"):
+        said_before = decisions(transcript.messages)
+        for rated in kept if len(said_before) >= 15 else ():
+            settings = CompactionSettings(rated=rated)
+            made = compact(transcript.messages, size(transcript.messages) // 8, settings=settings)
+            text = " ".join(text_of_all(made.messages).split())
+            kept[rated].append(fmean(sentence in text for sentence in said_before))
+    assert len(kept[True]) >= 3
+    assert fmean(kept[True]) >= fmean(kept[False]) + 0.03
 
 
 def test_causes_that_are_gone_stand_in_the_report():
