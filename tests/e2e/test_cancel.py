@@ -23,7 +23,7 @@ from tests.e2e.conftest import Codelet
 from tests.support.program import descendants, processes_with
 from tests.support.script import Call, Delivery, HttpError, Reply, Step, Stop
 from tests.support.server import ModelServer, Recorded
-from tests.support.waiting import PATIENCE, Neighbour, happens
+from tests.support.waiting import PATIENCE, Neighbour, happens, until
 
 SLEEP = f"sleep 4711.{os.getpid()}"
 READ = Call("read-1", "read", {"path": "app.py"}, (4, 9))
@@ -350,7 +350,7 @@ def test_cancels_at_every_state_in_a_terminal(codelet_on_each_wire: Codelet, key
                 lambda before=before: terminal.scrollback.count("stopped") > before, f"{name}: a word of the stop"
             )
             terminal.settle(0.15)
-            assert descendants(terminal.pid) == [], name
+            until(lambda terminal=terminal: not descendants(terminal.pid), f"{name}: the end of children")
             assert processes_with(SLEEP.split()[1]) == [], name
             terminal.line(f"next {number}")
             terminal.wait_for(f"Answer {number} is complete.")

@@ -106,6 +106,7 @@ def test_nothing_gets_out(
     (codelet.home / ".ssh" / "id_rsa").write_text("planted key\n")
     (codelet.cwd / "act.sh").write_text(_ACT)
     port = listener.getsockname()[1]
+    mark = f"2718{os.getpid()}"
     unix = tmp_path / "s"
     local = socket.socket(socket.AF_UNIX)
     local.bind(os.fspath(unix))
@@ -121,7 +122,7 @@ def test_nothing_gets_out(
         "key": f"cat {codelet.home}/.ssh/id_rsa" if way == "bubblewrap" else "true",
         "parent": "cat /proc/$PPID/environ | tr '\\0' '\\n' | grep KEY; ls /proc | grep -c '^[0-9]'; true",
         "remount": "mount -o remount,rw / ; mount -t tmpfs x /mnt; echo x > /mnt/canary; unshare -m true; true",
-        "behind": "(setsid sleep 271828 &) ; echo started",
+        "behind": f"(setsid sleep {mark} &) ; echo started",
     }
     model_server.script = [
         Reply(calls=[Call(name, "bash", {"command": command}) for name, command in commands.items()]),
@@ -149,7 +150,7 @@ def test_nothing_gets_out(
     assert "planted" not in told["key"]
     assert "test-key" not in told["parent"]
     assert "started" in told["behind"]
-    assert not processes_with("271828")
+    assert not processes_with(mark)
 
 
 async def test_both_ways_are_found(tmp_path: Path) -> None:
