@@ -193,7 +193,7 @@ class TurnView:
 
 
 async def _let_others_run() -> None:
-    """Give the event loop a turn. A cancel meanwhile comes at the next wait, which is the turn's: it tells of the stop."""
+    """Give the event loop a turn. A cancel meanwhile comes with the next wait, the turn's own."""
     try:
         await asyncio.sleep(0)
     except asyncio.CancelledError:

@@ -37,7 +37,7 @@ async def test_a_stop_is_the_turns_to_tell(tmp_path: Path, busy: float) -> None:
                 while time.process_time() - begun < busy:
                     pass
                 yield events.Text("word ")
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             told.append("cancelled")
             yield events.Interrupted(done=(), half_done=(), not_done=())
