@@ -118,3 +118,21 @@ def test_a_linked_workspace_is_the_place_it_leads_to(places: tuple[Path, Path]) 
     assert judge_path("a.txt", "write", linked).action == "allow"
     assert judge_path(str(workspace / "a.txt"), "write", linked).action == "allow"
     assert judge_path("../secret.txt", "read", linked).action == "ask"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x/" * 128, ""),
+        ("x/" * 129, "the path is too long"),
+        ("x" * 4_097, "the path is too long"),
+        ("a\0b", "the path holds a NUL character"),
+        ("a\ud800b", "the path is not valid Unicode"),
+        ("a\udfff", "the path is not valid Unicode"),
+        ("a\ue000", ""),
+    ],
+    ids=["deep", "too deep", "long", "NUL", "first half", "last half", "beyond"],
+)
+def test_what_is_no_path_is_denied_with_its_reason(tmp_path: Path, text: str, reason: str) -> None:
+    found = judge_path(text, "read", tmp_path)
+    assert (found.reason if found.action == "deny" else "") == reason
