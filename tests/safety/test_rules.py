@@ -321,3 +321,15 @@ def test_several_touches_are_judged_for_one_place_or_for_none(workspace: Path) -
     assert policy.judge("something", [Touch("write", "new.txt"), Touch("run", "ls")]).place == alone.place
     assert policy.judge("something", [Touch("write", "new.txt"), Touch("read", "a.txt")]).place is None
     assert policy.judge("something", [Touch("run", "ls"), Touch("run", "pwd")]).place is None
+
+
+@pytest.mark.parametrize("mode", ["read-only", "ask", "auto-edit", "auto"])
+def test_nothing_writes_what_codelet_keeps_a_record_in(workspace: Path, mode: Mode) -> None:
+    (workspace / "way").symlink_to("audit.jsonl")
+    policy = Policy(workspace, mode, allow=["write", "edit"], yes=True, kept=[workspace / "audit.jsonl"])
+    for name in ("audit.jsonl", "./audit.jsonl", "way"):
+        verdict = policy.judge("write", [Touch("write", name)])
+        assert (verdict.action, verdict.tier) == ("deny", "write")
+        assert verdict.reason == f"{name} is what codelet keeps a record in"
+        assert policy.judge("read", [Touch("read", name)]).action == "allow"
+    assert policy.judge("write", [Touch("write", "audit.json")]).action == ("deny" if mode == "read-only" else "allow")
