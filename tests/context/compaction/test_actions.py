@@ -25,6 +25,8 @@ def act(name: str, **arguments: Any) -> Action:
         ("fs_read_text", {"query": "a"}, "other", "a"),
         ("view_file", {"target_file": "a.py"}, "read", "a.py"),
         ("write", {"path": "a.py", "content": "x"}, "write", "a.py"),
+        ("write", {"content": "x"}, "write", ""),
+        ("Edit", {}, "write", ""),
         ("fs_write_text", {"file": "a.py", "text": "x"}, "write", "a.py"),
         ("rewrite_history", {"query": "x"}, "other", "x"),
         ("apply", {"text": DIFF}, "other", ""),

@@ -301,3 +301,13 @@ def test_a_pin_on_the_first_message_keeps_it():
     made = compact(messages, size(messages) // 3, pinned=[0])
     assert made.messages[0] is messages[0]
     assert compact(messages, size(messages) // 3).messages[0] is not messages[0]
+
+
+def test_the_fate_of_a_turn_of_which_a_part_stays_says_so():
+    """A pinned message keeps its turn from being summarised as a whole."""
+    messages = coding_session(20)
+    place = next(i for i, m in enumerate(messages) if i > 8 and m["role"] == "user")
+    turn = sum(m["role"] == "user" for m in messages[: place + 1])
+    fates = {fate.turn: fate for fate in compact(messages, 3_000, pinned=[place]).report.turns}
+    assert fates[turn].fate == "reduced" and fates[turn].why.endswith("; the rest summarised")
+    assert fates[turn + 1].fate == "summarised" and fates[turn - 1].fate == "summarised"
