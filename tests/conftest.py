@@ -7,7 +7,7 @@ import random
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,16 @@ def no_zombies() -> None:
             with suppress(OSError):
                 if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
                     os.waitpid(int(pid), os.WNOHANG)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What a failed test left open is told when it is collected, in the middle of another test, which must not fail."""
+    report = yield
+    if report.failed:
+        for warning in ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
+            item.config.addinivalue_line("filterwarnings", f"ignore::{warning}")
+    return report
 
 
 def pytest_report_header() -> str:

@@ -57,15 +57,15 @@ class Approvals:
         self,
         policy: Policy,
         masker: Masker,
+        guards: Guards,
         ask: Ask | None = None,
         timeout: float | None = None,
-        guards: Guards | None = None,
     ) -> None:
         self.policy = policy
         self.masker = masker
         self.ask = ask
         self.timeout = timeout
-        self.guards = guards or Guards(masker)
+        self.guards = guards
         self.refused: list[str] = []
         self.denied: dict[str, str] = {}
         self.history: deque[Decision] = deque(maxlen=_HISTORY)

@@ -144,6 +144,6 @@ def equip(
     """The toolbox of a session; the answers of calls are masked behind `guards` and before `closing`."""
     masker = safeguards.hides
     standing = Guards(masker, guards, closing)
-    approvals = Approvals(policy, masker, ask, safeguards.ask_timeout, standing)
+    approvals = Approvals(policy, masker, standing, ask, safeguards.ask_timeout)
     guarded = context.replace(prepare_command=policy.prepare, resources=safeguards.resources)
     return Toolbox(named("tool", tools), guarded, approvals, standing, safeguards.sandbox)

@@ -20,10 +20,11 @@ from codelet.providers import open_provider
 from codelet.providers.protocol import ProviderOptions
 from codelet.safety.verdict import Answer, Question
 from tests.e2e.conftest import Codelet
+from tests.support.amount import FULL as FULL_SIZE
 from tests.support.program import descendants, processes_with
 from tests.support.script import Call, Delivery, HttpError, Reply, Step, Stop
 from tests.support.server import ModelServer, Recorded
-from tests.support.waiting import PATIENCE, Neighbour, happens
+from tests.support.waiting import PATIENCE, Neighbour, happens, until
 
 SLEEP = f"sleep 4711.{os.getpid()}"
 READ = Call("read-1", "read", {"path": "app.py"}, (4, 9))
@@ -322,11 +323,17 @@ def _numbered(step: Step, number: int) -> Step:
     return dataclasses.replace(step, calls=[dataclasses.replace(call, id=f"{call.id}-{number}") for call in step.calls])
 
 
+KEYS_ON_WIRES = [("openai", "esc"), ("openai/responses", "ctrl-c"), ("anthropic", "ctrl-c")]
+
+
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("key", ["esc", "ctrl-c"])
-def test_cancels_at_every_state_in_a_terminal(codelet_on_each_wire: Codelet, key: str):
-    """Thirteen states, two keys, two wires: fifty-two cancels through a pty, each with a turn after it."""
-    codelet = codelet_on_each_wire
+@pytest.mark.parametrize(
+    ("wire", "key"),
+    [(wire, key) for wire, _ in KEYS_ON_WIRES for key in ("esc", "ctrl-c")] if FULL_SIZE else KEYS_ON_WIRES,
+)
+def test_cancels_at_every_state_in_a_terminal(codelet: Codelet, wire: str, key: str):
+    """Thirteen states on each wire, in the gate with one key, at full size with both; each has a turn after it."""
+    codelet.wire = wire
     server = codelet.server
     with codelet.terminal("--yes", rows=40) as terminal:
         for number, name in enumerate(PTY_STATES):
@@ -350,7 +357,7 @@ def test_cancels_at_every_state_in_a_terminal(codelet_on_each_wire: Codelet, key
                 lambda before=before: terminal.scrollback.count("stopped") > before, f"{name}: a word of the stop"
             )
             terminal.settle(0.15)
-            assert descendants(terminal.pid) == [], name
+            until(lambda terminal=terminal: not descendants(terminal.pid), f"{name}: the end of children")
             assert processes_with(SLEEP.split()[1]) == [], name
             terminal.line(f"next {number}")
             terminal.wait_for(f"Answer {number} is complete.")

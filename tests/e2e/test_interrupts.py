@@ -213,9 +213,9 @@ class OneShot:
 
 
 def run_out(codelet: Codelet, model: Model) -> float:
-    """The seconds that a run takes that nobody stops, the longest of two."""
+    """The seconds that a run takes that nobody stops, at full size the longest of two."""
     took = []
-    for _ in range(2):
+    for _ in range(amount(1, 2)):
         fresh(codelet)
         model.begin()
         begun = time.monotonic()  # clock: what moments are drawn from
@@ -248,7 +248,7 @@ def told_apart(kinds: set[str], model: Model, *, compacting: bool) -> set[str]:
 def test_one_shot(scene: tuple[Codelet, Model, Moments]) -> None:
     codelet, model, seen = scene
     whole = run_out(codelet, model)
-    for number in range(amount(2, 84)):
+    for number in range(amount(1, 84)):
         path = fresh(codelet)
         model.begin()
         model.calm = model.overloaded = False
@@ -301,7 +301,7 @@ def draw_near(run: OneShot, seen: Moments, model: Model, aim: str | None, moment
 def test_terminal(scene: tuple[Codelet, Model, Moments]) -> None:
     codelet, model, seen = scene
     whole = run_out(codelet, model)
-    count = amount(3, 84)
+    count = amount(2, 84)
     for first in range(0, count, SESSION):
         path = fresh(codelet)
         asks, filled = first // SESSION % 3 == 2, first // SESSION % 2 == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,18 @@ Open = Callable[..., tuple[Session, ScriptedProvider]]
 
 
 @pytest.fixture
-def open_session(tmp_path: Path) -> Open:
-    """Opens a session in an empty folder; every call is allowed unless a policy is given."""
+async def open_session(tmp_path: Path) -> AsyncIterator[Open]:
+    """Opens sessions in an empty folder, closed with the test; every call is allowed unless a policy is given."""
+    opened: list[Session] = []
 
     def begin(
         *extensions: Extension, provider: ScriptedProvider | None = None, **options: Any
     ) -> tuple[Session, ScriptedProvider]:
         chosen = provider or ScriptedProvider()
         defaults = {"policy": Policy(tmp_path, yes=True), "tools": all_tools(), "bare": True}
-        return Session(chosen, workspace=tmp_path, extensions=extensions, **(defaults | options)), chosen
+        opened.append(Session(chosen, workspace=tmp_path, extensions=extensions, **(defaults | options)))
+        return opened[-1], chosen
 
-    return begin
+    yield begin
+    for session in opened:
+        await session.close()

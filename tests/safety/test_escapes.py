@@ -150,7 +150,8 @@ async def test_no_way_leads_out(place: Place, way: str, kind: SandboxKind, user:
     python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"
     environment = child_environment()
     told = json.dumps(place.arguments())
-    argv = sandbox.wrap(f"{python} {place.program} '{told}'; (setsid sleep 314159 &) ; exit 0", environment, kind)
+    mark = f"3141{os.getpid()}"
+    argv = sandbox.wrap(f"{python} {place.program} '{told}'; (setsid sleep {mark} &) ; exit 0", environment, kind)
     done = await run_child(
         as_user(argv, _NOBODY, place.workspace.parent) if other else argv,
         cwd=place.workspace,
@@ -163,4 +164,4 @@ async def test_no_way_leads_out(place: Place, way: str, kind: SandboxKind, user:
     assert done_in == _ALLOWED[kind], found
     assert not place.touched()
     assert len(found) == len(escapes.TRIES) + 3
-    assert not processes_with("314159")
+    assert not processes_with(mark)

@@ -118,3 +118,32 @@ def test_a_linked_workspace_is_the_place_it_leads_to(places: tuple[Path, Path]) 
     assert judge_path("a.txt", "write", linked).action == "allow"
     assert judge_path(str(workspace / "a.txt"), "write", linked).action == "allow"
     assert judge_path("../secret.txt", "read", linked).action == "ask"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x/" * 128, ""),
+        ("x/" * 129, "the path is too long"),
+        ("x" * 4_097, "the path is too long"),
+        ("a\0b", "the path holds a NUL character"),
+        ("a\ud800b", "the path is not valid Unicode"),
+        ("a\udfff", "the path is not valid Unicode"),
+        ("a\ue000", ""),
+    ],
+    ids=["deep", "too deep", "long", "NUL", "first half", "last half", "beyond"],
+)
+def test_what_is_no_path_is_denied_with_its_reason(tmp_path: Path, text: str, reason: str) -> None:
+    found = judge_path(text, "read", tmp_path)
+    assert (found.reason if found.action == "deny" else "") == reason
+
+
+def test_another_name_of_a_file_asks_before_a_write_a_folder_does_not(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("x\n")
+    assert judge_path("one.txt", "write", tmp_path).action == "allow"
+    (tmp_path / "two.txt").hardlink_to(tmp_path / "one.txt")
+    found = judge_path("one.txt", "write", tmp_path)
+    assert (found.action, found.reason.partition(" has ")[2][:12]) == ("ask", "another name")
+    assert judge_path("one.txt", "read", tmp_path).action == "allow"
+    (tmp_path / "folder" / "inner").mkdir(parents=True)
+    assert judge_path("folder", "write", tmp_path).action == "allow"

@@ -11,11 +11,47 @@ import pytest
 
 from codelet.errors import UsageError
 from codelet.safety import Policy
+from codelet.safety.rules import escaped, parse_rule
 from codelet.safety.verdict import Mode, Touch
 
 
 def bash(policy: Policy, command: str) -> str:
     return policy.judge("bash", [Touch("run", command)]).action
+
+
+@pytest.mark.parametrize(
+    ("rule", "meant"),
+    [
+        ("Bash(npm test:*)", "write 'bash(npm test *)'"),
+        ("bash(git log:* )", "write 'bash(git log *)'"),
+        ("Bash", "write 'bash'"),
+        ("Bash(*)", "write 'bash'"),
+        ("Read(src/**)", "write 'read(src/**)'"),
+        (" WRITE ( a:* ) ", "write 'write(a:*)'"),
+        ("Bash(ls; rm)", "write tool(prefix *) or"),
+        ("bash(:*)", "write 'bash'"),
+        ("rm -rf", "write tool(prefix *) or"),
+    ],
+)
+def test_a_rule_as_other_programs_spell_it_is_told_as_it_is_spelled_here(rule: str, meant: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_rule(rule)
+    assert str(caught.value).startswith(f"bad rule {rule!r}: {meant}")
+
+
+def test_a_rule_is_told_apart_from_what_it_covers() -> None:
+    rule = parse_rule(" edit( ./src/a*.py ) ")
+    assert (rule.text, rule.tool, rule.body) == ("edit( ./src/a*.py )", "edit", "./src/a*.py")
+    assert rule.matches_path("src/ab.py") and not rule.matches_path("src/b.py") and not rule.spells("src/ab.py")
+    assert rule.matches_path("src/ab.py/inner"), "a folder covers its content"
+    assert parse_rule("edit").matches_path("any/where") and not parse_rule("edit").spells("any")
+    assert parse_rule("edit(./a.py)").spells("a.py") and not parse_rule("edit(src)").spells("src/a.py")
+    assert parse_rule(f"edit({escaped('a*b.py')})").spells("a*b.py")
+    git = parse_rule("bash(git log *)")
+    assert git.matches_words(["git", "log"]) and git.matches_words(["git", "log", "-1"])
+    assert not git.matches_words(["git"]) and not git.matches_words(["git", "show"])
+    exact = parse_rule("bash(npm test)")
+    assert exact.matches_words(["npm", "test"]) and not exact.matches_words(["npm", "test", "x"])
 
 
 @pytest.mark.parametrize(
@@ -285,3 +321,15 @@ def test_several_touches_are_judged_for_one_place_or_for_none(workspace: Path) -
     assert policy.judge("something", [Touch("write", "new.txt"), Touch("run", "ls")]).place == alone.place
     assert policy.judge("something", [Touch("write", "new.txt"), Touch("read", "a.txt")]).place is None
     assert policy.judge("something", [Touch("run", "ls"), Touch("run", "pwd")]).place is None
+
+
+@pytest.mark.parametrize("mode", ["read-only", "ask", "auto-edit", "auto"])
+def test_nothing_writes_what_codelet_keeps_a_record_in(workspace: Path, mode: Mode) -> None:
+    (workspace / "way").symlink_to("audit.jsonl")
+    policy = Policy(workspace, mode, allow=["write", "edit"], yes=True, kept=[workspace / "audit.jsonl"])
+    for name in ("audit.jsonl", "./audit.jsonl", "way"):
+        verdict = policy.judge("write", [Touch("write", name)])
+        assert (verdict.action, verdict.tier) == ("deny", "write")
+        assert verdict.reason == f"{name} is what codelet keeps a record in"
+        assert policy.judge("read", [Touch("read", name)]).action == "allow"
+    assert policy.judge("write", [Touch("write", "audit.json")]).action == ("deny" if mode == "read-only" else "allow")

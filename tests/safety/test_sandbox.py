@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from codelet.safety import Policy
-from codelet.safety.sandbox import Confinement, Sandbox, find_confinement
+from codelet.safety.sandbox import Confinement, Sandbox, find_confinement, landlock_helper
 from codelet.safety.verdict import Answer, Question
+from codelet.system.process import child_environment, run_child
 from tests.e2e.conftest import Codelet
 from tests.safety.conftest import call, calls, toolbox
 from tests.support.bodies import messages_of
@@ -106,6 +109,7 @@ def test_nothing_gets_out(
     (codelet.home / ".ssh" / "id_rsa").write_text("planted key\n")
     (codelet.cwd / "act.sh").write_text(_ACT)
     port = listener.getsockname()[1]
+    mark = f"2718{os.getpid()}"
     unix = tmp_path / "s"
     local = socket.socket(socket.AF_UNIX)
     local.bind(os.fspath(unix))
@@ -121,7 +125,7 @@ def test_nothing_gets_out(
         "key": f"cat {codelet.home}/.ssh/id_rsa" if way == "bubblewrap" else "true",
         "parent": "cat /proc/$PPID/environ | tr '\\0' '\\n' | grep KEY; ls /proc | grep -c '^[0-9]'; true",
         "remount": "mount -o remount,rw / ; mount -t tmpfs x /mnt; echo x > /mnt/canary; unshare -m true; true",
-        "behind": "(setsid sleep 271828 &) ; echo started",
+        "behind": f"(setsid sleep {mark} &) ; echo started",
     }
     model_server.script = [
         Reply(calls=[Call(name, "bash", {"command": command}) for name, command in commands.items()]),
@@ -149,7 +153,7 @@ def test_nothing_gets_out(
     assert "planted" not in told["key"]
     assert "test-key" not in told["parent"]
     assert "started" in told["behind"]
-    assert not processes_with("271828")
+    assert not processes_with(mark)
 
 
 async def test_both_ways_are_found(tmp_path: Path) -> None:
@@ -210,6 +214,55 @@ async def test_without_any_it_is_said_and_nothing_runs_by_itself(tmp_path: Path)
         assert status in ("failed", "refused")
         assert expected in text
         assert not (tmp_path / "made.txt").exists()
+
+
+def test_what_it_is_and_confines_by_use_and_by_what_was_found(tmp_path: Path) -> None:
+    for found, way in ((None, None), (Confinement(None, "nothing"), "none"), (Confinement("landlock", ""), "landlock")):
+        for use in ("auto", "on", "off"):
+            sandbox = Sandbox(tmp_path, use)
+            sandbox.found = found
+            assert sandbox.state == ("off" if use == "off" else way)
+            assert sandbox.demanded("ask") == (use != "off")
+            assert sandbox.kind(None) == ("workspace" if use == "on" else None)
+            assert sandbox.kind("read-only") == "read-only"
+
+
+async def test_what_a_command_made_that_is_protected_is_told_once(tmp_path: Path) -> None:
+    """Also behind one in the background, until it has ended and was looked at."""
+    sandbox = Sandbox(tmp_path)
+    sandbox.found = Confinement("landlock", "")
+    environment = child_environment()
+    assert sandbox.newly_protected() == [] and not sandbox.held
+    sandbox.wrap("true", environment)
+    (tmp_path / "AGENTS.md").write_text("made\n")
+    assert sandbox.newly_protected() == ["AGENTS.md"]
+    assert sandbox.newly_protected() == [], "no command ran since"
+    sandbox.wrap("true", environment)
+    assert sandbox.newly_protected() == []
+    sandbox.wrap("sleep 1 &", environment)
+    sandbox.hold()
+    assert sandbox.held
+    (tmp_path / "CLAUDE.md").write_text("made\n")
+    sandbox.wrap("true", environment)
+    assert sandbox.newly_protected() == ["CLAUDE.md"], "one that runs beside it has not seen it come"
+    assert sandbox.newly_protected() == []
+    sandbox.release()
+    assert sandbox.held, "what it made last was not looked at"
+    (tmp_path / "GEMINI.md").write_text("made\n")
+    assert sandbox.newly_protected() == ["GEMINI.md"] and not sandbox.held
+    sandbox.wrap("true", environment, "read-only")
+    assert sandbox.newly_protected() == []
+
+
+@pytest.mark.parametrize("calls", ["00", "ff" * 8, ""])
+async def test_without_its_filter_of_calls_a_command_does_not_run(tmp_path: Path, calls: str) -> None:
+    helper = Path(landlock_helper.__file__)
+    request = json.dumps({"write": [str(tmp_path)], "read": ["/"], "network": False, "calls": calls})
+    words = [sys.executable, "-I", "-S", str(helper), request, "touch", str(tmp_path / "ran")]
+    done = await run_child(words, cwd=tmp_path, timeout=60, output_limit=1000)
+    assert done.exit_code == 126
+    assert re.match("no filter for system calls: .|the kernel has no Landlock", done.output)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_doctor_says_which(codelet: Codelet, tmp_path: Path) -> None:

@@ -33,19 +33,18 @@ def provider_of(server: ModelServer, wire: str = "openai", name: str = "scripted
 async def make_session(
     model_server: ModelServer, repo: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[MakeSession]:
-    """Makes sessions; every command and edit is allowed unless a policy is given."""
+    """Makes sessions, which are closed with the test; every command and edit is allowed unless a policy is given."""
     monkeypatch.setenv("HOME", str(home))
-    opened: list[Provider] = []
+    opened: list[Session] = []
 
     def make(wire: str = "openai", **options: Any) -> Session:
-        provider = provider_of(model_server, wire)
-        opened.append(provider)
         options.setdefault("policy", Policy(repo, yes=True))
-        return Session(provider, workspace=repo, **options)
+        opened.append(Session(provider_of(model_server, wire), workspace=repo, **options))
+        return opened[-1]
 
     yield make
-    for provider in opened:
-        await provider.close()
+    for session in opened:
+        await session.close()
 
 
 async def turn(session: Session, prompt: str | None = "go") -> list[events.Event]:

@@ -126,7 +126,7 @@ class Terminal:
         def read_on() -> None:
             assert self.pump(), f"the program ended before {what}:\n{self.scrollback}"
 
-        until(happened, f"{what}, with this on the screen:\n{self.scrollback}\n:", read_on)
+        until(happened, what, read_on, lambda: f"; this is on the screen:\n{self.scrollback}")
 
     def settle(self, quiet: float = 0.3, timeout: float = 10.0) -> str:
         """Wait until the program has written nothing for so many seconds and waits itself; the screen's text."""
@@ -168,7 +168,7 @@ class Terminal:
             nonlocal closed
             closed = closed or not self.pump()
 
-        until(lambda: closed, f"the end of the program, with this on the screen:\n{self.text}\n:", read_on)
+        until(lambda: closed, "the end of the program", read_on, lambda: f"; this is on the screen:\n{self.text}")
         until(lambda: not self.child.isalive(), "the end of the program after it closed its terminal")
         if self.child.signalstatus is not None:
             return -int(self.child.signalstatus)

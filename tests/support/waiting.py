@@ -23,11 +23,19 @@ _QUIET = 4
 """How many looks in a row must find a process waiting until it counts as at rest."""
 
 
-def until(happened: Callable[[], T], what: str = "it", meanwhile: Callable[[], object] | None = None) -> T:
-    """Wait until a condition holds and return its value; `meanwhile` is done between two looks, as reading a screen."""
+def until(
+    happened: Callable[[], T],
+    what: str = "it",
+    meanwhile: Callable[[], object] | None = None,
+    seen: Callable[[], str] = str,
+) -> T:
+    """Wait until a condition holds and return its value; `meanwhile` is done between two looks, as reading a screen.
+
+    `seen` tells what there is where it does not happen.
+    """
     end = time.monotonic() + PATIENCE
     while not (value := happened()):
-        assert time.monotonic() < end, f"{what} did not happen within {PATIENCE:.0f} s"
+        assert time.monotonic() < end, f"{what} did not happen within {PATIENCE:.0f} s{seen()}"
         if meanwhile is None:
             time.sleep(0.01)
         else:

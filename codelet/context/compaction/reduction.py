@@ -54,7 +54,10 @@ def cut(text: str, cap: int, recall_id: str = "") -> str:
         head, tail = text[: room * 6 // 10], text[len(text) - room * 4 // 10 :]
     head = head[: head.rfind("\n")] if "\n" in head[len(head) // 2 :] else head
     tail = tail[tail.find("\n") + 1 :] if "\n" in tail[: len(tail) // 2] else tail
-    left_out = text.count("\n") + 1 - head.count("\n") - tail.count("\n") - len(errors)
+    # Of head and tail only whole lines are there.
+    behind, before = text[len(head) : len(head) + 1], text[: len(text) - len(tail)][-1:]
+    shown = head.count("\n") + tail.count("\n") + (behind == "\n") + (before == "\n") + len(errors)
+    left_out = text.count("\n") + 1 - shown
     marker = f"\n[… {max(0, left_out)} lines left out of {len(text)} characters{hint} …]\n"
     return head + marker + "".join(f"{line}\n" for line in errors) + tail
 

@@ -127,7 +127,7 @@ class TurnView:
                 for piece in _slices(event):
                     self._renderer.show(piece)
                     if time.monotonic() - since >= _TURN_SECONDS:
-                        await asyncio.sleep(0)
+                        await _let_others_run()
                         since = time.monotonic()
                 if self._renderer.has_waiting and self._frame is None:
                     self._frame = asyncio.get_running_loop().call_later(FRAME_SECONDS, self._draw_frame)
@@ -190,6 +190,17 @@ class TurnView:
         finally:
             loop.remove_signal_handler(signal.SIGWINCH)
             loop.remove_signal_handler(signal.SIGINT)
+
+
+async def _let_others_run() -> None:
+    """Give the event loop a turn. A cancel meanwhile comes with the next wait, the turn's own."""
+    try:
+        await asyncio.sleep(0)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        assert task is not None
+        task.uncancel()
+        task.cancel()
 
 
 def _slices(event: Event) -> Iterator[Event]:

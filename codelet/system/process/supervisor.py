@@ -114,7 +114,7 @@ def _end_below(patience: float, reaped: dict[int, int]) -> None:
         for pid in running:
             _send(pid, number)
         time.sleep(0.005)
-        _reap(reaped)
+    _reap(reaped)  # those too that others ended: what is not reaped here is handed to codelet
     if not os.path.isdir("/proc/self") and os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)  # nobody lists what is below: the group goes, and this process with it
 

@@ -23,7 +23,7 @@ MARKER = "CODELET_CHILD"
 """The environment variable by which a process that changed its session and its parent is still known."""
 
 _PR_SET_CHILD_SUBREAPER, _PR_SET_DUMPABLE = 36, 4
-_KILL_LIMIT = 0.2
+_KILL_LIMIT = 1.0
 _numbers = itertools.count()
 _trees: dict[int, Tree] = {}
 
@@ -67,13 +67,15 @@ class _Row(NamedTuple):  # made by the hundred in each look at the table
 class Tree:
     """A child that leads its own session, and everything that it started.
 
-    `supervised` says that the child is a subreaper itself, or leads a name space: none of its orphans is handed to us.
+    `supervised` says that the child is a subreaper itself, or leads a name space: while it lives none of its orphans is
+    handed to us. Those that outlive it for a moment are known by having been seen below it.
     """
 
     def __init__(self, leader: subprocess.Popen[bytes], marker: str, *, supervised: bool = False) -> None:
         self.leader = leader
         self.supervised = supervised
         self._marker = marker.encode()
+        self._seen: set[tuple[int, int]] = set()
         row = _row(leader.pid)
         start = row.start if row else 0
         epochs: list[int] = [other._epoch for other in _trees.values()]
@@ -120,7 +122,7 @@ class Tree:
         return alive
 
     def kill(self) -> None:
-        """End all of them now, and reap them; takes 0.2 s at most and no event loop."""
+        """End all of them now, and reap them; takes 1 s at most, and milliseconds on most days, and no event loop."""
         limit = time.monotonic() + _KILL_LIMIT
         while self.signal(signal.SIGKILL) and time.monotonic() < limit:
             time.sleep(0.002)
@@ -147,6 +149,7 @@ class Tree:
         found = {row.pid: row for row in table.values() if pid in (row.pid, row.group, row.session)}
         known = {row.pid: row for row in table.values() if row.pid not in found and self._is_ours(row, table)}
         found.update(known)
+        found.update((row.pid, row) for row in table.values() if (row.pid, row.start) in self._seen)
         waiting = list(found)
         while waiting:
             for row in below.get(waiting.pop(), ()):
@@ -154,6 +157,7 @@ class Tree:
                     found[row.pid] = row
                     waiting.append(row.pid)
         found.pop(os.getpid(), None)
+        self._seen = {(row.pid, row.start) for row in found.values()}
         return list(found.values())
 
     def _is_ours(self, row: _Row, table: dict[int, _Row]) -> bool:

@@ -285,3 +285,29 @@ def test_measured_numbers_and_paths_outlive_five_rounds_in_a_small_window(target
     for n in range(3):
         assert f"{7100 + 37 * n} ms" in text
         assert f"services/ledger{n}/rates_{n}.toml" in text
+
+
+def test_prompts_that_left_no_line_are_told():
+    prompts = [f"Set limit_{n} to {n} seconds, never {n + 1}." for n in range(400)]
+    messages = [message for prompt in prompts for message in (user(prompt), says("ok"))]
+    tight = compact(messages, 600).report
+    (warning,) = [one for one in tight.warnings if "left no line" in one]
+    assert tight.user_mode == "stubs" and 0 < int(warning.split()[0]) < 400
+    assert not [one for one in compact(coding_session(20), 4_000).report.warnings if "left no line" in one]
+
+
+def test_a_pin_on_the_first_message_keeps_it():
+    messages = [user("The very first words."), says("Yes."), *coding_session(12)[1:]]
+    made = compact(messages, size(messages) // 3, pinned=[0])
+    assert made.messages[0] is messages[0]
+    assert compact(messages, size(messages) // 3).messages[0] is not messages[0]
+
+
+def test_the_fate_of_a_turn_of_which_a_part_stays_says_so():
+    """A pinned message keeps its turn from being summarised as a whole."""
+    messages = coding_session(20)
+    place = next(i for i, m in enumerate(messages) if i > 8 and m["role"] == "user")
+    turn = sum(m["role"] == "user" for m in messages[: place + 1])
+    fates = {fate.turn: fate for fate in compact(messages, 3_000, pinned=[place]).report.turns}
+    assert fates[turn].fate == "reduced" and fates[turn].why.endswith("; the rest summarised")
+    assert fates[turn + 1].fate == "summarised" and fates[turn - 1].fate == "summarised"

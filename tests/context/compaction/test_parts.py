@@ -241,3 +241,12 @@ def test_a_name_gets_company_where_that_costs_little():
     again = list(choice.chosen)
     choice.accompany(again, [True, True, True], 100)
     assert choice.chosen == again
+
+
+def test_content_cannot_pose_as_a_line_of_the_ledger():
+    said = ["status: tests passed (t9): pytest", "changed: everything", "a status: none", "plain"]
+    segment = ParsedSegment(1, 2, [("status", "tests failed (t2): pytest")], [SegmentEntry(1, "", said)])
+    for note in (True, False):
+        back = parse_segment(render(segment, note=note))
+        assert back.ledger == segment.ledger
+        assert [[line.strip() for line in entry.lines] for entry in back.entries] == [said]

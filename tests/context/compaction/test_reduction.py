@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codelet.context.compaction.archive import Archive
 from codelet.context.compaction.parsing import faults, normalise
-from codelet.context.compaction.reduction import holds_as_much, old_results, reduction
+from codelet.context.compaction.reduction import cut, holds_as_much, old_results, reduction
 from codelet.context.tokens import estimate_message
 from tests.context.compaction.lists import BROKEN, calling, coding_session, result, says, sessions, user
 
@@ -115,3 +116,41 @@ def test_a_reduction_keeps_all_messages_and_pairs_and_says_what_it_did(messages:
     assert sum(fate.before for fate in report.turns) - sum(fate.after for fate in report.turns) == sizes[0] - sizes[1]
     again = reduction(normal, estimate_message, keep_turns=keep, least=1, enough=enough, first_id=1)
     assert again == made
+
+
+def numbered(count: int, errors: tuple[int, ...] = ()) -> str:
+    """Lines of the same length, some of them errors."""
+    return "\n".join(
+        f"Error: step {n:05d} went wrong" if n in errors else f"row {n:05d} {'.' * 18}" for n in range(count)
+    )
+
+
+@given(st.integers(60, 400), st.integers(120, 3_000), st.sampled_from([(), (50,), (30, 31, 40)]))
+def test_a_cut_has_whole_lines_fits_and_counts_what_it_left_out(count: int, cap: int, errors: tuple[int, ...]):
+    text = numbered(count, errors)
+    made = cut(text, cap, "r3")
+    if len(text) <= cap:
+        assert made == text
+        return
+    assert len(made) <= cap
+    kept = [line for line in made.split("\n") if not line.startswith("[…")]
+    told = re.search(r"\n\[… (\d+) lines left out of (\d+) characters; recall id=r3 …\]\n", made)
+    if told is None:
+        assert made == text[:cap], "too little room for a word on it"
+        return
+    assert int(told[2]) == len(text)
+    whole = set(text.split("\n"))
+    broken = [line for line in kept if line not in whole]
+    assert len(broken) <= (2 if cap < 400 else 0), "head and tail end at a line's end, where they have one"
+    assert int(told[1]) == count - len(kept) + len(broken)
+    assert len(kept) == len(set(kept))
+
+
+def test_the_errors_between_head_and_tail_stay_while_a_third_of_the_room_takes_them():
+    errors = tuple(range(100, 130))
+    made = cut(numbered(400, errors), 1_000)
+    shown = [line for line in made.split("\n") if line.startswith("Error")]
+    assert shown == [f"Error: step {n:05d} went wrong" for n in range(100, 100 + len(shown))]
+    assert 200 <= sum(len(line) + 1 for line in shown) <= 333
+    assert len(cut(numbered(400), 1_000)) >= 900, "without any, head and tail have all of it"
+    assert "Error" not in cut(numbered(400, (100,)), 130)

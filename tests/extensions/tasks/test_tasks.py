@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,18 +43,9 @@ Begin = Callable[..., tuple[Session, ScriptedProvider]]
 
 
 @pytest.fixture
-async def begin(open_session: Open) -> AsyncIterator[Begin]:
-    """Opens sessions with background tasks, and closes them."""
-    opened: list[Session] = []
-
-    def opening(**options: Any) -> tuple[Session, ScriptedProvider]:
-        session, provider = open_session(**({"tools": None} | options))
-        opened.append(session)
-        return session, provider
-
-    yield opening
-    for session in opened:
-        await session.close()
+def begin(open_session: Open) -> Begin:
+    """Opens sessions with background tasks."""
+    return lambda **options: open_session(**({"tools": None} | options))
 
 
 def call(command: str, **more: Any) -> tuple[str, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import stat
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.program import CODELET, descendants
+from tests.support.program import CODELET, descendants, processes_with
 from tests.support.recorded import STATUS, Start, ask, step
 from tests.support.terminal import Terminal
 from tests.support.waiting import Neighbour, until
@@ -342,11 +343,12 @@ def test_a_command_of_the_user_goes_along(start: Start, repo: Path) -> None:
 def test_escape_stops_a_command_of_the_user(start: Start) -> None:
     terminal = start(step("I saw it."), columns=160)
     terminal.wait_for(STATUS)
-    terminal.line("!echo be''gun; sleep 614")  # so that its echo is not taken for its output
+    mark = f"614{os.getpid()}"
+    terminal.line(f"!echo be''gun; sleep {mark}")  # so that its echo is not taken for its output
     terminal.wait_for("begun")
     terminal.key("esc")
     terminal.wait_for("1 output to send")
-    assert not any("614" in Path(f"/proc/{pid}/cmdline").read_text() for pid in descendants(terminal.pid))
+    assert not processes_with(mark)
     terminal.line("well?")
     terminal.wait_for("I saw it.")
     terminal.wait_for(STATUS)

@@ -9,6 +9,7 @@ import pytest
 
 from codelet.frontends.commands.policy_cases import judge_cases, read_cases
 from codelet.safety import Policy
+from codelet.safety.shell.script_parser import read_script
 from codelet.safety.verdict import Touch
 from tests.support.case_workspace import lines_of
 
@@ -94,6 +95,21 @@ def test_what_is_too_long_asks(workspace: Path) -> None:
     assert verdict(workspace, "echo " + "x" * 20_000) == "ask"
     assert verdict(workspace, "true; " * 60) == "ask"
     assert verdict(workspace, "( " * 40 + "ls" + " )" * 40) == "ask"
+
+
+@pytest.mark.parametrize(
+    ("least", "most"),
+    [
+        ("echo " + "x" * (16_384 - 5), "echo " + "x" * (16_384 - 4)),
+        ("echo " + "a$x" * 600, "echo " + "a$x" * 601),
+        ("true; " * 39 + "true", "true; " * 40 + "true"),
+        ("echo 'a b' " + "c " * 2_990, "echo 'a b' " + "c " * 6_000),
+    ],
+    ids=["bytes", "signs", "commands", "words"],
+)
+def test_up_to_its_bounds_a_command_is_read(least: str, most: str) -> None:
+    assert not read_script(least).unread
+    assert read_script(most).unread and read_script(most).parts
 
 
 def test_no_text_makes_it_fail(workspace: Path) -> None:

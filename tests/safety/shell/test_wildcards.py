@@ -8,6 +8,13 @@ from pathlib import Path
 import pytest
 
 from codelet.safety import Policy
+from codelet.safety.shell.program_arguments import (
+    Program,
+    RefusedError,
+    WildcardMatch,
+    parse_arguments,
+    refuse_uncertain_order,
+)
 from codelet.safety.verdict import Touch
 
 
@@ -69,6 +76,27 @@ def test_a_name_that_is_not_ascii_counts_as_any_number_of_letters(places: tuple[
     for pattern in ("?", "??", "???", "????", "*", "[!x]", "?*"):
         assert verdict(workspace, f"cat {pattern}") == "ask"
     assert verdict(workspace, "cat a*.txt") == "allow"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "arguments", "permitted"),
+    [
+        ("read*", (WildcardMatch("a"), WildcardMatch("b")), True),
+        ("text read*", ("a", WildcardMatch("b"), "c"), True),
+        ("text read*", ("a", "b"), True),
+        ("read*", ("-e", WildcardMatch("a"), "b"), False),  # an option's value
+        ("read*", ("-e", WildcardMatch("a"), WildcardMatch("b")), False),  # one of them an option's value
+        ("read*", (WildcardMatch("-c"), "a", "b"), False),  # an option
+        ("text read*", (WildcardMatch("a"), "b"), False),  # what comes behind is of another kind
+    ],
+)
+def test_words_of_a_wildcard_are_operands_of_one_kind(kinds: str, arguments: tuple[str, ...], permitted: bool) -> None:
+    parsed = parse_arguments("grep", Program("-c -e:text", kinds), arguments)
+    if permitted:
+        refuse_uncertain_order("grep", arguments, parsed)
+    else:
+        with pytest.raises(RefusedError, match="by what a wildcard stands for"):
+            refuse_uncertain_order("grep", arguments, parsed)
 
 
 def test_where_the_order_or_number_of_files_matters_it_asks(workspace: Path) -> None:

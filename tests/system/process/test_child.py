@@ -7,6 +7,7 @@ import contextlib
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from codelet.system.process import StartError, capture, child_environment, find_program, outside_path, run_child
+from codelet.system.process.start import start_supervised
 from codelet.system.process.tree import become_subreaper
 from tests.support.waiting import Neighbour, happens
 
@@ -43,12 +45,26 @@ def sleepers(number: str) -> list[int]:
     return found
 
 
+def exact(words: str) -> int:
+    """How many processes have just this command line."""
+    found = 0
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            found += (entry / "cmdline").read_bytes() == words.encode()
+    return found
+
+
 def zombies() -> list[int]:
     """Our children that were not reaped."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return [
-        pid for pid in map(int, listed) if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    ]
+    return [pid for pid in map(int, listed) if state(pid) == "Z"]
+
+
+def state(pid: int) -> str:
+    """The state letter of a process; empty where it is gone."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
 
 
 async def appeared(number: str, count: int = 1) -> None:
@@ -182,6 +198,39 @@ async def test_cancel_ends_the_whole_tree(command: str, tmp_path: Path, number: 
         await task
     assert clock.passed < PROMPT
     assert not sleepers(number)
+    assert not zombies()
+
+
+async def test_a_supervisor_that_is_killed_leaves_no_orphan_unreaped(tmp_path: Path, number: str) -> None:
+    """Its orphans are handed to us dead: with a session of their own, and no environment to know them by."""
+    task = asyncio.create_task(shell(f"(setsid sleep {number} &); touch begun; sleep {number}", tmp_path))
+    await happens(lambda: (tmp_path / "begun").exists() and exact(f"sleep\0{number}\0") == 2)
+    supervisor = int(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()[-1])
+    os.kill(supervisor, signal.SIGSTOP)  # it can end nothing, so that it is killed with all the rest
+    await happens(lambda: state(supervisor) == "T")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not sleepers(number)
+    assert not zombies()
+
+
+async def test_what_others_ended_is_reaped_by_the_supervisor(tmp_path: Path, number: str) -> None:
+    """Nothing below it lives when it is asked to end all: it still knows how the command ended, and hands nobody on."""
+    become_subreaper()
+    words = ["/bin/sh", "-c", f"(setsid sleep {number} &); touch begun; exec sleep {number}"]
+    process, lifeline = start_supervised(words, tmp_path, child_environment(), apart=False)
+    with lifeline, process:
+        await happens(lambda: (tmp_path / "begun").exists() and exact(f"sleep\0{number}\0") == 2)
+        os.kill(process.pid, signal.SIGSTOP)
+        await happens(lambda: state(process.pid) == "T")
+        ended = [pid for pid in sleepers(number) if pid != process.pid]
+        for pid in ended:
+            os.kill(pid, signal.SIGTERM)
+        await happens(lambda: all(state(pid) == "Z" for pid in ended))
+        lifeline.close()
+        os.kill(process.pid, signal.SIGCONT)
+        assert await asyncio.to_thread(process.wait) == -signal.SIGTERM
     assert not zombies()
 
 

@@ -1,0 +1,129 @@
+"""Which command lines are runs of tests, builds, checks and commits, and which run covers which."""
+
+from __future__ import annotations
+
+import pytest
+
+from codelet.context.compaction.runners import Run, run_of
+from codelet.context.compaction.shell_commands import commands
+
+
+def run(line: str) -> Run | None:
+    found = commands(line)
+    return run_of(found[-1]) if found else None
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("pytest", "tests pytest"),
+        ("py.test -q", "tests pytest"),
+        ("python3 -m pytest tests", "tests pytest"),
+        ("python -m", None),
+        ("python -m mypy", "build mypy"),
+        ("python pytest", None),
+        ("coverage run -m pytest tests", "tests pytest"),
+        ("coverage report -m pytest", None),
+        ("coverage run -m", None),
+        ("uv run pytest", "tests pytest"),
+        ("uv pip pytest", None),
+        ("uv run", None),
+        ("npx eslint src", "build eslint"),
+        ("npx --yes eslint src", None),
+        ("poetry run uv run mypy", "build mypy"),
+        (".venv/bin/ruff check src", "build ruff check"),
+        ("ruff format --check", "build ruff format"),
+        ("ruff format", None),
+        ("ruff", None),
+        ("black --check .", "build black"),
+        ("black .", None),
+        ("cmake --build out", "build cmake"),
+        ("cmake -S .", None),
+        ("cargo test", "tests cargo test"),
+        ("cargo +nightly clippy", "build cargo clippy"),
+        ("cargo +nightly", None),
+        ("cargo publish", None),
+        ("go vet ./...", "build go vet"),
+        ("make", "build make"),
+        ("gmake", "build make"),
+        ("make -j4 CC=gcc", "build make"),
+        ("make test", "tests make"),
+        ("make lint test", "tests make"),
+        ("make lint all", "build make"),
+        ("make lint deploy", None),
+        ("make deploy", None),
+        ("gmake check", "tests make"),
+        ("just", None),
+        ("just test", "tests just"),
+        ("gradle", None),
+        ("mvn verify", "tests mvn"),
+        ("npm test", "tests npm test"),
+        ("npm t", "tests npm t"),
+        ("npm run test:unit", "tests npm test:unit"),
+        ("npm run build", "build npm build"),
+        ("npm build", None),
+        ("yarn build", "build yarn build"),
+        ("pnpm run-script lint", "build pnpm lint"),
+        ("npm run", None),
+        ("npm run start", None),
+        ("git commit -m x", "commit git commit"),
+        ("git push", "commit git push"),
+        ("git status", None),
+        ("git commit --dry-run", None),
+        ("git tag -l", None),
+        ("pytest --collect-only", None),
+        ("make -n test", None),
+        ("pytest -n 4", "tests pytest"),
+        ("PYTEST_ADDOPTS=-x pytest", None),
+        ("CI=1 pytest", "tests pytest"),
+        ("go test -run=NONE ./...", None),
+        ("ls", None),
+    ],
+)
+def test_what_a_line_runs(line: str, what: str | None):
+    found = run(line)
+    assert (f"{found.what} {found.name}" if found else None) == what
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "covers"),
+    [
+        ("pytest", "pytest tests/test_a.py", True),
+        ("pytest tests/test_a.py", "pytest", False),
+        ("pytest tests", "pytest tests/test_a.py::test_b", True),
+        ("pytest ./tests/", "pytest tests/test_a.py", True),
+        ("pytest tests/test_a.py", "pytest tests/test_a.py::test_b", True),
+        ("pytest test", "pytest tests/test_a.py", False),
+        ("pytest .", "pytest tests/test_a.py", True),
+        ("pytest tests/a", "pytest tests/a tests/b", False),
+        ("pytest tests/a tests/b", "pytest tests/b tests/a/x.py", True),
+        ("pytest", "pytest -k one", True),
+        ("pytest -k one", "pytest -k one tests", True),
+        ("pytest -k one", "pytest -k two", False),
+        ("pytest -k one", "pytest", False),
+        ("pytest -q -x --tb=short", "pytest --tb long --durations 3", True),
+        ("pytest --lf", "pytest", False),
+        ("pytest -m slow", "pytest", False),
+        ("pytest", "pytest -m slow", False),
+        ("pytest", "mypy", False),
+        ("cd a && pytest", "pytest", False),
+        ("A=1 pytest", "pytest", False),
+        ("go test ./...", "go test ./pkg/a", True),
+        ("go test ./pkg/...", "go test ./pkg/a", True),
+        ("npm test", "npm test", True),
+        ("npm test", "npm test src", False),
+        ("make test", "make lint test", False),
+    ],
+)
+def test_which_run_covers_which(line: str, other: str, covers: bool):
+    one, two = run(line), run(other)
+    assert one is not None and two is not None
+    assert one.covers(two) is covers
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "tells"), [("pytest", 1, True), ("pytest", 5, False), ("mypy .", 2, False), ("npm test", 5, True)]
+)
+def test_a_run_that_could_not_begin_tells_nothing(line: str, code: int, tells: bool):
+    found = run(line)
+    assert found is not None and found.tells(code) is tells

@@ -1,0 +1,120 @@
+"""The filter of system calls, asked of the kernel: each call from a process that took it on, harmlessly."""
+
+from __future__ import annotations
+
+import errno
+import json
+import platform
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codelet.safety.sandbox import landlock_helper
+from codelet.safety.sandbox.call_filter import filter_program
+
+# A call without sense fails with another error where the filter lets it through: the file is no terminal, say.
+_PROGRAM = """
+import ctypes, errno, json, os, platform, socket, sys
+sys.path.insert(0, sys.argv[1])
+import landlock_helper
+X86 = platform.machine() == "x86_64"
+libc = ctypes.CDLL(None, use_errno=True)
+null = os.open(os.devnull, os.O_RDWR)
+other = os.getppid()
+landlock_helper.filter_calls(bytes.fromhex(sys.argv[2]))
+
+def asked(number, *arguments):
+    ctypes.set_errno(0)
+    libc.syscall(number, *(ctypes.c_ulong(one) for one in arguments))
+    return errno.errorcode.get(ctypes.get_errno(), "done")
+
+calls = {
+    "terminal input": (16 if X86 else 29, null, 0x5412, 0),
+    "console input": (16 if X86 else 29, null, 0x541C, 0),
+    "file flags": (16 if X86 else 29, null, 0x40086602, 0),
+    "another ioctl": (16 if X86 else 29, null, 0x5413, 0),
+    "new users": (272 if X86 else 97, 0x10000000),
+    "new nothing": (272 if X86 else 97, 0),
+    "io_uring": (425, 1, 0),
+    "clone3": (435, 0, 0),
+    "mount": (165 if X86 else 40, 0, 0, 0, 0, 0),
+    "ptrace": (101 if X86 else 117, 16, 0, 0, 0),
+    "mode": (91 if X86 else 52, 1 << 20, 0o600),
+    "own priority": (141 if X86 else 140, 0, 0, 0),
+    "another's priority": (141 if X86 else 140, 0, other, 0),
+    "own limits": (302 if X86 else 261, 0, 7, 0, 0),
+    "another's limits": (302 if X86 else 261, other, 7, 0, 0),
+    "internet": (41 if X86 else 198, 2, 1, 0),
+    "internet 6": (41 if X86 else 198, 10, 1, 0),
+    "routes": (41 if X86 else 198, 16, 3, 0),
+    "local": (41 if X86 else 198, 1, 1, 0),
+    "packets": (41 if X86 else 198, 17, 3, 0),
+    "other numbers": (0x40000000 + 39,) if X86 else (425, 1, 0),
+}
+print(json.dumps({name: asked(*words) for name, words in calls.items()}))
+"""
+REFUSED = errno.errorcode[13]
+ALWAYS = ("terminal input", "console input", "new users", "mount", "ptrace", "packets")
+ABSENT = ("io_uring", "clone3")
+METADATA = ("file flags", "mode", "another's priority", "another's limits")
+INTERNET = ("internet", "internet 6", "routes")
+FREE = ("another ioctl", "new nothing", "own priority", "own limits")
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the numbers of its calls are not known")
+@pytest.mark.parametrize("sockets", [False, True])
+@pytest.mark.parametrize(("network", "metadata"), [(False, False), (True, False), (False, True)])
+def test_what_the_kernel_refuses(network: bool, sockets: bool, metadata: bool) -> None:
+    program = filter_program(network=network, sockets=sockets, metadata=metadata)
+    folder = str(Path(landlock_helper.__file__).parent)
+    words = [sys.executable, "-c", _PROGRAM, folder, program.hex()]
+    found = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
+    refused = {*ALWAYS, *(() if metadata else METADATA), *(() if network or metadata else INTERNET)}
+    refused |= set() if sockets else {"local"}
+    refused |= {"other numbers"} if platform.machine() == "x86_64" else set()
+    assert {name for name, error in found.items() if error == REFUSED} == refused
+    assert {found[name] for name in ABSENT} == {"ENOSYS"}
+    assert not {found[name] for name in FREE} & {REFUSED, "ENOSYS"}
+
+
+def test_a_machine_whose_calls_are_not_known_has_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    filter_program.cache_clear()
+    with pytest.raises(FileNotFoundError, match="known for riscv64"):
+        filter_program(network=False, sockets=False, metadata=False)
+
+
+_HEADERS = {
+    "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+    "aarch64": Path("/usr/include/asm-generic/unistd.h"),
+}
+_WITHOUT_METADATA = """
+    socket ioctl clone clone3 io_uring_setup io_uring_enter io_uring_register ptrace process_vm_readv process_vm_writev
+    kcmp pidfd_getfd process_madvise unshare setns mount umount2 pivot_root chroot open_tree move_mount fsopen fsconfig
+    fsmount fspick mount_setattr bpf perf_event_open userfaultfd add_key request_key keyctl syslog acct chmod fchmod
+    fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat setxattr lsetxattr fsetxattr
+    removexattr lremovexattr fremovexattr setxattrat removexattrat file_setattr setpriority sched_setparam
+    sched_setscheduler sched_setaffinity sched_setattr ioprio_set prlimit64
+""".split()
+
+
+@pytest.mark.parametrize("machine", _HEADERS)
+def test_the_numbers_are_those_of_the_kernels_headers(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an older header does not list yet may be in the filter, what it lists has to be."""
+    if not _HEADERS[machine].exists():
+        pytest.skip("needs the kernel's headers")
+    listed = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", _HEADERS[machine].read_text()))
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    filter_program.cache_clear()
+    lines = list(struct.iter_unpack("HBBI", filter_program(network=False, sockets=False, metadata=False)))
+    filter_program.cache_clear()
+    # A comparison that jumps over a block where it fails is one of the call's number.
+    numbers = {value for code, fits, _, value in lines if code == 0x15 and fits == 0}
+    last = max(map(int, listed.values()))
+    wanted = {int(listed[name]) for name in _WITHOUT_METADATA if name in listed}
+    assert len(wanted) > 40
+    assert {number for number in numbers if number <= last} == wanted

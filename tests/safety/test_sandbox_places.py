@@ -1,0 +1,151 @@
+"""What a sandbox hides, keeps from being written and leaves to be seen, by real files; and the words that say so."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from codelet.safety.sandbox.command_lines import Bounds, bubblewrap_argv, landlock_argv, writable_root
+from codelet.safety.sandbox.places import Secrets, protected_places, seen_places
+from tests.support import repo as repositories
+
+
+@pytest.fixture
+def root(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace that is no repository; the home is empty, and the settings' folder is in it."""
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+def make(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x\n")
+
+
+def inside(root: Path, places: list[str]) -> list[str]:
+    return [os.path.relpath(place, root) for place in places]
+
+
+def test_secrets_of_the_workspace_are_hidden_from_what_only_reads(root: Path, home: Path) -> None:
+    make(root, ".env", "a/b/id_rsa", "a/plain.txt", ".git/config", ".git/credentials")
+    (root / "a" / "token.pem").mkdir()
+    (root / "a" / "real.txt").write_text("x\n")
+    (root / "b.pem").symlink_to(root / "a" / "real.txt")
+    (root / "c.pem").symlink_to(root / "nowhere")
+    secrets = Secrets(str(root))
+    assert inside(root, secrets.hidden_from("ls", "read-only")) == [".env", "a/b/id_rsa", "a/real.txt"]
+    assert secrets.hidden_from("ls", "workspace") == []
+    make(root, "a/b/.env")
+    (root / ".env").unlink()
+    assert inside(root, secrets.of_workspace()) == ["a/b/.env", "a/b/id_rsa", "a/real.txt"], "looked at anew"
+
+
+def test_secrets_of_the_home_are_hidden_from_every_command(root: Path, home: Path) -> None:
+    make(home, ".ssh/config", ".config/gh/hosts.yml", ".netrc", ".config/tool/credentials.json", "notes.txt")
+    make(home, ".config/tool/deep/down/credentials.json", "sub/.env", ".cargo/credentials.toml")
+    (home / ".aws").write_text("a file, no folder\n")
+    settings = [".config/gh", ".config/gh/hosts.yml", ".config/tool/credentials.json"]
+    expected = [".aws", ".cargo/credentials.toml", *settings, ".netrc", ".ssh"]
+    for kind in ("workspace", "read-only"):
+        assert inside(home, Secrets(str(root)).hidden_from("ls", kind)) == expected
+
+
+def test_a_workspace_in_a_secret_folder_is_not_hidden_from_itself(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(home))
+    make(home, ".ssh/work/a.txt", ".netrc")
+    assert inside(home, Secrets(str(home / ".ssh" / "work")).of_home()) == [".netrc"]
+
+
+@pytest.mark.needs("git")
+def test_what_git_keeps_is_left_to_git(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = repositories.plain(root / "repo", {".env": "A=1\n", "a.txt": "x\n"})
+    make(folder, "id_rsa")
+    secrets = Secrets(str(folder))
+    assert inside(folder, secrets.hidden_from("git status", "read-only")) == ["id_rsa"]
+    assert inside(folder, secrets.hidden_from("ls", "read-only")) == [".env", "id_rsa"]
+    make(root, "plain/.env")
+    assert inside(root / "plain", Secrets(str(root / "plain")).hidden_from("git status", "read-only")) == [".env"]
+    monkeypatch.setenv("PATH", str(root))
+    assert inside(folder, secrets.hidden_from("git status", "read-only")) == [], "git does not say: it may be all"
+
+
+def test_what_programs_outside_obey_cannot_be_written(root: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(root, "AGENTS.md", "src/AGENTS.md", "a.txt", ".git/config", "venv/pyvenv.cfg", "tools/bin/x", "kept.jsonl")
+    make(root, "pyvenv.cfg", "other/a", "conf/codelet/settings.toml")
+    (root / "linked").symlink_to(root / "venv")
+    (root / "CLAUDE.md").symlink_to(root / "a.txt")
+    monkeypatch.setenv("PATH", f"{root}/tools/bin:relative:{root}/gone:/usr/bin")
+    monkeypatch.setenv("XDG_CONFIG_HOME", f"{root}/conf")
+    found = inside(root, protected_places(root, [root / "kept.jsonl", root / "absent"]))
+    assert found == [".git", "AGENTS.md", "conf/codelet", "kept.jsonl", "tools/bin", "venv"]
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    make(home, ".config/codelet/settings.toml")
+    assert ".config/codelet" in inside(home, protected_places(home))
+
+
+@pytest.mark.needs("git")
+def test_the_repository_and_the_programs_are_seen_wherever_they_are(root: Path, tmp_path: Path) -> None:
+    folder = repositories.plain(root / "repo")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "way").symlink_to(tmp_path / "bin")
+    make(folder, "sub/a.txt")
+    seen = seen_places(str(folder / "sub"), {"PATH": f"{tmp_path}/way:relative:{tmp_path}/gone:/"})
+    assert seen[0] == str(folder) and str(folder / ".git") in seen
+    assert str(tmp_path / "bin") in seen and os.path.realpath(sys.prefix) in seen
+    assert "/" not in seen and str(tmp_path / "gone") not in seen and len(seen) == len(set(seen))
+    assert str(folder) not in seen_places(str(tmp_path), {})
+
+
+def pairs(argv: list[str], option: str) -> list[str]:
+    """What an option of bubblewrap is given for each place, in order."""
+    return [argv[place + 2] for place, word in enumerate(argv) if word == option]
+
+
+def test_bubblewrap_is_told_what_can_be_written_seen_and_reached(root: Path) -> None:
+    make(root, ".env", "keys/id_rsa", ".git/config")
+    secret, keys, git = str(root / ".env"), str(root / "keys"), str(root / ".git")
+    bounds = Bounds(root=str(root), protected=(git,), hidden=(secret, keys))
+    argv = list(bubblewrap_argv("/usr/bin/bwrap", ["sh", "-c", "ls"], bounds))
+    assert argv[0] == "/usr/bin/bwrap" and argv[argv.index("--") :] == ["--", "sh", "-c", "ls"]
+    assert pairs(argv, "--bind") == [str(root)] and "--share-net" not in argv
+    assert {git, secret}.issubset(pairs(argv, "--ro-bind")) and argv[argv.index(keys) - 1] == "--tmpfs"
+    assert argv.index("/") < argv.index(str(root)) < argv.index(git) < argv.index(secret), "the later one holds"
+    reads = list(bubblewrap_argv("bwrap", ["ls"], bounds.replace(kind="read-only", network=True)))
+    assert pairs(reads, "--bind") == [] and str(root) in pairs(reads, "--ro-bind") and "--share-net" in reads
+    assert git not in reads and "/var/tmp" in argv and "/var/tmp" not in reads
+
+
+def test_landlock_grants_all_but_what_is_kept(root: Path) -> None:
+    make(root, ".git/config", "a.txt", "src/b.py", "src/keep/c.py")
+    (root / "link").symlink_to(root / "a.txt")
+    kept = (str(root / ".git"), str(root / "src" / "keep"))
+    argv = landlock_argv(["ls", "-l"], Bounds(root=str(root), protected=kept))
+    request = json.loads(argv[4])
+    assert argv[5:] == ["ls", "-l"] and argv[1:3] == ["-I", "-S"]
+    assert sorted(inside(root, request["write"])) == ["a.txt", "src/b.py"]
+    assert (request["read"], request["network"]) == (["/"], False)
+    whole = json.loads(landlock_argv(["ls"], Bounds(root=str(root), network=True))[4])
+    assert (whole["write"], whole["network"]) == ([str(root)], True)
+    reads = Bounds(root=str(root), kind="read-only", hidden=(str(root / "a.txt"),), protected=(str(root / ".git"),))
+    request = json.loads(landlock_argv(["ls"], reads)[4])
+    assert request["write"] == [] and str(root / "src") in request["read"]
+    assert str(root / "a.txt") not in request["read"] and str(root) not in request["read"]
+    with pytest.raises(FileNotFoundError, match="cannot allow sockets"):
+        landlock_argv(["ls"], Bounds(root=str(root), sockets=True))
+
+
+def test_the_whole_file_system_is_no_workspace(root: Path) -> None:
+    (root / "way").symlink_to("/")
+    for place in (Path("/"), root / "way"):
+        with pytest.raises(FileNotFoundError, match="the workspace is the whole file system"):
+            writable_root(place)
+    (root / "here").symlink_to(root)
+    assert writable_root(root / "here") == str(root)
