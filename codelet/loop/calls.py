@@ -69,13 +69,25 @@ class _Pending:
 
 
 class CallRunner:
-    """Runs the calls of one step, whose placeholders `answer` fills in. `cut` says that the model's answer was."""
+    """Runs the calls of one step, whose placeholders `answer` fills in. `cut` says that the model's answer was.
 
-    def __init__(self, calls: Sequence[ToolCall], toolbox: Toolbox, answer: FillIn, *, cut: bool) -> None:
+    `known` says what of the files is known, where that is not what the model was shown.
+    """
+
+    def __init__(
+        self,
+        calls: Sequence[ToolCall],
+        toolbox: Toolbox,
+        answer: FillIn,
+        *,
+        cut: bool,
+        known: ToolContext | None = None,
+    ) -> None:
         self._pending = [_Pending(call) for call in calls]
         self._toolbox = toolbox
         self._answer = answer
         self._cut = cut
+        self._known = known
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -220,7 +232,7 @@ class CallRunner:
         done: Status = "failed" if output.failed else "done"
         self._settled(item, done if refusal is None else "refused", output)
         if given.lines is not None and item.result is not None and item.result.text == given.text:
-            self._toolbox.context.saw(given.lines)  # cut, masked or changed, it does not show them
+            (self._known or self._toolbox.context).saw(given.lines)  # cut, masked or changed, it does not show them
 
     async def _ready(self, item: _Pending) -> ToolContext:
         """Check the arguments, which are final from here on; gives what the call is to run with."""
@@ -230,12 +242,15 @@ class CallRunner:
         assert item.call.tool is not None
         item.call = item.call.replace(arguments=item.call.tool.checked(item.call.arguments))
         item.unusable = False
-        return await self._toolbox.ready(item.call.touches or ())
+        ready = await self._toolbox.ready(item.call.touches or ())
+        known = self._known
+        return ready if known is None else ready.replace(seen=known.seen, lines=known.lines, outputs=known.outputs)
 
     async def _run(self, item: _Pending, context: ToolContext, progress: Progress) -> ToolOutput:
         """Run a call that may run. Raises ToolError, also where its tool breaks."""
         tool, verdict, touches = item.call.tool, item.call.verdict, item.call.touches or ()
         assert tool is not None and verdict is not None
+        await self._toolbox.guards.starting(item.call)
         item.state, item.started = "running", time.monotonic()
         item.call = item.call.replace(ran=True)
         item.changes = verdict.tier != "read"
@@ -276,10 +291,13 @@ class CallRunner:
         return seconds
 
 
-async def run_beside(name: str, arguments: dict[str, Any], toolbox: Toolbox) -> events.ToolResult:
-    """A call that the user wants and the model did not make: judged, asked about, guarded and masked like any other.
+async def run_beside(
+    name: str, arguments: dict[str, Any], toolbox: Toolbox, known: ToolContext | None = None
+) -> AsyncGenerator[events.Event, None]:
+    """The events of a call that the user wants and the model did not make: judged, asked about, guarded and masked.
 
-    It enters no list.
+    It enters no list. `known` says what of the files is known, in place of what the model was shown: that stays as it
+    was, so the model has to read a file again that was changed this way.
     """
 
     def nowhere(call_id: str, text: str, *, failed: bool) -> None:
@@ -290,8 +308,6 @@ async def run_beside(name: str, arguments: dict[str, Any], toolbox: Toolbox) -> 
         "type": "function",
         "function": {"name": name, "arguments": json.dumps(arguments)},
     }
-    async with aclosing(CallRunner([asked], toolbox, nowhere, cut=False).run()) as seen:
+    async with aclosing(CallRunner([asked], toolbox, nowhere, cut=False, known=known).run()) as seen:
         async for event in seen:
-            if isinstance(event, events.ToolResult):
-                return event
-    raise AssertionError("a call has one result")
+            yield event

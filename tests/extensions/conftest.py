@@ -19,13 +19,16 @@ Open = Callable[..., tuple[Session, ScriptedProvider]]
 
 @pytest.fixture
 def open_session(tmp_path: Path) -> Open:
-    """Opens a session in an empty folder; every call is allowed unless a policy is given."""
+    """Opens a session in an empty folder, or at another one; every call is allowed unless a policy is given."""
 
     def begin(
-        *extensions: Extension, provider: ScriptedProvider | None = None, **options: Any
+        *extensions: Extension,
+        provider: ScriptedProvider | None = None,
+        workspace_at: Path | None = None,
+        **options: Any,
     ) -> tuple[Session, ScriptedProvider]:
-        chosen = provider or ScriptedProvider()
-        defaults = {"policy": Policy(tmp_path, yes=True), "tools": all_tools(), "bare": True}
-        return Session(chosen, workspace=tmp_path, extensions=extensions, **(defaults | options)), chosen
+        chosen, folder = provider or ScriptedProvider(), workspace_at or tmp_path
+        defaults = {"policy": Policy(folder, yes=True), "tools": all_tools(), "bare": True}
+        return Session(chosen, workspace=folder, extensions=extensions, **(defaults | options)), chosen
 
     return begin
