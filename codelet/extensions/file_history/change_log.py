@@ -46,7 +46,8 @@ class RanCommand(Record):
 class FileBack(Record, kw_only=True):
     """One file as it would be put back: `target` in the place of `now`, which takes `changes` back.
 
-    `foreign` says in words that somebody else changed the file, "" where nobody did; `lost` why it cannot be put back.
+    `foreign` says how somebody else may have changed the file (it was …), "" where nobody did; `lost` why it cannot be
+    put back.
     """
 
     place: Path
@@ -173,10 +174,10 @@ def _lost(target: PlaceState) -> str:
 def _foreign(own: Sequence[KeptChange], now: PlaceState) -> str:
     """Whether anybody but these changes had a hand in what stands there now, in words."""
     if own[-1].after is None:
-        return "the call that changed it last was stopped: what it left is not known"
+        return "left by a call that was stopped, or by somebody else"
     if not own[-1].after.same(now):
-        return "was changed since by a command, or by somebody else"
+        return "changed since by a command, or by somebody else"
     for one, following in pairwise(own):
         if one.after is None or not one.after.same(following.before):
-            return "was changed by a command, or by somebody else, between two changes of codelet's"
+            return "changed by a command, or by somebody else, between two changes of codelet's"
     return ""

@@ -1,7 +1,7 @@
 """What stands at a place in the file system: looked at, compared, and put back.
 
-A place is resolved once, when the call that changes it is judged. From then on no link is followed on the way to it, and what
-is put back takes the other's place in one step: afterwards the old stands there or the new.
+A place is resolved once, when the call that changes it is judged. From then on no link is followed on the way to it,
+and what is put back takes the other's place in one step: afterwards the old stands there or the new.
 """
 
 from __future__ import annotations
