@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Literal
 
 from codelet import prompt
@@ -70,6 +71,7 @@ class Approvals:
         self.denied: dict[str, str] = {}
         self.history: deque[Decision] = deque(maxlen=_HISTORY)
         self._asking = asyncio.Lock()
+        self._waiting = 0
 
     async def admit(self, call: GuardedCall, context: ToolContext) -> Admission:
         """Judge a call whose arguments are final, and ask where that is due. Questions come one after the other.
@@ -81,9 +83,22 @@ class Approvals:
         wanted = await self.guards.judged(call.replace(verdict=verdict))
         if self._tightened(verdict, wanted).action != "ask":
             return await self._decide(call, self._tightened(verdict, wanted), context)
-        async with self._asking:
+        async with self._in_turn():
             verdict = self.policy.judge(call.name, touches)  # an "always" may have come in meanwhile
             return await self._decide(call, self._tightened(verdict, wanted), context)
+
+    @asynccontextmanager
+    async def _in_turn(self) -> AsyncIterator[None]:
+        """One question at a time, in the order of the calls."""
+        self._waiting += 1
+        try:
+            await self._asking.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._asking.release()
 
     def _tightened(self, verdict: Verdict, wanted: Verdict | None) -> Verdict:
         """The policy's verdict with what the guards want; `--yes` answers what they ask too."""
@@ -115,7 +130,7 @@ class Approvals:
             preview = await asyncio.to_thread(_preview, call, context, planned)
         else:
             preview = _preview(call, context, None)
-        return Admission(verdict, await self._ask(call, verdict, preview), preview.change)
+        return Admission(verdict, await self._ask(call, verdict, preview, str(context.workspace)), preview.change)
 
     def _with_content(self, verdict: Verdict, change: Change) -> Verdict:
         """The verdict, stricter where a file would be replaced of which the model was not shown every line.
@@ -133,8 +148,8 @@ class Approvals:
             known_content(change)
         return Verdict("ask", verdict.tier, reason, place=verdict.place)
 
-    async def _ask(self, call: GuardedCall, verdict: Verdict, preview: Preview) -> str | None:
-        """None for a yes, else what the model is told."""
+    async def _ask(self, call: GuardedCall, verdict: Verdict, preview: Preview, place: str) -> str | None:
+        """None for a yes, else what the model is told. `place` is the folder that a command would run in."""
         if self.ask is None:
             self.refused.append(self._described(call))
             self._record_answer(call, "nobody to ask", verdict.reason)
@@ -149,6 +164,8 @@ class Approvals:
             self.timeout,
             asks=mask(preview.asks),
             touches=without_secrets(call.touches or (), self.masker),
+            where=mask(place),
+            following=self._waiting,
         )
         answer = await self._answered(self.ask(question))
         if answer is None:

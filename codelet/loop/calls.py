@@ -3,7 +3,8 @@
 Each call: guards that change its arguments, the check of these, the verdict, guards that may only tighten it, the
 question, the run, guards on the output, masking, and the note of what really ran.
 
-Consecutive reading calls run at once, every other one alone. Each call's placeholder result already stands
+Consecutive calls that write no file themselves run at once, and are asked about together, in their order: the model was
+told that the calls of a step are independent. Every other one runs alone. Each call's placeholder result already stands
 in the list when this begins; `answer` fills it in. So a cancel at any moment leaves a valid list.
 """
 
@@ -62,10 +63,20 @@ class _Pending:
         return self.call.name
 
     @property
-    def reads(self) -> bool:
-        """Whether the call only reads: such calls may run at once. Its arguments were not checked yet."""
+    def may_run_beside(self) -> bool:
+        """Whether other calls may run at the same time. Its arguments were not checked yet.
+
+        What writes a file changes what the next call finds; what goes on in the background others wait for.
+        """
         touches = self.call.touches
-        return touches is not None and all(touch.kind in ("read", "list") for touch in touches)
+        if touches is None or self.call.arguments.get("background"):
+            return False
+        return all(touch.kind != "write" for touch in touches)
+
+    @property
+    def names_git(self) -> bool:
+        """Whether it runs git, whose lock lets one command in."""
+        return any(touch.kind == "run" and "git" in touch.what for touch in self.call.touches or ())
 
 
 class CallRunner:
@@ -131,14 +142,15 @@ class CallRunner:
         return events.Interrupted(done=tuple(done), half_done=tuple(half), not_done=tuple(waiting))
 
     async def _next_batch(self, waiting: list[_Pending]) -> list[_Pending]:
-        """Take the calls that are next from the end of `waiting`: one, or all in a row that only read."""
+        """Take the calls that are next from the end of `waiting`: one, or all in a row that may run at once."""
         batch: list[_Pending] = []
         while waiting:
-            await self._prepare(waiting[-1])
-            if batch and not waiting[-1].reads:
+            following = waiting[-1]
+            await self._prepare(following)
+            if batch and (not following.may_run_beside or (following.names_git and any(o.names_git for o in batch))):
                 break
             batch.append(waiting.pop())
-            if not batch[0].reads:
+            if not following.may_run_beside:
                 break
         return batch
 
@@ -173,15 +185,14 @@ class CallRunner:
         for task in tasks:
             task.add_done_callback(lambda _: queue.put_nowait(None))
         try:
-            running = len(tasks)
-            while running:
+            answered = 0
+            while answered < len(tasks):
                 event = await queue.get()
-                if event is None:
-                    running -= 1
-                else:
+                if event is not None:
                     yield event
-            for item, task in zip(batch, tasks, strict=True):
-                yield self._result_of(item, task)
+                while event is None and answered < len(tasks) and tasks[answered].done():
+                    yield self._result_of(batch[answered], tasks[answered])
+                    answered += 1
         finally:
             for task in tasks:
                 task.cancel()

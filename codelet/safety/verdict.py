@@ -67,7 +67,8 @@ class Question(Record):
 
     `asks` says in a few words what the call would do, empty where `touches` say it: what it reads, writes or runs.
 
-    `timeout` is after how many seconds the question answers itself with no; None for never.
+    `timeout` is after how many seconds the question answers itself with no; None for never. `where` is the folder that
+    a command would run in, `following` how many questions wait behind this one.
     """
 
     call_id: str
@@ -78,18 +79,20 @@ class Question(Record):
     timeout: float | None = None
     asks: str = ""
     touches: tuple[Touch, ...] = ()
+    where: str = ""
+    following: int = 0
 
 
 class Answer(Record):
-    """A person's answer. `reason` goes to the model; `always` adds the suggested rule for this session.
-
-    `mode` switches to the mode in which it would not have been asked.
+    """A person's answer. `reason` goes to the model; `always` adds the suggested rule for this session, or `rule`,
+    where the person has changed it. `mode` switches to the mode in which it would not have been asked.
     """
 
     allow: bool
     reason: str = ""
     always: bool = False
     mode: bool = False
+    rule: str = ""
 
 
 Ask = Callable[[Question], Awaitable[Answer]]
