@@ -185,7 +185,8 @@ class Guards:
 
 def stricter(verdict: Verdict, wanted: Verdict) -> Verdict:
     """The verdict, tightened where `wanted` is stricter: no rule and no mode answers what a guard asks or denies."""
-    if _STRICTNESS.index(wanted.action) <= _STRICTNESS.index(verdict.action):
+    lifts = verdict.person_may and wanted.action == "deny"  # what a guard denies no person may permit
+    if not lifts and _STRICTNESS.index(wanted.action) <= _STRICTNESS.index(verdict.action):
         return verdict
     return Verdict(wanted.action, verdict.tier, wanted.reason, place=verdict.place)
 

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Literal
 
 from codelet import prompt
+from codelet.errors import UsageError
 from codelet.extensions.base import GuardedCall, Guards, stricter
 from codelet.record import Record
 from codelet.safety import Policy
@@ -101,13 +102,18 @@ class Approvals:
             self._asking.release()
 
     def _tightened(self, verdict: Verdict, wanted: Verdict | None) -> Verdict:
-        """The policy's verdict with what the guards want; `--yes` answers what they ask too."""
-        if wanted is None or (wanted.action == "ask" and self.policy.yes):
-            return verdict
-        return stricter(verdict, wanted)
+        """The policy's verdict with what the guards want; `--yes` answers what they ask too.
+
+        What only a person may permit is asked where there is one, also with `--yes`.
+        """
+        if wanted is not None and not (wanted.action == "ask" and self.policy.yes):
+            verdict = stricter(verdict, wanted)
+        return verdict.replace(action="ask") if verdict.person_may and self.ask is not None else verdict
 
     async def _decide(self, call: GuardedCall, verdict: Verdict, context: ToolContext) -> Admission:
         if verdict.action == "deny":
+            if verdict.person_may:
+                verdict = verdict.replace(reason=f"{verdict.reason}; only a person who is asked may permit it")
             self._record_verdict(call, verdict)
             about = self._described(call)
             self.refused.append(about)
@@ -174,17 +180,27 @@ class Approvals:
         if not answer.allow:
             self._record_answer(call, "no", answer.reason)
             return prompt.REFUSED_BY_USER.format(reason=f": {answer.reason}" if answer.reason else "")
-        made = self._widened(verdict, answer)
+        try:
+            made = self._widened(verdict, answer)
+        except UsageError as error:  # a yes all the same
+            self._record_answer(call, "yes", f"no rule was added: {error}")
+            return None
         self._record_answer(call, "always" if made else "yes", made)
         return None
 
     def _widened(self, verdict: Verdict, answer: Answer) -> str:
-        """Allow from now on what the person's yes covers beside this call; gives it in words, "" for nothing."""
+        """Allow from now on what the person's yes covers beside this call; gives it in words, "" for nothing.
+
+        Raises UsageError where the person's own rule is none.
+        """
         if answer.mode and verdict.lifted_by is not None:
             self.policy.mode = verdict.lifted_by
             return f"mode {verdict.lifted_by}"
         if not answer.always:
             return ""
+        if verdict.suggestion is not None and answer.rule:
+            self.policy.add_allow(answer.rule)
+            return answer.rule
         if verdict.suggestion is not None:
             self.policy.add_allow(verdict.suggestion)
             return verdict.suggestion

@@ -47,7 +47,8 @@ class Verdict(Record):
     stands. `lifted_by` is the mode in which it would not have been asked. `parts` are the parts of a command that are
     not known to read only, each with its reason. `place` is where the path of a file tool leads: what is opened must
     be that very place. `sandbox` is what an allowed command has to run in, None where a rule or an answer lets it run
-    without.
+    without. `person_may` says of a deny that a person who can be asked may lift it, this once; no rule, no mode and no
+    `--yes` does.
     """
 
     action: VerdictAction
@@ -60,6 +61,7 @@ class Verdict(Record):
     lifted_by: Mode | None = None
     parts: CommandParts = ()
     sandbox: SandboxKind | None = None
+    person_may: bool = False
 
 
 class Question(Record):

@@ -143,9 +143,7 @@ async def test_what_writes_files_and_what_takes_gits_lock_waits_its_turn(
         Call("w", "write", {"path": "made.txt", "content": "made\n"}),
         Call("b", "bash", {"command": "cat made.txt"}),
         Call("g", "bash", {"command": "sleep 0.2; git add made.txt"}),
-        Call(
-            "h", "bash", {"command": commit}
-        ),
+        Call("h", "bash", {"command": commit}),
     ]
     model_server.script = [Reply(calls=calls), Reply("done")]
     results = of_type(await turn(make_session()), events.ToolResult)
