@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from codelet.frontends.terminal.keys import Key, Keyboard
-from codelet.frontends.terminal.show.console import truncate
+from codelet.frontends.terminal.show.console import truncate, wrap
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ACCENT, QUIET
 
@@ -26,7 +26,7 @@ async def choose(
     """The place of the option that the user takes, None for none. `head` is printed above and stays."""
     menu = _Menu(renderer, options, mark)
     loop = asyncio.get_running_loop()
-    renderer.say(head)
+    renderer.say([row for each in head for row in wrap(each, renderer.width)])
     with keyboard.listening(menu.key):
         loop.add_signal_handler(signal.SIGWINCH, menu.show)
         try:
