@@ -14,7 +14,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import Any, Literal, Protocol
 
 from codelet import events, prompt
@@ -32,6 +32,8 @@ _PROGRESS_BACKLOG = 200
 _BESIDE = "beside"
 """The id of a call that the user makes: no list holds it."""
 _PARTIAL_OUTPUT = 2_000
+_MOST_COMMANDS = 8
+"""Commands of one step that run at once; the others wait for one to end."""
 _LONGEST_ERROR = 2_000
 
 
@@ -74,6 +76,11 @@ class _Pending:
         return all(touch.kind != "write" for touch in touches)
 
     @property
+    def runs_command(self) -> bool:
+        """Whether it runs a shell command."""
+        return any(touch.kind == "run" for touch in self.call.touches or ())
+
+    @property
     def names_git(self) -> bool:
         """Whether it runs git, whose lock lets one command in."""
         return any(touch.kind == "run" and "git" in touch.what for touch in self.call.touches or ())
@@ -99,6 +106,7 @@ class CallRunner:
         self._answer = answer
         self._cut = cut
         self._known = known
+        self._slots = asyncio.Semaphore(_MOST_COMMANDS)
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -236,7 +244,8 @@ class CallRunner:
                 given = ToolOutput(refusal, failed=True)
             else:
                 context = self._toolbox.confined(context, admission.verdict)
-                given = await self._run(item, context.replace(change=admission.change), progress)
+                async with self._slots if item.runs_command else nullcontext():
+                    given = await self._run(item, context.replace(change=admission.change), progress)
         except ToolError as error:
             given = ToolOutput(str(error), failed=True)
         output = await self._toolbox.guards.after(item.call, given)

@@ -151,6 +151,17 @@ async def test_what_writes_files_and_what_takes_gits_lock_waits_its_turn(
     assert results[2].text.startswith("made\n") and results[4].text.startswith("made\n")
 
 
+async def test_no_more_than_eight_commands_run_at_once(
+    make_session: MakeSession, model_server: ModelServer, repo: Path
+):
+    command = "touch running.$$; ls -d running.* | wc -l; sleep 0.3; rm running.$$"
+    calls = [Call(f"c{number}", "bash", {"command": command}) for number in range(20)]
+    model_server.script = [Reply(calls=calls), Reply("done")]
+    results = of_type(await turn(make_session()), events.ToolResult)
+    assert [event.status for event in results] == ["done"] * 20
+    assert 1 < max(int(event.text.split()[0]) for event in results) <= 8
+
+
 async def test_a_result_is_told_while_a_later_call_still_runs(
     make_session: MakeSession, model_server: ModelServer, repo: Path
 ):

@@ -10,10 +10,10 @@ _MOST_WORDS = 300
 _LEAST_ALIKE = 0.5
 """Lines that have less in common are different lines, not changed ones."""
 
-Span = tuple[int, int]
+CharacterSpan = tuple[int, int]
 
 
-def changed_words(old: str, new: str) -> tuple[list[Span], list[Span]]:
+def changed_words(old: str, new: str) -> tuple[list[CharacterSpan], list[CharacterSpan]]:
     """The spans that differ; none where the lines are too long or too different to be told apart by words."""
     from difflib import SequenceMatcher
 
@@ -28,12 +28,12 @@ def changed_words(old: str, new: str) -> tuple[list[Span], list[Span]]:
     return _spans(before, [code[1:3] for code in changed]), _spans(after, [code[3:5] for code in changed])
 
 
-def _spans(words: Sequence[str], ranges: Sequence[tuple[int, int]]) -> list[Span]:
+def _spans(words: Sequence[str], ranges: Sequence[tuple[int, int]]) -> list[CharacterSpan]:
     """Ranges of words as ranges of characters; what a single blank parts is one."""
     starts = [0]
     for word in words:
         starts.append(starts[-1] + len(word))
-    found: list[Span] = []
+    found: list[CharacterSpan] = []
     for first, last in ranges:
         low, high = starts[first], starts[last]
         if low == high:

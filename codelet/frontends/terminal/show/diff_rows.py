@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from codelet.frontends.terminal.show.changed_words import Span, changed_words
+from codelet.frontends.terminal.show.changed_words import CharacterSpan, changed_words
 from codelet.frontends.terminal.show.console import truncate
 from codelet.frontends.terminal.show.style import ADDED, CHANGED, MARGIN, QUIET, REMOVED, Signs
 from codelet.system.text import clean
@@ -105,7 +105,7 @@ class _Run:
         pairs = min(len(removed), len(added), _MOST_COMPARED - self._compared)
         self._compared += pairs
         spans = [changed_words(one[1], other[1]) for one, other in zip(removed[:pairs], added[:pairs], strict=True)]
-        none: tuple[list[Span], list[Span]] = ([], [])
+        none: tuple[list[CharacterSpan], list[CharacterSpan]] = ([], [])
         rows = []
         for side, sign, lines in ((0, "-", removed), (1, "+", added)):
             for at, (number, line) in enumerate(lines):
@@ -114,7 +114,7 @@ class _Run:
         return rows
 
 
-def _row(number: int, mark: str, line: str, width: int, signs: Signs, spans: Sequence[Span] = ()) -> Text:
+def _row(number: int, mark: str, line: str, width: int, signs: Signs, spans: Sequence[CharacterSpan] = ()) -> Text:
     style = {"+": ADDED, "-": REMOVED}.get(mark, "")
     row = Text(" " * MARGIN)
     row.append(f"{number:>4} ", QUIET)

@@ -234,7 +234,7 @@ async def _may_overwrite(repl: ReplControls, foreign: Sequence[FileBack]) -> boo
         return False
     which = "it" if len(foreign) == 1 else "them"
     options = [styled(f"leave {which} as it is now" if which == "it" else "leave them as they are now")]
-    options += [styled(f"overwrite {which}: what is red above is lost"), styled("change nothing at all")]
+    options += [styled(f"overwrite {which}: the - lines above are lost"), styled("change nothing at all")]
     chosen = await repl.choose(rows, options)
     return None if chosen in (None, 2) else chosen == 1
 
