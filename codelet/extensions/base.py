@@ -103,6 +103,9 @@ class Guard:
         """Other arguments, a verdict, or None to let the call be."""
         return None
 
+    async def starting(self, call: GuardedCall) -> None:
+        """The call is about to run: nothing decides on it or changes it any more. A ToolError keeps it from running."""
+
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
         """The answer to a call, or another one in its place; also asked where it is an error or a refusal."""
         return output
@@ -145,6 +148,18 @@ class Guards:
                 found = wanted if found is None else stricter(found, wanted)
         return found
 
+    async def starting(self, call: GuardedCall) -> None:
+        """Tell every guard that the call runs now. Raises ToolError where one keeps it from that."""
+        for guard in (*self._guards, *self._closing):
+            if type(guard).starting is Guard.starting:
+                continue
+            try:
+                await guard.starting(call.replace(arguments=copied(call.arguments)))
+            except ToolError:
+                raise
+            except Exception as error:
+                raise ToolError(prompt.GUARD_BROKE.format(problem=f"{type(error).__name__}: {error}")) from error
+
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
         """The answer to a call as the list and everybody may see it."""
         output = await _through(self._guards, call, output)
@@ -170,7 +185,8 @@ class Guards:
 
 def stricter(verdict: Verdict, wanted: Verdict) -> Verdict:
     """The verdict, tightened where `wanted` is stricter: no rule and no mode answers what a guard asks or denies."""
-    if _STRICTNESS.index(wanted.action) <= _STRICTNESS.index(verdict.action):
+    lifts = verdict.person_may and wanted.action == "deny"  # what a guard denies no person may permit
+    if not lifts and _STRICTNESS.index(wanted.action) <= _STRICTNESS.index(verdict.action):
         return verdict
     return Verdict(wanted.action, verdict.tier, wanted.reason, place=verdict.place)
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codelet.context.window import NarrativeWriter
+    from codelet.extensions.file_history import FileHistory
+    from codelet.extensions.file_history.change_log import ChangeLog
     from codelet.extensions.memory.session_tool import Find
     from codelet.extensions.plans import Plans
     from codelet.extensions.profiles.find import ProfilePlaces
@@ -52,7 +54,7 @@ class Builtin:
         plan: Offered = "when needed" if chosen else "always"
         self.tasks = LateTasks(safeguards.sandbox)
         self.first: list[Extension] = [LatePlans(plan if has_tools else "never"), self.tasks]
-        self.last: list[Extension] = [Recall(compactor, entry, recall if has_tools else "never")]
+        self.last: list[Extension] = [Recall(compactor, entry, recall if has_tools else "never"), LateFileHistory()]
         if safeguards.sandbox is not None:
             self.first.append(ProtectedFiles(safeguards.sandbox))
         if safeguards.audit is not None:
@@ -203,6 +205,43 @@ class LateTasks(Late):
     async def control(self, command: str, seconds: float, progress: Progress) -> ToolOutput:
         """Show, wait for or end tasks, as a command says that `is_control` knows. Raises ToolError."""
         return await self.tasks.control(command, seconds, progress)
+
+
+class LateFileHistory(Late):
+    """The old content of files that calls change; made at the first call that may change one."""
+
+    def __init__(self) -> None:
+        super().__init__(self._make_history, commands={})
+        self.guards = (self,)
+
+    @property
+    def history(self) -> FileHistory:
+        """The extension itself."""
+        from codelet.extensions.file_history import FileHistory
+
+        made = self.wake()
+        assert isinstance(made, FileHistory)
+        return made
+
+    def _make_history(self) -> Extension:
+        from codelet.extensions.file_history import FileHistory
+
+        return FileHistory()
+
+    async def starting(self, call: GuardedCall) -> None:
+        """Have it look at what the call is about to change."""
+        reads = call.verdict is not None and call.verdict.tier == "read"
+        if not reads and (call.touches is None or any(touch.kind in ("write", "run") for touch in call.touches)):
+            await self.history.starting(call)
+
+    async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
+        """Have it look at what the call has changed."""
+        return output if self.awake is None else await self.history.after(call, output)
+
+
+def file_history(session: Any) -> ChangeLog:
+    """What the calls of a session changed."""
+    return next(each for each in session.extensions if isinstance(each, LateFileHistory)).history.log
 
 
 def _plans_of(session: Any) -> Plans:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Literal
 
 from codelet import prompt
+from codelet.errors import UsageError
 from codelet.extensions.base import GuardedCall, Guards, stricter
 from codelet.record import Record
 from codelet.safety import Policy
@@ -70,6 +72,7 @@ class Approvals:
         self.denied: dict[str, str] = {}
         self.history: deque[Decision] = deque(maxlen=_HISTORY)
         self._asking = asyncio.Lock()
+        self._waiting = 0
 
     async def admit(self, call: GuardedCall, context: ToolContext) -> Admission:
         """Judge a call whose arguments are final, and ask where that is due. Questions come one after the other.
@@ -81,18 +84,36 @@ class Approvals:
         wanted = await self.guards.judged(call.replace(verdict=verdict))
         if self._tightened(verdict, wanted).action != "ask":
             return await self._decide(call, self._tightened(verdict, wanted), context)
-        async with self._asking:
+        async with self._in_turn():
             verdict = self.policy.judge(call.name, touches)  # an "always" may have come in meanwhile
             return await self._decide(call, self._tightened(verdict, wanted), context)
 
+    @asynccontextmanager
+    async def _in_turn(self) -> AsyncIterator[None]:
+        """One question at a time, in the order of the calls."""
+        self._waiting += 1
+        try:
+            await self._asking.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._asking.release()
+
     def _tightened(self, verdict: Verdict, wanted: Verdict | None) -> Verdict:
-        """The policy's verdict with what the guards want; `--yes` answers what they ask too."""
-        if wanted is None or (wanted.action == "ask" and self.policy.yes):
-            return verdict
-        return stricter(verdict, wanted)
+        """The policy's verdict with what the guards want; `--yes` answers what they ask too.
+
+        What only a person may permit is asked where there is one, also with `--yes`.
+        """
+        if wanted is not None and not (wanted.action == "ask" and self.policy.yes):
+            verdict = stricter(verdict, wanted)
+        return verdict.replace(action="ask") if verdict.person_may and self.ask is not None else verdict
 
     async def _decide(self, call: GuardedCall, verdict: Verdict, context: ToolContext) -> Admission:
         if verdict.action == "deny":
+            if verdict.person_may:
+                verdict = verdict.replace(reason=f"{verdict.reason}; only a person who is asked may permit it")
             self._record_verdict(call, verdict)
             about = self._described(call)
             self.refused.append(about)
@@ -115,7 +136,7 @@ class Approvals:
             preview = await asyncio.to_thread(_preview, call, context, planned)
         else:
             preview = _preview(call, context, None)
-        return Admission(verdict, await self._ask(call, verdict, preview), preview.change)
+        return Admission(verdict, await self._ask(call, verdict, preview, str(context.workspace)), preview.change)
 
     def _with_content(self, verdict: Verdict, change: Change) -> Verdict:
         """The verdict, stricter where a file would be replaced of which the model was not shown every line.
@@ -133,8 +154,8 @@ class Approvals:
             known_content(change)
         return Verdict("ask", verdict.tier, reason, place=verdict.place)
 
-    async def _ask(self, call: GuardedCall, verdict: Verdict, preview: Preview) -> str | None:
-        """None for a yes, else what the model is told."""
+    async def _ask(self, call: GuardedCall, verdict: Verdict, preview: Preview, place: str) -> str | None:
+        """None for a yes, else what the model is told. `place` is the folder that a command would run in."""
         if self.ask is None:
             self.refused.append(self._described(call))
             self._record_answer(call, "nobody to ask", verdict.reason)
@@ -149,6 +170,8 @@ class Approvals:
             self.timeout,
             asks=mask(preview.asks),
             touches=without_secrets(call.touches or (), self.masker),
+            where=mask(place),
+            following=self._waiting,
         )
         answer = await self._answered(self.ask(question))
         if answer is None:
@@ -157,17 +180,27 @@ class Approvals:
         if not answer.allow:
             self._record_answer(call, "no", answer.reason)
             return prompt.REFUSED_BY_USER.format(reason=f": {answer.reason}" if answer.reason else "")
-        made = self._widened(verdict, answer)
+        try:
+            made = self._widened(verdict, answer)
+        except UsageError as error:  # a yes all the same
+            self._record_answer(call, "yes", f"no rule was added: {error}")
+            return None
         self._record_answer(call, "always" if made else "yes", made)
         return None
 
     def _widened(self, verdict: Verdict, answer: Answer) -> str:
-        """Allow from now on what the person's yes covers beside this call; gives it in words, "" for nothing."""
+        """Allow from now on what the person's yes covers beside this call; gives it in words, "" for nothing.
+
+        Raises UsageError where the person's own rule is none.
+        """
         if answer.mode and verdict.lifted_by is not None:
             self.policy.mode = verdict.lifted_by
             return f"mode {verdict.lifted_by}"
         if not answer.always:
             return ""
+        if verdict.suggestion is not None and answer.rule:
+            self.policy.add_allow(answer.rule)
+            return answer.rule
         if verdict.suggestion is not None:
             self.policy.add_allow(verdict.suggestion)
             return verdict.suggestion

@@ -3,7 +3,8 @@
 Each call: guards that change its arguments, the check of these, the verdict, guards that may only tighten it, the
 question, the run, guards on the output, masking, and the note of what really ran.
 
-Consecutive reading calls run at once, every other one alone. Each call's placeholder result already stands
+Consecutive calls that write no file themselves run at once, and are asked about together, in their order: the model was
+told that the calls of a step are independent. Every other one runs alone. Each call's placeholder result already stands
 in the list when this begins; `answer` fills it in. So a cancel at any moment leaves a valid list.
 """
 
@@ -13,7 +14,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import Any, Literal, Protocol
 
 from codelet import events, prompt
@@ -31,6 +32,8 @@ _PROGRESS_BACKLOG = 200
 _BESIDE = "beside"
 """The id of a call that the user makes: no list holds it."""
 _PARTIAL_OUTPUT = 2_000
+_MOST_COMMANDS = 8
+"""Commands of one step that run at once; the others wait for one to end."""
 _LONGEST_ERROR = 2_000
 
 
@@ -62,20 +65,48 @@ class _Pending:
         return self.call.name
 
     @property
-    def reads(self) -> bool:
-        """Whether the call only reads: such calls may run at once. Its arguments were not checked yet."""
+    def may_run_beside(self) -> bool:
+        """Whether other calls may run at the same time. Its arguments were not checked yet.
+
+        What writes a file changes what the next call finds; what goes on in the background others wait for.
+        """
         touches = self.call.touches
-        return touches is not None and all(touch.kind in ("read", "list") for touch in touches)
+        if touches is None or self.call.arguments.get("background"):
+            return False
+        return all(touch.kind != "write" for touch in touches)
+
+    @property
+    def runs_command(self) -> bool:
+        """Whether it runs a shell command."""
+        return any(touch.kind == "run" for touch in self.call.touches or ())
+
+    @property
+    def names_git(self) -> bool:
+        """Whether it runs git, whose lock lets one command in."""
+        return any(touch.kind == "run" and "git" in touch.what for touch in self.call.touches or ())
 
 
 class CallRunner:
-    """Runs the calls of one step, whose placeholders `answer` fills in. `cut` says that the model's answer was."""
+    """Runs the calls of one step, whose placeholders `answer` fills in. `cut` says that the model's answer was.
 
-    def __init__(self, calls: Sequence[ToolCall], toolbox: Toolbox, answer: FillIn, *, cut: bool) -> None:
+    `known` says what of the files is known, where that is not what the model was shown.
+    """
+
+    def __init__(
+        self,
+        calls: Sequence[ToolCall],
+        toolbox: Toolbox,
+        answer: FillIn,
+        *,
+        cut: bool,
+        known: ToolContext | None = None,
+    ) -> None:
         self._pending = [_Pending(call) for call in calls]
         self._toolbox = toolbox
         self._answer = answer
         self._cut = cut
+        self._known = known
+        self._slots = asyncio.Semaphore(_MOST_COMMANDS)
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -119,14 +150,15 @@ class CallRunner:
         return events.Interrupted(done=tuple(done), half_done=tuple(half), not_done=tuple(waiting))
 
     async def _next_batch(self, waiting: list[_Pending]) -> list[_Pending]:
-        """Take the calls that are next from the end of `waiting`: one, or all in a row that only read."""
+        """Take the calls that are next from the end of `waiting`: one, or all in a row that may run at once."""
         batch: list[_Pending] = []
         while waiting:
-            await self._prepare(waiting[-1])
-            if batch and not waiting[-1].reads:
+            following = waiting[-1]
+            await self._prepare(following)
+            if batch and (not following.may_run_beside or (following.names_git and any(o.names_git for o in batch))):
                 break
             batch.append(waiting.pop())
-            if not batch[0].reads:
+            if not following.may_run_beside:
                 break
         return batch
 
@@ -161,15 +193,14 @@ class CallRunner:
         for task in tasks:
             task.add_done_callback(lambda _: queue.put_nowait(None))
         try:
-            running = len(tasks)
-            while running:
+            answered = 0
+            while answered < len(tasks):
                 event = await queue.get()
-                if event is None:
-                    running -= 1
-                else:
+                if event is not None:
                     yield event
-            for item, task in zip(batch, tasks, strict=True):
-                yield self._result_of(item, task)
+                while event is None and answered < len(tasks) and tasks[answered].done():
+                    yield self._result_of(batch[answered], tasks[answered])
+                    answered += 1
         finally:
             for task in tasks:
                 task.cancel()
@@ -213,14 +244,15 @@ class CallRunner:
                 given = ToolOutput(refusal, failed=True)
             else:
                 context = self._toolbox.confined(context, admission.verdict)
-                given = await self._run(item, context.replace(change=admission.change), progress)
+                async with self._slots if item.runs_command else nullcontext():
+                    given = await self._run(item, context.replace(change=admission.change), progress)
         except ToolError as error:
             given = ToolOutput(str(error), failed=True)
         output = await self._toolbox.guards.after(item.call, given)
         done: Status = "failed" if output.failed else "done"
         self._settled(item, done if refusal is None else "refused", output)
         if given.lines is not None and item.result is not None and item.result.text == given.text:
-            self._toolbox.context.saw(given.lines)  # cut, masked or changed, it does not show them
+            (self._known or self._toolbox.context).saw(given.lines)  # cut, masked or changed, it does not show them
 
     async def _ready(self, item: _Pending) -> ToolContext:
         """Check the arguments, which are final from here on; gives what the call is to run with."""
@@ -230,12 +262,15 @@ class CallRunner:
         assert item.call.tool is not None
         item.call = item.call.replace(arguments=item.call.tool.checked(item.call.arguments))
         item.unusable = False
-        return await self._toolbox.ready(item.call.touches or ())
+        ready = await self._toolbox.ready(item.call.touches or ())
+        known = self._known
+        return ready if known is None else ready.replace(seen=known.seen, lines=known.lines, outputs=known.outputs)
 
     async def _run(self, item: _Pending, context: ToolContext, progress: Progress) -> ToolOutput:
         """Run a call that may run. Raises ToolError, also where its tool breaks."""
         tool, verdict, touches = item.call.tool, item.call.verdict, item.call.touches or ()
         assert tool is not None and verdict is not None
+        await self._toolbox.guards.starting(item.call)
         item.state, item.started = "running", time.monotonic()
         item.call = item.call.replace(ran=True)
         item.changes = verdict.tier != "read"
@@ -276,10 +311,13 @@ class CallRunner:
         return seconds
 
 
-async def run_beside(name: str, arguments: dict[str, Any], toolbox: Toolbox) -> events.ToolResult:
-    """A call that the user wants and the model did not make: judged, asked about, guarded and masked like any other.
+async def run_beside(
+    name: str, arguments: dict[str, Any], toolbox: Toolbox, known: ToolContext | None = None
+) -> AsyncGenerator[events.Event, None]:
+    """The events of a call that the user wants and the model did not make: judged, asked about, guarded and masked.
 
-    It enters no list.
+    It enters no list. `known` says what of the files is known, in place of what the model was shown: that stays as it
+    was, so the model has to read a file again that was changed this way.
     """
 
     def nowhere(call_id: str, text: str, *, failed: bool) -> None:
@@ -290,8 +328,6 @@ async def run_beside(name: str, arguments: dict[str, Any], toolbox: Toolbox) -> 
         "type": "function",
         "function": {"name": name, "arguments": json.dumps(arguments)},
     }
-    async with aclosing(CallRunner([asked], toolbox, nowhere, cut=False).run()) as seen:
+    async with aclosing(CallRunner([asked], toolbox, nowhere, cut=False, known=known).run()) as seen:
         async for event in seen:
-            if isinstance(event, events.ToolResult):
-                return event
-    raise AssertionError("a call has one result")
+            yield event

@@ -7,6 +7,7 @@ who measured or cached the list that it is another one now, and why.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -114,10 +115,12 @@ class Messages(Sequence[Message]):
 
 
 class Checkpoint(Record):
-    """The list before a prompt, and that prompt."""
+    """The list before a prompt, and that prompt; `turn` is its number and `at` its time, 0 where they are not known."""
 
     parts: Parts
     prompt: str
+    turn: int = 0
+    at: float = 0.0
 
 
 class Conversation(Parts):
@@ -197,20 +200,25 @@ class Conversation(Parts):
                 watch.list_changed(_PREPENDED if prepended else "", body=False)
         return changes
 
-    def checkpoint(self, prompt: str) -> None:
-        """Remember the list as it is before `prompt`; the newest 50 are kept."""
-        self._checkpoints.append(Checkpoint(self.snapshot(), prompt))
+    def checkpoint(self, prompt: str, turn: int = 0) -> None:
+        """Remember the list as it is before `prompt`, which begins that turn; the newest 50 are kept."""
+        self._checkpoints.append(Checkpoint(self.snapshot(), prompt, turn, time.time()))
+
+    @property
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """All that `back` may lead to, the newest last."""
+        return tuple(self._checkpoints)
 
     @property
     def latest(self) -> Checkpoint | None:
         """Where `back` leads to."""
         return self._checkpoints[-1] if self._checkpoints else None
 
-    def back(self) -> str | None:
-        """Go back to the latest checkpoint; gives its prompt, None where there is none."""
-        if not self._checkpoints:
+    def back(self, prompts: int = 1) -> str | None:
+        """Go back to before the last so many prompts; gives the first of them, None where there are not so many."""
+        if not 0 < prompts <= len(self._checkpoints):
             return None
-        point = self._checkpoints.pop()
+        point = [self._checkpoints.pop() for _ in range(prompts)][-1]
         self._become(point.parts, "the conversation went back")
         return point.prompt
 

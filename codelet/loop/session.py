@@ -104,8 +104,7 @@ class Session:
             guards=[guard for each in (*own.first, *extensions) for guard in each.guards],
             closing=[guard for each in own.last for guard in each.guards],
         )
-        self.touched = self._toolbox.touched
-        self._turn_in_hand = OpenTurn()
+        self.touched, self._turn_in_hand = self._toolbox.touched, OpenTurn()
         self.upkeep = self._upkeep(prompt.SYSTEM if system_prompt is None else system_prompt, bare=bare)
         self.commands = named("command", [command for each in self.extensions for command in each.commands])
         for each in self.extensions:
@@ -249,9 +248,9 @@ class Session:
         """
         return self._turn_in_hand.begin(self._turn(self._go_on))
 
-    def rewind(self) -> str | None:
-        """Go back to before the last prompt, which is returned; None if there is none. Files stay as they are."""
-        asked = self.conversation.back()
+    def rewind(self, prompts: int = 1) -> str | None:
+        """Go back to before the last so many prompts; gives the first, None if there is none. Files stay."""
+        asked = self.conversation.back(prompts)
         if asked is not None:
             self.compactor.went_back()
         return asked
@@ -294,9 +293,10 @@ class Session:
 
     def _take_in(self, text: str, piped: Piped | None) -> None:
         message = self._entry.prompt(text, piped)
-        self.conversation.checkpoint(text if 0 < len(text) <= LONGEST_KEPT else message["content"] or "")
-        self.conversation.append(message)
         self.turns += 1
+        asked = text if 0 < len(text) <= LONGEST_KEPT else message["content"] or ""
+        self.conversation.checkpoint(asked, self.turns)
+        self.conversation.append(message)
         self.compactor.new_turn()
 
     def _go_on(self) -> None:
@@ -347,11 +347,13 @@ class Session:
         """The text without secrets."""
         return self._toolbox.masker.mask(text)
 
-    async def run_tool(self, name: str, arguments: dict[str, Any]) -> events.ToolResult:
-        """Run a tool for the user, between turns: judged and guarded like the model's calls, but in no list."""
+    def run_tool(
+        self, name: str, arguments: dict[str, Any], known: ToolContext | None = None
+    ) -> AsyncGenerator[events.Event, None]:
+        """A call of the user's, between turns: see `run_beside`."""
         from codelet.loop.calls import run_beside
 
-        return await run_beside(name, arguments, self._toolbox)
+        return run_beside(name, arguments, self._toolbox, known)
 
     async def run_command(self, name: str, argument: str = "") -> str:
         """What a command of an extension says, without secrets. Raises CodeletError, and KeyError if there is none."""
@@ -364,9 +366,7 @@ class Session:
             raise CodeletError(self.mask(f"/{name} failed: {type(error).__name__}: {error}")) from error
 
     async def close(self) -> None:
-        """End everything that the session opened: a turn that was left in the middle, its extensions, the audit, its
-        provider. Safe to call twice.
-        """
+        """End what the session opened: a turn left in the middle, extensions, audit, provider. Safe to call twice."""
         if self._closed:
             return
         self._closed = True

@@ -3,8 +3,9 @@ runs confined, and no secret leaves.
 
 It weighs what the classifiers found, the rules, the mode, and who answers.
 
-The order: what is critical or leads where nothing may go is denied; a deny rule denies; what is read-only
-in the workspace is allowed; an allow rule allows; the mode decides on the rest; `yes` answers what is left.
+The order: what is critical or leads where nothing may go is denied; a deny rule denies; what rewrites shared history
+is denied where no person can be asked about it; what is read-only in the workspace is allowed; an allow rule allows;
+the mode decides on the rest; `yes` answers what is left.
 
 tests/safety/test_unseen_tool.py brings a tool that nobody knows, tests/safety/test_secrets.py lets tools print keys.
 """
@@ -179,6 +180,7 @@ def _strictest(verdicts: Sequence[Verdict]) -> Verdict:
     joined = worst.replace(
         tier=max((each.tier for each in verdicts), key=_TIERS.index),
         place=places[0] if len(places) == 1 else None,
+        person_may=False,
         sandbox=min((each.sandbox for each in verdicts if each.sandbox is not None), key=_KINDS.index, default=None),
     )
     if worst.action != "ask" or len(alike) == 1:

@@ -47,7 +47,8 @@ class Verdict(Record):
     stands. `lifted_by` is the mode in which it would not have been asked. `parts` are the parts of a command that are
     not known to read only, each with its reason. `place` is where the path of a file tool leads: what is opened must
     be that very place. `sandbox` is what an allowed command has to run in, None where a rule or an answer lets it run
-    without.
+    without. `person_may` says of a deny that a person who can be asked may lift it, this once; no rule, no mode and no
+    `--yes` does.
     """
 
     action: VerdictAction
@@ -60,6 +61,7 @@ class Verdict(Record):
     lifted_by: Mode | None = None
     parts: CommandParts = ()
     sandbox: SandboxKind | None = None
+    person_may: bool = False
 
 
 class Question(Record):
@@ -67,7 +69,8 @@ class Question(Record):
 
     `asks` says in a few words what the call would do, empty where `touches` say it: what it reads, writes or runs.
 
-    `timeout` is after how many seconds the question answers itself with no; None for never.
+    `timeout` is after how many seconds the question answers itself with no; None for never. `where` is the folder that
+    a command would run in, `following` how many questions wait behind this one.
     """
 
     call_id: str
@@ -78,18 +81,20 @@ class Question(Record):
     timeout: float | None = None
     asks: str = ""
     touches: tuple[Touch, ...] = ()
+    where: str = ""
+    following: int = 0
 
 
 class Answer(Record):
-    """A person's answer. `reason` goes to the model; `always` adds the suggested rule for this session.
-
-    `mode` switches to the mode in which it would not have been asked.
+    """A person's answer. `reason` goes to the model; `always` adds the suggested rule for this session, or `rule`,
+    where the person has changed it. `mode` switches to the mode in which it would not have been asked.
     """
 
     allow: bool
     reason: str = ""
     always: bool = False
     mode: bool = False
+    rule: str = ""
 
 
 Ask = Callable[[Question], Awaitable[Answer]]

@@ -67,8 +67,8 @@ NAMED: tuple[tuple[str, str, str], ...] = (
         "if not error.overflow:",
     ),
     ("a forced compaction is forced again", 'turn.overflow = "handled"', "pass"),
-    ("reading calls run one by one", "if batch and not waiting[-1].reads:", "if batch:"),
-    ("calls that write run at once", "if not batch[0].reads:", "if False:"),
+    ("reading calls run one by one", "if batch and (not following.may_run_beside or", "if batch and (True or"),
+    ("calls that write run at once", "if not following.may_run_beside:", "if False:"),
     ("the ids of a list taken over are not known", 'self.call_ids.update(call["id"]', 'set().update(call["id"]'),
     ("the score has no effect on the lines", "1000 + points * score.of_lines", "1000"),
     ("anchors bear nothing", "return one.closes and one.turn in anchored, ", "return False, "),
@@ -79,6 +79,7 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ("no second attempt fills the room", "if 100 * (target - summary.size) < _UNUSED_PERCENT * target:", "if True:"),
     ("the cache's loss is never told", "if not worked or expected < _LEAST_PREFIX or", "if True or"),
     ("an error that no repetition cures is repeated", "if begun or not error.retryable or", "if begun or"),
+    ("somebody else's change is overwritten", "foreign=_foreign(own, now) if not", 'foreign="" if not'),
     ("what was shown is repeated", "if begun or not error.retryable or", "if not error.retryable or"),
 )
 

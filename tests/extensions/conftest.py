@@ -19,15 +19,18 @@ Open = Callable[..., tuple[Session, ScriptedProvider]]
 
 @pytest.fixture
 async def open_session(tmp_path: Path) -> AsyncIterator[Open]:
-    """Opens sessions in an empty folder, closed with the test; every call is allowed unless a policy is given."""
+    """Opens sessions in an empty folder or at another one, closed with the test; all is allowed unless a policy is given."""
     opened: list[Session] = []
 
     def begin(
-        *extensions: Extension, provider: ScriptedProvider | None = None, **options: Any
+        *extensions: Extension,
+        provider: ScriptedProvider | None = None,
+        workspace_at: Path | None = None,
+        **options: Any,
     ) -> tuple[Session, ScriptedProvider]:
-        chosen = provider or ScriptedProvider()
-        defaults = {"policy": Policy(tmp_path, yes=True), "tools": all_tools(), "bare": True}
-        opened.append(Session(chosen, workspace=tmp_path, extensions=extensions, **(defaults | options)))
+        chosen, folder = provider or ScriptedProvider(), workspace_at or tmp_path
+        defaults = {"policy": Policy(folder, yes=True), "tools": all_tools(), "bare": True}
+        opened.append(Session(chosen, workspace=folder, extensions=extensions, **(defaults | options)))
         return opened[-1], chosen
 
     yield begin

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from codelet import events
+from codelet.errors import ToolError
 from codelet.extensions.base import Extension, Guard, GuardedCall
 from codelet.messages import unpaired
 from codelet.safety import Policy
@@ -324,3 +325,40 @@ async def test_a_guard_that_cannot_take_note_ends_the_turn_in_a_line(open_sessio
     seen, error = await turn_until_error(session, "go")
     assert str(error) == "Notary could not take note of a call: OSError: no ink"
     assert not any(isinstance(event, events.ToolResult) for event in seen)
+
+
+async def test_a_guard_is_told_right_before_the_call_runs_and_may_keep_it_from_that(open_session: Open) -> None:
+    class Starts(Extension, Guard):
+        def __init__(self) -> None:
+            self.guards = (self,)
+            self.started: list[tuple[str, str | None]] = []
+
+        async def starting(self, call: GuardedCall) -> None:
+            self.started.append((call.arguments["to"], call.verdict.action if call.verdict else None))
+            call.arguments["to"] = "nobody"
+            if self.started[-1][0] == "trouble":
+                raise ToolError("not now")
+            if self.started[-1][0] == "fault":
+                raise RuntimeError("broken")
+
+    guard = Starts()
+    session, provider = open_session(guard, tools=[SEND], policy=Policy(Path(), deny=["other"], yes=True))
+    provider.answers.append(Said("ok", [("send", {"to": to}) for to in ("you", "trouble", "fault")]))
+    results = [event for event in await turn(session) if isinstance(event, events.ToolResult)]
+    assert [event.status for event in results] == ["done", "failed", "failed"]
+    assert '"to": "you"' in results[0].text and results[1].text == "not now" and "RuntimeError" in results[2].text
+    assert guard.started == [("you", "allow"), ("trouble", "allow"), ("fault", "allow")]
+
+
+async def test_what_was_refused_never_starts(open_session: Open, tmp_path: Path) -> None:
+    class Starts(Extension, Guard):
+        def __init__(self) -> None:
+            self.guards = (self,)
+
+        async def starting(self, call: GuardedCall) -> None:
+            raise AssertionError("it runs")
+
+    session, provider = open_session(Starts(), tools=[SEND], policy=Policy(tmp_path, deny=["send"]))
+    provider.answers.append(Said("ok", [("send", {"to": "you"})]))
+    (result,) = (event for event in await turn(session) if isinstance(event, events.ToolResult))
+    assert result.status == "refused"

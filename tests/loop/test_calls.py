@@ -1,4 +1,4 @@
-"""The calls of a step: reads at once, the rest one by one, results in call order, failures back to the model."""
+"""The calls of a step: those that write no file at once, the rest one by one, results in call order, failures back."""
 
 from __future__ import annotations
 
@@ -104,6 +104,73 @@ async def test_changing_calls_run_alone_and_in_order(make_session: MakeSession, 
     assert LOG[:2] == ["begin a", "begin b"]
     assert LOG[4:] == ["begin c", "end c", "begin d", "end d", "begin e", "end e"]
     assert [event.delta for event in of_type(seen, events.ToolProgress)] == ["changing c", "changing d"]
+
+
+def meets(own: str, *others: str) -> Call:
+    """A command that ends once the others have begun."""
+    awaited = " ".join(f"-e {other}" if at == 0 else f"-a -e {other}" for at, other in enumerate(others))
+    command = f"touch {own}; until [ {awaited} ]; do sleep 0.05; done; echo {own} met"
+    return Call(own, "bash", {"command": command, "timeout": 60})
+
+
+async def test_commands_are_asked_about_together_and_run_side_by_side(
+    make_session: MakeSession, model_server: ModelServer, repo: Path
+):
+    asked: list[Question] = []
+
+    async def ask(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(len(asked) != 2, "not this one")
+
+    calls = [meets("one", "three"), Call("two", "bash", {"command": "touch two"}), meets("three", "one")]
+    model_server.script = [Reply(calls=[*calls, Call("r", "read", {"path": "app.py"})]), Reply("done")]
+    seen = await turn(make_session(policy=Policy(repo), ask=ask))
+    assert [question.call_id for question in asked] == ["one", "two", "three"]
+    assert [question.following for question in asked] == [2, 1, 0]
+    assert {question.where for question in asked} == {str(repo)}
+    results = of_type(seen, events.ToolResult)
+    told = [("one", "done"), ("two", "refused"), ("three", "done"), ("r", "done")]
+    assert [(event.id, event.status) for event in results] == told
+    assert "one met" in results[0].text and not (repo / "two").exists()
+
+
+async def test_what_writes_files_and_what_takes_gits_lock_waits_its_turn(
+    make_session: MakeSession, model_server: ModelServer, repo: Path
+):
+    commit = "git -c user.name=a -c user.email=a@b commit -qm made && git log --format=%s -1"
+    calls = [
+        Call("a", "bash", {"command": "sleep 0.2; cat made.txt"}),
+        Call("w", "write", {"path": "made.txt", "content": "made\n"}),
+        Call("b", "bash", {"command": "cat made.txt"}),
+        Call("g", "bash", {"command": "sleep 0.2; git add made.txt"}),
+        Call("h", "bash", {"command": commit}),
+    ]
+    model_server.script = [Reply(calls=calls), Reply("done")]
+    results = of_type(await turn(make_session()), events.ToolResult)
+    assert [event.status for event in results] == ["failed", "done", "done", "done", "done"]
+    assert results[2].text.startswith("made\n") and results[4].text.startswith("made\n")
+
+
+async def test_no_more_than_eight_commands_run_at_once(
+    make_session: MakeSession, model_server: ModelServer, repo: Path
+):
+    command = "touch running.$$; ls -d running.* | wc -l; sleep 0.3; rm running.$$"
+    calls = [Call(f"c{number}", "bash", {"command": command}) for number in range(20)]
+    model_server.script = [Reply(calls=calls), Reply("done")]
+    results = of_type(await turn(make_session()), events.ToolResult)
+    assert [event.status for event in results] == ["done"] * 20
+    assert 1 < max(int(event.text.split()[0]) for event in results) <= 8
+
+
+async def test_a_result_is_told_while_a_later_call_still_runs(
+    make_session: MakeSession, model_server: ModelServer, repo: Path
+):
+    calls = [Call("a", "bash", {"command": "echo first"}), meets("b", "go")]
+    model_server.script = [Reply(calls=calls), Reply("done")]
+    async with aclosing(make_session().send("go")) as stream:
+        async for event in stream:
+            if isinstance(event, events.ToolResult) and event.id == "a":
+                (repo / "go").touch()
 
 
 @pytest.mark.parametrize(

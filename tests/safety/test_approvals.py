@@ -11,7 +11,7 @@ import pytest
 from codelet.extensions.base import Guard, GuardedCall, Noted
 from codelet.safety import Policy
 from codelet.safety.secrets import Masker
-from codelet.safety.verdict import Answer, Question
+from codelet.safety.verdict import Answer, Question, Verdict
 from tests.e2e.conftest import Codelet
 from tests.safety.conftest import call, toolbox
 from tests.support.recorded import Start, step
@@ -240,3 +240,68 @@ def test_nobody_to_ask_is_a_no(codelet: Codelet, model_server: ModelServer) -> N
     assert done.exit == 6
     assert json.loads(done.out)["refused"] == ["bash touch made.txt"]
     assert not (codelet.cwd / "made.txt").exists()
+
+
+FORCED = [
+    "git push -f",
+    "git push origin +main",
+    "git push --mirror x",
+    "bash -c 'git push --force'",
+    "env git push -f",
+]
+
+
+@pytest.mark.parametrize("command", FORCED)
+@pytest.mark.parametrize("yes", [False, True])
+async def test_only_a_person_permits_a_forced_push_and_each_time_anew(tmp_path: Path, command: str, yes: bool) -> None:
+    """No rule, no mode and no --yes does; where nobody can be asked it is denied."""
+    rules = ["bash", "bash(git push *)", f"bash({command.replace(chr(39), '')})"]
+    policy = Policy(tmp_path, "auto", allow=rules, yes=yes)
+    alone = toolbox(tmp_path, policy)
+    status, told = await call(alone, "bash", command=command)
+    assert status == "refused" and "only a person who is asked may permit it" in told
+    person = Person(Answer(False), Answer(True, always=True, rule="bash(git push *)"), Answer(False))
+    box = toolbox(tmp_path, policy, person.ask)
+    assert (await call(box, "bash", command=command))[0] == "refused"
+    assert (await call(box, "bash", command=command))[0] == "failed", "it ran: there is no repository"
+    assert (await call(box, "bash", command=command))[0] == "refused"
+    (verdict,) = {(each.verdict.tier, each.verdict.suggestion, each.verdict.exactly) for each in person.asked}
+    assert verdict == ("critical", None, None)
+    assert len(person.asked) == 3
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git push -f; rm -rf /",
+        "bash -c 'git push -f; rm -rf ~'",
+        "git push -f; sh -c 'git push -f'; mkfs /dev/sda",
+    ],
+)
+async def test_what_destroys_the_machine_is_not_asked_about_beside_a_forced_push(tmp_path: Path, command: str) -> None:
+    person = Person(YES)
+    assert (await call(toolbox(tmp_path, Policy(tmp_path), person.ask), "bash", command=command))[0] == "refused"
+    assert person.asked == []
+
+
+async def test_a_rule_or_a_guard_that_denies_it_leaves_nothing_to_ask(tmp_path: Path) -> None:
+    class Denies(Guard):
+        async def before(self, call: GuardedCall) -> Verdict | None:
+            return None if call.verdict is None else Verdict("deny", "execute", "a guard says no")
+
+    person = Person(YES, YES)
+    by_rule = toolbox(tmp_path, Policy(tmp_path, deny=["bash(git push *)"]), person.ask)
+    assert "the rule bash(git push *) denies it" in (await call(by_rule, "bash", command="git push -f"))[1]
+    by_guard = toolbox(tmp_path, Policy(tmp_path), person.ask, guards=[Denies()])
+    assert "a guard says no" in (await call(by_guard, "bash", command="git push -f"))[1]
+    assert person.asked == []
+
+
+async def test_a_changed_rule_takes_the_place_of_the_one_that_was_offered(tmp_path: Path) -> None:
+    policy = Policy(tmp_path)
+    person = Person(Answer(True, always=True, rule="bash(touch a)"), Answer(True, always=True, rule="no rule("), YES)
+    box = toolbox(tmp_path, policy, person.ask)
+    for name in ("a", "a", "b", "c"):
+        await call(box, "bash", command=f"touch {name}")
+    assert policy.rules["allow"] == ["bash(touch a)"] and len(person.asked) == 3
+    assert [decision.outcome for decision in box.approvals.history] == ["always", "yes", "yes"]

@@ -11,6 +11,7 @@ from typing import Any
 
 from codelet import prompt
 from codelet.errors import ToolError, UsageError
+from codelet.events import ToolResult
 from codelet.extensions.base import Command, ExportPart, Extension, Source
 from codelet.extensions.tasks.background import BackgroundTask, EarlierTask, KnownTask, is_stale, start_task
 from codelet.extensions.tasks.control import about, controlled, listed, reminder_of, started
@@ -128,6 +129,7 @@ class Tasks(Extension, Source, ExportPart):
         elif verb == "run":
             if task.runs or not task.command:
                 raise UsageError(f"the task {task.id} {'runs' if task.runs else 'has no command that could run'}")
-            result = await session.run_tool("bash", {"command": task.command, "background": True})
-            return str(result.text)
+            again = {"command": task.command, "background": True}
+            said = [event async for event in session.run_tool("bash", again) if isinstance(event, ToolResult)]
+            return said[-1].text
         return about(task)

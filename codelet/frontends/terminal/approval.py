@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 
 from rich.text import Text
 
+from codelet.errors import UsageError
 from codelet.frontends.terminal.draft import Draft
 from codelet.frontends.terminal.keys import Key, Keyboard
-from codelet.frontends.terminal.question import AnswerChoice, body_rows, choices_for, head_rows, reason_rows
+from codelet.frontends.terminal.question import AnswerChoice, body_rows, choices_for, head_rows, reason_rows, where_rows
 from codelet.frontends.terminal.show.console import wrap
 from codelet.frontends.terminal.show.renderer import Renderer
-from codelet.frontends.terminal.show.style import ACCENT, QUIET
+from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
 from codelet.safety.verdict import Answer, Question
-from codelet.system.text import clean, visible
+from codelet.system.text import clean, one_line, visible
 
 _TYPING_SECONDS = 1.0
 """Keys within this time after the last typed-ahead one are still meant for the line, not for a question."""
@@ -28,23 +29,28 @@ _TYPING_SECONDS = 1.0
 _ALONE_SECONDS = 0.5
 """A letter is an answer when no other key comes within this time before or after it."""
 
+_RULE_HINT = "change the rule; enter allows it for this session and says yes, esc goes back"
 _PASTE_SECONDS = 0.03
 """Nobody presses a letter and Enter as quickly as this: it was pasted."""
 
 
 @dataclass
 class _Open:
-    """The question on the screen. `reason` is None until the user has said no and may say why.
+    """The question on the screen. `reason` is None until the user has said no and may say why, `rule` until the user
+    changes the rule that "always" would add; `problem` is what is wrong with it.
 
     `pressed` is the choice of a letter that waits to be alone, since `pressed_at`. `on_menu` says that the user has
-    turned to the choices, although a line was begun.
+    turned to the choices, although a line was begun. `first` is the choice that Enter takes until the mark is moved.
     """
 
     question: Question
     answer: asyncio.Future[Answer]
     choices: Sequence[AnswerChoice]
     shown_at: float
+    first: int = 0
     reason: str | None = None
+    rule: str | None = None
+    problem: str = ""
     mark: int = 0
     on_menu: bool = False
     pressed: AnswerChoice | None = None
@@ -81,7 +87,11 @@ class ApprovalDialog:
             await self._until_typing_ends()
             self._to_line = self._keyboard.handler
             answer_to_come: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-            self._open = _Open(question, answer_to_come, choices_for(question), time.monotonic())
+            choices = choices_for(question)
+            first = next(
+                at for at, choice in enumerate(choices) if choice.means == "no" or not question.verdict.person_may
+            )
+            self._open = _Open(question, answer_to_come, choices, time.monotonic(), first=first, mark=first)
             self._keyboard.handler = self._key
             self._show()
             try:
@@ -111,14 +121,16 @@ class ApprovalDialog:
         if width not in open_.bodies:  # thousands of rows, in the worst case
             open_.bodies = {width: body_rows(open_.question, renderer)}
         body = open_.bodies[width]
-        rows = [*head_rows(open_.question, renderer), *body, *reason_rows(open_.question, renderer)]
+        why = [*where_rows(open_.question, renderer), *reason_rows(open_.question, renderer)]
+        rows = [*head_rows(open_.question, renderer), *body, *why]
         choices = self._choice_rows(open_)
-        footer = 0 if open_.reason is not None else len(renderer.footer)
+        typing = open_.reason is not None or open_.rule is not None
+        footer = 0 if typing else len(renderer.footer)
         if len(rows) + len(choices) + footer > height - 2:
             rows = self._too_long(open_, body, height - 2 - len(choices) - footer, len(choices) + footer)
         if renderer.is_live:
-            renderer.ask([*rows, *choices], cursor=open_.reason is not None)
-        elif not open_.printed or open_.reason == "":
+            renderer.ask([*rows, *choices], cursor=typing)
+        elif not open_.printed or open_.reason == "" or self._is_new_rule(open_):
             renderer.say([*(() if open_.printed else rows), *choices])
             open_.printed = True
 
@@ -127,7 +139,7 @@ class ApprovalDialog:
         question, renderer = open_.question, self._renderer
         head = head_rows(question, renderer)
         if not open_.printed:
-            renderer.say([*head, *body])
+            renderer.say([*head, *body, *where_rows(question, renderer)])
             renderer.seen(question.shown)
             open_.printed = renderer.is_live
         reasons = reason_rows(question, renderer, max(room - 2, 2))
@@ -142,6 +154,9 @@ class ApprovalDialog:
         if open_.reason is not None:
             hint = "" if open_.reason else "enter to say nothing, esc goes back"
             return wrap(Text.assemble("  no, because: ", clean(open_.reason), (hint, QUIET)), width)
+        if open_.rule is not None:
+            told = Text(f"  {open_.problem}", WARN) if open_.problem else Text(f"  {_RULE_HINT}", QUIET)
+            return [*wrap(told, width), *wrap(Text.assemble("  always: ", visible(open_.rule)), width)]
         keys = max(len(choice.key) for choice in open_.choices)
         rows = []
         line_first = bool(self._draft.text) and not open_.on_menu and open_.pressed is None
@@ -151,7 +166,8 @@ class ApprovalDialog:
             lead = Text.assemble((f"{sign if marked else ' '} ", ACCENT), (f"{choice.key:<{keys}}", f"bold {ACCENT}"))
             rows.append(Text.assemble(lead, "  ", first))
             rows += [Text.assemble(" " * (keys + 4), row) for row in more]
-        hints = [f"enter takes {sign}, arrows move it"]
+        edit = "; tab changes the rule" if open_.question.verdict.suggestion is not None else ""
+        hints = [f"enter takes {sign}, arrows move it{edit}"]
         if (timeout := open_.question.timeout) is not None:
             hints.append(f"{timeout:g} s without an answer: no")
         if line_first:
@@ -163,6 +179,9 @@ class ApprovalDialog:
         assert open_ is not None
         if open_.reason is not None:
             self._reason_key(key, open_, open_.reason)
+            return
+        if open_.rule is not None:
+            self._rule_key(key, open_, open_.rule)
             return
         match key.meaning:
             case "escape" | "interrupt":
@@ -182,6 +201,10 @@ class ApprovalDialog:
                 wanted = next((choice for choice in open_.choices if choice.means == "mode"), None)
                 if wanted is not None and self._is_calm(open_):
                     self._take(open_, wanted)
+            case "tab" if open_.question.verdict.suggestion is not None:
+                self._cancel_press(open_)
+                open_.rule = open_.question.verdict.suggestion
+                self._show()
             case "enter":
                 self._enter(open_, key)
             case "text":
@@ -209,7 +232,7 @@ class ApprovalDialog:
         for each in ([Key("text", pressed.key)] if pressed is not None else []) + [key]:
             self._to_line(each)
         self._typed_here = time.monotonic()
-        open_.on_menu, open_.mark = False, 0
+        open_.on_menu, open_.mark = False, open_.first
         asyncio.get_running_loop().call_soon(self.redraw)  # after the line has drawn itself
 
     def _enter(self, open_: _Open, key: Key) -> None:
@@ -259,6 +282,44 @@ class ApprovalDialog:
                 return
         self._show()
 
+    def _rule_key(self, key: Key, open_: _Open, rule: str) -> None:
+        """A key while the rule is changed: Enter allows what it says, if it is a rule."""
+        open_.problem = ""
+        match key.meaning:
+            case "text" | "paste":
+                open_.rule = rule + key.text.replace("\n", " ")
+            case "backspace":
+                open_.rule = rule[:-1]
+            case "word":
+                open_.rule = rule[: len(rule.rstrip()) - len((rule.split() or [""])[-1])]
+            case "line":
+                open_.rule = ""
+            case "enter":
+                self._take_rule(open_, rule.strip())
+                return
+            case "escape":
+                open_.rule = None
+            case "interrupt":
+                self._stop()
+                return
+        self._show()
+
+    def _is_new_rule(self, open_: _Open) -> bool:
+        """Whether the rule's rows say something new: each key would print them again where nothing is redrawn."""
+        return open_.rule is not None and (bool(open_.problem) or open_.rule == open_.question.verdict.suggestion)
+
+    def _take_rule(self, open_: _Open, rule: str) -> None:
+        from codelet.safety.rules import parse_rule
+
+        try:
+            text = parse_rule(rule).text
+        except UsageError as error:
+            open_.problem = one_line(str(error), 200)
+            self._show()
+            return
+        changed = "" if text == open_.question.verdict.suggestion else text
+        self._settle(open_, Answer(True, always=True, rule=changed))
+
     def _cancel_press(self, open_: _Open) -> AnswerChoice | None:
         """Stop waiting for a letter to stay alone; return its choice, if there was one."""
         if open_.timer is not None:
@@ -276,7 +337,7 @@ class ApprovalDialog:
         if answer.mode and verdict.lifted_by:
             self._note(f"mode {verdict.lifted_by}: changes in the workspace run unasked from here; /mode ask ends that")
         elif answer.always:
-            self._note(f"allowed for this session: {verdict.suggestion or 'exactly this command'}")
+            self._note(f"allowed for this session: {answer.rule or verdict.suggestion or 'exactly this command'}")
 
     def _note(self, text: str) -> None:
         self._renderer.say(wrap(Text(f"{self._renderer.signs.note} {visible(text)}", QUIET), self._renderer.width))

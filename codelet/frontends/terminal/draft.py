@@ -36,8 +36,13 @@ class Pastes:
         if lines <= _LONG_LINES and len(text) <= _LONG_CHARACTERS:
             return text
         self._texts.append(text)
-        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-        return f"[pasted #{len(self._texts)}, {size}]"
+        return _marker(len(self._texts), text)
+
+    def fold(self, text: str) -> str:
+        """The text with every long paste that stands in it behind its marker again."""
+        for number in sorted(range(len(self._texts)), key=lambda each: len(self._texts[each]), reverse=True):
+            text = text.replace(self._texts[number], _marker(number + 1, self._texts[number]))
+        return text
 
     def expand(self, text: str) -> str:
         """The text with every marker replaced by what it stands for."""
@@ -47,6 +52,12 @@ class Pastes:
             return self._texts[number - 1] if 0 < number <= len(self._texts) else found[0]
 
         return _MARKER.sub(full, text)
+
+
+def _marker(number: int, text: str) -> str:
+    lines = text.rstrip("\n").count("\n") + 1
+    size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+    return f"[pasted #{number}, {size}]"
 
 
 class Draft:

@@ -22,7 +22,7 @@ FLUSH_SECONDS = 0.03
 
 Meaning = Literal[
     "text", "paste", "enter", "newline", "escape", "interrupt", "backspace", "word", "line", "up", "down", "mode",
-    "suspend", "leave", "later",
+    "suspend", "leave", "later", "tab",
 ]  # fmt: skip
 
 
@@ -36,6 +36,7 @@ class Key:
 
 _MEANINGS: dict[str, Meaning] = {
     Keys.ControlM: "enter",
+    Keys.ControlI: "tab",
     Keys.ControlJ: "newline",
     Keys.ControlC: "interrupt",
     Keys.ControlH: "backspace",

@@ -14,7 +14,7 @@ from prompt_toolkit.application import create_app_session, get_app
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
-from prompt_toolkit.filters import Condition, completion_is_selected, has_focus, is_done
+from prompt_toolkit.filters import Condition, Filter, completion_is_selected, has_focus, is_done
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import Input
@@ -40,11 +40,14 @@ KEYS_HELP = (
     ("Ctrl-X Ctrl-E", "edit in $VISUAL or $EDITOR"),
     ("Shift-Tab", "next mode"),
     ("Esc, Ctrl-C", "stop the turn; continue takes it up again"),
+    ("Esc Esc", "on an empty line: back to before a prompt, as /rewind"),
     ("Ctrl-D, Ctrl-C twice", "leave"),
 )
 
 _MENU_ROWS = 8
 _LEAVE_SECONDS = 2.0
+_TWICE_SECONDS = 1.0
+"""Two ESCs within this time are one wish."""
 
 _STYLE = Style.from_dict(
     {
@@ -187,6 +190,7 @@ def prompt_bindings(pastes: Pastes, interrupted: Callable[[], None], cycle_mode:
     """Bindings on top of prompt-toolkit's Emacs ones."""
     bindings = KeyBindings()
     editing = has_focus(DEFAULT_BUFFER)
+    _bind_going_back(bindings, editing)
 
     @bindings.add("enter", filter=editing & ~completion_is_selected)
     def _send(event: KeyPressEvent) -> None:
@@ -230,6 +234,18 @@ def prompt_bindings(pastes: Pastes, interrupted: Callable[[], None], cycle_mode:
         buffer.open_in_editor()
 
     return bindings
+
+
+def _bind_going_back(bindings: KeyBindings, editing: Filter) -> None:
+    """ESC twice on an empty line is /rewind."""
+    pressed = [float("-inf")]
+
+    @bindings.add("escape", filter=editing & Condition(lambda: not get_app().current_buffer.text))
+    def _go_back(event: KeyPressEvent) -> None:
+        before, pressed[0] = pressed[0], time.monotonic()
+        if pressed[0] - before < _TWICE_SECONDS:
+            event.current_buffer.text = "/rewind"
+            event.current_buffer.validate_and_handle()
 
 
 def make_output() -> Output:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from rich.cells import chop_cells
@@ -13,6 +15,7 @@ from codelet.frontends.terminal.show.console import truncate, wrap
 from codelet.frontends.terminal.show.diff_rows import diff_rows, is_diff
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, WARN
+from codelet.frontends.terminal.status_row import short_path
 from codelet.safety.verdict import Question
 from codelet.system.text import clean, visible, visible_command
 from codelet.system.text.lookalikes import confusables
@@ -41,6 +44,8 @@ class AnswerChoice:
 def head_rows(question: Question, renderer: Renderer, told: str = "") -> list[Text]:
     """One line that says what is asked for; `told` adds how long it is."""
     head = Text.assemble(("? ", f"bold {WARN}"), (clean(question.tool), "bold"), f" asks to {_verb(question)}")
+    if question.following:
+        head.append(f"  ({question.following} more to answer)", QUIET)
     if told:
         return wrap(Text.assemble(_shortened(head, renderer.width), (f" {told}", WARN)), renderer.width)
     return wrap(head, renderer.width)
@@ -66,10 +71,26 @@ def body_rows(question: Question, renderer: Renderer) -> list[Text]:
     return rows
 
 
+def where_rows(question: Question, renderer: Renderer) -> list[Text]:
+    """Where a command would run, or where a path that is written leads by a link."""
+    place = question.verdict.place
+    named = [os.path.normpath(f"{question.where}/{touch.what}") for touch in question.touches if touch.kind == "write"]
+    if any(touch.kind == "run" for touch in question.touches):
+        told = short_path(Path(question.where))
+    elif question.where and place is not None and named and os.path.realpath(question.where) == question.where:
+        told = short_path(place) if str(place) not in named else ""
+    else:
+        told = ""
+    outside = ", outside the sandbox" if any(touch.unconfined for touch in question.touches) else ""
+    return wrap(Text(f"  where: {visible(told)}{outside}", QUIET), renderer.width) if told else []
+
+
 def reason_rows(question: Question, renderer: Renderer, room: int | None = None) -> list[Text]:
     """Why it is asked: every part that is not known to read only, with its reason; at most `room` rows."""
     width, signs = renderer.width, renderer.signs
     warnings = confusables(question.shown)
+    if question.verdict.person_may:
+        warnings.insert(0, "what others have pushed there may be lost for good")
     if room is not None and len(warnings) > _MOST_WARNINGS:
         warnings = [*warnings[:_MOST_WARNINGS], f"{len(warnings) - _MOST_WARNINGS} more words look like others"]
     rows = [row for warning in warnings for row in wrap(Text(f"  {signs.failed} {clean(warning)}", WARN), width)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -32,6 +32,8 @@ from codelet.system.git import run_git
 from codelet.system.text import clean, one_line
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from codelet.frontends.terminal.review_walk import ReviewWalk
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
     from codelet.safety.sandbox import Confinement
@@ -160,6 +162,18 @@ class Repl:
         """Show events that are no turn, such as a compaction, and let the user stop them."""
         return await self.view.run(events)
 
+    @property
+    def can_choose(self) -> bool:
+        """Whether the terminal can show a list to choose from."""
+        return self.screen.renderer.is_live
+
+    async def choose(self, head: Sequence[Text], options: Sequence[Text]) -> int | None:
+        """The place of the option that the user chooses; None for none. `head` is printed above."""
+        from codelet.frontends.terminal.menu import choose
+
+        keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)
+        return await choose(self.screen.renderer, keyboard, head, options)
+
     def show(self, event: Event) -> None:
         """Show one event that belongs to no turn."""
         self.screen.renderer.show(event)
@@ -207,7 +221,7 @@ class Repl:
         if self.draft.leaving and not self.can_resume:
             self.exit_status = EXIT_DONE
             return None
-        default = "\n".join(part for part in (self.prefill, self.draft.withdraw()) if part)
+        default = "\n".join(part for part in (self.pastes.fold(self.prefill), self.draft.withdraw()) if part)
         offered, self.prefill, self.offered = self.offered, "", ""
         following = asyncio.create_task(self._follow_status()) if extension_words(self.session) else None
         try:

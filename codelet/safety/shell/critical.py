@@ -1,5 +1,6 @@
 """What no rule and no mode allows: commands that destroy the system, the home or the workspace as a whole,
-rewrite shared history, or plant what runs later. Found in wrappers and in `sh -c` strings too.
+or plant what runs later; and those that rewrite shared history, which only a person may permit, each time anew.
+Found in wrappers and in `sh -c` strings too.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ _PLANTS = (
 _DEFINES = re.compile(r"\(\s*\)\s*\{")
 _FORK_BOMB = re.compile(r"([\w:.@%+-]{1,40})\s*\(\s*\)\s*\{[^}]*\1\s*[|&][^}]*\}")
 _COPIES_ITSELF = re.compile(r"\$0\s*[|&]\s*\$0|%0\s*\|\s*%0")
+REWRITES_HISTORY = "git push --force rewrites shared history"
+"""Critical too, but it destroys nothing on this machine: a person who is asked about this very command may say yes."""
+
 _TEXT_CAP = 20_000
 """Characters of a command that the patterns are looked for in; the rest is past every cap anyway."""
 _ROOT_REMOVED = re.compile(
@@ -48,7 +52,7 @@ class _Context:
 
 
 def find_critical(command: str, script: Script, workspace: Path, depth: int = 0) -> str | None:
-    """Why the command is critical, or None."""
+    """Why the command is critical, or None; what no person may permit before what one may."""
     text = command[:_TEXT_CAP]
     if script.fork_bomb or (_DEFINES.search(text) and _FORK_BOMB.search(text)) or _COPIES_ITSELF.search(text):
         return "a fork bomb"
@@ -56,6 +60,7 @@ def find_critical(command: str, script: Script, workspace: Path, depth: int = 0)
         return "it removes the whole file system or home"
     folders = Folders(workspace)
     printed: list[str] = []
+    lighter = None
     for part in script.parts:
         why = None
         if isinstance(part, Redirect) and part.access == "write":
@@ -65,10 +70,11 @@ def find_critical(command: str, script: Script, workspace: Path, depth: int = 0)
             words = [word.text for word in part.words if not word.splits]
             if words[:1] in (["echo"], ["printf"]):
                 printed.append(" ".join(words[1:]))
-            why = _words_critical(words, context, depth, printed)
-        if why:
+            why = _worst(_words_critical(words, context, depth, printed))
+        if why and why != REWRITES_HISTORY:
             return why
-    return None
+        lighter = lighter or why
+    return lighter
 
 
 def _follow(command: SimpleCommand, folders: Folders) -> frozenset[str]:
@@ -88,22 +94,27 @@ def _first(found: Iterator[str | None]) -> str | None:
     return next(filter(None, found), None)
 
 
-def _words_critical(words: list[str], context: _Context, depth: int, printed: Sequence[str]) -> str | None:
+def _worst(found: Iterator[str | None]) -> str | None:
+    """The first reason that no person may lift, else the one that one may."""
+    lighter = None
+    for why in found:
+        if why and why != REWRITES_HISTORY:
+            return why
+        lighter = lighter or why
+    return lighter
+
+
+def _words_critical(words: list[str], context: _Context, depth: int, printed: Sequence[str]) -> Iterator[str | None]:
     for inner in unwrapped(words):
         name = base_name(inner[0])
-        if why := _simple(name, inner, context):
-            return why
+        yield _simple(name, inner, context)
         if name in SHELLS and not [word for word in inner[1:] if not word.startswith("-")]:
             # A shell that reads its commands from the pipe: what was printed before is what it runs.
-            for line in printed:
-                read = read_script(line, context.workspace)
-                if depth < 3 and (why := find_critical(line, read, context.workspace, depth + 1)):
-                    return why
+            for line in printed if depth < 3 else ():
+                yield find_critical(line, read_script(line, context.workspace), context.workspace, depth + 1)
     if depth < 3:
         for text in nested_scripts(words):
-            if why := find_critical(text, read_script(text, context.workspace), context.workspace, depth + 1):
-                return why
-    return None
+            yield find_critical(text, read_script(text, context.workspace), context.workspace, depth + 1)
 
 
 def _simple(name: str, words: list[str], context: _Context) -> str | None:
@@ -222,7 +233,7 @@ def _git(words: list[str], _: _Context) -> str | None:
         return None
     for word in rest[1:]:
         if re.fullmatch(r"-\w*f\w*|--force|--mirror", word) or (word.startswith("+") and len(word) > 1):
-            return "git push --force rewrites shared history"
+            return REWRITES_HISTORY
     return None
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from codelet.safety.paths import judge_path, relative_name
 from codelet.safety.rules import Rule
-from codelet.safety.shell.critical import find_critical
+from codelet.safety.shell.critical import REWRITES_HISTORY, find_critical
 from codelet.safety.shell.folders import Folders
 from codelet.safety.shell.nested import nested_scripts, unwrapped
 from codelet.safety.shell.script_parser import read_script
@@ -58,10 +58,13 @@ def judge_script(command: str, rules: Rules) -> Verdict:
 def _judged(command: str, rules: Rules) -> Verdict:
     script = read_script(command, rules.workspace)
     why = find_critical(command, script, rules.workspace)
-    if why:
+    if why and why != REWRITES_HISTORY:
         return Verdict("deny", "critical", f"critical: {why}")
     if rule := _rule_for_any(script, rules.deny):
         return Verdict("deny", "execute", f"the rule {rule.text} denies it", rule=rule.text)
+    if why:
+        parts = _by_parts(command, script, rules).parts
+        return Verdict("deny", "critical", f"critical: {why}", parts=parts, person_may=True)
     asking = _rule_for_any(script, rules.ask)
     if asking:
         return Verdict("ask", "execute", f"the rule {asking.text} asks", rule=asking.text)

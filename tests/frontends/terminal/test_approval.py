@@ -158,3 +158,49 @@ def test_a_key_that_was_meant_for_the_line_answers_nothing(start: Start, repo: P
     terminal.wait_for("Done.")
     terminal.wait_for(STATUS)
     assert terminal.settle().rpartition("2 steps")[2].count("y") == typed
+
+
+def test_the_rule_that_always_adds_can_be_changed(start: Start, repo: Path) -> None:
+    steps = (step("Now.", bash("pytest --version")), step("Again.", bash("pytest --help")), step("Done."))
+    terminal = start(*steps, rows=40)
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("always in this session: bash(pytest *)")
+    assert f"where: {repo}" in terminal.text.replace("\n", "")
+    terminal.key("tab")
+    terminal.wait_for("always: bash(pytest *)")
+    for _ in range(2):
+        terminal.key("backspace")
+    terminal.type("--ver*)")
+    terminal.key("enter")
+    terminal.wait_for("in a command '*' stands alone and last")
+    for _ in range(len("--ver*)")):
+        terminal.key("backspace")
+    terminal.type("--version)")
+    terminal.settle(0.2)
+    assert "always: bash(pytest --version)" in terminal.text
+    terminal.key("enter")
+    terminal.wait_for("allowed for this session: bash(pytest --version)")
+    terminal.wait_for("pytest --help")  # the rule was made narrower: this one is asked about
+    terminal.wait_for("always in this session: bash(pytest *)")
+    terminal.key("tab")
+    terminal.wait_for("always: bash(pytest *)")
+    terminal.key("esc")
+    terminal.wait_for("no, and stop")
+    terminal.type("n\r")
+    terminal.wait_for("Done.")
+
+
+def test_a_forced_push_asks_with_a_warning_and_enter_is_no(start: Start, repo: Path) -> None:
+    terminal = start(step("Now.", bash("git push -f nowhere main")), step("Fine."), arguments=("--yes",), rows=40)
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("what others have pushed there may be lost for good")
+    assert "always" not in terminal.text and "› n " in terminal.settle(0.7)
+    terminal.key("enter")
+    terminal.wait_for("no, because:")
+    terminal.key("esc")
+    terminal.wait_for("no, because:", gone=True)
+    terminal.type("y")
+    terminal.wait_for("Fine.")
+    assert "'nowhere' does not appear to be a git repository" in terminal.scrollback

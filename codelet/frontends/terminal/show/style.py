@@ -18,6 +18,7 @@ CODE = "cyan"
 HEADING = "bold"
 ADDED = "green"
 REMOVED = "red"
+CHANGED = "bold underline"
 
 MARGIN = 2
 """Columns by which details stand below their line."""

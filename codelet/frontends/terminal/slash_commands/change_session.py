@@ -1,4 +1,4 @@
-"""Commands that change the session: model, effort, mode, continue, rewind, redo, clear, exit."""
+"""Commands that change the session: model, effort, mode, continue, redo, clear, exit."""
 
 from __future__ import annotations
 
@@ -110,17 +110,6 @@ async def continue_turn(repl: ReplControls, argument: str) -> None:
         repl.screen.note("there is nothing to continue: the last turn came to its end")
         return
     await repl.turn(repl.session.resume())
-
-
-async def rewind(repl: ReplControls, argument: str) -> None:
-    """Back to before the last prompt, which goes into the editor."""
-    prompt = repl.session.rewind()
-    if prompt is None:
-        repl.screen.note("there is nothing to go back to")
-        return
-    repl.can_resume = False
-    repl.prefill = prompt
-    repl.screen.note("back before the last prompt; files stay as they are")
 
 
 async def redo(repl: ReplControls, argument: str) -> None:

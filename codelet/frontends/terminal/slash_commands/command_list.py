@@ -12,6 +12,8 @@ from codelet.frontends.terminal.slash_commands import (
     change_session,
     export_import,
     review_change,
+    rewind,
+    show_changes,
     show_context,
     show_session,
 )
@@ -56,10 +58,21 @@ _OWN = (
     ),
     SlashCommand("usage", "tokens and cost so far", show=show_session.usage),
     SlashCommand("tools", "the tools that the model has", show=show_session.tools),
-    SlashCommand("diff", "what changed in the work tree", show=show_session.diff),
+    SlashCommand(
+        "diff",
+        "what this session changed, by file; or all since the last commit",
+        show=show_changes.diff,
+        arguments="[FILE|git]",
+    ),
     SlashCommand("reasoning", "the model's last reasoning in full", act=show_session.reasoning),
     SlashCommand("continue", "take an interrupted turn up again", act=change_session.continue_turn, bare=True),
-    SlashCommand("rewind", "back to before the last prompt; files stay as they are", act=change_session.rewind),
+    SlashCommand(
+        "rewind",
+        "back to before a prompt, from a list: the conversation, the files that calls changed, or both",
+        act=rewind.rewind,
+        arguments="[N] [both|conversation|files] [overwrite]",
+    ),
+    SlashCommand("undo", "take the last change of a file back", act=rewind.undo, arguments="[overwrite]"),
     SlashCommand("redo", "rewind, and send the same prompt again", act=change_session.redo),
     SlashCommand("clear", "forget the conversation", act=change_session.clear, aliases=("new", "reset")),
     SlashCommand(
@@ -94,7 +107,8 @@ _OWN = (
 
 # What these are called elsewhere, where the names alone would lead astray.
 _ELSEWHERE = {
-    "undo": "rewind",
+    "checkpoint": "rewind",
+    "restore": "rewind",
     "back": "rewind",
     "retry": "redo",
     "cost": "usage",

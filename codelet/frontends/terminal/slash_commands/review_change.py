@@ -98,7 +98,6 @@ async def _fix(repl: ReplControls, walk: ReviewWalk) -> None:
 async def _ignore(repl: ReplControls, walk: ReviewWalk, reason: str) -> None:
     """Write the comment that sets the finding aside, asking as for any other edit."""
     from codelet.frontends.terminal.review_walk import ignore_edit
-    from codelet.loop.user_call import user_call
     from codelet.review.repeats.ignore import ignore_comment
     from codelet.tools.tool import ToolContext
 
@@ -116,7 +115,7 @@ async def _ignore(repl: ReplControls, walk: ReviewWalk, reason: str) -> None:
     except ToolError as error:
         repl.screen.fail(str(error))
         return
-    await repl.watch(user_call(repl.session, context, "edit", arguments))
+    await repl.watch(repl.session.run_tool("edit", arguments, context))
     _offer_next(repl, walk)
 
 

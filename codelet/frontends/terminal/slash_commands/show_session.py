@@ -1,4 +1,4 @@
-"""Commands that show something of the session: usage, tools, rules, the diff, the last reasoning."""
+"""Commands that show something of the session: usage, tools, rules, the last reasoning."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from codelet.frontends.terminal.show.numbers import money, plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET
-from codelet.system.git import run_git
 from codelet.system.text import clean, first_sentence, one_line
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 _ROWS = 40
 _NAME_COLUMNS = 8
-_DIFF_ROWS = 400
 
 
 def styled(*parts: str | tuple[str, str]) -> Text:
@@ -96,27 +94,6 @@ def _decisions(screen: Screen, session: Session) -> list[Text]:
             line.append(f"  {one_line(decision.reason, screen.width)}", QUIET)
         rows.append(line)
     return rows
-
-
-async def diff(screen: Screen, session: Session, argument: str) -> None:
-    """What changed in the work tree since the last commit."""
-    from codelet.frontends.terminal.show.diff_rows import diff_rows
-
-    folder = session.workspace
-    answer = await run_git(folder, "diff", "HEAD", limit=4 << 20)
-    if answer is not None and answer.exit_code != 0:
-        answer = await run_git(folder, "diff", limit=4 << 20)
-    if answer is None or answer.exit_code != 0:
-        screen.fail("there is no git repository here" if answer is not None else "there is no git to ask")
-        return
-    changes = session.approvals.masker.mask(answer.stdout.decode("utf-8", "replace"))
-    fresh = await run_git(folder, "ls-files", "--others", "--exclude-standard", "-z")
-    names = fresh.stdout.decode("utf-8", "replace").split("\0")[:-1] if fresh is not None else []
-    if not changes.strip() and not names:
-        screen.note("no changes")
-        return
-    rows = diff_rows(changes, screen.width, screen.signs, limit=_DIFF_ROWS, files=True)
-    screen.say(*rows, *(styled("  new ", (clean(name), "green")) for name in names[:_ROWS]))
 
 
 async def reasoning(repl: ReplControls, argument: str) -> None:

@@ -17,6 +17,7 @@ from codelet.system.text.spelling import nearest
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from codelet.frontends.terminal.draft import Pastes
     from codelet.frontends.terminal.export_log import ExportLog
     from codelet.frontends.terminal.review_walk import ReviewWalk
     from codelet.frontends.terminal.turn_view import TurnStatus
@@ -31,13 +32,15 @@ class ReplControls(Protocol):
     """What a command may do to the REPL that runs it, besides writing on its screen.
 
     `attached` are outputs that go along with the next prompt, `prefill` is what the line editor begins with, or else
-    `offered`, which what is typed replaces. `exit_status` ends the REPL once it is set. `can_resume` says that
-    `continue` has a turn to take up. `review` holds the findings that the user is going through, if any.
+    `offered`, which what is typed replaces. `pastes` knows the long ones that stand behind markers. `exit_status` ends
+    the REPL once it is set. `can_resume` says that `continue` has a turn to take up. `review` holds the findings that
+    the user is going through, if any.
     """
 
     session: Session
     log: ExportLog
     attached: list[str]
+    pastes: Pastes
     prefill: str
     offered: str
     can_resume: bool
@@ -66,6 +69,13 @@ class ReplControls(Protocol):
 
     def show(self, event: Event) -> None:
         """Show one event that belongs to no turn."""
+
+    @property
+    def can_choose(self) -> bool:
+        """Whether the terminal can show a list to choose from."""
+
+    async def choose(self, head: Sequence[Text], options: Sequence[Text], /) -> int | None:
+        """The place of the option that the user chooses; None for none. `head` is printed above."""
 
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
         """Run a turn, which the user can stop."""

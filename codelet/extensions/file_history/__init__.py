@@ -1,0 +1,88 @@
+"""Keeps the old bytes of every file that a call changes, so that the user can go back to them. In memory only.
+
+What a shell command changes cannot be known before it runs: of it there is only a note that it ran.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from codelet.extensions.base import Extension, Guard, GuardedCall
+from codelet.extensions.file_history.change_log import ChangeLog, KeptChange, RanCommand
+from codelet.extensions.file_history.place_state import look, missing_folders
+from codelet.tools.tool import ToolOutput
+
+
+class FileHistory(Extension, Guard):
+    """The guard looks at the files of a call right before it runs and right after; `log` is what came of it."""
+
+    def __init__(self, log: ChangeLog | None = None) -> None:
+        self.guards = (self,)
+        self.log = ChangeLog() if log is None else log
+        self._session: Any = None
+        self._running: dict[str, int] = {}
+        self._told = 0
+
+    def attach(self, session: Any) -> None:
+        """Keep the session: its turns number the prompts."""
+        self._session = session
+
+    async def starting(self, call: GuardedCall) -> None:
+        """Keep what stands at the places that the call writes, or note that it may write anywhere."""
+        now, turn = time.time(), int(self._session.turns)
+        places = _written(call, self._session.workspace)
+        if places:
+            self._running[call.id] = number = self.log.next_call()
+        for place, name in places:
+            before = look(place, self.log.largest)
+            folders = missing_folders(place) if before.kind == "nothing" else ()
+            self.log.begin(
+                KeptChange(
+                    call=number,
+                    turn=turn,
+                    at=now,
+                    tool=call.name,
+                    place=place,
+                    name=name,
+                    before=before,
+                    folders=folders,
+                )
+            )
+        if call.touches is None or any(touch.kind == "run" for touch in call.touches):
+            self.log.ran(RanCommand(turn, now, self._session.mask(call.described)[:300]))
+
+    async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
+        """Take note of what the call left."""
+        number = self._running.pop(call.id, None)
+        if number is not None:
+            self.log.ended(number)
+        return output
+
+    def remarks(self) -> Sequence[str]:
+        """That old content had to go, once each time it did."""
+        if (new := self.log.forgotten - self._told) <= 0:
+            return ()
+        self._told = self.log.forgotten
+        files = "one change" if new == 1 else f"{new:,} changes"
+        return (f"too much old content to keep in memory: {files} of the oldest can no longer be taken back",)
+
+    def clear(self) -> None:
+        """The conversation is forgotten, and with it what its calls changed."""
+        self.log.clear()
+        self._running.clear()
+        self._told = 0
+
+
+def _written(call: GuardedCall, workspace: Path) -> list[tuple[Path, str]]:
+    """The places that the call writes, resolved as the policy judged them, with their names for people."""
+    from codelet.safety.paths import judge_path, relative_name
+
+    writes = [touch for touch in call.touches or () if touch.kind == "write"]
+    if len(writes) == 1 and call.verdict is not None and call.verdict.place is not None:
+        found: list[Path | None] = [call.verdict.place]
+    else:
+        found = [judge_path(touch.what or ".", "write", workspace).place for touch in writes]
+    return [(place, relative_name(place, workspace)) for place in dict.fromkeys(found) if place is not None]

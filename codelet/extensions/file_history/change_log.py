@@ -1,0 +1,183 @@
+"""What the calls of a session changed, with the old bytes, in memory: what of it can be taken back, and what cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from codelet.extensions.file_history.place_state import PlaceState, bring_back, look, remove_empty
+from codelet.record import Record
+
+MOST_KEPT = 64 << 20
+"""Bytes of old content that are kept; beyond that the oldest go."""
+LARGEST_KEPT = 16 << 20
+"""Bytes of one file that are kept."""
+
+_MOST_COMMANDS = 500
+
+
+class KeptChange(Record, kw_only=True):
+    """One call's change at one place. `turn` is that of the prompt, `call` counts the calls that change something.
+
+    `after` is None while the call runs, and where it was stopped: then nobody knows what it left. `folders` are those
+    that had to be made for it.
+    """
+
+    call: int
+    turn: int
+    at: float
+    tool: str
+    place: Path
+    name: str
+    before: PlaceState
+    after: PlaceState | None = None
+    folders: tuple[Path, ...] = ()
+
+
+class RanCommand(Record):
+    """A call that may have changed files which nobody can name: a command, or a tool that does not say."""
+
+    turn: int
+    at: float
+    about: str
+
+
+class FileBack(Record, kw_only=True):
+    """One file as it would be put back: `target` in the place of `now`, which takes `changes` back.
+
+    `foreign` says how somebody else may have changed the file (it was …), "" where nobody did; `lost` why it cannot be
+    put back.
+    """
+
+    place: Path
+    name: str
+    target: PlaceState
+    now: PlaceState
+    changes: tuple[KeptChange, ...]
+    foreign: str = ""
+    lost: str = ""
+
+    @property
+    def stands(self) -> bool:
+        """Whether the file is already as it is to be."""
+        return self.target.same(self.now)
+
+
+class ChangeLog:
+    """The changes of a session in their order. `forgotten` counts those whose old bytes had to go.
+
+    `most` bounds the bytes that are kept, `largest` those of one file.
+    """
+
+    def __init__(self, most: int = MOST_KEPT, largest: int = LARGEST_KEPT) -> None:
+        self.changes: list[KeptChange] = []
+        self.commands: list[RanCommand] = []
+        self.forgotten = 0
+        self.largest = largest
+        self._most = most
+        self._kept = 0
+        self._calls = 0
+        self._made: Sequence[Path] = ()
+
+    def next_call(self) -> int:
+        """The number of the call that begins."""
+        self._calls += 1
+        return self._calls
+
+    def begin(self, change: KeptChange) -> None:
+        """A call is about to change something. What is kept of older ones goes where that is too much."""
+        self.changes.append(change)
+        self._kept += _size(change)
+        for at, old in enumerate(self.changes):
+            if self._kept <= self._most:
+                break
+            if size := _size(old):
+                self._kept -= size
+                self.forgotten += 1
+                self.changes[at] = old.replace(before=old.before.without_data())
+
+    def ended(self, call: int) -> None:
+        """The call has ended: look at what it left. Where that is what was there before, it changed nothing."""
+        for at, change in enumerate(self.changes):
+            if change.call == call:
+                self.changes[at] = change.replace(after=look(change.place, self.largest).without_data())
+        unchanged = [change for change in self.changes if change.call == call and change.before.same(change.after)]
+        self._forget(unchanged)
+
+    def ran(self, command: RanCommand) -> None:
+        """A command ran that may have changed files; the newest 500 are kept."""
+        self.commands = [*self.commands, command][-_MOST_COMMANDS:]
+
+    def since(self, turn: int) -> list[KeptChange]:
+        """The changes from the turn of that number on."""
+        return [change for change in self.changes if change.turn >= turn]
+
+    def last(self) -> list[KeptChange]:
+        """The changes of the last call that made some."""
+        return [change for change in self.changes if change.call == self.changes[-1].call]
+
+    def plan(self, changes: Iterable[KeptChange]) -> list[FileBack]:
+        """How the files of these changes would be put back to what they were before them, one entry a file."""
+        self._made = ()
+        by_place: dict[Path, list[KeptChange]] = {}
+        for change in changes:
+            by_place.setdefault(change.place, []).append(change)
+        return [self._back(own) for own in by_place.values()]
+
+    def put_back(self, back: FileBack) -> None:
+        """Put one file back, and forget its changes. Raises ToolError; then the file and the changes are as before."""
+        if not back.stands:
+            bring_back(back.place, back.name, back.target, back.now)
+        self._forget(back.changes)
+        if back.target.kind == "nothing":
+            made = (folder for change in back.changes for folder in change.folders)
+            self._made = remove_empty(dict.fromkeys((*self._made, *made)))
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.changes.clear()
+        self.commands.clear()
+        self._kept = self.forgotten = 0
+
+    def _back(self, own: Sequence[KeptChange]) -> FileBack:
+        first = own[0]
+        now = look(first.place, self.largest)
+        return FileBack(
+            place=first.place,
+            name=first.name,
+            target=first.before,
+            now=now,
+            changes=tuple(own),
+            foreign=_foreign(own, now) if not first.before.same(now) else "",
+            lost=_lost(first.before),
+        )
+
+    def _forget(self, changes: Sequence[KeptChange]) -> None:
+        gone = {id(change) for change in changes}
+        self._kept -= sum(_size(change) for change in self.changes if id(change) in gone)
+        self.changes = [change for change in self.changes if id(change) not in gone]
+
+
+def _size(change: KeptChange) -> int:
+    return len(change.before.data or b"")
+
+
+def _lost(target: PlaceState) -> str:
+    if target.kind == "other":
+        return "what stood there was no file"
+    if target.kind != "nothing" and target.data is None:
+        return "its old content is not kept any more"
+    return ""
+
+
+def _foreign(own: Sequence[KeptChange], now: PlaceState) -> str:
+    """Whether anybody but these changes had a hand in what stands there now, in words."""
+    if own[-1].after is None:
+        return "left by a call that was stopped, or by somebody else"
+    if not own[-1].after.same(now):
+        return "changed since by a command, or by somebody else"
+    for one, following in pairwise(own):
+        if one.after is None or not one.after.same(following.before):
+            return "changed by a command, or by somebody else, between two changes of codelet's"
+    return ""

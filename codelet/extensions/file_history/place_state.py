@@ -1,0 +1,213 @@
+"""What stands at a place in the file system: looked at, compared, and put back.
+
+A place is resolved once, when the call that changes it is judged. From then on no link is followed on the way to it,
+and what is put back takes the other's place in one step: afterwards the old stands there or the new.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from codelet.errors import ToolError
+from codelet.record import Record
+from codelet.safety.opener import Made, open_file, open_folder
+from codelet.tools.files import failure
+
+PlaceKind = Literal["nothing", "file", "link", "other"]
+
+_PIECE = 1 << 20
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+Stamp = tuple[int, int, int, int]
+"""By which it is noticed that a place was changed between a look and what follows: inode, size, time, mode."""
+
+
+class PlaceState(Record, kw_only=True):
+    """What stood at a place: `other` is what is neither file nor link, or could not be looked at.
+
+    `data` are the bytes of a file, or where a link points; None where they were not kept. `owner` is user and group.
+    """
+
+    kind: PlaceKind
+    mode: int = 0
+    digest: bytes = b""
+    data: bytes | None = None
+    owner: tuple[int, int] = (-1, -1)
+    stamp: Stamp | None = None
+
+    def same(self, other: PlaceState | None) -> bool:
+        """Whether the same stands there, byte for byte and with the same mode. Two unknown things are not the same."""
+        if other is None or "other" in (self.kind, other.kind):
+            return False
+        return (self.kind, self.mode, self.digest) == (other.kind, other.mode, other.digest)
+
+    def without_data(self) -> PlaceState:
+        """The same, its bytes forgotten."""
+        return self.replace(data=None)
+
+
+def look(place: Path, largest: int) -> PlaceState:
+    """What stands at a resolved place, with its bytes.
+
+    A file of more than `largest` bytes is not read: it is the same while its inode, size and time are.
+    """
+    try:
+        folder, last = open_folder(place)
+    except FileNotFoundError:
+        return PlaceState(kind="nothing")
+    except OSError:
+        return PlaceState(kind="other")
+    try:
+        return _look(folder, last, place, largest)
+    except FileNotFoundError:
+        return PlaceState(kind="nothing")
+    except OSError:
+        return PlaceState(kind="other")
+    finally:
+        os.close(folder)
+
+
+def missing_folders(place: Path) -> tuple[Path, ...]:
+    """The folders above the place that are not there, the deepest first."""
+    found = []
+    for folder in place.parents:
+        if os.path.lexists(folder):
+            break
+        found.append(folder)
+    return tuple(found)
+
+
+def bring_back(place: Path, name: str, wanted: PlaceState, now: PlaceState) -> None:
+    """Put `wanted` in the place of `now`, which must still stand there. Raises ToolError; then nothing was changed."""
+    try:
+        if wanted.kind == "nothing":
+            _remove(place, name, now)
+        else:
+            _replace(place, name, wanted, now)
+    except OSError as error:
+        raise failure(error, name) from error
+
+
+def remove_empty(folders: Iterable[Path]) -> list[Path]:
+    """Remove those of the folders that are empty, the deepest first; gives the others, which hold something."""
+    left = []
+    for path in sorted(folders, key=lambda each: len(each.parts), reverse=True):
+        try:
+            folder, last = open_folder(path)
+        except OSError:  # it is gone, or something else stands in its place
+            continue
+        try:
+            os.rmdir(last, dir_fd=folder)
+        except OSError:
+            left.append(path)
+        finally:
+            os.close(folder)
+    return left
+
+
+def _look(folder: int, last: str, place: Path, largest: int) -> PlaceState:
+    status = os.stat(last, dir_fd=folder, follow_symlinks=False)
+    owner, stamp = (status.st_uid, status.st_gid), _stamp(status)
+    if stat.S_ISLNK(status.st_mode):
+        target = os.fsencode(os.readlink(last, dir_fd=folder))
+        digest = hashlib.sha256(target).digest()
+        return PlaceState(kind="link", digest=digest, data=target, owner=owner, stamp=stamp)
+    if not stat.S_ISREG(status.st_mode):
+        return PlaceState(kind="other", stamp=stamp)
+    mode = stat.S_IMODE(status.st_mode)
+    data = None if status.st_size > largest else _content(place, largest)
+    digest = repr(stamp).encode() if data is None else hashlib.sha256(data).digest()
+    return PlaceState(kind="file", mode=mode, digest=digest, data=data, owner=owner, stamp=stamp)
+
+
+def _content(place: Path, largest: int) -> bytes | None:
+    """The bytes of a regular file; None where it has grown beyond `largest`."""
+    pieces, size = [], 0
+    with os.fdopen(open_file(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb", buffering=0) as file:
+        while size <= largest and (piece := file.read(_PIECE)):
+            pieces.append(piece)
+            size += len(piece)
+    return b"".join(pieces) if size <= largest else None
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode
+
+
+def _must_be(folder: int, last: str, name: str, now: PlaceState) -> None:
+    """Raise ToolError unless at the place stands what was looked at."""
+    try:
+        stamp = _stamp(os.stat(last, dir_fd=folder, follow_symlinks=False))
+    except FileNotFoundError:
+        stamp = None
+    if stamp != now.stamp:
+        raise ToolError(f"{name} was changed this moment by somebody else; it was left alone")
+
+
+def _remove(place: Path, name: str, now: PlaceState) -> None:
+    if now.kind == "nothing":
+        return
+    folder, last = open_folder(place)
+    try:
+        _must_be(folder, last, name, now)
+        os.unlink(last, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _replace(place: Path, name: str, wanted: PlaceState, now: PlaceState) -> None:
+    made: Made = []
+    try:
+        folder, last = open_folder(place, made=made)
+        try:
+            _replace_in(folder, last, name, wanted, now)
+        finally:
+            os.close(folder)
+    except BaseException:
+        for parent, new in reversed(made):
+            with contextlib.suppress(OSError):
+                os.rmdir(new, dir_fd=parent)
+        raise
+    finally:
+        for parent, _ in made:
+            os.close(parent)
+
+
+def _replace_in(folder: int, last: str, name: str, wanted: PlaceState, now: PlaceState) -> None:
+    temporary = f".{last[:40]}.{os.getpid()}-{time.monotonic_ns()}.tmp"
+    assert wanted.data is not None
+    _must_be(folder, last, name, now)
+    try:
+        if wanted.kind == "link":
+            os.symlink(os.fsdecode(wanted.data), temporary, dir_fd=folder)
+        else:
+            _write(folder, temporary, wanted, wanted.data)
+        _must_be(folder, last, name, now)
+        os.rename(temporary, last, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def _write(folder: int, temporary: str, wanted: PlaceState, data: bytes) -> None:
+    descriptor = os.open(temporary, _NEW, 0o600, dir_fd=folder)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        own = os.fstat(descriptor)
+        if (own.st_uid, own.st_gid) != wanted.owner:
+            with contextlib.suppress(PermissionError):
+                os.fchown(descriptor, *wanted.owner)
+        os.fchmod(descriptor, wanted.mode)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

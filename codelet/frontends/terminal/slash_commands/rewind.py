@@ -1,0 +1,254 @@
+"""Going back: to before a prompt, with the conversation, the files or both, and back from the last change alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from codelet import prompt
+from codelet.errors import ToolError, UsageError
+from codelet.extensions.builtin import file_history
+from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
+from codelet.frontends.terminal.slash_commands.show_changes import change_words, changed_rows
+from codelet.frontends.terminal.slash_commands.show_session import styled
+from codelet.record import Record
+from codelet.system.text import clean, one_line
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from codelet.extensions.file_history.change_log import ChangeLog, FileBack, RanCommand
+    from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
+    from codelet.loop.conversation import Checkpoint
+
+What = Literal["both", "conversation", "files"]
+
+_WHAT: dict[What, str] = {
+    "both": "the conversation and the files",
+    "conversation": "the conversation; files stay as they are",
+    "files": "the files; the conversation stays as it is",
+}
+_NO_CHANGE = "no call has changed a file that could be put back"
+_MOST_NAMED = 3
+_MOST_LISTED = 12
+_FOREIGN_ROWS = 20
+
+
+class _Wish(Record):
+    """What was typed behind the command; None for what is still to be chosen."""
+
+    prompts: int | None = None
+    what: What | None = None
+    overwrite: bool = False
+
+
+def _wish(argument: str) -> _Wish:
+    """Raises UsageError."""
+    wish = _Wish()
+    for word in argument.lower().split():
+        if word.isdecimal() and int(word) and wish.prompts is None:
+            wish = wish.replace(prompts=int(word))
+        elif (what := next((each for each in _WHAT if each == word), None)) is not None and wish.what is None:
+            wish = wish.replace(what=what)
+        elif word == "overwrite" and not wish.overwrite:
+            wish = wish.replace(overwrite=True)
+        else:
+            raise UsageError(
+                f"/rewind takes N, then both, conversation or files: {one_line(word, 40)} is none of these"
+            )
+    return wish
+
+
+async def rewind(repl: ReplControls, argument: str) -> None:
+    """Back to before a prompt, which goes into the editor: the conversation, the files that calls changed, or both."""
+    screen, session = repl.screen, repl.session
+    points, log = session.conversation.checkpoints[::-1], file_history(session)
+    try:
+        wish = _wish(argument)
+    except UsageError as error:
+        screen.fail(str(error))
+        return
+    if not points:
+        screen.note("there is nothing to go back to")
+        return
+    prompts = wish.prompts or await _chosen_point(repl, points, log)
+    if prompts is None:
+        return
+    if prompts > len(points):
+        screen.fail(f"/rewind {prompts}: there are no {prompts:,} prompts to go back to, only {len(points)}")
+        return
+    point = points[prompts - 1]
+    plan = [back for back in log.plan(log.since(point.turn)) if not back.stands]
+    ran = [command for command in log.commands if command.turn >= point.turn]
+    what = wish.what or await _chosen_what(repl, point, plan, ran)
+    if what is None:
+        screen.note("nothing was changed")
+        return
+    done: list[FileBack] = []
+    if what != "conversation" and plan:
+        found = await _files_back(repl, log, plan, overwrite=wish.overwrite)
+        if found is None:
+            if what == "both":
+                screen.note("the conversation stays as it is")
+            return
+        done = found
+    if what != "conversation" and ran:
+        screen.note(_commands_told(ran))
+    if what == "files":
+        _tell_model(repl, done)
+        if not plan and not ran:
+            screen.note(_NO_CHANGE)
+        return
+    repl.can_resume = False
+    repl.prefill = session.rewind(prompts) or ""
+    stay = "" if what == "both" else "; files stay as they are"
+    screen.note(f"back before {'the last prompt' if prompts == 1 else 'that prompt'}{stay}")
+
+
+async def undo(repl: ReplControls, argument: str) -> None:
+    """Take the last call back that changed files."""
+    screen, log = repl.screen, file_history(repl.session)
+    if argument not in ("", "overwrite"):
+        screen.fail(f"/undo takes nothing, or overwrite: {one_line(argument, 40)} is neither")
+        return
+    if not log.changes:
+        screen.note(_NO_CHANGE)
+        if log.commands:
+            screen.note(_commands_told(log.commands))
+        return
+    last = log.last()
+    plan = log.plan(last)
+    told = f"{last[0].tool} of {_clock(last[0].at)}"
+    if all(back.stands for back in plan):
+        for back in plan:
+            log.put_back(back)
+        screen.note(f"{told}: {_names(plan)} stood as before already; /undo goes one change further back")
+        return
+    screen.note(f"taking back: {told}")
+    _tell_model(repl, await _files_back(repl, log, plan, overwrite=argument == "overwrite") or ())
+
+
+async def _chosen_point(repl: ReplControls, points: Sequence[Checkpoint], log: ChangeLog) -> int | None:
+    """The number of the prompt that the user chooses from the list, the newest is 1."""
+    rows = [_point_row(repl, number, points, log) for number in range(1, len(points) + 1)]
+    if not repl.can_choose:
+        repl.screen.say(*map(repl.screen.truncate, rows))
+        repl.screen.note("/rewind N goes back to before prompt N")
+        return None
+    chosen = await repl.choose([styled(("Back to before which prompt?", "bold"))], rows)
+    if chosen is None:
+        repl.screen.note("nothing was changed")
+        return None
+    return chosen + 1
+
+
+def _point_row(repl: ReplControls, number: int, points: Sequence[Checkpoint], log: ChangeLog) -> Text:
+    """A prompt with its time and what its calls changed."""
+    point = points[number - 1]
+    following = points[number - 2].turn if number > 1 else None
+    own = [each for each in log.since(point.turn) if following is None or each.turn < following] if point.turn else []
+    names = list(dict.fromkeys(change.name for change in own))
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    at = _clock(point.at) if point.at else "     "
+    room = repl.screen.width - 13
+    files = one_line(", ".join(names[:_MOST_NAMED]) + more, room // 2)
+    told = one_line(repl.pastes.fold(point.prompt), room - len(files) - 2 if files else room)
+    return styled((f"{number:>2} ", ACCENT), (f"{at} ", QUIET), told, (f"  {files}" if files else "", QUIET))
+
+
+async def _chosen_what(
+    repl: ReplControls, point: Checkpoint, plan: Sequence[FileBack], ran: Sequence[RanCommand]
+) -> What | None:
+    """What the user wants back; without files there is nothing to choose."""
+    if not plan:
+        return "conversation"
+    asked = one_line(repl.pastes.fold(point.prompt), max(repl.screen.width - 9, 10))
+    head = [styled((f"Before: {asked}", "bold"))]
+    head += [_back_row(back) for back in plan[:_MOST_LISTED]]
+    if len(plan) > _MOST_LISTED:
+        head.append(styled((f"  and {len(plan) - _MOST_LISTED} files more", QUIET)))
+    if not repl.can_choose:
+        repl.screen.say(*map(repl.screen.truncate, head))
+        repl.screen.fail("say what is to go back: both, conversation or files, behind the number")
+        return None
+    if ran:
+        head.append(styled((f"  {_commands_told(ran)}", WARN)))
+    chosen = await repl.choose(head, [styled(f"{name:<13}{about}") for name, about in _WHAT.items()])
+    return None if chosen is None else list(_WHAT)[chosen]
+
+
+def _back_row(back: FileBack) -> Text:
+    """A file, and what would become of it."""
+    if why := back.lost or back.foreign:
+        return styled("  ", clean(back.name), (f"  {why}", WARN))
+    return styled("  ", clean(back.name), (f"  {change_words(back)} taken back", QUIET))
+
+
+async def _files_back(
+    repl: ReplControls, log: ChangeLog, plan: Sequence[FileBack], *, overwrite: bool
+) -> list[FileBack] | None:
+    """Put files back; what somebody else changed only with a yes. None where one could not be, or nothing was to be."""
+    screen = repl.screen
+    foreign = [back for back in plan if back.foreign and not back.lost]
+    if foreign and not overwrite:
+        answer = await _may_overwrite(repl, foreign)
+        if answer is None:
+            screen.note("nothing was changed")
+            return None
+        overwrite = answer
+    done, failed = [], False
+    for back in plan:
+        if back.lost or (back.foreign and not overwrite):
+            screen.note(f"{back.name} stays as it is now: {back.lost or f'it was {back.foreign}'}")
+            continue
+        try:
+            log.put_back(back)
+        except ToolError as error:
+            screen.fail(str(error))
+            failed = True
+        else:
+            done.append(back)
+    if done:
+        screen.note(f"as before: {_names(done)}")
+    if failed:
+        _tell_model(repl, done)
+    return None if failed else done
+
+
+def _tell_model(repl: ReplControls, done: Sequence[FileBack]) -> None:
+    """What was put back goes along with the next prompt."""
+    if done:
+        repl.attached.append(prompt.PUT_BACK.format(names=_names(done)))
+
+
+async def _may_overwrite(repl: ReplControls, foreign: Sequence[FileBack]) -> bool | None:
+    """Show what somebody else's changes are, and ask for a yes; None where nothing at all is to be done."""
+    rows: list[Text] = []
+    for back in foreign:
+        rows.append(styled((clean(back.name), "bold"), (f" {back.foreign}", WARN)))
+        rows += changed_rows(repl.screen, repl.session, back, reverse=True, limit=_FOREIGN_ROWS)
+    if not repl.can_choose:
+        repl.screen.say(*rows)
+        repl.screen.note("files that somebody else changed stay; overwrite behind the command puts them back too")
+        return False
+    which = "it" if len(foreign) == 1 else "them"
+    options = [styled(f"leave {which} as it is now" if which == "it" else "leave them as they are now")]
+    options += [styled(f"overwrite {which}: the - lines above are lost"), styled("change nothing at all")]
+    chosen = await repl.choose(rows, options)
+    return None if chosen in (None, 2) else chosen == 1
+
+
+def _commands_told(ran: Sequence[RanCommand]) -> str:
+    """That commands ran whose changes are not known."""
+    named = "; ".join(one_line(command.about, 40) for command in ran[-_MOST_NAMED:])
+    more = "" if len(ran) <= _MOST_NAMED else f" and {len(ran) - _MOST_NAMED} earlier"
+    return f"what commands changed is not known and stays: {named}{more}"
+
+
+def _names(plan: Sequence[FileBack]) -> str:
+    return ", ".join(clean(back.name) for back in plan)
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%H:%M", time.localtime(at))

@@ -1,0 +1,118 @@
+"""/diff: what the session changed, file by file, or what the work tree has since the last commit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codelet.extensions.builtin import file_history
+from codelet.frontends.terminal.show.numbers import plural
+from codelet.frontends.terminal.show.style import QUIET, WARN
+from codelet.frontends.terminal.slash_commands.show_session import styled
+from codelet.system.git import run_git
+from codelet.system.text import clean, one_line
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from codelet.extensions.file_history.change_log import FileBack
+    from codelet.extensions.file_history.place_state import PlaceState
+    from codelet.frontends.terminal.screen import Screen
+    from codelet.loop.session import Session
+
+_MOST_NEW = 40
+_MOST_ROWS = 400
+
+
+async def diff(screen: Screen, session: Session, argument: str) -> None:
+    """What the session's calls changed, a file or all; with `git`, or where they changed none, the work tree."""
+    log = file_history(session)
+    plan = [back for back in log.plan(log.changes) if not back.stands]
+    if argument == "git" or (not plan and not argument):
+        await _work_tree(screen, session)
+        return
+    chosen = [back for back in plan if argument in ("", back.name)]
+    if not chosen:
+        screen.fail(f"no call has changed {one_line(argument, 60)}; /diff git shows what changed since the last commit")
+        return
+    for back in chosen:
+        others = "  somebody else, or a command, changed it too" if back.foreign else ""
+        screen.say(styled((clean(back.name), "bold"), (f"  {change_words(back)}", QUIET), (others, WARN)))
+        screen.say(*changed_rows(screen, session, back, limit=_MOST_ROWS))
+    if not argument:
+        ran = f"; {plural(len(log.commands), 'command')} may have, too" if log.commands else ""
+        screen.note(f"{plural(len(chosen), 'file')} changed by calls{ran}; /diff git shows all of it")
+
+
+def change_words(back: FileBack) -> str:
+    """What became of a file, in a few words: `new`, `removed`, `+3 -1`, `mode 755`."""
+    from codelet.frontends.terminal.show.diff_rows import count_diff
+
+    before, now = back.target, back.now
+    if before.kind == "nothing":
+        return "new file"
+    if now.kind == "nothing":
+        return "removed"
+    if before.kind != now.kind:
+        return f"now {_KINDS[now.kind]}"
+    if before.digest == now.digest:
+        return f"mode {before.mode:o}, now {now.mode:o}"
+    text = _unified(back.name, before, now)
+    if text is None:
+        sizes = [plural(len(each.data), "byte") if each.data is not None else "unknown size" for each in (before, now)]
+        return f"{sizes[0]}, now {sizes[1]}"
+    count = count_diff(text)
+    return " ".join(f"{sign}{number}" for sign, number in (("+", count.added), ("-", count.removed)) if number)
+
+
+_KINDS = {"nothing": "gone", "file": "a file", "link": "a symbolic link", "other": "no file"}
+
+
+def changed_rows(screen: Screen, session: Session, back: FileBack, *, limit: int, reverse: bool = False) -> list[Text]:
+    """The difference between before and now; with `reverse` what putting it back would do. Nothing for no text."""
+    from codelet.frontends.terminal.show.diff_rows import diff_rows
+
+    old, new = (back.now, back.target) if reverse else (back.target, back.now)
+    text = _unified(back.name, old, new)
+    if text is None:
+        return [styled((f"  {change_words(back)}: no text to compare", QUIET))]
+    return diff_rows(session.mask(text), screen.width, screen.signs, limit=limit)
+
+
+def _unified(name: str, old: PlaceState, new: PlaceState) -> str | None:
+    """The difference of two states as text; None where one of them is none."""
+    from codelet.tools.change import unified
+
+    texts = [_text(state) for state in (old, new)]
+    return None if texts[0] is None or texts[1] is None else unified(texts[0], texts[1], name)
+
+
+def _text(state: PlaceState) -> str | None:
+    from codelet.tools.encoding import decode_text
+
+    if state.kind == "nothing":
+        return ""
+    if state.kind == "link" and state.data is not None:
+        return f"link to {state.data.decode('utf-8', 'replace')}\n"
+    decoded = None if state.data is None else decode_text(state.data)
+    return None if decoded is None else decoded[0]
+
+
+async def _work_tree(screen: Screen, session: Session) -> None:
+    """What changed since the last commit, by whomever."""
+    from codelet.frontends.terminal.show.diff_rows import diff_rows
+
+    folder = session.workspace
+    answer = await run_git(folder, "diff", "HEAD", limit=4 << 20)
+    if answer is not None and answer.exit_code != 0:
+        answer = await run_git(folder, "diff", limit=4 << 20)
+    if answer is None or answer.exit_code != 0:
+        screen.fail("there is no git repository here" if answer is not None else "there is no git to ask")
+        return
+    changes = session.approvals.masker.mask(answer.stdout.decode("utf-8", "replace"))
+    fresh = await run_git(folder, "ls-files", "--others", "--exclude-standard", "-z")
+    names = fresh.stdout.decode("utf-8", "replace").split("\0")[:-1] if fresh is not None else []
+    if not changes.strip() and not names:
+        screen.note("no changes")
+        return
+    rows = diff_rows(changes, screen.width, screen.signs, limit=_MOST_ROWS, files=True)
+    screen.say(*rows, *(styled("  new ", (clean(name), "green")) for name in names[:_MOST_NEW]))

@@ -1,0 +1,134 @@
+"""Going back in the real REPL: the list, files and conversation, /undo, /diff, and what somebody else changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.recorded import STATUS, Start, ask, bash, step
+
+
+def edit(path: str, old: str, new: str) -> tuple[str, dict[str, object]]:
+    return ("edit", {"path": path, "edits": [{"old": old, "new": new}]})
+
+
+def read(path: str) -> tuple[str, dict[str, object]]:
+    return ("read", {"path": path})
+
+
+def test_back_to_before_a_prompt_with_files_and_conversation(start: Start, repo: Path) -> None:
+    cart = repo / "cart.py"
+    cart.write_text("price = 1\nname = 'old'\n")
+    paste = "".join(f"line {number} of what was pasted\n" for number in range(12))
+    terminal = start(
+        step("", read("cart.py")),
+        step("", edit("cart.py", "price = 1", "price = 2"), ("write", {"path": "new/made.txt", "content": "new\n"})),
+        step("First done."),
+        step("", edit("cart.py", "'old'", "'new'"), bash("echo built > built.txt")),
+        step("Second done."),
+        step("Asked again."),
+        arguments=("--yes",),
+        rows=40,
+    )
+    terminal.wait_for(STATUS)
+    terminal.type(f"\x1b[200~{paste}\x1b[201~")
+    terminal.wait_for("[pasted #1, 12 lines]")
+    ask(terminal, " change the price", "First done.", STATUS)
+    ask(terminal, "rename it", "Second done.", STATUS)
+    shown = ask(terminal, "/diff", "changed by calls")
+    assert "cart.py  +2 -2" in shown and "new/made.txt  new file" in shown
+    assert "2 files changed by calls; 1 command may have, too; /diff git shows all of it" in shown
+
+    terminal.key("esc")
+    terminal.settle(0.15)
+    terminal.key("esc")
+    terminal.wait_for("Back to before which prompt?")
+    text = terminal.settle(0.25)
+    assert "rename it  cart.py" in text and "cart.py, new/made.txt" in text
+    terminal.key("down")
+    terminal.settle(0.25)
+    terminal.key("enter")
+    terminal.wait_for("the conversation and the files")
+    text = terminal.settle(0.25)
+    assert "cart.py  +2 -2 taken back" in text and "new/made.txt  new file taken back" in text
+    assert "what commands changed is not known and stays: bash echo built > built.txt" in text
+    terminal.key("enter")
+    terminal.wait_for("back before that prompt")
+    assert cart.read_text() == "price = 1\nname = 'old'\n"
+    assert not (repo / "new").exists() and (repo / "built.txt").exists()
+    line = terminal.settle(0.25).rpartition("back before that prompt")[2]
+    assert "› [pasted #1, 12 lines] change the price" in line, "a folded paste comes back folded"
+    terminal.key("enter")
+    terminal.wait_for("Asked again.")
+    assert terminal.text.count("line 11 of what was pasted") == 0
+
+
+def test_what_somebody_else_changed_is_shown_and_stays_until_yes(start: Start, repo: Path) -> None:
+    cart = repo / "cart.py"
+    cart.write_text("price = 1\n")
+    terminal = start(
+        step("", read("cart.py")),
+        step("", edit("cart.py", "price = 1", "price = 2")),
+        step("Done."),
+        step("Next."),
+        arguments=("--yes",),
+        rows=40,
+    )
+    terminal.wait_for(STATUS)
+    ask(terminal, "/undo", "no call has changed a file that could be put back")
+    ask(terminal, "/undo everything", "takes nothing, or overwrite")
+    ask(terminal, "/rewind", "there is nothing to go back to")
+    ask(terminal, "go", "Done.", STATUS)
+    cart.write_text("price = 2\nmine = True\n")
+    terminal.line("/undo")
+    terminal.wait_for("leave it as it is now")
+    text = terminal.settle(0.25)
+    assert "cart.py changed since by a command, or by somebody else" in text and "- mine = True" in text
+    terminal.key("enter")
+    terminal.wait_for("cart.py stays as it is now")
+    assert cart.read_text() == "price = 2\nmine = True\n"
+
+    terminal.line("/rewind 1 files")
+    terminal.wait_for("change nothing at all")
+    terminal.settle(0.25)
+    terminal.key("esc")
+    terminal.wait_for("nothing was changed")
+    assert cart.read_text() == "price = 2\nmine = True\n"
+    terminal.settle(0.15)
+    terminal.line("/undo")
+    terminal.until(lambda: terminal.text.count("leave it as it is now") and "esc leaves" in terminal.text)
+    terminal.settle(0.25)
+    terminal.key("down")
+    terminal.settle(0.1)
+    terminal.key("enter")
+    terminal.wait_for("as before: cart.py")
+    assert cart.read_text() == "price = 1\n"
+    ask(terminal, "and now", "Next.")
+    ask(terminal, "/context all", "The user put these files back")
+    ask(terminal, "/rewind 9", "there are no 9 prompts to go back to, only 2")
+    ask(terminal, "/rewind both sides", "sides is none of these")
+    ask(terminal, "/diff nothing.py", "no call has changed nothing.py")
+
+
+def test_without_a_screen_that_moves_the_list_is_numbered(start: Start, repo: Path) -> None:
+    (repo / "cart.py").write_text("price = 1\n")
+    terminal = start(
+        step("", read("cart.py")),
+        step("", edit("cart.py", "price = 1", "price = 2")),
+        step("Done."),
+        arguments=("--yes",),
+        env={"TERM": "dumb"},
+    )
+    terminal.wait_for("codelet")
+    terminal.line("go")
+    terminal.wait_for("Done.")
+    terminal.line("/rewind")
+    terminal.wait_for("/rewind N goes back to before prompt N")
+    terminal.line("/rewind 1")
+    terminal.wait_for("say what is to go back")
+    (repo / "cart.py").write_text("mine\n")
+    terminal.line("/rewind 1 files")
+    terminal.wait_for("cart.py stays as it is now")
+    assert (repo / "cart.py").read_text() == "mine\n"
+    terminal.line("/rewind 1 both overwrite")
+    terminal.wait_for("back before the last prompt")
+    assert (repo / "cart.py").read_text() == "price = 1\n"
