@@ -50,7 +50,7 @@ def relative_name(place: Path | str, workspace: Path) -> str:
     return (name[len(root) :].lstrip("/") or ".") if contained(name, root) else name
 
 
-def unread(path: str, root: str = "") -> str | None:
+def why_unread(path: str, root: str = "") -> str | None:
     """Why the content of a file is not read unasked, or None: all that reads for the model asks here.
 
     `path` is absolute, and then judged by where it lies in `root`, or relative to a workspace or the top of a
@@ -105,7 +105,7 @@ def _judge_read(text: str, joined: str, place: str, root: str, access: Access) -
         return PathVerdict("ask", f"{text} is outside the workspace", Path(place))
     if access == "read":
         for name in {os.path.normpath(joined), place}:
-            if why := unread(_inside(name, root)):
+            if why := why_unread(_inside(name, root)):
                 return PathVerdict("ask", f"{text} {why}", Path(place), sensitive=True)
     return PathVerdict("allow", "reads in the workspace", Path(place))
 

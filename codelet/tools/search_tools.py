@@ -54,11 +54,11 @@ def _left_out(root: Path, context: ToolContext) -> Callable[[str], str | None]:
 
     Where that holds for `root` itself, somebody said yes to it, and what stands in it is judged from there.
     """
-    from codelet.safety.paths import unread, workspace_root
+    from codelet.safety.paths import why_unread, workspace_root
 
     workspace = workspace_root(context.workspace)
-    base = str(root) if unread(str(root), workspace) else workspace
-    return lambda path: unread(path, base)
+    base = str(root) if why_unread(str(root), workspace) else workspace
+    return lambda path: why_unread(path, base)
 
 
 def lists(arguments: Arguments) -> tuple[Touch, ...]:

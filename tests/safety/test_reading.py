@@ -13,7 +13,7 @@ from codelet.errors import ToolError
 from codelet.review.commit_tools import tools_at
 from codelet.review.untracked import new_files
 from codelet.safety import Policy
-from codelet.safety.paths import unread
+from codelet.safety.paths import why_unread
 from codelet.safety.sandbox.places import Secrets, seen_places
 from codelet.tools.tool import Tool, ToolContext
 from tests.safety.conftest import call, toolbox
@@ -59,8 +59,8 @@ def test_every_reader_asks_the_same_function() -> None:
 
 @pytest.mark.parametrize("name", KEPT_BACK)
 def test_the_function_knows_a_secret_by_its_whole_path(name: str) -> None:
-    assert unread(name) and unread(f"/w/{name}", "/w") and unread(f"in/{name}")
-    assert unread("/elsewhere/a.txt", "/w") == "is outside the workspace" and unread("/w/a.txt", "/w") is None
+    assert why_unread(name) and why_unread(f"/w/{name}", "/w") and why_unread(f"in/{name}")
+    assert why_unread("/elsewhere/a.txt", "/w") == "is outside the workspace" and why_unread("/w/a.txt", "/w") is None
 
 
 FILES = (*KEPT_BACK, "plain", "folder/prod.txt", "gh/hosts.yml", "configured/gh/hosts.yml", "out/plan.txt", "a/../.env")
@@ -133,7 +133,7 @@ def test_instructions_import_none_of_it(workspace: Path) -> None:
 
 async def test_reviews_read_none_of_it(workspace: Path) -> None:
     unread_files = {file.path: file.unread for file in await new_files(workspace, ())}
-    assert unread_files["new/.env"] == "its name says that it holds secrets" and unread_files["note.txt"] is None
+    assert unread_files["new/.env"] == "its name says that it holds secrets" and not unread_files["note.txt"]
     head = git(workspace, "rev-parse", "HEAD")
     for tool in tools_at(workspace, head, is_head=True):
         for name in KEPT_BACK:

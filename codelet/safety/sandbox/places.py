@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from codelet.safety import sensitive_names
-from codelet.safety.paths import contained, unread
+from codelet.safety.paths import contained, why_unread
 from codelet.safety.sensitive_names import DELICATE_FOLDERS, SECRET_FOLDERS
 from codelet.safety.verdict import SandboxKind
 from codelet.system.git.hardening import find_repository, stray
@@ -110,7 +110,7 @@ def _listed(folder: str, base: str) -> tuple[list[str], list[str]]:
     for entry in _entries(folder):
         if entry.is_dir(follow_symlinks=False):
             folders.append(entry.path)
-        elif not in_git and unread(f"{inside}/{entry.name}") is not None and entry.is_file():
+        elif not in_git and why_unread(f"{inside}/{entry.name}") is not None and entry.is_file():
             secrets.append(os.path.realpath(entry.path))
     return folders, secrets
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from codelet.record import Record
-from codelet.safety.paths import contained, unread
+from codelet.safety.paths import contained, why_unread
 from codelet.safety.shell.folders import Location
 from codelet.safety.shell.program_arguments import RefusedError
 from codelet.system.git import hardened_argv, look_environment
@@ -58,7 +58,9 @@ def repository_state(place: Location) -> RepositoryState:
         configuration = _configuration(repository, place)
     except RefusedError as refused:
         return NO_REPOSITORY.replace(repository=repository, reason=str(refused))
-    return RepositoryState(repository, configuration, variables or doubt(configuration, repository, place.root, unread))
+    return RepositoryState(
+        repository, configuration, variables or doubt(configuration, repository, place.root, why_unread)
+    )
 
 
 def ask_git(
