@@ -71,6 +71,10 @@ def turned_on(
     found += [_statistics(), _machine(told=settings.environment == "full")]
     if settings.narrative != "off":
         found.append(NarratorWhenNeeded(always=settings.narrative == "on"))
+    if settings.log is not None:
+        from codelet.extensions.event_log import EventLog
+
+        found.append(EventLog(workspace / settings.log, settings.log_level))
     if settings.plan:
         from codelet.extensions.plans import PlanFirst
 
@@ -121,7 +125,14 @@ def _statistics() -> Late:
         return Statistics()
 
     about = ("what calls and requests took and came to", "")
-    return Late(make, commands={"stats": about}, reminder="toolFailures", keys=("metrics", "approvals"), records=True)
+    return Late(
+        make,
+        commands={"stats": about},
+        reminder="toolFailures",
+        keys=("metrics", "approvals"),
+        records=True,
+        saves=True,
+    )
 
 
 def _machine(*, told: bool) -> Late:

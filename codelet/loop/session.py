@@ -59,6 +59,7 @@ class Session:
     """
 
     _closed = False
+    watch: Callable[[events.Event], object] = staticmethod(lambda event: None)
 
     def __init__(
         self,
@@ -331,6 +332,7 @@ class Session:
                         raise LimitReached(meter.out_of_time) from None
                     if meter.is_out_of_time:  # what the turn says of its own cancellation is said of the limit instead
                         event = await _end_of(turn, meter.out_of_time)
+                    self.watch(event)
                     for each in shown.take(event):
                         yield each
                     if meter.is_out_of_time:
@@ -364,9 +366,7 @@ class Session:
             raise CodeletError(self.mask(f"/{name} failed: {type(error).__name__}: {error}")) from error
 
     async def close(self) -> None:
-        """End everything that the session opened: a turn that was left in the middle, its extensions, the audit, its
-        provider. Safe to call twice.
-        """
+        """End everything that the session opened, also a turn that was left in the middle. Safe to call twice."""
         if self._closed:
             return
         self._closed = True
@@ -383,6 +383,7 @@ class Session:
         """
         async with aclosing(self.compactor.run("asked", instruction, size)) as steps:
             async for event in steps:
+                self.watch(event)
                 yield event
 
 
