@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from codelet.settings import Settings
 
+_VERSION = (["--version"], ["-V"], ["-v"])
+_NOT_HERE = "codelet: Windows is not supported: run codelet in WSL (https://aka.ms/wsl), where it is a Linux program\n"
+_EXIT_USAGE = 2
 _EXIT_INCOMPLETE = 5
 _EXIT_BUG = 70
 _EXIT_INTERRUPT = 130
@@ -27,11 +30,14 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 def main() -> NoReturn:
     """Run codelet with the process's arguments and exit."""
     arguments = sys.argv[1:]
+    if sys.platform == "win32" and arguments not in _VERSION:
+        sys.stderr.write(_NOT_HERE)
+        sys.exit(_EXIT_USAGE)
     _prepare_streams()
     gc.disable()  # nothing made while starting is garbage; the front end turns it on again
     ending = _Ending(debug="--debug" in arguments)
     with ending:
-        if arguments in (["--version"], ["-V"], ["-v"]):  # nothing else is imported for it
+        if arguments in _VERSION:  # nothing else is imported for it
             print(f"codelet {__version__}")
             ending.status = 0
         else:

@@ -1,12 +1,14 @@
 """Confines shell commands: what runs unasked writes nothing, or the workspace alone, and does not reach the network.
 
-bubblewrap is used where it works, else Landlock with a filter of system calls, else nothing, and then the user is told.
+bubblewrap is used where it works, else Landlock with a filter of system calls, on a Mac sandbox-exec, else nothing, and
+then the user is told.
 Which one works is tried before the first command, not at the start.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +34,7 @@ class Confinement(Record):
     `program` is bubblewrap's path. It is looked for once, before the first command that could put another one there.
     """
 
-    way: Literal["bubblewrap", "landlock"] | None
+    way: Literal["bubblewrap", "landlock", "sandbox-exec"] | None
     detail: str
     program: str | None = None
 
@@ -44,7 +46,8 @@ async def find_confinement(workspace: Path, *, sockets: bool = False) -> Confine
     nothing = shell_argv(":", child_environment(), workspace)
     program = find_program("bwrap", workspace)
     reasons: list[str] = []
-    ways = (Confinement("bubblewrap", "", program), Confinement("landlock", ""))
+    of_linux = (Confinement("bubblewrap", "", program), Confinement("landlock", ""))
+    ways = (Confinement("sandbox-exec", ""),) if sys.platform == "darwin" else of_linux
     for found in ways:
         way = found.way
         try:
@@ -74,6 +77,10 @@ def _confined(found: Confinement, command: Sequence[str], bounds: Bounds) -> Seq
 
     if found.way == "landlock":
         return landlock_argv(command, bounds)
+    if found.way == "sandbox-exec":
+        from codelet.safety.sandbox.mac_profile import sandbox_exec_argv
+
+        return sandbox_exec_argv(command, bounds)
     if found.program is None:
         raise FileNotFoundError("it is not installed, or only in the workspace")
     return bubblewrap_argv(found.program, command, bounds)
