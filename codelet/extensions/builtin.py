@@ -259,7 +259,7 @@ class NarratorWhenNeeded(Extension):
 class ProtectedFiles(Extension, Guard):
     """A word on files that a confined command made and programs outside would obey.
 
-    What is absent cannot be made read-only, so such files are looked for after each confined command.
+    What is absent cannot be made read-only, so such files are looked for after each confined command, and moved aside.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -269,11 +269,18 @@ class ProtectedFiles(Extension, Guard):
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
         """The output, failed where the command made such files."""
         by = prompt.MADE_BY_SOME if self._sandbox.held else prompt.MADE_BY_IT
-        made = self._sandbox.newly_protected() if call.ran else []
+        made = self._sandbox.newly_protected() if call.ran else ()
         if not made:
             return output
-        told = prompt.PROTECTED.format(by=by, names=", ".join(made))
-        return output.replace(text=f"{output.text}\n{told}", failed=True)
+        obeyed = [
+            prompt.MOVED_ASIDE.format(name=one.name, aside=one.aside) if one.aside else one.name
+            for one in made
+            if not one.stays
+        ]
+        stays = [one.name for one in made if one.stays]
+        told = [prompt.MADE_READ_ONLY.format(by=by, names=", ".join(stays))] if stays else []
+        told += [prompt.PROTECTED.format(by=by, names=", ".join(obeyed))] if obeyed else []
+        return output.replace(text="\n".join((output.text, *told)), failed=output.failed or bool(obeyed))
 
 
 class Audit(Extension, Guard):

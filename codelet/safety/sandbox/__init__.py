@@ -19,6 +19,7 @@ from codelet.record import Record
 from codelet.safety.verdict import Mode, SandboxKind
 
 if TYPE_CHECKING:
+    from codelet.safety.sandbox.aside import MadeFile
     from codelet.safety.sandbox.command_lines import Bounds
     from codelet.safety.sandbox.places import Secrets
 
@@ -142,8 +143,19 @@ class Sandbox:
                 self.found = await find_confinement(self._workspace, sockets=self.sockets)
         return self.found
 
-    def wrap(self, command: str, environment: Mapping[str, str], kind: SandboxKind = "workspace") -> Sequence[str]:
-        """The words that run the shell command confined; only after `works` said so."""
+    def wrap(
+        self,
+        command: str,
+        environment: Mapping[str, str],
+        kind: SandboxKind = "workspace",
+        *,
+        lasting: bool = False,
+    ) -> Sequence[str]:
+        """The words that run the shell command confined; only after `works` said so.
+
+        A `lasting` one goes on beside others: where there is no repository yet, it could write the hooks of one that is
+        made later, so nothing at the top of the workspace but what stands there now can be written by it.
+        """
         from codelet.safety.sandbox.command_lines import Bounds, writable_root
         from codelet.safety.sandbox.places import protected_places, seen_places
         from codelet.system.process import shell_argv
@@ -162,6 +174,7 @@ class Sandbox:
             protected=tuple(protected),
             hidden=tuple(self._secrets.hidden_from(command, kind)),
             seen=tuple(seen_places(root, environment)),
+            settled=lasting and kind == "workspace" and self.is_without_repository,
         )
         shell = shell_argv(command, environment, self._workspace)
         if self.found.way == "bubblewrap" and shell[0].endswith("/bash"):
@@ -175,10 +188,16 @@ class Sandbox:
 
         return Secrets(writable_root(self._workspace))
 
-    def newly_protected(self) -> list[str]:
-        """Names that the last confined command made and that nothing may write at, each told once.
+    @property
+    def is_without_repository(self) -> bool:
+        """Whether a repository may still be made at the top of the workspace."""
+        return not (self._workspace / ".git").exists()
 
-        What is absent cannot be made read-only.
+    def newly_protected(self) -> Sequence[MadeFile]:
+        """What the last confined command made and nothing may write at, each told once; it is moved aside.
+
+        What is absent cannot be made read-only. A repository and an environment stay where they are, and are read-only
+        from now on; so does what a command in the background, or anybody beside it, may have made.
         """
         before, self._before = self._before, None
         if before is None:
@@ -187,10 +206,14 @@ class Sandbox:
 
         root = self._workspace.resolve()
         places = protected_places(root, self._kept)
-        self._owed = False
+        held, self._owed = self.held, False
         if self._held:
             self._before = {*before, *places}
-        return [str(Path(place).relative_to(root)) for place in places if place not in before]
+        if not (made := [place for place in places if place not in before]):
+            return []
+        from codelet.safety.sandbox.aside import settle
+
+        return [settle(Path(place), root, move=not held) for place in made]
 
     @property
     def held(self) -> bool:

@@ -36,8 +36,9 @@ def profile(bounds: Bounds) -> str:
     rules.append(f'(allow file-write* {_each("literal", _OUTPUTS)} (regex #"^/dev/fd/"))')
     if bounds.kind == "workspace":
         rules.append(f"(allow file-write* {_each('subpath', [bounds.root])})")
-        if bounds.protected:
-            rules.append(f"(deny file-write* {_each('subpath', bounds.protected)})")
+        # A profile can name what is not there yet; a repository may be made by a command that ends.
+        protected = (*bounds.protected, f"{bounds.root}/.git" if bounds.settled else f"{bounds.root}/.git/hooks")
+        rules.append(f"(deny file-write* {_each('subpath', protected)})")
     if bounds.hidden:
         rules.append(f"(deny file-read* file-write* {_each('subpath', bounds.hidden)})")
     if not bounds.network:
