@@ -24,6 +24,7 @@ _EXIT_USAGE = 2
 _EXIT_INCOMPLETE = 5
 _EXIT_BUG = 70
 _EXIT_INTERRUPT = 130
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -72,6 +73,8 @@ class _Ending:
                 self.status = 0  # the reader has what it wanted (`codelet … | head -1`)
             case OSError() if error.errno in _FULL:
                 self.status = _unwritten(error)
+            case OSError() if error.errno in _NO_DESCRIPTORS:
+                self.status = _without_descriptors(error)
             case _:
                 self.status = _report(error, self, debug=self._debug)
         return True
@@ -253,6 +256,16 @@ def _as_json(message: str, status: int, ending: _Ending) -> int:
     except OSError as error:
         return status or _unwritten(error)
     return status
+
+
+def _without_descriptors(error: OSError) -> int:
+    """One line where no file can be opened any more, with what may still be written without opening one."""
+    why = f"codelet: {error.strerror}: the limit of open files is too low (ulimit -n)\n"
+    try:
+        os.write(2, why.encode())
+    except OSError:
+        return _EXIT_USAGE
+    return _EXIT_USAGE
 
 
 def _leave(status: int) -> NoReturn:

@@ -190,8 +190,10 @@ class Sandbox:
 
     @property
     def is_without_repository(self) -> bool:
-        """Whether a repository may still be made at the top of the workspace."""
-        return not (self._workspace / ".git").exists()
+        """Whether the workspace lies in no repository, so that one may still be made there."""
+        from codelet.system.git.hardening import find_repository
+
+        return find_repository(str(self._workspace.resolve())) is None
 
     def newly_protected(self) -> Sequence[MadeFile]:
         """What the last confined command made and nothing may write at, each told once; it is moved aside.
