@@ -308,7 +308,7 @@ class _OneShot:
         if self._writing:
             self._writing = False
             self._stopped = _SIGNALS.get(signal.Signals(number), self._stopped)
-            raise InterruptedError(errno.EINTR, "nobody reads it")
+            raise OSError(errno.ECANCELED, "nobody reads it")  # a write that EINTR ends is begun anew
 
     def _unwritten(self, error: OSError, status: int) -> int:
         """The exit status after stdout broke, or a signal ended the wait for its reader."""
