@@ -305,9 +305,9 @@ class _OneShot:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _end_write(self, number: int, _: object) -> None:
+        self._stopped = _SIGNALS.get(signal.Signals(number), self._stopped)
         if self._writing:
             self._writing = False
-            self._stopped = _SIGNALS.get(signal.Signals(number), self._stopped)
             raise OSError(errno.ECANCELED, "nobody reads it")  # a write that EINTR ends is begun anew
 
     def _unwritten(self, error: OSError, status: int) -> int:
