@@ -18,20 +18,27 @@ if TYPE_CHECKING:
 
     from codelet.settings import Settings
 
+_VERSION = (["--version"], ["-V"], ["-v"])
+_NOT_HERE = "codelet: Windows is not supported: run codelet in WSL (https://aka.ms/wsl), where it is a Linux program\n"
+_EXIT_USAGE = 2
 _EXIT_INCOMPLETE = 5
 _EXIT_BUG = 70
 _EXIT_INTERRUPT = 130
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def main() -> NoReturn:
     """Run codelet with the process's arguments and exit."""
     arguments = sys.argv[1:]
+    if sys.platform == "win32" and arguments not in _VERSION:
+        sys.stderr.write(_NOT_HERE)
+        sys.exit(_EXIT_USAGE)
     _prepare_streams()
     gc.disable()  # nothing made while starting is garbage; the front end turns it on again
     ending = _Ending(debug="--debug" in arguments)
     with ending:
-        if arguments in (["--version"], ["-V"], ["-v"]):  # nothing else is imported for it
+        if arguments in _VERSION:  # nothing else is imported for it
             print(f"codelet {__version__}")
             ending.status = 0
         else:
@@ -66,6 +73,8 @@ class _Ending:
                 self.status = 0  # the reader has what it wanted (`codelet … | head -1`)
             case OSError() if error.errno in _FULL:
                 self.status = _unwritten(error)
+            case OSError() if error.errno in _NO_DESCRIPTORS:
+                self.status = _without_descriptors(error)
             case _:
                 self.status = _report(error, self, debug=self._debug)
         return True
@@ -247,6 +256,16 @@ def _as_json(message: str, status: int, ending: _Ending) -> int:
     except OSError as error:
         return status or _unwritten(error)
     return status
+
+
+def _without_descriptors(error: OSError) -> int:
+    """One line where no file can be opened any more, with what may still be written without opening one."""
+    why = f"codelet: {error.strerror}: the limit of open files is too low (ulimit -n)\n"
+    try:
+        os.write(2, why.encode())
+    except OSError:
+        return _EXIT_USAGE
+    return _EXIT_USAGE
 
 
 def _leave(status: int) -> NoReturn:

@@ -278,7 +278,7 @@ def _safeguards(settings: Settings, workspace: Path, masker: Masker | None) -> S
 
 def _kept(settings: Settings, workspace: Path) -> list[Path]:
     """The files that neither a tool nor a confined command may write."""
-    return [] if settings.audit is None else [workspace / settings.audit]
+    return [workspace / each for each in (settings.audit, settings.log) if each is not None]
 
 
 def _system_prompt(settings: Settings) -> str:

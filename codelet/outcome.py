@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from codelet import events
 from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, EXIT_REFUSED, CodeletError, NoAnswer
@@ -23,6 +24,7 @@ class Outcome(Record):
     says why of those among them that no flag would have permitted; `cut` is the input that was not sent whole.
     `model` is None where none was settled on; `turns` counts steps, as `--max-turns` does; `duration` is the
     wall-clock time in seconds. `sandbox` is what confined commands, "none", "off", or None where no command was run.
+    `metrics` are the figures of the session as an export has them, None where none was opened.
     """
 
     result: str
@@ -38,6 +40,13 @@ class Outcome(Record):
     turns: int = 0
     duration: float = 0.0
     sandbox: str | None = None
+    metrics: Mapping[str, Any] | None = None
+
+
+def _metrics(session: Session) -> Mapping[str, Any] | None:
+    parts = [part for each in session.extensions for part in each.parts if part.key == "metrics"]
+    found: Mapping[str, Any] | None = parts[0].save() if parts else None
+    return found
 
 
 def unread(cut: Sequence[Cut]) -> str:
@@ -115,6 +124,7 @@ class TurnProgress:
             turns=self._steps,
             duration=time.monotonic() - self._begun,
             sandbox=None if session is None or session.safeguards.sandbox is None else session.safeguards.sandbox.state,
+            metrics=None if session is None else _metrics(session),
         )
 
     def _result(self, error: CodeletError | None, *, partial: bool) -> str:

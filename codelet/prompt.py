@@ -151,8 +151,12 @@ NO_SANDBOX = "no sandbox works here, so only programs that can do nothing but re
 
 MADE_BY_IT = "it"
 MADE_BY_SOME = "it, or a command in the background,"
-PROTECTED = (
-    "[{by} made {names}, which programs outside the sandbox obey: tell the user, and remove it if nobody asked for it]"
+PROTECTED = "[{by} made {names}, which programs outside the sandbox obey: tell the user, or ask with unconfined]"
+MOVED_ASIDE = "{name} (moved aside to {aside})"
+MADE_READ_ONLY = "[{by} made {names}, which commands can read but not write from now on]"
+TOP_IS_SETTLED = (
+    "[without a repository here, a command in the background can write what stood in the workspace when it began, and "
+    "make new files in its folders, not at its top]"
 )
 
 TASK_IS_THERE = "[%{id} runs in the background]"
@@ -165,6 +169,7 @@ TASK_CAME = "[it came: {line}]"
 TASK_SLOW_PATTERN = "the pattern takes too long to look for: wait for a plainer one"
 TASK_NEVER_CAME = "[%{id} ended before that came]"
 TASK_PORT = "[port {port} answers]"
+TASK_PORTS = "%{id} was waited for at {count} ports already; jobs %{id} shows what it printed"
 TASK_ENDED = "[%{id} was ended, with all that it started]"
 NO_TASKS = "no command was started in the background"
 NO_TASK = "there is no task %{id}; {known}"

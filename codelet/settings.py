@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codelet.context.reminders import Placement
+    from codelet.extensions.event_log import Level
     from codelet.providers import Transport
     from codelet.providers.catalog import Vendor
     from codelet.providers.protocol import Effort
@@ -173,6 +174,8 @@ class Settings(Record):
     audit: str | None = _row(
         None, text, PERMISSIONS, metavar="FILE", about="append each verdict, answer, call and change to a file"
     )
+    log: str | None = _row(None, text, KEEPING, metavar="FILE", about="append what the session does, in JSON lines")
+    log_level: Level = _row("info", ("debug", "info", "warning", "error"), KEEPING, about="from which level on")
     raw: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="do not mask keys of the environment")
     plan: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="change nothing before you approved a plan")
 

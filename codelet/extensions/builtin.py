@@ -73,6 +73,10 @@ def turned_on(
     found += [_statistics(), _machine(told=settings.environment == "full")]
     if settings.narrative != "off":
         found.append(NarratorWhenNeeded(always=settings.narrative == "on"))
+    if settings.log is not None:
+        from codelet.extensions.event_log import EventLog
+
+        found.append(EventLog(workspace / settings.log, settings.log_level))
     if settings.plan:
         from codelet.extensions.plans import PlanFirst
 
@@ -123,7 +127,14 @@ def _statistics() -> Late:
         return Statistics()
 
     about = ("what calls and requests took and came to", "")
-    return Late(make, commands={"stats": about}, reminder="toolFailures", keys=("metrics", "approvals"), records=True)
+    return Late(
+        make,
+        commands={"stats": about},
+        reminder="toolFailures",
+        keys=("metrics", "approvals"),
+        records=True,
+        saves=True,
+    )
 
 
 def _machine(*, told: bool) -> Late:
@@ -287,7 +298,7 @@ class NarratorWhenNeeded(Extension):
 class ProtectedFiles(Extension, Guard):
     """A word on files that a confined command made and programs outside would obey.
 
-    What is absent cannot be made read-only, so such files are looked for after each confined command.
+    What is absent cannot be made read-only, so such files are looked for after each confined command, and moved aside.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -297,11 +308,18 @@ class ProtectedFiles(Extension, Guard):
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
         """The output, failed where the command made such files."""
         by = prompt.MADE_BY_SOME if self._sandbox.held else prompt.MADE_BY_IT
-        made = self._sandbox.newly_protected() if call.ran else []
+        made = self._sandbox.newly_protected() if call.ran else ()
         if not made:
             return output
-        told = prompt.PROTECTED.format(by=by, names=", ".join(made))
-        return output.replace(text=f"{output.text}\n{told}", failed=True)
+        obeyed = [
+            prompt.MOVED_ASIDE.format(name=one.name, aside=one.aside) if one.aside else one.name
+            for one in made
+            if not one.stays
+        ]
+        stays = [one.name for one in made if one.stays]
+        told = [prompt.MADE_READ_ONLY.format(by=by, names=", ".join(stays))] if stays else []
+        told += [prompt.PROTECTED.format(by=by, names=", ".join(obeyed))] if obeyed else []
+        return output.replace(text="\n".join((output.text, *told)), failed=output.failed or bool(obeyed))
 
 
 class Audit(Extension, Guard):

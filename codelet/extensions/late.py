@@ -17,7 +17,8 @@ class Late(Extension, Guard):
 
     `commands` are those of the extension by name, each with its help and its arguments; `reminder` is its type of
     reminder, `keys` are those that it keeps in the export. With `judges` its guard is asked about each call, with
-    `records` the first call that is judged asks for it. With `at_once` the session's beginning does.
+    `records` the first call that is judged asks for it. With `at_once` the session's beginning does, with `saves` the
+    first export.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Late(Extension, Guard):
         judges: bool = False,
         records: bool = False,
         at_once: bool = False,
+        saves: bool = False,
     ) -> None:
         self._make = make
         self._session: Any = None
@@ -42,6 +44,7 @@ class Late(Extension, Guard):
         self.guards = (self,) if judges or records else ()
         self._records = records
         self._at_once = at_once
+        self.saves = saves
         self._parts = tuple(_LatePart(key, self) for key in keys)
 
     @property
@@ -140,7 +143,9 @@ class _LatePart(ExportPart):
         return self._kept(self._late.wake()).form()
 
     def save(self) -> Any:
-        return UNSAID if self._late.awake is None else self._kept(self._late.awake).save()
+        if self._late.awake is None and not self._late.saves:
+            return UNSAID
+        return self._kept(self._late.wake()).save()
 
     def restore(self, value: Any) -> None:
         if value or self._late.awake is not None:

@@ -59,6 +59,7 @@ class Session:
     """
 
     _closed = False
+    watch: Callable[[events.Event], object] = staticmethod(lambda event: None)
 
     def __init__(
         self,
@@ -331,6 +332,7 @@ class Session:
                         raise LimitReached(meter.out_of_time) from None
                     if meter.is_out_of_time:  # what the turn says of its own cancellation is said of the limit instead
                         event = await _end_of(turn, meter.out_of_time)
+                    self.watch(event)
                     for each in shown.take(event):
                         yield each
                     if meter.is_out_of_time:
@@ -383,6 +385,7 @@ class Session:
         """
         async with aclosing(self.compactor.run("asked", instruction, size)) as steps:
             async for event in steps:
+                self.watch(event)
                 yield event
 
 

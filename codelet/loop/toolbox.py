@@ -85,8 +85,11 @@ class Toolbox:
         if kind is None:
             return context
         told = prompt.SANDBOXED_READ_ONLY if kind == "read-only" else prompt.SANDBOXED
+        wrap = partial(self.sandbox.wrap, kind=kind)
         return context.replace(
-            wrap_command=partial(self.sandbox.wrap, kind=kind), sandbox_note=told.format(network=self._no_network())
+            wrap_command=wrap,
+            wrap_lasting=partial(wrap, lasting=True),
+            sandbox_note=told.format(network=self._no_network()),
         )
 
     def untold(self) -> str:
@@ -128,8 +131,19 @@ class Toolbox:
 
     @cached_property
     def schemas(self) -> list[dict[str, Any]]:
-        """The tools as a request carries them."""
-        return [tool.schema() for tool in self.tools.values()]
+        """The tools as a request carries them, the same for the whole session.
+
+        Those that can only fail are left out: that change files, in the mode read-only, where nobody can change it. A
+        model that calls one all the same is refused as ever.
+        """
+        reading = self.approvals.policy.mode == "read-only" and self.approvals.ask is None
+        return [tool.schema() for tool in self.tools.values() if not (reading and _only_writes(tool))]
+
+
+def _only_writes(tool: Tool) -> bool:
+    """Whether all that a call of the tool touches is what it writes."""
+    touches = tool.touched({"path": "any"})
+    return bool(touches) and all(touch.kind == "write" for touch in touches or ())
 
 
 def equip(

@@ -12,7 +12,7 @@ from pathlib import Path
 from codelet.errors import ToolError
 from codelet.review import review_prompt
 from codelet.review.diff import text_of_bytes
-from codelet.safety.sensitive_names import secret
+from codelet.safety.paths import why_unread
 from codelet.system.git import GitAnswer, run_git
 from codelet.tools.tool import Tool, ToolOutput, tool
 
@@ -65,7 +65,7 @@ def _checked_name(path: str) -> str:
         return ""
     if name.startswith("../") or name == ".." or "\0" in name:
         raise ToolError(review_prompt.NOT_THERE.format(path=path))
-    if secret(name):
+    if why_unread(name):
         raise ToolError(review_prompt.NOT_SHOWN.format(path=path))
     return name
 
@@ -106,7 +106,7 @@ def _hits(found: GitAnswer, commit: str) -> str:
         name, _, rest = record.partition(b"\0")
         number, _, text = rest.partition(b"\0")
         path = text_of_bytes(name).removeprefix(f"{commit}:")
-        if not number or secret(path):
+        if not number or why_unread(path):
             continue
         if len(rows) == _MOST_HITS:
             more = True

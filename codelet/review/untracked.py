@@ -33,10 +33,10 @@ async def new_files(folder: Path, paths: tuple[str, ...]) -> tuple[FileDiff, ...
 
 
 def _added(root: bytes, name: bytes) -> FileDiff:
-    from codelet.safety.sensitive_names import secret
+    from codelet.safety.paths import why_unread
 
     path = name_of_bytes(name)
-    if secret(path):
+    if why_unread(path):
         return FileDiff(path=path, state="added", unread="its name says that it holds secrets")
     try:
         data = _content(os.path.join(root, name))

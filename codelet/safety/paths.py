@@ -50,6 +50,19 @@ def relative_name(place: Path | str, workspace: Path) -> str:
     return (name[len(root) :].lstrip("/") or ".") if contained(name, root) else name
 
 
+def why_unread(path: str, root: str = "") -> str | None:
+    """Why the content of a file is not read unasked, or None: all that reads for the model asks here.
+
+    `path` is absolute, and then judged by where it lies in `root`, or relative to a workspace or the top of a
+    repository, as git and archives name files that need not be there.
+    """
+    if root and path.startswith("/"):
+        if not contained(path, root):
+            return "is outside the workspace"
+        path = _inside(path, root)
+    return sensitive_names.secret(path)
+
+
 def judge_path(
     text: str, access: Access, workspace: Path, cwd: str | None = None, *, shell: bool = False
 ) -> PathVerdict:
@@ -92,8 +105,7 @@ def _judge_read(text: str, joined: str, place: str, root: str, access: Access) -
         return PathVerdict("ask", f"{text} is outside the workspace", Path(place))
     if access == "read":
         for name in {os.path.normpath(joined), place}:
-            why = sensitive_names.secret(_inside(name, root))
-            if why:
+            if why := why_unread(_inside(name, root)):
                 return PathVerdict("ask", f"{text} {why}", Path(place), sensitive=True)
     return PathVerdict("allow", "reads in the workspace", Path(place))
 

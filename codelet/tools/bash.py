@@ -77,15 +77,15 @@ async def bash(
     began = time.time_ns()
     if not command.strip():
         raise ToolError("the command is empty")
-    tasks = context.tasks
-    if tasks is None and (background or is_control(command)):
+    if (tasks := context.tasks) is None and (background or is_control(command)):
         raise ToolError("nothing runs in the background here")
     if tasks is not None and is_control(command):  # it was judged as such: no shell may ever see it
         return await tasks.control(command, seconds, progress)
     prepared = PREFIX + (context.prepare_command(command) if context.prepare_command else command)
     own = hardened_environment(child_environment() if context.environment is None else context.environment)
     shell = shell_argv(prepared, own, context.workspace)
-    argv = shell if context.wrap_command is None else context.wrap_command(prepared, own)
+    wrap = (context.wrap_lasting if background else None) or context.wrap_command
+    argv = shell if wrap is None else wrap(prepared, own)
     if tasks is not None and background:
         return await tasks.start(command, argv, context, {**own, **start_variables(context.resources, shell[0], None)})
     with _told() as (heard, told):

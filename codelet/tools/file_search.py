@@ -49,7 +49,7 @@ class Query(Record):
     """What to search: a resolved file or folder, a glob of paths in it, and for lines an expression.
 
     `pattern` None asks for the files themselves. `most` is how many hits the caller can use, `seconds` how long
-    the search may take. A path from the root for which `left_out` is true is no hit. `shown` is how many
+    the search may take. A file below the root for whose path `left_out` is true is no hit. `shown` is how many
     hits are shown at most; the rest is for counting only.
     """
 
@@ -174,7 +174,7 @@ def _hits(output: bytes, query: Query, left_out: set[str]) -> Iterator[FoundLine
     def is_wanted(path: str) -> bool:
         if wanted is not None and wanted.match(path[start:]) is None:
             return False
-        if query.left_out is None or not path[start:] or not query.left_out(path[start:]):
+        if query.left_out is None or not path[start:] or not query.left_out(path):
             return True
         left_out.add(path)
         return False

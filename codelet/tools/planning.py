@@ -12,7 +12,7 @@ from typing import Any
 from codelet import prompt
 from codelet.errors import ToolError
 from codelet.safety.opener import status_of
-from codelet.safety.sensitive_names import secret
+from codelet.safety.paths import why_unread
 from codelet.tools import encoding, files
 from codelet.tools.change import Change
 from codelet.tools.replace import replace
@@ -143,7 +143,7 @@ def _may_edit(context: ToolContext, path: Path, name: str, current: Fingerprint)
         return True
     status = files.must_be_current(path, name, current)
     changed = max(status.st_mtime_ns, status.st_ctime_ns)
-    if not secret(name) and named_since(context.outputs, name, changed):
+    if not why_unread(name) and named_since(context.outputs, name, changed):
         return False
     if expected is None:
         raise ToolError(f"{name} was not read: read it first, then repeat the call")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 from codelet.safety.verdict import Touch
 from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput
@@ -32,19 +34,31 @@ async def grep(
 
     Skips what git ignores, and files with secrets.
     """
-    from codelet.safety.sensitive_names import secret
     from codelet.tools.file_search import Query, check_pattern, root_of, search
     from codelet.tools.results import lines_found
 
     check_pattern(pattern)
     most, lines = min(max(limit, 1), _MOST_HITS), min(max(around, 0), _MOST_AROUND)
+    root = root_of(context, path)
     query = Query(
-        root_of(context, path), glob or None, pattern, ignore_case, lines, most=most, shown=most, left_out=secret
+        root, glob or None, pattern, ignore_case, lines, most=most, shown=most, left_out=_left_out(root, context)
     )
     began = time.time_ns()
     text = lines_found(context, await search(query, context.workspace), most, lines)
     context.outputs.append((began, text))
     return ToolOutput(text, counted="line")
+
+
+def _left_out(root: Path, context: ToolContext) -> Callable[[str], str | None]:
+    """Which files below `root` are not searched: those that nobody may read unasked by their whole path.
+
+    Where that holds for `root` itself, somebody said yes to it, and what stands in it is judged from there.
+    """
+    from codelet.safety.paths import why_unread, workspace_root
+
+    workspace = workspace_root(context.workspace)
+    base = str(root) if why_unread(str(root), workspace) else workspace
+    return lambda path: why_unread(path, base)
 
 
 def lists(arguments: Arguments) -> tuple[Touch, ...]:

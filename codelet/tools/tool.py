@@ -84,9 +84,9 @@ class ToolContext(Record):
     `place` is where the path of one call leads, as the policy judged it: it is not resolved again. `change` is what
     that call would change, as it was planned and, where that was due, approved.
     `prepare_command` makes a shell command safe to run where that takes a change of its text; `wrap_command` makes
-    the words to run of it and its environment, where a sandbox is to be around it, and `sandbox_note` says in words
-    what it keeps a command from. `tasks` are the session's commands in the background. `resources`
-    is what each command may use.
+    the words to run of it and its environment, where a sandbox is to be around it, `wrap_lasting` those of a command
+    that goes on in the background, and `sandbox_note` says in words what it keeps a command from. `tasks` are the
+    session's commands in the background. `resources` is what each command may use.
     """
 
     workspace: Path
@@ -98,6 +98,7 @@ class ToolContext(Record):
     change: Change | None = None
     prepare_command: Callable[[str], str] | None = None
     wrap_command: Callable[[str, Mapping[str, str]], Sequence[str]] | None = None
+    wrap_lasting: Callable[[str, Mapping[str, str]], Sequence[str]] | None = None
     tasks: BackgroundTasks | None = None
     sandbox_note: str = ""
     resources: ResourceLimits = types.MappingProxyType({})

@@ -1,7 +1,9 @@
 """Compare the policy with the real programs on generated input.
 
 Use: python -m scripts.fuzz KIND [--count N] [--seed S]
+     python -m scripts.fuzz all --minutes N [--seed S]
 
+all        every kind in turn, each round with a seed of its own, until the time is up
 git        allowed git commands in repositories of generated configurations: no effect, nothing planted is printed
 words      what a word of the shell stands for, against bash, in folders of hostile names
 sed        sed scripts that are read as harmless, against GNU sed, which says whether they run, write or read
@@ -16,20 +18,47 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import random
 import sys
+import time
 
 KINDS = ("words", "sed", "scripts", "commands", "text", "git")
 """Each is a module of this package with `run(count, seed)`, which prints and gives the number of differences."""
 
 
+_OF_A_ROUND = {"words": 40_000, "sed": 12_000, "scripts": 300, "commands": 600, "text": 12_000, "git": 300}
+"""How many cases of each kind one round takes: about as long for each."""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("kind", choices=(*KINDS, "all"))
     parser.add_argument("--count", type=int, default=20_000)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=60.0, help="how long `all` goes on")
+    parser.add_argument("--seed", type=int, help="1, for `all` drawn")
     options = parser.parse_args()
-    found: int = importlib.import_module(f"scripts.fuzz.{options.kind}").run(options.count, options.seed)
-    return min(found, 1)
+    if options.kind == "all":
+        drawn = random.randrange(1 << 32) if options.seed is None else options.seed
+        return min(_rounds(options.minutes * 60, drawn), 1)
+    return min(_run(options.kind, options.count, 1 if options.seed is None else options.seed), 1)
+
+
+def _run(kind: str, count: int, seed: int) -> int:
+    found: int = importlib.import_module(f"scripts.fuzz.{kind}").run(count, seed)
+    return found
+
+
+def _rounds(seconds: float, seed: int) -> int:
+    """Every kind in turn until the time is up; gives the number of differences."""
+    begun, found, rounds = time.monotonic(), 0, 0
+    print(f"all: seed {seed}", flush=True)
+    while time.monotonic() - begun < seconds:
+        for kind, count in _OF_A_ROUND.items():
+            found += _run(kind, count, seed + rounds)
+        rounds += 1
+    minutes = (time.monotonic() - begun) / 60
+    print(f"all (seeds {seed} to {seed + rounds - 1}): {rounds} rounds in {minutes:.0f} minutes; {found} differences")
+    return found
 
 
 if __name__ == "__main__":

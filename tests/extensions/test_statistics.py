@@ -66,7 +66,7 @@ async def test_metrics_and_approval_history_are_shown_and_exported(counted: Any,
         return Said(allow="yes" in str(question.arguments), reason="not that")
 
     session, provider = counted(policy=Policy(tmp_path, deny=["bash(git push *)"]), ask=ask)
-    assert saved(session).unknown == {}, "nothing before the first call"
+    assert saved(session).unknown["metrics"]["by_tool"] == {}, "figures also before the first call"
     writes = [("write", {"path": f"{word}.txt", "content": word}) for word in ("yes", "no")]
     calls = [*writes, ("bash", {"command": "git push origin"}), MISSING, THERE]
     provider.answers.extend([Answer("", [call]) for call in calls] + [Answer()])

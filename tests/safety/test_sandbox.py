@@ -81,7 +81,10 @@ def test_settings_made_by_a_command_are_told(codelet: Codelet, model_server: Mod
     (codelet.cwd / "act.sh").write_text("mkdir .vscode && echo '{}' > .vscode/settings.json; echo '{}' > .mcp.json")
     model_server.script = once(Reply(calls=[Call("c", "bash", {"command": command})]))
     codelet("-p", "go", "--mode", "auto")
-    assert "[it made .mcp.json, .vscode, which programs outside the sandbox obey" in results(model_server)[0]
+    assert (
+        "[it made .mcp.json (moved aside to aside-1-mcp_json), .vscode (moved aside to aside-1-vscode), which"
+        in results(model_server)[0]
+    )
 
 
 async def test_a_home_as_workspace_keeps_its_keys(codelet: Codelet, model_server: ModelServer) -> None:

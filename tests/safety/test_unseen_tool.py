@@ -21,10 +21,11 @@ from codelet.loop.toolbox import Safeguards, Toolbox, equip
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
 from codelet.safety.verdict import Answer, Question, Touch
+from codelet.tools import all_tools
 from codelet.tools.change import Change
 from codelet.tools.planning import make_change, plan_write
 from codelet.tools.tool import Arguments, Preview, Progress, Tool, ToolContext, ToolOutput, tool
-from tests.safety.conftest import call, calls
+from tests.safety.conftest import call, calls, toolbox
 from tests.safety.test_approvals import YES, Person
 
 Touches = Callable[[Arguments], Sequence[Touch]]
@@ -210,3 +211,21 @@ async def test_its_change_is_planned_once_and_what_was_approved_is_made(workspac
     planned.clear()
     assert (await call(box, "translator", source="b.md"))[0] == "done"
     assert len(planned) == len(person.asked) == 1
+
+
+def test_tools_that_could_only_be_refused_are_not_offered(tmp_path: Path) -> None:
+    async def ask(question: Question) -> Answer:
+        return Answer(allow=True)
+
+    def offered(box: Toolbox) -> list[str]:
+        return [each["function"]["name"] for each in box.schemas]
+
+    everything = [tool.name for tool in all_tools()]
+    reading = Policy(tmp_path, "read-only", yes=True)
+    box = toolbox(tmp_path, reading)
+    assert offered(box) == [name for name in everything if name not in ("write", "edit")]
+    assert list(box.tools) == everything, "a call of one is refused as ever"
+    reading.mode = "auto"
+    assert offered(box) == [name for name in everything if name not in ("write", "edit")], "the cached prefix stays"
+    assert offered(toolbox(tmp_path, Policy(tmp_path, "read-only"), ask)) == everything, "a person may change the mode"
+    assert offered(toolbox(tmp_path, Policy(tmp_path, "ask"))) == everything

@@ -62,6 +62,8 @@ class Tasks(Extension, Source, ExportPart):
             raise ToolError(prompt.TASK_LIMIT.format(count=_MOST_AT_ONCE))
         confining = self._sandbox if context.wrap_command is not None else None
         note = context.sandbox_note
+        if confining is not None and confining.is_without_repository:
+            note = f"{note}\n{prompt.TOP_IS_SETTLED}"
         task = await start_task(self._free_id(), command, argv, context.workspace, own, confining, note)
         self._known[task.id] = task
         return await started(task)

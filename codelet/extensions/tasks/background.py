@@ -113,6 +113,8 @@ class BackgroundTask(KnownTask):
         self.lines = 0
         self.watchers: list[Callable[[bytes], object]] = []
         """Each gets what is printed from now on."""
+        self.ports: set[int] = set()
+        """Those that it was waited for at."""
         self._confining = confining
         self._service = service
         self._stopped = False
@@ -126,6 +128,16 @@ class BackgroundTask(KnownTask):
     def runs(self) -> bool:
         """Whether it runs."""
         return not self.over.is_set()
+
+    @property
+    def is_confined(self) -> bool:
+        """Whether a sandbox is around it."""
+        return self._confining is not None
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the process that its own ones are below."""
+        return self._service.pid
 
     def output(self) -> str:
         """What it printed; of much its beginning and its end, with a line that counts what is left out."""

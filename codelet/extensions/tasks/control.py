@@ -27,6 +27,8 @@ _LINES_FOR_PEOPLE = 3
 _PORT_POLL = 0.1
 _PORT_SECONDS = 1.0
 _PORTS = range(1, 65536)
+_MOST_PORTS = 3
+"""How many different ports a task that is not confined may be waited for at."""
 
 
 async def started(task: BackgroundTask) -> ToolOutput:
@@ -69,7 +71,7 @@ async def _awaited(task: BackgroundTask, what: str, seconds: float) -> ToolOutpu
     port = int(number) if word == "port" and number.isdecimal() else None
     if port is not None and port not in _PORTS:
         raise ToolError(f"{port} is no port")
-    sought = _line_came(task, what) if port is None else _port_answers(port)
+    sought = _line_came(task, what) if port is None else _port_answers(task, port)
     waiting, over = asyncio.create_task(sought), asyncio.create_task(task.over.wait())
     try:
         await asyncio.wait({waiting, over}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -119,16 +121,37 @@ async def _line_came(task: BackgroundTask, pattern: str) -> str:
         task.watchers.remove(watch)
 
 
-async def _port_answers(port: int) -> str:
-    """Wait until somebody listens on the port of this machine."""
+async def _port_answers(task: BackgroundTask, port: int) -> str:
+    """Wait until the task, or where it is not confined somebody, listens on the port of this machine.
+
+    Nobody is asked about it, so other services are not looked for at will: of a confined task what it listens on is
+    looked up and nothing connects, and any other may be waited for at a few ports. Raises ToolError for one too many.
+    """
+    if not task.is_confined:
+        task.ports.add(port)
+        if len(task.ports) > _MOST_PORTS:
+            raise ToolError(prompt.TASK_PORTS.format(count=_MOST_PORTS, id=task.id))
     while True:
-        for host in ("127.0.0.1", "::1"):
-            with suppress(OSError):
-                async with asyncio.timeout(_PORT_SECONDS):
-                    _, writer = await asyncio.open_connection(host, port)
-                writer.close()
-                return prompt.TASK_PORT.format(port=port)
+        if await (_listens(task, port) if task.is_confined else _connects(port)):
+            return prompt.TASK_PORT.format(port=port)
         await asyncio.sleep(_PORT_POLL)
+
+
+async def _connects(port: int) -> bool:
+    for host in ("127.0.0.1", "::1"):
+        with suppress(OSError):
+            async with asyncio.timeout(_PORT_SECONDS):
+                _, writer = await asyncio.open_connection(host, port)
+            writer.close()
+            return True
+    return False
+
+
+async def _listens(task: BackgroundTask, port: int) -> bool:
+    """Whether a process of the task listens there, in its own network if it has one."""
+    from codelet.system.process.listening import listens
+
+    return task.pid is not None and await asyncio.to_thread(listens, task.pid, port)
 
 
 @asynccontextmanager

@@ -44,7 +44,7 @@ _SIGNALS = {
     signal.SIGHUP: (EXIT_HANGUP, "hung up"),
 }
 _PIECE = 1 << 16
-_NOTHING_TO_KEEP = ("audit", "export", "snapshots", "resume", "plan", "profile", "facts", "memory")
+_NOTHING_TO_KEEP = ("audit", "log", "export", "snapshots", "resume", "plan", "profile", "facts", "memory")
 """Settings of one session: a review has several, and no conversation that goes on."""
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import signal
 import sys
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from codelet import events
@@ -37,6 +38,7 @@ from codelet.usage import Usage
 if TYPE_CHECKING:
     from codelet.frontends.exporting import Exporting
 
+_LAST_WRITE_SECONDS = 2.0
 _SIGNALS = {
     signal.SIGINT: (EXIT_INTERRUPT, "interrupted"),
     signal.SIGTERM: (EXIT_TERMINATE, "terminated"),
@@ -154,13 +156,18 @@ class _OneShot:
         self._stopped: tuple[int, str] | None = None
         self._session: Session | None = None
         self._export: Exporting | None = None
+        self._writing = False
 
     async def run(self) -> int:
         task = asyncio.current_task()
         assert task is not None
         loop = asyncio.get_running_loop()
+        signal.signal(signal.SIGALRM, self._end_write)
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._stop, number, task)
+            # The loop does not run while a write to a full pipe waits for a reader: that write ends with an error.
+            signal.signal(number, self._end_write)
+            signal.siginterrupt(number, True)
         failure: CodeletError | _UnwritableError | None = None
         try:
             try:
@@ -205,7 +212,8 @@ class _OneShot:
                         self._export.see(event)
                     self._so_far.see(event)
                     try:
-                        self._output.show(event)
+                        with self._interruptible():
+                            self._output.show(event)
                     except OSError as error:
                         raise _UnwritableError(error) from None
                     self._tell()
@@ -230,15 +238,16 @@ class _OneShot:
         """Write what the run came to and save for the last time, in the order of the format; the exit status."""
         if isinstance(failure, _UnwritableError):
             refused = self._session is not None and self._session.refused
-            status = _status_unwritten(failure.error, EXIT_REFUSED if refused else EXIT_DONE)
+            status = self._unwritten(failure.error, EXIT_REFUSED if refused else EXIT_DONE)
         else:
             unsaved = await self._save(task) if self._output.says_exit else None
             outcome = self._outcome(failure, unsaved)
             status = outcome.exit_status
             try:
-                self._output.finish(outcome)
+                with self._interruptible():
+                    self._output.finish(outcome)
             except OSError as unwritten:
-                status = _status_unwritten(unwritten, status)
+                status = self._unwritten(unwritten, status)
             if self._output.says_exit:
                 return status
         unsaved = await self._save(task)
@@ -282,6 +291,29 @@ class _OneShot:
     def _tell(self) -> None:
         for line in self._export.notices() if self._export is not None else ():
             _complain(line)
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """A signal ends what is written in here; after one, a reader that does not read is given a moment only."""
+        self._writing = True
+        if self._stopped is not None:
+            signal.setitimer(signal.ITIMER_REAL, _LAST_WRITE_SECONDS)
+        try:
+            yield
+        finally:
+            self._writing = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _end_write(self, number: int, _: object) -> None:
+        self._stopped = _SIGNALS.get(signal.Signals(number), self._stopped)
+        if self._writing:
+            self._writing = False
+            raise OSError(errno.ECANCELED, "nobody reads it")  # a write that EINTR ends is begun anew
+
+    def _unwritten(self, error: OSError, status: int) -> int:
+        """The exit status after stdout broke, or a signal ended the wait for its reader."""
+        told = _status_unwritten(error, status)
+        return told if self._stopped is None else self._stopped[0]
 
     def _stop(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
         self._stopped = _SIGNALS[number]

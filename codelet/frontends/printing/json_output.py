@@ -17,7 +17,7 @@ FORMAT_VERSION = 1
 
 class JsonOutput:
     """One object: `{version, result, partial, exit, error, usage, cost, refused, cut, model, turns, duration,
-    sandbox}`.
+    sandbox, metrics}`.
     """
 
     says_exit = True
@@ -75,6 +75,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "turns": outcome.turns,
         "duration": round(outcome.duration, 3),
         "sandbox": outcome.sandbox,
+        "metrics": None if outcome.metrics is None else dict(outcome.metrics),
     }
 
 

@@ -1,12 +1,14 @@
 """Confines shell commands: what runs unasked writes nothing, or the workspace alone, and does not reach the network.
 
-bubblewrap is used where it works, else Landlock with a filter of system calls, else nothing, and then the user is told.
+bubblewrap is used where it works, else Landlock with a filter of system calls, on a Mac sandbox-exec, else nothing, and
+then the user is told.
 Which one works is tried before the first command, not at the start.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +19,7 @@ from codelet.record import Record
 from codelet.safety.verdict import Mode, SandboxKind
 
 if TYPE_CHECKING:
+    from codelet.safety.sandbox.aside import MadeFile
     from codelet.safety.sandbox.command_lines import Bounds
     from codelet.safety.sandbox.places import Secrets
 
@@ -32,7 +35,7 @@ class Confinement(Record):
     `program` is bubblewrap's path. It is looked for once, before the first command that could put another one there.
     """
 
-    way: Literal["bubblewrap", "landlock"] | None
+    way: Literal["bubblewrap", "landlock", "sandbox-exec"] | None
     detail: str
     program: str | None = None
 
@@ -44,7 +47,8 @@ async def find_confinement(workspace: Path, *, sockets: bool = False) -> Confine
     nothing = shell_argv(":", child_environment(), workspace)
     program = find_program("bwrap", workspace)
     reasons: list[str] = []
-    ways = (Confinement("bubblewrap", "", program), Confinement("landlock", ""))
+    of_linux = (Confinement("bubblewrap", "", program), Confinement("landlock", ""))
+    ways = (Confinement("sandbox-exec", ""),) if sys.platform == "darwin" else of_linux
     for found in ways:
         way = found.way
         try:
@@ -74,6 +78,10 @@ def _confined(found: Confinement, command: Sequence[str], bounds: Bounds) -> Seq
 
     if found.way == "landlock":
         return landlock_argv(command, bounds)
+    if found.way == "sandbox-exec":
+        from codelet.safety.sandbox.mac_profile import sandbox_exec_argv
+
+        return sandbox_exec_argv(command, bounds)
     if found.program is None:
         raise FileNotFoundError("it is not installed, or only in the workspace")
     return bubblewrap_argv(found.program, command, bounds)
@@ -135,8 +143,19 @@ class Sandbox:
                 self.found = await find_confinement(self._workspace, sockets=self.sockets)
         return self.found
 
-    def wrap(self, command: str, environment: Mapping[str, str], kind: SandboxKind = "workspace") -> Sequence[str]:
-        """The words that run the shell command confined; only after `works` said so."""
+    def wrap(
+        self,
+        command: str,
+        environment: Mapping[str, str],
+        kind: SandboxKind = "workspace",
+        *,
+        lasting: bool = False,
+    ) -> Sequence[str]:
+        """The words that run the shell command confined; only after `works` said so.
+
+        A `lasting` one goes on beside others: where there is no repository yet, it could write the hooks of one that is
+        made later, so nothing at the top of the workspace but what stands there now can be written by it.
+        """
         from codelet.safety.sandbox.command_lines import Bounds, writable_root
         from codelet.safety.sandbox.places import protected_places, seen_places
         from codelet.system.process import shell_argv
@@ -155,6 +174,7 @@ class Sandbox:
             protected=tuple(protected),
             hidden=tuple(self._secrets.hidden_from(command, kind)),
             seen=tuple(seen_places(root, environment)),
+            settled=lasting and kind == "workspace" and self.is_without_repository,
         )
         shell = shell_argv(command, environment, self._workspace)
         if self.found.way == "bubblewrap" and shell[0].endswith("/bash"):
@@ -168,10 +188,18 @@ class Sandbox:
 
         return Secrets(writable_root(self._workspace))
 
-    def newly_protected(self) -> list[str]:
-        """Names that the last confined command made and that nothing may write at, each told once.
+    @property
+    def is_without_repository(self) -> bool:
+        """Whether the workspace lies in no repository, so that one may still be made there."""
+        from codelet.system.git.hardening import find_repository
 
-        What is absent cannot be made read-only.
+        return find_repository(str(self._workspace.resolve())) is None
+
+    def newly_protected(self) -> Sequence[MadeFile]:
+        """What the last confined command made and nothing may write at, each told once; it is moved aside.
+
+        What is absent cannot be made read-only. A repository and an environment stay where they are, and are read-only
+        from now on; so does what a command in the background, or anybody beside it, may have made.
         """
         before, self._before = self._before, None
         if before is None:
@@ -180,10 +208,14 @@ class Sandbox:
 
         root = self._workspace.resolve()
         places = protected_places(root, self._kept)
-        self._owed = False
+        held, self._owed = self.held, False
         if self._held:
             self._before = {*before, *places}
-        return [str(Path(place).relative_to(root)) for place in places if place not in before]
+        if not (made := [place for place in places if place not in before]):
+            return []
+        from codelet.safety.sandbox.aside import settle
+
+        return [settle(Path(place), root, move=not held) for place in made]
 
     @property
     def held(self) -> bool:

@@ -31,7 +31,8 @@ class Bounds(Record):
     """What a confined command may do, and where: `root` is the workspace, resolved.
 
     `hidden` are files and folders that it cannot read, `protected` those of the workspace that it cannot write, `seen`
-    folders that it needs though what is around them is hidden (the repository's, those with programs).
+    folders that it needs though what is around them is hidden (the repository's, those with programs). With `settled`
+    nothing new can be made at the top of the workspace, and what others make there cannot be written.
     """
 
     root: str
@@ -41,6 +42,7 @@ class Bounds(Record):
     protected: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     seen: tuple[str, ...] = ()
+    settled: bool = False
 
 
 def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> CommandWords:
@@ -60,7 +62,9 @@ def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> Com
     for place in bounds.seen:
         if any(place != folder and contained(place, folder) for folder in empty) and not contained(place, bounds.root):
             argv += ["--ro-bind", place, place]
-    argv += ["--bind" if bounds.kind == "workspace" else "--ro-bind", bounds.root, bounds.root]
+    argv += ["--ro-bind" if bounds.settled or bounds.kind == "read-only" else "--bind", bounds.root, bounds.root]
+    for place in _at_top(bounds) if bounds.settled and bounds.kind == "workspace" else ():
+        argv += ["--bind", place, place]
     for place in bounds.protected if bounds.kind == "workspace" else ():
         argv += ["--ro-bind", place, place]
     for secret in bounds.hidden:
@@ -69,6 +73,11 @@ def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> Com
     calls = filter_program(network=bounds.network, sockets=bounds.sockets, metadata=True)
     argv += ["--seccomp", DESCRIPTOR, "--setenv", "TMPDIR", "/tmp", "--chdir", bounds.root]
     return CommandWords([*argv, "--", *command], calls)
+
+
+def _at_top(bounds: Bounds) -> list[str]:
+    """What stands at the top of the workspace and may be written."""
+    return sorted(each.path for each in os.scandir(bounds.root) if not each.is_symlink())
 
 
 def _resolver() -> list[str]:
@@ -98,7 +107,8 @@ def landlock_argv(command: Sequence[str], bounds: Bounds) -> list[str]:
     """
     if bounds.sockets:
         raise FileNotFoundError("it cannot allow sockets (--sandbox-sockets)")
-    writable = _granted(bounds.root, bounds.protected) if bounds.kind == "workspace" else []
+    excepted = (*bounds.protected, f"{bounds.root}/.git") if bounds.settled else bounds.protected
+    writable = _granted(bounds.root, excepted) if bounds.kind == "workspace" else []
     calls = filter_program(network=bounds.network, sockets=False, metadata=False)
     request = {
         "write": writable,

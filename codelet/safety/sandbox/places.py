@@ -9,10 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from codelet.safety import sensitive_names
-from codelet.safety.paths import contained
+from codelet.safety.paths import contained, why_unread
 from codelet.safety.sensitive_names import DELICATE_FOLDERS, SECRET_FOLDERS
 from codelet.safety.verdict import SandboxKind
-from codelet.system.git.hardening import find_repository
+from codelet.system.git.hardening import find_repository, stray
 
 SEARCHED_FOLDERS = 20_000
 """Folders of a workspace in which secrets are looked for; what lies behind them stays readable."""
@@ -110,7 +110,7 @@ def _listed(folder: str, base: str) -> tuple[list[str], list[str]]:
     for entry in _entries(folder):
         if entry.is_dir(follow_symlinks=False):
             folders.append(entry.path)
-        elif not in_git and sensitive_names.secret(f"{inside}/{entry.name}") is not None and entry.is_file():
+        elif not in_git and why_unread(f"{inside}/{entry.name}") is not None and entry.is_file():
             secrets.append(os.path.realpath(entry.path))
     return folders, secrets
 
@@ -145,7 +145,10 @@ def protected_places(root: Path, more: Iterable[Path] = ()) -> list[str]:
 def seen_places(root: str, environment: Mapping[str, str]) -> list[str]:
     """Folders outside the workspace that commands need wherever they lie: the repository's, and those with programs."""
     repository = find_repository(root)
-    places = [] if repository is None else [repository.folder, repository.git_folder, repository.common]
+    places = [] if repository is None else [repository.folder]
+    # A `.git` file may name any folder: only one that points back is the repository's own.
+    if repository is not None and (contained(repository.common, repository.folder) or not stray(repository, root)):
+        places += [repository.git_folder, repository.common]
     places += _with_programs(environment.get("PATH", ""))
     return [place for place in dict.fromkeys(places) if place != "/" and os.path.isdir(place)]
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from codelet.safety import sensitive_names
-from codelet.safety.paths import contained
+from codelet.safety.paths import contained, why_unread
 from codelet.safety.shell.folders import Location, folder_reached
 from codelet.safety.shell.git_commands import CONFIG_SECTIONS, GIT_VARIABLES, READ_ONLY_GIT, STASH_LISTS, split_git
 from codelet.safety.shell.git_content import possible_paths, refuse_bare_content, refuse_printed_secrets
@@ -196,7 +195,7 @@ def _grep(parsed: ParsedArguments, place: Location) -> None:
         raise RefusedError("git grep in an old revision, whose files are not known")
     paths = _tracked(repository)
     for path in paths:
-        if sensitive_names.secret(path):
+        if why_unread(path):
             raise RefusedError(f"git grep reaches {path}")
     # A folder that became a link is followed: git looks only at the last component.
     for folder in {path[:at] for path in paths for at in _slashes(path)}:

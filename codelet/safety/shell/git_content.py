@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from codelet.safety import sensitive_names
+from codelet.safety.paths import why_unread
 from codelet.safety.shell.folders import Location
 from codelet.safety.shell.git_commands import READ_ONLY_GIT
 from codelet.safety.shell.git_state import ask_git
@@ -135,7 +135,7 @@ def _refuse_listed(name: str, asked: Sequence[str], place: Location, settings: M
 def _refuse_secret_names(name: str, listed: bytes) -> None:
     """Raise RefusedError where one of the paths that git listed, as it does with `-z`, has a secret's name."""
     for path in listed.decode("utf-8", "surrogateescape").split("\0"):
-        if why := sensitive_names.secret(path.lstrip("\n")):
+        if why := why_unread(path.lstrip("\n")):
             raise RefusedError(f"git {name} prints {path.lstrip()}, which {why}")
 
 

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from codelet.record import Record
-from codelet.safety import sensitive_names
-from codelet.safety.paths import contained
+from codelet.safety.paths import contained, why_unread
 from codelet.safety.shell.folders import Location
 from codelet.safety.shell.program_arguments import RefusedError
 from codelet.system.git import hardened_argv, look_environment
@@ -60,7 +59,7 @@ def repository_state(place: Location) -> RepositoryState:
     except RefusedError as refused:
         return NO_REPOSITORY.replace(repository=repository, reason=str(refused))
     return RepositoryState(
-        repository, configuration, variables or doubt(configuration, repository, place.root, sensitive_names.secret)
+        repository, configuration, variables or doubt(configuration, repository, place.root, why_unread)
     )
 
 

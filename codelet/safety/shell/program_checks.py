@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from codelet.safety import sensitive_names
-from codelet.safety.paths import contained
+from codelet.safety.paths import contained, why_unread
 from codelet.safety.shell.folders import Location
 from codelet.safety.shell.program_arguments import ParsedArguments, RefusedError, WildcardMatch
 from codelet.safety.shell.sed import read_sed
@@ -284,7 +283,7 @@ def refuse_secrets(
                 # What git keeps for itself may repeat anything, but shows names and packed data only.
                 if entry.name != ".git":
                     stack.append(entry.path)
-            elif entry.name.endswith(endings) and (why := sensitive_names.secret(entry.path[len(place.root) :])):
+            elif entry.name.endswith(endings) and (why := why_unread(entry.path, place.root)):
                 raise RefusedError(f"{who} reaches {entry.name}, which {why}")
 
 
@@ -293,7 +292,7 @@ def _refuse_followed(who: str, link: os.DirEntry[str], place: Location) -> None:
     target = os.path.realpath(link.path)
     if not contained(target, place.root):
         raise RefusedError(f"{who} follows {link.name} out of the workspace")
-    if why := sensitive_names.secret(target[len(place.root) :]):
+    if why := why_unread(target, place.root):
         raise RefusedError(f"{who} follows {link.name} to {Path(target).name}, which {why}")
 
 

@@ -30,6 +30,7 @@ from codelet.tools.bash import is_control
 from tests.context.scripted import Answer, ScriptedProvider, compactions, turn
 from tests.extensions.conftest import Open
 from tests.support.program import processes_with
+from tests.support.repo import git
 from tests.support.waiting import happens
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
@@ -415,6 +416,7 @@ async def confined(tmp_path: Path) -> Safeguards:
 
 async def test_it_is_confined_like_any_other_command(begin: Begin, confined: Safeguards, tmp_path: Path) -> None:
     outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    git(tmp_path, "init", "-q")
     session, provider = begin(safeguards=confined)
     attempt = f"touch inside; touch {outside}; curl -s --max-time 1 http://127.0.0.1:1 || echo no; sleep 600"
     (started,) = await ran(session, provider, call(attempt, background=True))
@@ -428,6 +430,7 @@ async def test_settings_that_it_makes_are_told_with_the_next_call(
     begin: Begin, confined: Safeguards, tmp_path: Path
 ) -> None:
     """Also those that it makes between two other commands, and right before its end."""
+    git(tmp_path, "init", "-q")
     session, provider = begin(safeguards=confined)
     await_file = "until [ -e {} ]; do sleep 0.01; done"
     makes = [await_file.format("one"), "echo x > .mcp.json", await_file.format("two"), "mkdir .vscode"]

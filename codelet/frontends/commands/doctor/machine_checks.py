@@ -87,11 +87,13 @@ async def ripgrep(folder: Path) -> CheckResult:
 async def sandbox(folder: Path) -> CheckResult:
     """What confines commands here: many containers and some kernels forbid the best way."""
     found = await find_confinement(folder)
-    install = "" if find_program("bwrap", folder) else "install bubblewrap (Linux)"
+    install = "" if find_program("bwrap", folder) or sys.platform == "darwin" else "install bubblewrap (Linux)"
     allow = install or "allow unprivileged user namespaces"
     if found.way is None:
         detail = f"none: few commands run unasked, and those that you allow are not confined: {found.detail}"
         return CheckResult("sandbox", "warn", detail, allow)
+    if found.way == "sandbox-exec":
+        return CheckResult("sandbox", "ok", "sandbox-exec works")
     if found.way == "landlock":
         return CheckResult("sandbox", "warn", f"Landlock, the second best: {found.detail}", allow)
     version = await _first_line([str(found.program), "--version"], folder) or "bubblewrap"

@@ -1,0 +1,166 @@
+"""The log: what a session did, in JSON lines, in a file that the user named. Nothing is written without one.
+
+Each line has `time` (UTC), `level`, `session` and `event`; what else stands there is named in README. Secrets are
+masked. It never ends a turn: where it cannot be written any more, the user is told once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from codelet import __version__, events
+from codelet.errors import CodeletError, UsageError
+from codelet.extensions.base import Extension, Guard, GuardedCall, Noted
+from codelet.usage import Usage
+
+Level = Literal["debug", "info", "warning", "error"]
+
+_LEVELS: tuple[Level, ...] = get_args(Level)
+_LONGEST = 2_000
+_LEVEL_OF_END: Mapping[str, Level] = {"done": "info", "interrupted": "warning", "limit": "warning", "failed": "error"}
+_QUIET = (events.Text, events.Reasoning, events.ToolProgress, events.TurnStart)
+
+
+class EventLog(Extension, Guard):
+    """Writes the log of one session, from `level` on. Raises UsageError where the file cannot be opened."""
+
+    def __init__(self, path: Path, level: Level) -> None:
+        self.guards = (self,)
+        self._path = path
+        self._least = _LEVELS.index(level)
+        self._id = os.urandom(4).hex()
+        self._problem: str | None = None
+        self._told = False
+        self._begun = self._turn_begun = time.monotonic()
+        self._requests, self._waited = 0, 0.0
+        self._session: Any = None
+        self._file = _opened(path)
+
+    def attach(self, session: Any) -> None:
+        """Follow the session's events."""
+        self._session = session
+        session.watch = self.see
+        self._write("info", "session_start", version=__version__, model=session.provider.model, process=os.getpid())
+
+    def see(self, event: events.Event) -> None:
+        """Write what an event tells."""
+        self._see_request()
+        match event:
+            case events.StepStart():
+                if event.step == 1:
+                    self._turn_begun = time.monotonic()
+                self._write("debug", "step", turn=self._session.turns, step=event.step)
+            case events.UsageReport():
+                self._write("info", "usage", context=event.context, **_numbers(event.usage))
+                if event.cache_note:
+                    self._write("info", "note", text=event.cache_note)
+            case events.Retry():
+                self._write("warning", "retry", attempt=event.attempt, wait=event.wait, reason=event.reason)
+            case events.Compaction():
+                self._see_compaction(event)
+            case events.ToolResult():
+                level: Level = "info" if event.status == "done" else "warning"
+                took = round(event.seconds, 3)
+                self._write(level, "tool", tool=event.name, call=event.id, status=event.status, seconds=took)
+                self._write("debug", "tool_output", call=event.id, text=event.text)
+            case events.TurnEnd():
+                self._see_end(event)
+            case events.Interrupted():
+                self._write("warning", "interrupted", half_done=len(event.half_done), not_done=len(event.not_done))
+            case _ if not isinstance(event, _QUIET):
+                told = {name: value for name in event.fields if isinstance(value := getattr(event, name), str | int)}
+                self._write("debug", event.type, **told)
+
+    def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
+        """Write verdicts and answers to questions; what is refused is a warning."""
+        if kind == "verdict":
+            level: Level = "warning" if facts.get("action") == "deny" else "debug"
+            self._write(level, "verdict", tool=call.name, call=call.id, title=call.title, **_texts(facts))
+        elif kind == "approval":
+            level = "info" if facts.get("outcome") in ("yes", "always") else "warning"
+            self._write(level, "approval", tool=call.name, call=call.id, **_texts(facts))
+
+    def remarks(self) -> list[str]:
+        """Once, that the log is not whole."""
+        if self._problem is None or self._told:
+            return []
+        self._told = True
+        return [self._problem]
+
+    async def close(self) -> None:
+        """Write the end. Raises CodeletError where something is missing and nobody was told yet."""
+        if self._session is not None:
+            self._see_request()
+            meter = self._session.meter
+            self._write(
+                "info", "session_end", seconds=round(time.monotonic() - self._begun, 3), requests=meter.requests,
+                request_seconds=round(meter.waited, 3), retries=meter.retries, cost=meter.spent_cost,
+                compactions=self._session.compactor.count, **_numbers(meter.spent),
+            )  # fmt: skip
+        os.close(self._file)
+        for problem in self.remarks():
+            raise CodeletError(problem)
+
+    def _see_request(self) -> None:
+        """Write the request that was answered since the last event, with the time that it took."""
+        meter = self._session.meter
+        if meter.requests > self._requests:
+            took = round(meter.waited - self._waited, 3)
+            self._write("info", "request", turn=self._session.turns, model=self._session.provider.model, seconds=took)
+        self._requests, self._waited = meter.requests, meter.waited
+
+    def _see_compaction(self, event: events.Compaction) -> None:
+        levels: dict[str, Level] = {"done": "info", "undone": "info", "stopped": "warning"}
+        facts = {"phase": event.phase, "reason": event.reason, "before": event.before, "after": event.after}
+        self._write(levels.get(event.phase, "debug"), "compaction", tier=event.tier, note=event.note, **facts)
+
+    def _see_end(self, event: events.TurnEnd) -> None:
+        took = round(time.monotonic() - self._turn_begun, 3)
+        level = _LEVEL_OF_END.get(event.reason, "info")
+        facts = {"reason": event.reason, "steps": event.steps, "error": event.error, "cut": len(event.cut)}
+        self._write(level, "turn_end", turn=self._session.turns, seconds=took, **facts)
+
+    def _write(self, level: Level, event: str, **facts: object) -> None:
+        if _LEVELS.index(level) < self._least or self._problem is not None:
+            return
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        masked = {name: self._masked(value) for name, value in facts.items()}
+        line = json.dumps({"time": now, "level": level, "session": self._id, "event": event, **masked}) + "\n"
+        try:
+            written = os.write(self._file, line.encode("ascii"))
+        except OSError as error:
+            self._problem = f"the log {self._path} cannot be written any more: {error.strerror}"
+        else:
+            if written < len(line):
+                self._problem = f"the log {self._path} cannot be written any more: no room for a whole line"
+
+    def _masked(self, value: object) -> object:
+        return self._session.mask(value)[:_LONGEST] if isinstance(value, str) else value
+
+
+def _opened(path: Path) -> int:
+    """The file, to be written at its end. A pipe or a device may stand there, but nothing is waited for."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        file = os.open(path, flags, 0o600)
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            os.set_blocking(file, True)
+    except OSError as error:
+        raise UsageError(f"cannot write the log {path}: {error.strerror}") from None
+    return file
+
+
+def _numbers(usage: Usage) -> dict[str, object]:
+    """What was used, where it was reported."""
+    return {name: value for name in usage.fields if isinstance(value := getattr(usage, name), int)}
+
+
+def _texts(facts: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in facts.items() if isinstance(value, str | int | float)}

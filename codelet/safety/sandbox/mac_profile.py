@@ -1,0 +1,62 @@
+"""The command line that confines a command on a Mac: `sandbox-exec` with a profile.
+
+The last rule of a profile that fits counts. A confined command may do what it may without, but for what is named here:
+writing, the network, files with secrets, what reaches into other processes, and services that act for it outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from codelet.safety.sandbox.command_lines import Bounds
+
+PROGRAM = "/usr/bin/sandbox-exec"
+"""Part of the system; nothing else of that name is taken."""
+
+_OUTPUTS = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/dtracehelper")
+_SERVICES = (
+    "com.apple.system.opendirectoryd.libinfo", "com.apple.system.opendirectoryd.membership",
+    "com.apple.system.notification_center", "com.apple.system.logger", "com.apple.logd",
+)  # fmt: skip
+"""What programs ask for names, time zones and where to log; any other service may act for the command."""
+
+
+def sandbox_exec_argv(command: Sequence[str], bounds: Bounds) -> list[str]:
+    """The words that run `command` confined. Raises FileNotFoundError where sockets are to be allowed."""
+    if bounds.sockets:
+        raise FileNotFoundError("it cannot allow sockets (--sandbox-sockets)")
+    return [PROGRAM, "-p", profile(bounds), *command]
+
+
+def profile(bounds: Bounds) -> str:
+    """The rules for these bounds."""
+    rules = ["(version 1)", "(allow default)", "(deny file-write*)"]
+    rules.append(f'(allow file-write* {_each("literal", _OUTPUTS)} (regex #"^/dev/fd/"))')
+    if bounds.kind == "workspace":
+        rules.append(f"(allow file-write* {_each('subpath', [bounds.root])})")
+        # A profile can name what is not there yet; a repository may be made by a command that ends.
+        protected = (*bounds.protected, f"{bounds.root}/.git" if bounds.settled else f"{bounds.root}/.git/hooks")
+        rules.append(f"(deny file-write* {_each('subpath', protected)})")
+    if bounds.hidden:
+        rules.append(f"(deny file-read* file-write* {_each('subpath', bounds.hidden)})")
+    if not bounds.network:
+        rules.append("(deny network*)")
+    services = _each("global-name", _SERVICES)
+    rules += ["(deny mach-lookup)", f"(allow mach-lookup {services})", "(deny appleevent-send)", "(deny lsopen)"]
+    rules += ["(deny signal)", "(allow signal (target same-sandbox))"]
+    rules += ["(deny process-info*)", "(allow process-info* (target same-sandbox))"]
+    return "\n".join(rules)
+
+
+def _each(kind: str, texts: Iterable[str]) -> str:
+    return " ".join(f"({kind} {_quoted(text)})" for text in texts)
+
+
+def _quoted(text: str) -> str:
+    """A path as a profile spells it; raises FileNotFoundError for one that no profile can name."""
+    if not text.isprintable():
+        raise FileNotFoundError("a path with a control character cannot stand in its profile")
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

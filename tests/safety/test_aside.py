@@ -1,0 +1,137 @@
+"""What a confined command makes under names that programs outside obey, and what one in the background can reach."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from codelet.extensions.builtin import LateTasks, ProtectedFiles
+from codelet.loop.toolbox import Safeguards, Toolbox, equip
+from codelet.safety import Policy
+from codelet.safety.sandbox import Confinement, Sandbox, find_confinement
+from codelet.tools import all_tools
+from codelet.tools.tool import ToolContext
+from tests.safety.conftest import call
+from tests.support.repo import git
+
+
+async def confined(workspace: Path, way: str = "bubblewrap") -> tuple[Toolbox, Sandbox, LateTasks]:
+    """The tools in the mode auto, in a sandbox of this way."""
+    sandbox = Sandbox(workspace)
+    found = await find_confinement(workspace)
+    if way == "bubblewrap" and found.way != way:
+        pytest.skip(f"needs a working bwrap: {found.detail}")
+    if way == "landlock":
+        sandbox.found = Confinement("landlock", "")
+    tasks = LateTasks(sandbox)
+    context = ToolContext(workspace, tasks=tasks)
+    box = equip(
+        all_tools(), context, Policy(workspace, "auto"), None, Safeguards(sandbox=sandbox),
+        [guard for each in (ProtectedFiles(sandbox),) for guard in each.guards],
+    )  # fmt: skip
+    return box, sandbox, tasks
+
+
+def names(workspace: Path) -> Sequence[str]:
+    return sorted(path.name for path in workspace.iterdir())
+
+
+async def test_what_a_command_made_is_moved_aside_and_told(tmp_path: Path) -> None:
+    (tmp_path / "CLAUDE.md").write_text("ours\n")
+    (tmp_path / "aside-1-envrc").write_text("taken\n")
+    box, _, _ = await confined(tmp_path)
+    (tmp_path / "act.sh").write_text(
+        "mkdir .vscode && echo '{}' > .vscode/tasks.json; echo x > .envrc; mkdir -p .github/workflows; echo a > plain\n"
+    )
+    status, text = await call(box, "bash", command="sh ./act.sh")
+    assert status == "failed"
+    assert ".envrc (moved aside to aside-2-envrc)" in text and ".vscode (moved aside to aside-1-vscode)" in text
+    left = [".github", "CLAUDE.md", "act.sh", "aside-1-envrc", "aside-1-vscode", "aside-2-envrc", "plain"]
+    assert names(tmp_path) == left
+    assert (tmp_path / "aside-1-vscode" / "tasks.json").read_text() == "{}\n", "nothing is deleted"
+    assert (tmp_path / "aside-1-envrc").read_text() == "taken\n" and (tmp_path / "CLAUDE.md").read_text() == "ours\n"
+    assert not (tmp_path / ".github" / "workflows").exists()
+    assert (await call(box, "bash", command="echo b > plain"))[0] == "done", "it is told once"
+
+
+async def test_a_repository_and_an_environment_may_be_made_and_are_read_only_from_then_on(tmp_path: Path) -> None:
+    box, _, _ = await confined(tmp_path)
+    status, text = await call(box, "bash", command="git init -q; mkdir venv; touch venv/pyvenv.cfg")
+    assert (status, "[it made .git, venv, which commands can read but not write" in text) == ("done", True)
+    for path in (".git/hooks/pre-commit", "venv/x"):
+        (tmp_path / "act.sh").write_text(f"echo x > {path}\n")
+        assert (await call(box, "bash", command="sh ./act.sh"))[0] == "failed"
+        assert not (tmp_path / path).exists()
+
+
+async def test_what_was_there_before_is_never_touched(tmp_path: Path) -> None:
+    (tmp_path / ".envrc").write_text("mine\n")
+    box, sandbox, _ = await confined(tmp_path)
+    (tmp_path / "act.sh").write_text("echo theirs > .envrc\n")
+    assert (await call(box, "bash", command="sh ./act.sh"))[0] == "failed"
+    assert (tmp_path / ".envrc").read_text() == "mine\n"
+    sandbox.wrap("true", os.environ)
+    sandbox.hold()  # beside a command in the background nobody knows who made it
+    (tmp_path / ".mcp.json").write_text("the user's\n")
+    assert [(one.name, one.aside) for one in sandbox.newly_protected()] == [(".mcp.json", None)]
+    assert (tmp_path / ".mcp.json").exists()
+
+
+@pytest.mark.parametrize("way", ["bubblewrap", "landlock"])
+async def test_a_command_in_the_background_cannot_write_hooks_of_a_repository_made_later(
+    tmp_path: Path, way: str
+) -> None:
+    (tmp_path / "src").mkdir()
+    box, _, tasks = await confined(tmp_path, way)
+    plant = "echo x > .git/hooks/pre-commit; echo x > src/made; touch top; echo tried; sleep 60"
+    waiting = f"while [ ! -d .git/hooks ]; do sleep 0.05; done; {plant}"
+    (tmp_path / "act.sh").write_text(waiting)
+    _, text = await call(box, "bash", command="sh ./act.sh", background=True)
+    assert "not at its top" in text
+    git(tmp_path, "init", "-q")
+    try:
+        assert "tried" in (await call(box, "bash", command="wait %1 for tried"))[1]
+        assert (tmp_path / "src" / "made").exists()
+        assert not (tmp_path / ".git" / "hooks" / "pre-commit").exists() and not (tmp_path / "top").exists()
+    finally:
+        await tasks.close()
+
+
+SERVE = (
+    f"{sys.executable} -c \"import socket, time; s = socket.create_server(('127.0.0.1', 0)); "
+    "print('port', s.getsockname()[1], flush=True); time.sleep(60)\""
+)
+
+
+async def test_a_port_is_waited_for_without_a_look_at_other_services(tmp_path: Path) -> None:
+    box, _, tasks = await confined(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        other.setblocking(False)
+        await call(box, "bash", command=SERVE, background=True)
+        try:
+            _, text = await call(box, "bash", command="wait %1 for port \\d+")
+            own = int(tasks.tasks.known[0].output().split()[1])
+            _, text = await call(box, "bash", command=f"wait %1 for port {own}")
+            assert f"[port {own} answers]" in text
+            _, text = await call(box, "bash", command=f"wait %1 for port {other.getsockname()[1]}", timeout=0.5)
+            assert "answers" not in text
+            with pytest.raises(BlockingIOError):
+                other.accept()
+        finally:
+            await tasks.close()
+
+
+async def test_a_task_that_is_not_confined_is_waited_for_at_a_few_ports(tmp_path: Path) -> None:
+    tasks = LateTasks(None)
+    box = equip(all_tools(), ToolContext(tmp_path, tasks=tasks), Policy(tmp_path, yes=True), None, Safeguards())
+    await call(box, "bash", command="sleep 60", background=True)
+    try:
+        said = [(await call(box, "bash", command=f"wait %1 for port {port}", timeout=0.1))[1] for port in (1, 2, 3, 4)]
+        assert ["3 ports already" in text for text in said] == [False, False, False, True]
+    finally:
+        await tasks.close()

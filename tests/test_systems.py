@@ -1,0 +1,60 @@
+"""Systems other than Linux: told in one line, or given their own sandbox. What needs no such machine is held here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from codelet.safety.sandbox.command_lines import Bounds
+from codelet.safety.sandbox.mac_profile import profile, sandbox_exec_argv
+
+AS_ON = (
+    "import sys; sys.platform = {system!r}; sys.argv = ['codelet', *{words!r}]; from codelet.cli import main; main()"
+)
+
+
+def started(system: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """codelet started by a Python that says it is on this system."""
+    program = AS_ON.format(system=system, words=words)
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("words", [(), ("-p", "hi"), ("doctor",), ("--help",)])
+def test_windows_is_told_in_one_line_what_is_needed(words: tuple[str, ...]) -> None:
+    done = started("win32", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1 and "WSL" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_version_is_told_everywhere() -> None:
+    assert started("win32", "--version").stdout.startswith("codelet ")
+
+
+def test_a_profile_for_a_mac_denies_before_it_allows() -> None:
+    bounds = Bounds(root='/w/a "b"\\c', kind="workspace", protected=("/w/.git",), hidden=("/h/.ssh",))
+    rules = profile(bounds).split("\n")
+    assert rules.index("(deny file-write*)") < rules.index('(allow file-write* (subpath "/w/a \\"b\\"\\\\c"))')
+    assert rules.index('(deny file-write* (subpath "/w/.git"))') > rules.index(
+        '(allow file-write* (subpath "/w/a \\"b\\"\\\\c"))'
+    )
+    assert '(deny file-read* file-write* (subpath "/h/.ssh"))' in rules and "(deny network*)" in rules
+    assert all(rule.count("(") == rule.count(")") for rule in rules)
+    reading = profile(bounds.replace(kind="read-only", network=True))
+    assert "/w/a" not in reading and "network" not in reading
+
+
+def test_what_no_profile_can_say_is_refused() -> None:
+    with pytest.raises(FileNotFoundError, match="control character"):
+        profile(Bounds(root="/w\n(allow default)", kind="workspace"))
+    with pytest.raises(FileNotFoundError, match="sandbox-sockets"):
+        sandbox_exec_argv(["true"], Bounds(root="/w", sockets=True))
+
+
+def test_the_classifiers_name_what_is_supported() -> None:
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    systems = [each for each in project["classifiers"] if each.startswith("Operating System")]
+    assert systems == ["Operating System :: POSIX :: Linux"]
