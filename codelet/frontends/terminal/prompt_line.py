@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import create_app_session, get_app
+from prompt_toolkit.application import create_app_session, get_app, in_terminal
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
@@ -37,6 +38,7 @@ KEYS_HELP = (
     ("Alt-Enter, Ctrl-J", "new line, as does a \\ at the end; while a turn runs Alt-Enter sends when it ends"),
     ("Tab", "complete /commands and @files"),
     ("Ctrl-R", "search what you sent before"),
+    ("Ctrl-O", "see whole what the screen shows in part: outputs, changes, reasoning, answers"),
     ("Ctrl-X Ctrl-E", "edit in $VISUAL or $EDITOR"),
     ("Shift-Tab", "next mode"),
     ("Esc, Ctrl-C", "stop the turn; continue takes it up again"),
@@ -78,10 +80,13 @@ class PromptLine:
         commands: Sequence[tuple[str, str]],
         status: Callable[[], StyleAndTextTuples],
         cycle_mode: Callable[[], None],
+        show_whole: Callable[[], Coroutine[None, None, None]],
         sign: str,
     ) -> None:
         self._status = status
         self._sign = sign
+        self._show_whole = show_whole
+        self._whole: asyncio.Task[None] | None = None
         self._leave_at = 0.0
         self._offered = ""
         self._menu_open = False
@@ -100,7 +105,7 @@ class PromptLine:
                 complete_style=CompleteStyle.COLUMN,
                 reserve_space_for_menu=_MENU_ROWS,
                 prompt_continuation="  ",
-                key_bindings=prompt_bindings(pastes, self._interrupted, cycle_mode),
+                key_bindings=prompt_bindings(pastes, self._interrupted, cycle_mode, self._open_whole),
                 enable_open_in_editor=False,
                 enable_suspend=True,
                 search_ignore_case=True,
@@ -121,7 +126,15 @@ class PromptLine:
         """
         self._leave_at = 0.0
         self._offered = "" if default else offered
-        return await self._session.prompt_async(default=default or offered)
+        reading = asyncio.ensure_future(self._session.prompt_async(default=default or offered))
+        try:
+            return await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            if self._whole is not None:  # the line editor would wait until the user has left the pager
+                self._whole.cancel()
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            raise
 
     def refresh(self) -> None:
         """Show the status row anew, where it is on the screen."""
@@ -131,6 +144,16 @@ class PromptLine:
     def remember(self, text: str) -> None:
         """Add a line that was not typed here to the history."""
         self._session.history.append_string(text)
+
+    def _open_whole(self) -> None:
+        if self._whole is None or self._whole.done():
+            self._whole = self._session.app.create_background_task(self._leave_terminal())
+
+    async def _leave_terminal(self) -> None:
+        """Leave the terminal for a while to what shows the whole, and reads the keys; none is a signal for us."""
+        async with in_terminal():
+            with self._session.input.raw_mode():
+                await self._show_whole()
 
     def _message(self) -> StyleAndTextTuples:
         return [("class:prompt", f"{self._sign} ")]
@@ -183,7 +206,12 @@ class PromptLine:
             app.loop.call_later(_LEAVE_SECONDS + 0.05, app.invalidate)
 
 
-def prompt_bindings(pastes: Pastes, interrupted: Callable[[], None], cycle_mode: Callable[[], None]) -> KeyBindings:
+def prompt_bindings(
+    pastes: Pastes,
+    interrupted: Callable[[], None],
+    cycle_mode: Callable[[], None],
+    open_whole: Callable[[], None],
+) -> KeyBindings:
     """Bindings on top of prompt-toolkit's Emacs ones."""
     bindings = KeyBindings()
     editing = has_focus(DEFAULT_BUFFER)
@@ -222,6 +250,10 @@ def prompt_bindings(pastes: Pastes, interrupted: Callable[[], None], cycle_mode:
     def _mode(event: KeyPressEvent) -> None:
         cycle_mode()
         event.app.invalidate()
+
+    @bindings.add("c-o", filter=editing)
+    def _whole(event: KeyPressEvent) -> None:
+        open_whole()
 
     @bindings.add("c-x", "c-e", filter=editing)
     def _editor(event: KeyPressEvent) -> None:

@@ -83,6 +83,7 @@ class Repl:
             commands=[(command.name, command.help) for command in commands],
             status=self._status,
             cycle_mode=self._cycle_mode,
+            show_whole=self._show_whole,
             sign=self.screen.signs.prompt,
         )
 
@@ -124,6 +125,7 @@ class Repl:
         """Send the prompt of the command line to the model, whatever it begins with: it may come from a file."""
         self._echo(text)
         self.prompt_line.remember(text)
+        self.screen.renderer.keep_prompt(text)
         await self.turn(self.session.send(text))
         self._part()
 
@@ -146,6 +148,7 @@ class Repl:
         elif text.startswith("!"):
             await self._shell(self.pastes.expand(text[1:].strip()))
         elif text:
+            self.screen.renderer.keep_prompt(text)
             await self.turn(self.session.send(self._with_attached(text)))
 
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
@@ -345,6 +348,17 @@ class Repl:
         place = MODES.index(self.session.policy.mode)
         self.set_mode(MODES[(place + 1) % len(MODES)])
         self._looking = asyncio.create_task(self.confinement())
+
+    async def _show_whole(self) -> None:
+        """Show whole what the screen shows in part, in the pager, or above the prompt."""
+        from codelet.frontends.terminal.pager import last_part, show_transcript
+
+        renderer = self.screen.renderer
+        if renderer.transcript.last() is None:
+            self.screen.note("nothing was shown yet")
+            return
+        if not await show_transcript(renderer):
+            self.screen.say(*last_part(renderer))
 
     def _hung_up(self) -> None:
         """The terminal is gone: stop the running turn and end."""

@@ -43,8 +43,10 @@ def count_diff(text: str) -> DiffCount:
     return DiffCount(added, removed)
 
 
-def diff_rows(text: str, width: int, signs: Signs, *, limit: int = 40, files: bool = False) -> list[Text]:
-    """The rows of a diff, `limit` at most; `files` shows each file's name above its hunks."""
+def diff_rows(
+    text: str, width: int, signs: Signs, *, limit: int = 40, files: bool = False, hint: str = ""
+) -> list[Text]:
+    """The rows of a diff, `limit` at most, of more `hint` tells how to see them; `files` names each file's hunks."""
     rows: list[Text] = []
     old = new = 0
     body = False
@@ -66,7 +68,7 @@ def diff_rows(text: str, width: int, signs: Signs, *, limit: int = 40, files: bo
             new += mark != "-"
     if len(rows) > limit:
         left_out = len(rows) - limit + 1
-        rows = [*rows[: limit - 1], Text(f"{' ' * MARGIN}{signs.more} {left_out} more rows", QUIET)]
+        rows = [*rows[: limit - 1], Text(f"{' ' * MARGIN}{signs.more} {left_out} more rows{hint}", QUIET)]
     return rows
 
 

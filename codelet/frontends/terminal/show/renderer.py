@@ -21,6 +21,7 @@ from codelet.frontends.terminal.show.live_area import LiveArea
 from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
 from codelet.frontends.terminal.show.numbers import duration
 from codelet.frontends.terminal.show.style import QUIET, signs_for
+from codelet.frontends.terminal.show.transcript import Part, Transcript
 from codelet.system.text import Cleaner, clean, one_line
 
 FRAME_SECONDS = 0.05
@@ -30,6 +31,7 @@ SLICE = 2_000
 """Characters that are set in one go, so that a key never waits for more."""
 
 _TAIL_ROWS = 4
+_THOUGHT_CHARACTERS = 800
 
 
 class Renderer:
@@ -50,6 +52,10 @@ class Renderer:
         self.words: Sequence[str] = ()
         self.reasoning = ""
         """The reasoning of the last step that had some."""
+        self.transcript = Transcript()
+        """What was shown, whole."""
+        self._held = False
+        self._said: list[str] = []
         self._clock = clock
         self._live = LiveArea(console)
         self._activity = Activity(self.signs, clock, hint)
@@ -76,6 +82,11 @@ class Renderer:
     def is_live(self) -> bool:
         """Whether there is a live area: a terminal that moves its cursor."""
         return self._live.enabled
+
+    @property
+    def key(self) -> str:
+        """The key that shows whole what a row is a part of; none without a terminal to press it on."""
+        return "ctrl-o" if self.is_live else ""
 
     @property
     def is_asking(self) -> bool:
@@ -148,6 +159,18 @@ class Renderer:
         self._activity.stopping = True
         self._draw()
 
+    def hold(self, held: bool) -> None:
+        """Leave the screen to another program, and take it back; what comes meanwhile is drawn then."""
+        if held:
+            self.pause()
+        self._held = held
+        if not held:
+            self.tick()
+
+    def written(self, rows: Sequence[Text]) -> str:
+        """The rows as text for this terminal, with its colours."""
+        return self._live.text(rows)
+
     def pause(self) -> None:
         """Take the live area off the screen and show the cursor; the next frame brings it back. All is written then."""
         finished, self._finished = self._finished, []
@@ -188,6 +211,7 @@ class Renderer:
             case events.Note():
                 self._say("note", event_rows.note_rows(event, self.width, self.signs))
             case events.Steering(text=text):
+                self.keep_prompt(text)
                 self._say("prompt", event_rows.prompt_rows(text, self.width, self.signs))
             case events.Compaction():
                 self._activity.now("compacting" if event.phase == "starting" else "waiting for the model")
@@ -200,6 +224,10 @@ class Renderer:
                 self._activity.clear()
                 self._say("end", [*self._told(), *rows])
 
+    def keep_prompt(self, text: str) -> None:
+        """Note in the transcript what the user said."""
+        self.transcript.add(Part("prompt", f"{self.signs.prompt} you", text))
+
     def _text(self, delta: str) -> None:
         due = self._stream is None or self._is_frame_due()
         if self._stream is None:
@@ -208,6 +236,8 @@ class Renderer:
                 return
             self._stream = MarkdownStream(self.width, self.signs)
         self._activity.now("writing")
+        self._activity.heard()
+        self._said.append(delta)
         self._text_waiting.append(delta)
         self._size_waiting += len(delta)
         if due or self._size_waiting >= SLICE:
@@ -232,9 +262,9 @@ class Renderer:
             self._thinking_since = self._clock()
         self._thoughts.append(delta)
         self._activity.now("thinking")
+        self._activity.heard()
         if self._is_frame_due():
-            recent = "".join(self._thoughts[-40:])[-400:]
-            self._activity.detail = one_line(recent.rstrip().rpartition("\n")[2], self.width)
+            self._activity.thoughts = clean("".join(self._thoughts[-200:])[-_THOUGHT_CHARACTERS:])
             self._draw()
 
     def _end_stretch(self) -> None:
@@ -244,13 +274,25 @@ class Renderer:
             stream, self._stream = self._stream, None
             self._put("text", stream.feed(self._cleaner.flush()) + stream.finish())
             self._cleaner = Cleaner()
+            said, self._said = "".join(self._said), []
+            self.transcript.add(Part("answer", "answer", said))
             self._draw()
         if self._thoughts:
-            self.reasoning, self._thoughts = "".join(self._thoughts), []
-            took = duration(self._clock() - self._thinking_since)
-            gist = one_line(self.reasoning.strip().split("\n")[0].strip("*# "), self.width)
-            row = Text.assemble((f"{self.signs.note} thought {took}: {gist}", "dim italic"))
-            self._say("note", [truncate(row, self.width, self.signs.more)])
+            self._fold_reasoning()
+
+    def _fold_reasoning(self) -> None:
+        """Leave one row of the reasoning that was streamed; the rest is in the transcript."""
+        self.reasoning, self._thoughts = "".join(self._thoughts), []
+        took = duration(self._clock() - self._thinking_since)
+        lines = [line for line in self.reasoning.split("\n") if line.strip()]
+        gist = one_line(lines[0].strip("*# "), self.width) if lines else ""
+        self.transcript.add(
+            Part("reasoning", f"{self.signs.note} thought {took}", self.reasoning, folded=len(lines) > 1)
+        )
+        hint = f" ({self.key})" if self.key and len(lines) > 1 else ""
+        room = max(self.width - len(hint), 20)
+        row = Text(f"{self.signs.note} thought {took}: {gist}", "dim italic")
+        self._say("note", [Text.assemble(truncate(row, room, self.signs.more), (hint, QUIET))])
 
     def _tool_progress(self, call_id: str, delta: str) -> None:
         running = self._activity.running.get(call_id)
@@ -265,7 +307,10 @@ class Renderer:
         self._progress.pop(event.id, None)
         shown = self._titles.get(event.id) or one_line(event.name, 80)
         told_before = event.display is not None and event.display in self._seen
-        rows = result_rows(shown, event, self.width, self.signs)
+        rows = result_rows(shown, event, self.width, self.signs, self.key)
+        whole = event.display if event.display is not None else event.text
+        folded = clean(whole).rstrip("\n").count("\n") + 1 > len(rows) - 1
+        self.transcript.add(Part("call", rows[0].plain, whole, folded))
         self._say("call", rows[:1] if told_before else rows)
 
     def _told(self) -> list[Text]:
@@ -291,7 +336,7 @@ class Renderer:
         """One frame: what is finished, then the live area. None while the terminal has not taken the last one."""
         self._drawn_at = self._clock()
         self._owed = self._live.is_behind
-        if self._owed:
+        if self._owed or self._held:
             return
         rows, self._finished = self._finished, []
         if not self._live.enabled:

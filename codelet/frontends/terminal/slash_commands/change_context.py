@@ -11,7 +11,7 @@ from codelet.errors import UsageError
 from codelet.frontends.terminal.show.event_rows import next_request
 from codelet.frontends.terminal.show.numbers import plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
-from codelet.frontends.terminal.slash_commands.show_context import indented
+from codelet.frontends.terminal.slash_commands.show_context import in_words, indented
 from codelet.frontends.terminal.slash_commands.show_session import styled
 from codelet.system.text import clean
 
@@ -134,7 +134,7 @@ async def pin(screen: Screen, session: Session, argument: str) -> None:
             )
         return
     if _held(screen, argument, session.compactor.pin):
-        screen.note(f"message {argument} stays word for word")
+        screen.note(f"message {int(argument)} stays word for word: {in_words(session)[int(argument)]}")
 
 
 async def unpin(screen: Screen, session: Session, argument: str) -> None:
@@ -143,15 +143,17 @@ async def unpin(screen: Screen, session: Session, argument: str) -> None:
     if argument.isdecimal() and any(row.number == int(argument) and not row.pinned for row in rows):
         screen.fail(f"message {int(argument)} is not pinned; /context marks those that are")
     elif _held(screen, argument, session.compactor.unpin):
-        screen.note(f"message {argument} is no longer pinned")
+        screen.note(f"message {int(argument)} is no longer pinned: {in_words(session)[int(argument)]}")
 
 
 async def drop(screen: Screen, session: Session, argument: str) -> None:
     """Take a message out of the list, a call with its results."""
     gone: list[int] = []
+    was = in_words(session)
     if _held(screen, argument, lambda number: gone.extend(session.compactor.drop(number))):
         named = f"message {gone[0]} is" if len(gone) == 1 else f"messages {gone[0]} to {gone[-1]} are"
-        screen.note(f"{named} gone; the ones after it have new numbers")
+        screen.note(f"{named} gone; the ones after it have new numbers; it was:")
+        screen.say(*(row for number in gone for row in indented(screen, styled((was[number], QUIET)))))
 
 
 def _held(screen: Screen, argument: str, act: Callable[[int], None]) -> bool:

@@ -26,9 +26,9 @@ _OWN = (
     ),
     SlashCommand(
         "context",
-        "what the model is sent, with its tokens, and when it is compacted",
+        "what the model is sent, with its tokens, and when it is compacted; or one message in full",
         show=show_context.context,
-        arguments="[all]",
+        arguments="[all|N]",
     ),
     SlashCommand(
         "compact",

@@ -408,3 +408,45 @@ def test_what_comes_within_a_frame_is_drawn_once() -> None:
     assert screen.file.getvalue().count("\x1b[?2026h") - before <= 12
     screen.renderer.stop()
     assert re.findall(r"word\d+", screen.text) == [word.strip() for word in words]
+
+
+def test_reasoning_streams_and_folds() -> None:
+    screen = Screen(columns=60)
+    screen.show(events.TurnStart(1, "m"), events.StepStart(1))
+    thoughts = [f"Thought number {number} takes a row of its own.\n" for number in range(8)]
+    live = screen.show(*(events.Reasoning(thought) for thought in thoughts))
+    assert "thinking" in live and "Thought number 7" in live and "Thought number 5" in live
+    assert "Thought number 3" not in live, "the newest rows only"
+    folded = screen.show(events.Text("The answer."))
+    assert "Thought number 0 takes a row" in folded and "(ctrl-o)" in folded
+    assert "Thought number 7" not in folded
+    screen.renderer.stop()
+    rows, place = screen.renderer.transcript.rows(60, screen.renderer.signs)
+    assert "Thought number 7" in "\n".join(row.plain for row in rows[place:])
+
+
+def test_a_stall_is_told_once_an_answer_has_begun() -> None:
+    screen = Screen()
+    screen.show(events.TurnStart(1, "m"), events.StepStart(1))
+    screen.time += 13
+    screen.renderer.tick()
+    assert "waiting for the model · 13 s" in screen.text
+    screen.show(events.Text("It begins"))
+    screen.time += 13
+    screen.renderer.tick()
+    assert "writing · no data for 13 s" in screen.text
+    screen.show(events.Text(" and goes on"))
+    screen.renderer.tick()
+    assert "no data" not in screen.text
+
+
+def test_what_comes_while_another_program_has_the_screen_is_drawn_afterwards() -> None:
+    screen = Screen()
+    screen.show(events.TurnStart(1, "m"), events.StepStart(1), events.Text("Before."))
+    screen.renderer.hold(True)
+    written = len(screen.file.getvalue())
+    screen.show(events.Text(" Meanwhile.\n\n"), events.Retry(attempt=1, attempts=2, wait=1.0, reason="busy"))
+    screen.renderer.tick()
+    assert len(screen.file.getvalue()) == written
+    screen.renderer.hold(False)
+    assert "Before. Meanwhile." in screen.text and "busy" in screen.text
