@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from codelet.frontends.terminal.show.renderer import Renderer
 
 
-async def show_transcript(renderer: Renderer) -> bool:
+async def show_whole(renderer: Renderer) -> bool:
     """Show what the screen shows in part, whole, in the pager; False where there is no pager."""
-    rows, place = renderer.transcript.rows(renderer.width, renderer.signs)
+    rows, place = renderer.shown_parts.rows(renderer.width, renderer.signs)
     return await _page(renderer.written(rows), place + 1)
 
 
 def last_part(renderer: Renderer) -> list[Text]:
     """The last thing that the screen shows in part, whole, for where there is no pager; no rows if there is none."""
-    from codelet.frontends.terminal.show.transcript import part_rows
+    from codelet.frontends.terminal.show.shown_parts import part_rows
 
-    part = renderer.transcript.last()
+    part = renderer.shown_parts.last()
     return part_rows(part, renderer.width, renderer.signs) if part is not None else []
 
 

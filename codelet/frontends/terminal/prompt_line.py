@@ -255,13 +255,16 @@ def prompt_bindings(
     def _whole(event: KeyPressEvent) -> None:
         open_whole()
 
-    @bindings.add("c-x", "c-e", filter=editing)
+    _add_editor(bindings, pastes)
+    return bindings
+
+
+def _add_editor(bindings: KeyBindings, pastes: Pastes) -> None:
+    @bindings.add("c-x", "c-e", filter=has_focus(DEFAULT_BUFFER))
     def _editor(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         buffer.text = pastes.expand(buffer.text)
         buffer.open_in_editor()
-
-    return bindings
 
 
 def make_output() -> Output:

@@ -351,13 +351,13 @@ class Repl:
 
     async def _show_whole(self) -> None:
         """Show whole what the screen shows in part, in the pager, or above the prompt."""
-        from codelet.frontends.terminal.pager import last_part, show_transcript
+        from codelet.frontends.terminal.pager import last_part, show_whole
 
         renderer = self.screen.renderer
-        if renderer.transcript.last() is None:
+        if renderer.shown_parts.last() is None:
             self.screen.note("nothing was shown yet")
             return
-        if not await show_transcript(renderer):
+        if not await show_whole(renderer):
             self.screen.say(*last_part(renderer))
 
     def _hung_up(self) -> None:

@@ -164,12 +164,12 @@ class TurnView:
 
     async def _show_whole(self) -> None:
         """Show whole what the screen shows in part, in the pager, while the turn goes on; else above the live area."""
-        from codelet.frontends.terminal.pager import last_part, show_transcript
+        from codelet.frontends.terminal.pager import last_part, show_whole
 
         self._renderer.hold(True)
         try:
             with self._keyboard.lent():
-                shown = await show_transcript(self._renderer)
+                shown = await show_whole(self._renderer)
         finally:
             self._renderer.hold(False)
         if not shown:

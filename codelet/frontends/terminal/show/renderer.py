@@ -20,8 +20,8 @@ from codelet.frontends.terminal.show.console import truncate, wrap
 from codelet.frontends.terminal.show.live_area import LiveArea
 from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
 from codelet.frontends.terminal.show.numbers import duration
+from codelet.frontends.terminal.show.shown_parts import ShownPart, ShownParts
 from codelet.frontends.terminal.show.style import QUIET, signs_for
-from codelet.frontends.terminal.show.transcript import Part, Transcript
 from codelet.system.text import Cleaner, clean, one_line
 
 FRAME_SECONDS = 0.05
@@ -52,7 +52,7 @@ class Renderer:
         self.words: Sequence[str] = ()
         self.reasoning = ""
         """The reasoning of the last step that had some."""
-        self.transcript = Transcript()
+        self.shown_parts = ShownParts()
         """What was shown, whole."""
         self._held = False
         self._said: list[str] = []
@@ -225,8 +225,8 @@ class Renderer:
                 self._say("end", [*self._told(), *rows])
 
     def keep_prompt(self, text: str) -> None:
-        """Note in the transcript what the user said."""
-        self.transcript.add(Part("prompt", f"{self.signs.prompt} you", text))
+        """Note in `shown_parts` what the user said."""
+        self.shown_parts.add(ShownPart("prompt", f"{self.signs.prompt} you", text))
 
     def _text(self, delta: str) -> None:
         due = self._stream is None or self._is_frame_due()
@@ -275,23 +275,22 @@ class Renderer:
             self._put("text", stream.feed(self._cleaner.flush()) + stream.finish())
             self._cleaner = Cleaner()
             said, self._said = "".join(self._said), []
-            self.transcript.add(Part("answer", "answer", said))
+            self.shown_parts.add(ShownPart("answer", "answer", said))
             self._draw()
         if self._thoughts:
             self._fold_reasoning()
 
     def _fold_reasoning(self) -> None:
-        """Leave one row of the reasoning that was streamed; the rest is in the transcript."""
+        """Leave one row of the reasoning that was streamed; the rest is in `shown_parts`."""
         self.reasoning, self._thoughts = "".join(self._thoughts), []
         took = duration(self._clock() - self._thinking_since)
         lines = [line for line in self.reasoning.split("\n") if line.strip()]
         gist = one_line(lines[0].strip("*# "), self.width) if lines else ""
-        self.transcript.add(
-            Part("reasoning", f"{self.signs.note} thought {took}", self.reasoning, folded=len(lines) > 1)
-        )
-        hint = f" ({self.key})" if self.key and len(lines) > 1 else ""
+        folded, title = len(lines) > 1, f"{self.signs.note} thought {took}"
+        self.shown_parts.add(ShownPart("reasoning", title, self.reasoning, folded))
+        hint = f" ({self.key})" if self.key and folded else ""
         room = max(self.width - len(hint), 20)
-        row = Text(f"{self.signs.note} thought {took}: {gist}", "dim italic")
+        row = Text(f"{title}: {gist}", "dim italic")
         self._say("note", [Text.assemble(truncate(row, room, self.signs.more), (hint, QUIET))])
 
     def _tool_progress(self, call_id: str, delta: str) -> None:
@@ -310,7 +309,7 @@ class Renderer:
         rows = result_rows(shown, event, self.width, self.signs, self.key)
         whole = event.display if event.display is not None else event.text
         folded = clean(whole).rstrip("\n").count("\n") + 1 > len(rows) - 1
-        self.transcript.add(Part("call", rows[0].plain, whole, folded))
+        self.shown_parts.add(ShownPart("call", rows[0].plain, whole, folded))
         self._say("call", rows[:1] if told_before else rows)
 
     def _told(self) -> list[Text]:

@@ -30,7 +30,7 @@ _MARKS = {"system": "s", "user": "u", "assistant": "a", "tool": "t"}
 
 
 async def context(screen: Screen, session: Session, argument: str) -> None:
-    """Each message with its number, turn, source and tokens; the totals and limits; a map of the budget. Or one whole."""
+    """Each message with its number, turn, source and tokens; the limits; a map of the budget. Or one message whole."""
     if argument not in ("", "all") and not argument.isdecimal():
         screen.fail(f"/context takes nothing, all, or a message's number: {one_line(argument, 60)} is none of them")
         return

@@ -421,7 +421,7 @@ def test_reasoning_streams_and_folds() -> None:
     assert "Thought number 0 takes a row" in folded and "(ctrl-o)" in folded
     assert "Thought number 7" not in folded
     screen.renderer.stop()
-    rows, place = screen.renderer.transcript.rows(60, screen.renderer.signs)
+    rows, place = screen.renderer.shown_parts.rows(60, screen.renderer.signs)
     assert "Thought number 7" in "\n".join(row.plain for row in rows[place:])
 
 

@@ -22,7 +22,7 @@ _NO_LIMIT = 1_000_000
 PartKind = Literal["prompt", "reasoning", "answer", "call"]
 
 
-class Part(Record):
+class ShownPart(Record):
     """One part under its title; `folded` says that the screen shows only some of it."""
 
     kind: PartKind
@@ -31,15 +31,15 @@ class Part(Record):
     folded: bool = False
 
 
-class Transcript:
+class ShownParts:
     """The newest parts of a session."""
 
     def __init__(self) -> None:
-        self._parts: deque[Part] = deque()
+        self._parts: deque[ShownPart] = deque()
         self._size = 0
         self._gone = 0
 
-    def add(self, part: Part) -> None:
+    def add(self, part: ShownPart) -> None:
         """Keep a part, and let the oldest go where there are too many."""
         self._parts.append(part)
         self._size += len(part.text)
@@ -47,7 +47,7 @@ class Transcript:
             self._size -= len(self._parts.popleft().text)
             self._gone += 1
 
-    def last(self) -> Part | None:
+    def last(self) -> ShownPart | None:
         """The last part that was shown only in part; else the last one, None where there is none."""
         return next((part for part in reversed(self._parts) if part.folded), self._parts[-1] if self._parts else None)
 
@@ -64,7 +64,7 @@ class Transcript:
         return rows, place
 
 
-def part_rows(part: Part, width: int, signs: Signs) -> list[Text]:
+def part_rows(part: ShownPart, width: int, signs: Signs) -> list[Text]:
     """One part whole, below its title."""
     title = wrap(Text(part.title, "bold"), width)
     if part.kind == "answer":
