@@ -82,6 +82,7 @@ class PromptLine:
         cycle_mode: Callable[[], None],
         show_whole: Callable[[], Coroutine[None, None, None]],
         sign: str,
+        colours: bool = True,
     ) -> None:
         self._status = status
         self._sign = sign
@@ -92,6 +93,8 @@ class PromptLine:
         self._menu_open = False
         self.exit_status = EXIT_DONE
         self.output = make_output()
+        self.erases = not is_dumb_terminal()
+        """Whether the line is taken off the screen once it is sent: the REPL shows it in its own way."""
         with create_app_session(input=source, output=self.output):
             self._session: PromptSession[str] = PromptSession(
                 self._message,
@@ -111,7 +114,8 @@ class PromptLine:
                 search_ignore_case=True,
                 style=_STYLE,
                 include_default_pygments_style=False,
-                color_depth=_color_depth(),
+                color_depth=_color_depth(colours),
+                erase_when_done=self.erases,
             )
         self._session.app.ttimeoutlen = 0.03
         self._session.app.timeoutlen = 0.1
@@ -140,6 +144,10 @@ class PromptLine:
         """Show the status row anew, where it is on the screen."""
         if self._session.app.is_running:
             self._session.app.invalidate()
+
+    def use_colours(self, colours: bool) -> None:
+        """Go on with colours, or without."""
+        self._session.color_depth = _color_depth(colours)
 
     def remember(self, text: str) -> None:
         """Add a line that was not typed here to the history."""
@@ -251,16 +259,19 @@ def prompt_bindings(
         cycle_mode()
         event.app.invalidate()
 
+    _add_programs(bindings, pastes, open_whole)
+    return bindings
+
+
+def _add_programs(bindings: KeyBindings, pastes: Pastes, open_whole: Callable[[], None]) -> None:
+    """The keys that open another program."""
+    editing = has_focus(DEFAULT_BUFFER)
+
     @bindings.add("c-o", filter=editing)
     def _whole(event: KeyPressEvent) -> None:
         open_whole()
 
-    _add_editor(bindings, pastes)
-    return bindings
-
-
-def _add_editor(bindings: KeyBindings, pastes: Pastes) -> None:
-    @bindings.add("c-x", "c-e", filter=has_focus(DEFAULT_BUFFER))
+    @bindings.add("c-x", "c-e", filter=editing)
     def _editor(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         buffer.text = pastes.expand(buffer.text)
@@ -279,6 +290,6 @@ def make_output() -> Output:
     return Vt100_Output(sys.stdout, size, term=os.environ.get("TERM"), enable_bell=False, enable_cpr=False)
 
 
-def _color_depth() -> ColorDepth:
+def _color_depth(colours: bool) -> ColorDepth:
     """The sixteen colours of the terminal's own palette, or none."""
-    return ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else ColorDepth.DEPTH_4_BIT
+    return ColorDepth.DEPTH_4_BIT if colours and not os.environ.get("NO_COLOR") else ColorDepth.DEPTH_1_BIT

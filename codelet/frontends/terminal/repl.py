@@ -18,10 +18,12 @@ from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT
 from codelet.events import Event, ToolResult
 from codelet.frontends.terminal.draft import Draft, Pastes
 from codelet.frontends.terminal.export_log import ExportLog
+from codelet.frontends.terminal.ground import GroundQuestion
 from codelet.frontends.terminal.keys import Keyboard
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.style import writable
+from codelet.frontends.terminal.show.theme import ThemeName
 from codelet.frontends.terminal.slash_commands.slash_command import Commands
 from codelet.frontends.terminal.status_row import extension_words, fitted, short_path, status_parts
 from codelet.loop.session import Session
@@ -57,12 +59,15 @@ class Repl:
         open_model: Callable[[str, Effort | None], Provider],
         log: ExportLog,
         first: str | None = None,
+        *,
+        theme: ThemeName = "auto",
+        debug: bool = False,
     ) -> None:
         self.session = session
         self.commands = commands
         self.log = log
         self.open_model = open_model
-        self.screen = TerminalScreen()
+        self.screen = TerminalScreen(theme, debug=debug)
         self.exit_status: int | None = None
         self.can_resume = log.unfinished
         self.prefill = ""
@@ -85,7 +90,9 @@ class Repl:
             cycle_mode=self._cycle_mode,
             show_whole=self._show_whole,
             sign=self.screen.signs.prompt,
+            colours=theme != "plain",
         )
+        self._ground = GroundQuestion(self._input, lambda ground: self.screen.set_look(ground=ground))
 
     @cached_property
     def view(self) -> TurnView:
@@ -108,6 +115,7 @@ class Repl:
     async def loop(self) -> None:
         """Read and evaluate until `exit_status` is set."""
         self._greet()
+        self._ground.ask(self.screen.theme)
         helpers = [asyncio.create_task(self._read_branch()), asyncio.create_task(self._prepare())]
         try:
             if self._first is not None:
@@ -168,6 +176,17 @@ class Repl:
         self.screen.renderer.show(event)
         self.screen.renderer.stop()
 
+    @property
+    def theme(self) -> ThemeName:
+        """The theme in force."""
+        return self.screen.theme
+
+    def set_theme(self, theme: ThemeName) -> None:
+        """Go on in another theme."""
+        self.screen.set_look(theme)
+        self.prompt_line.use_colours(theme != "plain")
+        self._ground.ask(theme)
+
     def set_mode(self, mode: Mode) -> None:
         """Switch the policy's mode."""
         self.session.policy.mode = mode
@@ -214,7 +233,10 @@ class Repl:
         offered, self.prefill, self.offered = self.offered, "", ""
         following = asyncio.create_task(self._follow_status()) if extension_words(self.session) else None
         try:
-            return await self.prompt_line.read(default, offered=offered)
+            text = await self.prompt_line.read(default, offered=offered)
+            if self.prompt_line.erases:
+                self._echo(text)
+            return text
         except EOFError:
             self.exit_status = EXIT_HANGUP if self._input.closed else self.prompt_line.exit_status
             return None
@@ -302,14 +324,7 @@ class Repl:
             self.screen.say(Text())
 
     def _echo(self, text: str) -> None:
-        from rich.text import Text
-
-        first, *rest = clean(text).split("\n")
-        rows = [
-            Text.assemble((f"{self.screen.signs.prompt} ", "bold cyan"), first),
-            *(Text(f"  {line}") for line in rest),
-        ]
-        self.screen.say(*rows)
+        self.screen.renderer.say_prompt(text)
 
     async def _prepare(self) -> None:
         """Import what the first turn needs while the user types."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rich.text import Text
 
+from codelet.frontends.terminal.show.changed_words import Span, changed_words
 from codelet.frontends.terminal.show.console import truncate
 from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, Signs
 from codelet.system.text import clean
@@ -51,7 +53,8 @@ def diff_rows(
     old = new = 0
     body = False
     source = clean(text).rstrip("\n").split("\n")
-    for line in source:
+    marked = changed_words(source)
+    for number, line in enumerate(source):
         if hunk := _HUNK.match(line):
             if body:
                 rows.append(Text(" " * MARGIN + signs.more, QUIET))
@@ -63,7 +66,8 @@ def diff_rows(
                 rows.append(Text(line[4:].removeprefix("b/"), "bold"))
         elif body and line[:1] in ("+", "-", " ", ""):
             mark = line[:1] or " "
-            rows.append(_row(new if mark != "-" else old, mark, line[1:], width, signs))
+            changed = marked.get(number, ())
+            rows.append(_row(new if mark != "-" else old, mark, line[1:], changed, width, signs))
             old += mark != "+"
             new += mark != "-"
     if len(rows) > limit:
@@ -72,11 +76,14 @@ def diff_rows(
     return rows
 
 
-def _row(number: int, mark: str, line: str, width: int, signs: Signs) -> Text:
+def _row(number: int, mark: str, line: str, changed: Iterable[Span], width: int, signs: Signs) -> Text:
     style = {"+": ADDED, "-": REMOVED}.get(mark, "")
     row = Text(" " * MARGIN)
     row.append(f"{number:>4} ", QUIET)
     row.append(f"{mark} {line}", style or QUIET)
+    begins = len(row) - len(line)
+    for start, end in changed:
+        row.stylize("look.added" if mark == "+" else "look.removed", begins + start, begins + end)
     if not line.strip():
         row.rstrip()
     return truncate(row, width, signs.more)

@@ -10,7 +10,7 @@ from codelet.context.tokens.budget import percent_of
 from codelet.events import Compaction, Interrupted, Note, Reminder, Retry, TurnEnd, UsageReport
 from codelet.frontends.terminal.show.console import truncate, wrap
 from codelet.frontends.terminal.show.numbers import duration, plural, tokens
-from codelet.frontends.terminal.show.style import BAD, MARGIN, QUIET, WARN, Signs
+from codelet.frontends.terminal.show.style import BAD, MARGIN, QUIET, TEXT_COLUMNS, WARN, Signs
 from codelet.outcome import unread
 from codelet.system.text import clean, one_line
 
@@ -157,10 +157,15 @@ def end_rows(event: TurnEnd, report: UsageReport | None, seconds: float, width: 
     return rows
 
 
-def prompt_rows(text: str, width: int, signs: Signs) -> list[Text]:
-    """What the user said, behind the prompt's sign."""
+def prompt_rows(text: str, width: int, signs: Signs, *, band: bool = False) -> list[Text]:
+    """What the user said, behind the prompt's sign: as a band across the screen, or below a rule."""
     lead = f"{signs.prompt} "
-    rows = [row for line in clean(text).split("\n") for row in wrap(Text(line), width - len(lead))]
-    return [
-        Text.assemble((lead, "bold cyan") if number == 0 else " " * len(lead), row) for number, row in enumerate(rows)
+    lines = [row for line in clean(text).split("\n") for row in wrap(Text(line), width - len(lead))]
+    rows = [
+        Text.assemble((lead, "bold cyan") if number == 0 else " " * len(lead), row) for number, row in enumerate(lines)
     ]
+    for row in rows:
+        if band:
+            row.append(" " * (width - row.cell_len))
+        row.stylize_before("look.prompt")
+    return rows if band else [Text(signs.rule * min(width, TEXT_COLUMNS), QUIET), *rows]

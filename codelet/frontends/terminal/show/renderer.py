@@ -9,14 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from rich.console import Console
 from rich.text import Text
 
 from codelet import events
 from codelet.frontends.terminal.show import event_rows
 from codelet.frontends.terminal.show.activity import Activity, RunningCall
 from codelet.frontends.terminal.show.call_rows import call_title, result_rows
-from codelet.frontends.terminal.show.console import truncate, wrap
+from codelet.frontends.terminal.show.console import OutputConsole, truncate, wrap
 from codelet.frontends.terminal.show.live_area import LiveArea
 from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
 from codelet.frontends.terminal.show.numbers import duration
@@ -31,6 +30,8 @@ SLICE = 2_000
 """Characters that are set in one go, so that a key never waits for more."""
 
 _TAIL_ROWS = 4
+_TOGETHER = frozenset({("note", "call"), ("call", "note"), ("note", "end"), ("end", "note")})
+"""Kinds of parts that stand below each other without a blank row."""
 _THOUGHT_CHARACTERS = 800
 
 
@@ -43,7 +44,7 @@ class Renderer:
     `hint` says how to stop, `clock` counts seconds.
     """
 
-    def __init__(self, console: Console, *, hint: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, console: OutputConsole, *, hint: str = "", clock: Callable[[], float] = time.monotonic) -> None:
         self.console = console
         self.signs = signs_for(console.file)
         self.footer: Sequence[Text] = ()
@@ -73,7 +74,10 @@ class Renderer:
         self._started = 0.0
         self._drawn_at = 0.0
         self._owed = False
+        self.debug = False
+        """Whether codelet's own workings are told: which reminders changed."""
         self._block = ""
+        self._is_parted = True
         self._asking: Sequence[Text] = ()
         self._asking_cursor = False
         self._seen: set[str] = set()
@@ -118,7 +122,7 @@ class Renderer:
             case events.ToolProgress(id=call_id, delta=delta):
                 self._tool_progress(call_id, delta)
             case events.Reminder():
-                if not (event.change == "replaced" and event.name in self.quiet):
+                if self.debug and not (event.change == "replaced" and event.name in self.quiet):
                     self._reminders.append(event)
             case events.UsageReport():
                 self._report = event
@@ -141,6 +145,11 @@ class Renderer:
     def say(self, rows: Sequence[Text]) -> None:
         """Print rows above the live area."""
         self._say("note", rows)
+
+    def say_prompt(self, text: str) -> None:
+        """Print what the user said, so that it is found again in what has scrolled by."""
+        rows = event_rows.prompt_rows(text, self.width, self.signs, band=self.console.look.band)
+        self._say("prompt", rows if self._live.enabled or self.console.look.band else rows[1:])
 
     def seen(self, shown: str) -> None:
         """Remember that what a call would do was printed in full: its result does not print it again."""
@@ -191,7 +200,7 @@ class Renderer:
                 self._started = self._clock()
                 self._titles.clear()
                 self._report = None
-                self._block = "prompt"
+                self._block, self._is_parted = "prompt", False
                 self._seen.clear()
                 self._activity.clear()
                 self._activity.now("waiting for the model")
@@ -212,7 +221,7 @@ class Renderer:
                 self._say("note", event_rows.note_rows(event, self.width, self.signs))
             case events.Steering(text=text):
                 self.keep_prompt(text)
-                self._say("prompt", event_rows.prompt_rows(text, self.width, self.signs))
+                self.say_prompt(text)
             case events.Compaction():
                 self._activity.now("compacting" if event.phase == "starting" else "waiting for the model")
                 self._say("note", event_rows.compaction_rows(event, self.width, self.signs))
@@ -323,12 +332,14 @@ class Renderer:
             self._draw()
 
     def _put(self, block: str, rows: Sequence[Text]) -> None:
-        """Print rows with the next frame; a blank row separates running text from everything else."""
+        """Print rows with the next frame; a blank row separates each part from the others."""
         if not rows:
             return
-        if self._block and self._block != block and "text" in (self._block, block):
+        together = block == self._block if block != "prompt" else False
+        if self._block and not self._is_parted and not together and (self._block, block) not in _TOGETHER:
             self._finished.append(Text())
         self._block = block
+        self._is_parted = not rows[-1].plain.strip()
         self._finished += rows
 
     def _draw(self) -> None:
@@ -342,13 +353,14 @@ class Renderer:
             self._live.frame(rows, ())
             return
         tail = self._stream.tail(_TAIL_ROWS) if self._stream is not None else []
-        if tail and self._block not in ("", "text"):
+        if tail and self._block not in ("", "text") and not self._is_parted:
             tail = [Text(), *tail]
+        gap = [Text()] if tail or (self._block and not self._is_parted) else []
         if self._asking:
-            gap = [Text()] if self._block == "text" else []
             below = () if self._asking_cursor else self.footer  # the cursor belongs at the end of the last row
             cursor = self._asking_cursor or self.cursor
             self._live.frame(rows, [*tail, *gap, *self._asking, *below], cursor=cursor)
             return
         activity = self._activity.rows(self.width, self.words)
-        self._live.frame(rows, [*tail, *activity, *self.footer], cursor=self.cursor)
+        gap = gap if activity or self.footer else []
+        self._live.frame(rows, [*tail, *gap, *activity, *self.footer], cursor=self.cursor)

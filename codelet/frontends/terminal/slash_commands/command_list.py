@@ -84,6 +84,12 @@ _OWN = (
         arguments="[LEVEL|default]",
     ),
     SlashCommand(
+        "theme",
+        "show the terminal's theme, or set it: auto, dark, light, colour-blind, plain",
+        act=change_session.switch_theme,
+        arguments="[THEME]",
+    ),
+    SlashCommand(
         "exit",
         "leave; nothing is kept that was not asked for",
         act=change_session.leave,

@@ -7,10 +7,10 @@ import re
 
 import pyte
 import pytest
-from rich.console import Console
 
 from codelet import events
 from codelet.frontends.terminal.show.call_rows import call_title
+from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.diff_rows import count_diff, is_diff
 from codelet.frontends.terminal.show.numbers import duration, tokens
 from codelet.frontends.terminal.show.renderer import Renderer
@@ -24,14 +24,12 @@ class Screen:
 
     def __init__(self, columns: int = 80, rows: int = 30, **options: object) -> None:
         self.file = io.StringIO()
-        self.console = Console(
+        self.console = OutputConsole(
             file=self.file,
             force_terminal=True,
             width=columns,
             height=rows,
             color_system="standard",
-            markup=False,
-            highlight=False,
             _environ={"TERM": "xterm-256color", **dict(options.pop("env", {}))},
         )
         self.time = 100.0
@@ -58,7 +56,7 @@ class Screen:
 def plain(*shown: events.Event, columns: int = 80) -> str:
     """What a pipe gets."""
     file = io.StringIO()
-    renderer = Renderer(Console(file=file, width=columns, markup=False, highlight=False))
+    renderer = Renderer(OutputConsole(file=file, width=columns))
     for event in shown:
         renderer.show(event)
     renderer.stop()
@@ -255,6 +253,9 @@ def test_reasoning_is_one_line_and_kept_for_whoever_asks() -> None:
 
 def test_reminders_that_change_all_the_time_are_quiet() -> None:
     screen = Screen()
+    screen.show(events.Reminder("facts", "added", 7), events.StepStart(1))
+    assert "facts" not in screen.text, "they are codelet's own workings"
+    screen.renderer.debug = True
     screen.renderer.quiet = {"gitStatus", "tokenStatus"}
     screen.show(events.Reminder("gitStatus", "added", 40), events.StepStart(1))
     assert "gitStatus 40" in screen.text
@@ -287,7 +288,7 @@ def test_no_color_loses_no_meaning() -> None:
 def test_an_old_encoding_gets_plain_signs() -> None:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding="ascii")
-    renderer = Renderer(Console(file=file, width=80))
+    renderer = Renderer(OutputConsole(file=file, width=80))
     renderer.show(result("bash", "x\n[exit code 0]"))
     renderer.show(events.Interrupted(done=(), half_done=("1",), not_done=()))
     file.flush()

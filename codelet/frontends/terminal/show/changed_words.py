@@ -1,0 +1,66 @@
+"""Which words of a changed line are other ones: what a diff marks inside its lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+
+Span = tuple[int, int]
+"""Where a changed part begins and ends in the line, without the line's sign."""
+
+_WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+_LONGEST = 400
+_MOST_LINES = 200
+"""Bounds: of longer lines, and of more changed lines in a row, nothing is marked."""
+_ALIKE = 0.4
+"""A line that has less than this in common with the other is a new line rather than a changed one."""
+
+
+def changed_words(lines: Sequence[str]) -> Mapping[int, Sequence[Span]]:
+    """The changed parts by the number of the line, counted from 0 over the lines of a unified diff."""
+    found: dict[int, Sequence[Span]] = {}
+    for removed, added in _pairs(lines):
+        before, after = lines[removed][1:], lines[added][1:]
+        if max(len(before), len(after)) <= _LONGEST:
+            found[removed], found[added] = _between(before, after)
+    return found
+
+
+def _pairs(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Each removed line with the added one that takes its place: as many of one as of the other in a row."""
+    number = 0
+    while number < len(lines):
+        first = number
+        while number < len(lines) and lines[number][:1] == "-":
+            number += 1
+        middle = number
+        while number < len(lines) and lines[number][:1] == "+":
+            number += 1
+        if 0 < middle - first == number - middle <= _MOST_LINES and not lines[first].startswith("--- "):
+            yield from zip(range(first, middle), range(middle, number), strict=True)
+        number = max(number, first + 1)
+
+
+def _between(before: str, after: str) -> tuple[list[Span], list[Span]]:
+    old, new = _WORDS.findall(before), _WORDS.findall(after)
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    if matcher.ratio() < _ALIKE:
+        return [], []
+    places = _places(old), _places(new)
+    spans: tuple[list[Span], list[Span]] = [], []
+    for kind, *ends in matcher.get_opcodes():
+        if kind == "equal":
+            continue
+        for side, (start, end) in enumerate((ends[:2], ends[2:])):
+            if start < end:
+                spans[side].append((places[side][start], places[side][end]))
+    return spans
+
+
+def _places(words: Sequence[str]) -> list[int]:
+    """Where each word begins, and where the last one ends."""
+    places = [0]
+    for word in words:
+        places.append(places[-1] + len(word))
+    return places
