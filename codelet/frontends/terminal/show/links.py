@@ -7,14 +7,24 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from functools import cache
 
 from rich.style import Style
 
-ADDRESS = re.compile(r"https?://[^\s<>\"`|\\^{}]+")
+_ADDRESS = re.compile(r"https?://[^\s<>\"`|\\^{}]+")
 _SAFE = re.compile(r"(?:https?://|mailto:)[!#$%&'()*+,\-./0-9:;=?@A-Z_a-z~\[\]]{1,2000}")
 _PROGRAMS = frozenset({"iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "rio", "Tabby"})
 _OLDEST_VTE = 5000
+
+
+def addresses(content: str) -> Iterator[tuple[int, str, int]]:
+    """The addresses in running text: where each begins, without the signs of the sentence, and where those end."""
+    for found in _ADDRESS.finditer(content):
+        address = found[0].rstrip(".,;:!?]'*")
+        while address.endswith(")") and address.count(")") > address.count("("):
+            address = address[:-1].rstrip(".,;:!?]'*")
+        yield found.start(), address, found.end()
 
 
 @cache

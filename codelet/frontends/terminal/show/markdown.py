@@ -15,7 +15,7 @@ from rich.text import Text
 
 from codelet.frontends.terminal.show.console import hanging, wrap
 from codelet.frontends.terminal.show.highlight import fence_info
-from codelet.frontends.terminal.show.links import ADDRESS, link_to
+from codelet.frontends.terminal.show.links import addresses, link_to
 from codelet.frontends.terminal.show.settled import MARKED, is_closed, is_one_paragraph, settled_length
 from codelet.frontends.terminal.show.style import ACCENT, CODE, HEADING, QUIET, TEXT_COLUMNS, Signs
 from codelet.frontends.terminal.show.table_rows import table_rows
@@ -232,9 +232,8 @@ class _RowMaker:
     def _with_addresses(self, content: str, style: str) -> Text:
         """Running text whose addresses lead where they say. One at the end may still go on while text streams."""
         text = Text(content, style)
-        for found in ADDRESS.finditer(content):
-            address = found[0].rstrip(".,;:!?)]}'\"*")
-            is_open = self._settled and found.end() == len(content)
+        for start, address, end in addresses(content):
+            is_open = self._settled and end == len(content)
             if not is_open and (link := link_to(address)) is not None:
-                text.stylize(link, found.start(), found.start() + len(address))
+                text.stylize(link, start, start + len(address))
         return text

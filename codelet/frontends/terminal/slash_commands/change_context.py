@@ -57,7 +57,7 @@ def _preview(screen: Screen, session: Session, instruction: str, size: Size | No
     except (IrreducibleContext, NothingToCompact) as error:
         screen.fail(f"not compacted: {clean(str(error))}")
         return
-    pays = f"; pays back after {plural(seen.pays_after, 'request')}" if seen.pays_after else ""
+    pays = f"; after {plural(seen.pays_after, 'request')} it has paid for itself" if seen.pays_after else ""
     _show_report(screen, seen.report, "would be", (seen.before, seen.after), pays)
 
 
@@ -80,7 +80,7 @@ async def explain(screen: Screen, session: Session, argument: str) -> None:
     elif (fate := next((fate for fate in report.turns if str(fate.turn) == argument), None)) is not None:
         sizes = f"{tokens(fate.before)} to {tokens(fate.after)} tokens"
         told = styled((f"turn {fate.turn} {fate.fate}", ACCENT), f", {sizes}: {clean(fate.why)}")
-        score = styled((f"score {_parts(fate.score)}", QUIET))
+        score = styled((f"weight {_parts(fate.score)}", QUIET))
         summary = _summary(screen, report, "was", session.compactor.sizes)
         screen.say(*indented(screen, told), *indented(screen, score), *summary)
     else:
@@ -94,7 +94,7 @@ def _show_report(screen: Screen, report: CompactionReport, verb: str, sizes: tup
         score = _parts(fate.score) if details else str(fate.score.total)
         line = styled((f"{fate.turn:>5}  ", QUIET), (f"{fate.fate:<10} ", ACCENT))
         line.append(f"{tokens(fate.before):>6} to {tokens(fate.after):<6} ")
-        line.append(f"score {score}  {clean(fate.why)}", QUIET)
+        line.append(f"weight {score}  {clean(fate.why)}", QUIET)
         rows.append(screen.truncate(line))
     screen.say(*rows, *_summary(screen, report, verb, sizes, more))
 
@@ -115,10 +115,19 @@ def _summary(screen: Screen, report: CompactionReport, verb: str, sizes: tuple[i
 
 
 def _parts(score: Score) -> str:
-    """The score and the parts that it is made of."""
-    names = ("anchor", "recency", "relevance", "files", "reference", "feedback")
-    found = [f"{name} {value}" for name in names if (value := getattr(score, name))]
+    """How much a turn counts, and what for."""
+    found = [f"{value} {told}" for name, told in _SCORED.items() if (value := getattr(score, name))]
     return f"{score.total}: {', '.join(found)}" if found else str(score.total)
+
+
+_SCORED = {
+    "anchor": "something was settled",
+    "recency": "it is recent",
+    "relevance": "it bears on the prompt",
+    "files": "its files are in use",
+    "reference": "you came back to it",
+    "feedback": "you judged it",
+}
 
 
 async def pin(screen: Screen, session: Session, argument: str) -> None:

@@ -340,10 +340,11 @@ def test_a_compaction_leaves_a_receipt() -> None:
     )
     assert out.rstrip().split("\n") == [
         "· compacting 120k tokens: the budget is nearly used; esc stops it",
-        "· compacted: the next request 120k → 32k tokens · 3 turns kept word for word ·",
-        "  pays back after 5 requests",
+        "· compacted: the next request 120k → 32k tokens",
+        "  3 turns stay word for word",
+        "  the cache is written anew: after 5 requests that has paid for itself",
         "  kept: error fixed: x",
-        "  not in the list any more: src/a.py; /pin lost puts them back",
+        "  the model is no longer told: src/a.py; /pin lost puts them back",
         "  /uncompact takes it back, /why says what became of each turn",
         "✗ not compacted: nothing can shrink",
     ]
@@ -382,16 +383,16 @@ def test_the_receipt_of_a_reduction_and_of_what_was_taken_back() -> None:
         events.Compaction(phase="undone", reason="asked", before=27_400, after=27_500, note="drop"),
     )
     assert out.rstrip().split("\n") == [
-        "· compacted: the next request 46.4k → 27.4k tokens · 13 old messages reduced,",
-        "  no turn summarised",
-        "  not in the list any more: src/a.py; /pin lost puts them back",
+        "· compacted: the next request 46.4k → 27.4k tokens",
+        "  13 old messages are shortened, no turn is summarised",
+        "  the model is no longer told: src/a.py; /pin lost puts them back",
         "  /uncompact takes it back, /why says what became of each turn",
-        "· compacted: the next request 46.4k → 27.4k tokens · 9 turns kept word for",
-        "  word · 1 summary",
+        "· compacted: the next request 46.4k → 27.4k tokens",
+        "  9 turns stay word for word; the rest is now 1 summary",
         "  kept: decision: number 4",
         "  kept: decision: number 5",
         "  kept: decision: number 6",
-        "  kept: 4 earlier anchors",
+        "  kept: 4 earlier results and decisions",
         "  /uncompact takes it back, /why says what became of each turn",
         "· compaction taken back: the next request 27.4k → 46.4k tokens",
         "· drop taken back: the next request 27.4k → 27.5k tokens",
