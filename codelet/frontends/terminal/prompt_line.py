@@ -93,8 +93,6 @@ class PromptLine:
         self._menu_open = False
         self.exit_status = EXIT_DONE
         self.output = make_output()
-        self.erases = not is_dumb_terminal()
-        """Whether the line is taken off the screen once it is sent: the REPL shows it in its own way."""
         with create_app_session(input=source, output=self.output):
             self._session: PromptSession[str] = PromptSession(
                 self._message,
@@ -122,6 +120,11 @@ class PromptLine:
         self._session.default_buffer.on_text_changed += lambda _: self._close_menu()
         self._session.default_buffer.on_text_insert += lambda _: self._type_over_offer()
         self._add_status_row()
+
+    @property
+    def erases(self) -> bool:
+        """Whether the line is taken off the screen once it is sent: the REPL shows it in its own way."""
+        return not is_dumb_terminal()
 
     async def read(self, default: str = "", *, offered: str = "") -> str:
         """The next prompt as typed, with its paste markers. Raises EOFError to leave, with `exit_status` set.

@@ -121,7 +121,7 @@ def test_commands(start: Start, repo: Path) -> None:
     ask(terminal, "/usage now", "/usage takes nothing after it, so nothing was done: now")
     ask(terminal, "/help compact", "/compact [--preview] [20k|30%] [WISH]")
     ask(terminal, "/help compcat", "did you mean /compact?")
-    ask(terminal, "/context foo", "/context takes nothing, or all: foo is neither")
+    ask(terminal, "/context foo", "/context takes nothing, all, or a message's number: foo")
     ask(terminal, "/context 3", "all: 3 is neither")
     ask(terminal, "/rewind 99", "/rewind takes nothing after it, so nothing was done: 99")
     ask(terminal, "/clear x", "/clear takes nothing after it, so nothing was done: x")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 
-Span = tuple[int, int]
+WordSpan = tuple[int, int]
 """Where a changed part begins and ends in the line, without the line's sign."""
 
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
@@ -17,9 +17,9 @@ _ALIKE = 0.4
 """A line that has less than this in common with the other is a new line rather than a changed one."""
 
 
-def changed_words(lines: Sequence[str]) -> Mapping[int, Sequence[Span]]:
+def changed_words(lines: Sequence[str]) -> Mapping[int, Sequence[WordSpan]]:
     """The changed parts by the number of the line, counted from 0 over the lines of a unified diff."""
-    found: dict[int, Sequence[Span]] = {}
+    found: dict[int, Sequence[WordSpan]] = {}
     for removed, added in _pairs(lines):
         before, after = lines[removed][1:], lines[added][1:]
         if max(len(before), len(after)) <= _LONGEST:
@@ -42,13 +42,13 @@ def _pairs(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
         number = max(number, first + 1)
 
 
-def _between(before: str, after: str) -> tuple[list[Span], list[Span]]:
+def _between(before: str, after: str) -> tuple[list[WordSpan], list[WordSpan]]:
     old, new = _WORDS.findall(before), _WORDS.findall(after)
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     if matcher.ratio() < _ALIKE:
         return [], []
     places = _places(old), _places(new)
-    spans: tuple[list[Span], list[Span]] = [], []
+    spans: tuple[list[WordSpan], list[WordSpan]] = [], []
     for kind, *ends in matcher.get_opcodes():
         if kind == "equal":
             continue

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from codelet.frontends.terminal.show.changed_words import Span, changed_words
+from codelet.frontends.terminal.show.changed_words import WordSpan, changed_words
 from codelet.frontends.terminal.show.console import truncate
 from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, Signs
 from codelet.system.text import clean
@@ -76,7 +76,7 @@ def diff_rows(
     return rows
 
 
-def _row(number: int, mark: str, line: str, changed: Iterable[Span], width: int, signs: Signs) -> Text:
+def _row(number: int, mark: str, line: str, changed: Iterable[WordSpan], width: int, signs: Signs) -> Text:
     style = {"+": ADDED, "-": REMOVED}.get(mark, "")
     row = Text(" " * MARGIN)
     row.append(f"{number:>4} ", QUIET)

@@ -357,6 +357,7 @@ class Renderer:
             tail = [Text(), *tail]
         gap = [Text()] if tail or (self._block and not self._is_parted) else []
         if self._asking:
+            gap = gap if self._block == "text" else []  # a question needs its room
             below = () if self._asking_cursor else self.footer  # the cursor belongs at the end of the last row
             cursor = self._asking_cursor or self.cursor
             self._live.frame(rows, [*tail, *gap, *self._asking, *below], cursor=cursor)
