@@ -122,7 +122,7 @@ def test_commands(start: Start, repo: Path) -> None:
     ask(terminal, "/help compact", "/compact [--preview] [20k|30%] [WISH]")
     ask(terminal, "/help compcat", "did you mean /compact?")
     ask(terminal, "/context foo", "/context takes nothing, all, or a message's number: foo")
-    ask(terminal, "/context 3", "all: 3 is neither")
+    ask(terminal, "/context 99", "there is no message 99")
     ask(terminal, "/rewind 99", "/rewind takes nothing after it, so nothing was done: 99")
     ask(terminal, "/clear x", "/clear takes nothing after it, so nothing was done: x")
     ask(terminal, "/model two words", "takes one name")
