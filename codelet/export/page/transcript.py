@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 from codelet.context.compaction.segments import parse_segment
 from codelet.export.document import ArchiveEntry
@@ -91,7 +91,7 @@ def _with_archived(summary: ShownMessage, archive: Sequence[ArchiveEntry]) -> Sh
         if turns.first <= entry["turn"] <= turns.last and not (message.get("content") or "").startswith(
             SEGMENT_OPENING
         ):
-            taken.setdefault(name, cast("Message", message))  # one that was shortened first is there twice
+            taken.setdefault(name, message)  # one that was shortened first is there twice
     return summary.replace(stood_for=tuple(_entries([*taken.values()][-_MOST_ARCHIVED:])))
 
 

@@ -23,13 +23,13 @@ from codelet.frontends.terminal.keys import Keyboard
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.style import writable
-from codelet.frontends.terminal.show.theme import ThemeName
 from codelet.frontends.terminal.slash_commands.slash_command import Commands
 from codelet.frontends.terminal.status_row import extension_words, fitted, short_path, status_parts
 from codelet.loop.session import Session
 from codelet.providers.protocol import Effort, Provider
 from codelet.safety.secrets import masked
 from codelet.safety.verdict import MODES, Mode
+from codelet.setting_kinds import ThemeName
 from codelet.system.git import run_git
 from codelet.system.text import clean, one_line
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from codelet.errors import UsageError
 from codelet.frontends.terminal.show.style import Signs, signs_for
-from codelet.frontends.terminal.show.theme import Ground, ThemeName, ground_told
+from codelet.frontends.terminal.show.theme import Ground, ground_told
 from codelet.safety.secrets import mask
+from codelet.setting_kinds import ThemeName
 from codelet.system.text import clean
 
 if TYPE_CHECKING:

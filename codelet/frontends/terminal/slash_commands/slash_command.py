@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from codelet.frontends.terminal.export_log import ExportLog
     from codelet.frontends.terminal.review_walk import ReviewWalk
-    from codelet.frontends.terminal.show.theme import ThemeName
     from codelet.frontends.terminal.turn_view import TurnStatus
     from codelet.providers.protocol import Effort, Provider
     from codelet.safety.sandbox import Confinement
+    from codelet.setting_kinds import ThemeName
 
 _NARROWEST = 20
 """Columns that a meaning needs beside its name."""
