@@ -148,7 +148,7 @@ def _run(arguments: list[str], ending: _Ending) -> int:
 
         return run_review(settings, options)
     if _interactive(options):
-        return _repl(settings, lambda: _settings(options, trust=True), options.prompt)
+        return _repl(settings, lambda: _settings(options, trust=True), options.prompt, debug=options.debug)
     from codelet.frontends.arguments import FROM_PIPE
     from codelet.frontends.printing import run_one_shot
 
@@ -202,14 +202,14 @@ def _doctor(settings: Settings, *, as_json: bool) -> int:
     return asyncio.run(run_doctor(settings, json=as_json))
 
 
-def _repl(settings: Settings, trusting: Callable[[], Settings], first: str | None) -> int:
+def _repl(settings: Settings, trusting: Callable[[], Settings], first: str | None, *, debug: bool) -> int:
     import asyncio
 
     from codelet.frontends.terminal.run import run_repl
     from codelet.frontends.trust import trusted
 
     _raise_at_interrupt()
-    return asyncio.run(run_repl(trusted(settings, trusting), first))
+    return asyncio.run(run_repl(trusted(settings, trusting), first, debug=debug))
 
 
 def _report(error: BaseException, ending: _Ending, *, debug: bool) -> int:

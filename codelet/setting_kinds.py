@@ -7,12 +7,15 @@ Python says, and raises ValueError that says what it must be.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from codelet.record import Record
 
 if TYPE_CHECKING:
     from codelet.providers.catalog import Vendor
+
+ThemeName = Literal["auto", "dark", "light", "colour-blind", "plain"]
+"""The themes of the terminal."""
 
 USER_FILE = "user file"
 PROJECT_FILE = "project file"

@@ -20,6 +20,7 @@ from codelet.setting_kinds import (
     VARIABLE,
     Group,
     Setting,
+    ThemeName,
     amount,
     any_text,
     count,
@@ -51,7 +52,8 @@ MODEL = Group("model")
 PROMPT = Group("prompt and tools")
 PERMISSIONS = Group("permissions")
 KEEPING = Group("keeping a session", "TARGET is a file or redis://HOST[:PORT][/DATABASE]/NAME")
-GROUPS = (ONE_SHOT, MODEL, PROMPT, PERMISSIONS, KEEPING)
+TERMINAL = Group("terminal")
+GROUPS = (ONE_SHOT, MODEL, PROMPT, PERMISSIONS, TERMINAL, KEEPING)
 
 _ALL = (USER_FILE, PROJECT_FILE, VARIABLE, FLAG)
 _row: Callable[..., Any] = Setting  # of any type: in the class below a row stands for the value that it describes
@@ -178,6 +180,14 @@ class Settings(Record):
     log_level: Level = _row("info", ("debug", "info", "warning", "error"), KEEPING, about="from which level on")
     raw: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="do not mask keys of the environment")
     plan: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="change nothing before you approved a plan")
+
+    theme: ThemeName = _row(
+        "auto",
+        ("auto", "dark", "light", "colour-blind", "plain"),
+        TERMINAL,
+        by=(USER_FILE, VARIABLE, FLAG),
+        about="the terminal's colours; auto asks the terminal, plain has none (auto)",
+    )
 
     export: str | None = _row(
         None,

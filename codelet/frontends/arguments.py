@@ -111,7 +111,7 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         " session with it where stdin and stdout are a terminal, and is answered likewise elsewhere",
     )
     _add_settings(parser)
-    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    parser.add_argument("--debug", action="store_true", help="show tracebacks and which reminders changed")
     _add_commands(parser, arguments)
     return parser
 

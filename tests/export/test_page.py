@@ -89,6 +89,42 @@ def test_a_compacted_session_is_named_by_the_users_first_words() -> None:
     assert "<h1>And the docs.</h1>" in page(Snapshot(0.0, 0, messages, segments=listed), mask=None)
 
 
+def test_old_turns_stand_folded_with_their_summary_where_the_archive_is_exported() -> None:
+    entries = [SegmentEntry(1, "user", ["Fix the tokenizer, please."])]
+    text = render(ParsedSegment(1, 2, [("changed", "src/a.py")], entries), note=True)
+    long, short = tool_result("c1", "all of the file"), tool_result("c1", "[shortened]")
+    old = [
+        user("Fix the tokenizer, please."),
+        assistant("I read it.", [tool_call("c1", "read", '{"path": "src/a.py"}')]),
+        long,
+        short,
+        assistant("It is fixed."),
+    ]
+    archive = tuple({"id": f"r{n}", "turn": 1 + n // 4, "message": message} for n, message in enumerate(old, 1))
+    archive = (*archive, {"id": "r9", "turn": 3, "message": assistant("of a later turn")})
+    messages = (segment(text), user("And the docs."))
+    listed = ({"first": 1, "last": 2, "text": text},)
+    document = parsed(page(Snapshot(0.0, 0, messages, segments=listed, archive=archive), mask=None))
+    past = next(part for part in document.iter("details") if part.get("class") == "past")
+    told = "".join(past.itertext())
+    assert [told.index(words) for words in ("Fix the", "I read it.", "all of the file", "It is fixed.")] == sorted(
+        told.index(words) for words in ("Fix the", "I read it.", "all of the file", "It is fixed.")
+    )
+    assert "[shortened]" not in told and "of a later turn" not in told
+    assert "open" not in past.attrib and "And the docs." not in told
+    without = parsed(page(Snapshot(0.0, 0, messages, segments=listed), mask=None))
+    assert not [part for part in without.iter("details") if part.get("class") == "past"]
+
+
+def test_what_takes_the_place_of_removed_lines_stands_beside_them() -> None:
+    edit = {"path": "a.py", "edits": [{"old": "one\ntwo\nthree", "new": "one\n2\n2b\nthree\nfour"}]}
+    messages = (user("go"), assistant(None, [tool_call("1", "edit", json.dumps(edit))]), tool_result("1", "edited"))
+    document = parsed(page(Snapshot(1.0, 1, messages), mask=None))
+    changes = [part for part in document.iter("span") if part.get("class") == "change"]
+    sides = [["".join(line.itertext()) for line in side] for change in changes for side in change]
+    assert sides == [["-two"], ["+2", "+2b"], [], ["+four"]]
+
+
 def test_hostile_content_is_nothing_but_text() -> None:
     html = page(hostile("http://127.0.0.1:9"), mask=None)
     document = parsed(html)

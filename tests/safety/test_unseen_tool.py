@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from codelet import events
 from codelet.extensions.builtin import Audit
 from codelet.frontends.printing.text_output import describe_call
 from codelet.frontends.terminal.question import body_rows, head_rows
 from codelet.frontends.terminal.show.call_rows import call_title
+from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.loop.toolbox import Safeguards, Toolbox, equip
 from codelet.safety import Policy
@@ -156,7 +156,7 @@ async def test_the_audit_names_it(tmp_path: Path) -> None:
 
 
 def asked(question: Question) -> str:
-    renderer = Renderer(Console(file=io.StringIO(), width=80, markup=False, highlight=False))
+    renderer = Renderer(OutputConsole(file=io.StringIO(), width=80))
     return "\n".join(row.plain for row in (*head_rows(question, renderer), *body_rows(question, renderer)))
 
 

@@ -29,7 +29,7 @@ def page(snapshot: Snapshot, *, mask: Mask | None) -> str:
         summaries=_summaries(shown),
         session=shown,
         timeline=timeline(shown.timeline),
-        conversation=transcript(shown.messages),
+        conversation=transcript(shown.messages, shown.archive or ()),
     )
 
 

@@ -12,14 +12,17 @@ from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from codelet.system.text import clean
 
 Cleaning = Callable[[str], str]
 
-COMMON_STYLE = ("codelet.export.page", "page.css")
+_PACKAGE = "codelet.export.page"
+_FRAME = "frame.html"
+"""What every page extends."""
+COMMON_STYLE = (_PACKAGE, "page.css")
 """The package and the name of the style that codelet's pages share."""
 
 
@@ -41,9 +44,14 @@ def _template(package: str, name: str, cleaning: Cleaning) -> Template:
     def cleaned(value: object) -> object:
         return value if isinstance(value, Markup) else cleaning(str(value))
 
-    lines = _own(package, name).splitlines()
-    environment = Environment(autoescape=True, finalize=cleaned, undefined=StrictUndefined)
-    return environment.from_string("".join(map(str.strip, lines)))
+    def source(page: str) -> str:
+        lines = _own(_PACKAGE if page == _FRAME else package, page).splitlines()
+        return "".join(map(str.strip, lines))
+
+    environment = Environment(
+        autoescape=True, finalize=cleaned, undefined=StrictUndefined, loader=FunctionLoader(source)
+    )
+    return environment.get_template(name)
 
 
 @cache

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from codelet.messages import Message, ToolCall, kind_of, reminder_type
+from codelet.context.compaction.segments import parse_segment
+from codelet.export.document import ArchiveEntry
+from codelet.messages import SEGMENT_OPENING, Message, ToolCall, kind_of, reminder_type
 from codelet.record import Record
 from codelet.system.text import one_line
 from codelet.tools import title_of
@@ -19,7 +21,7 @@ _INLINE = re.compile(r"(`+)([^`\n]+)\1")
 _HUNK = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)
 _FAILED = re.compile(r"(?i)error|\[?exit (?:code|status):? [1-9]")
 _OTHERS_SUMMARY = "[Memory Summary]"
-_KINDS = {"+": "add", "-": "del", "@": "at"}
+_MOST_ARCHIVED = 2_000
 
 
 class InlinePiece(Record):
@@ -37,11 +39,16 @@ class TextBlock(Record):
     pieces: tuple[InlinePiece, ...] = ()
 
 
-class DiffLine(Record):
-    """A line of a difference; its `kind` is add, del, at or None."""
+class DiffPart(Record, kw_only=True):
+    """A line of a difference that stands for itself, or `old` lines whose place the `new` ones take.
 
-    text: str
-    kind: str | None
+    The `kind` of a line is `at` where it says what follows, else empty.
+    """
+
+    text: str = ""
+    kind: str = ""
+    old: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
 
 
 class ShownCall(Record):
@@ -50,14 +57,14 @@ class ShownCall(Record):
     name: str
     subject: str
     arguments: str
-    changes: tuple[list[DiffLine], ...]
-    difference: list[DiffLine] | None
+    changes: tuple[list[DiffPart], ...]
+    difference: list[DiffPart] | None
     result: str
     failed: bool
 
 
 class ShownMessage(Record, kw_only=True):
-    """One message. `folded` names one that opens with a click."""
+    """One message. `folded` names one that opens with a click; `stood_for` is what a summary stands for."""
 
     role: str
     text: str
@@ -65,10 +72,30 @@ class ShownMessage(Record, kw_only=True):
     reasoning: str = ""
     blocks: tuple[TextBlock, ...] = ()
     calls: tuple[ShownCall, ...] = ()
+    stood_for: tuple[ShownMessage, ...] = ()
 
 
-def transcript(messages: Sequence[Message]) -> list[ShownMessage]:
-    """All messages in order; a tool's result stands with its call."""
+def transcript(messages: Sequence[Message], archive: Sequence[ArchiveEntry] = ()) -> list[ShownMessage]:
+    """All messages in order; a result stands with its call, old turns that `archive` holds with their summary."""
+    return [_with_archived(entry, archive) if entry.folded == "summary" else entry for entry in _entries(messages)]
+
+
+def _with_archived(summary: ShownMessage, archive: Sequence[ArchiveEntry]) -> ShownMessage:
+    """The summary with what it stands for: the newest of it, where there is much."""
+    turns = parse_segment(summary.text)
+    taken: dict[str, Message] = {}
+    for entry in archive:
+        message = entry["message"]
+        calls = " ".join(call["id"] for call in message.get("tool_calls") or ())
+        name = f"{message['role']} {message.get('tool_call_id') or calls or entry['id']}"
+        if turns.first <= entry["turn"] <= turns.last and not (message.get("content") or "").startswith(
+            SEGMENT_OPENING
+        ):
+            taken.setdefault(name, message)  # one that was shortened first is there twice
+    return summary.replace(stood_for=tuple(_entries([*taken.values()][-_MOST_ARCHIVED:])))
+
+
+def _entries(messages: Sequence[Message]) -> list[ShownMessage]:
     results: dict[str, str] = {}
     shown: list[ShownMessage] = []
     for message in reversed(messages):  # ids may come twice: a call's result is the nearest one after it
@@ -153,13 +180,30 @@ def _body(difference: str) -> str:
     return difference.split("\n", 3)[-1]
 
 
-def _lines(difference: str, *, body: bool = False) -> list[DiffLine]:
-    """The lines of a unified difference; `body` says that it has no headers."""
-    lines: list[DiffLine] = []
+def _lines(difference: str, *, body: bool = False) -> list[DiffPart]:
+    """The parts of a unified difference; `body` says that it has no headers."""
+    parts: list[DiffPart] = []
+    old: list[str] = []
+    new: list[str] = []
+
+    def change() -> None:
+        if old or new:
+            parts.append(DiffPart(old=tuple(old), new=tuple(new)))
+            old.clear()
+            new.clear()
+
     for line in _cut(difference).rstrip("\n").split("\n"):
         body = body or line.startswith("@@")
-        lines.append(DiffLine(line, _KINDS.get(line[:1]) if body else "at"))
-    return lines
+        sign = line[:1] if body else "@"
+        if sign == "-" and new:
+            change()
+        if sign in ("-", "+"):
+            (old if sign == "-" else new).append(line)
+            continue
+        change()
+        parts.append(DiffPart(text=line, kind="at" if sign == "@" else ""))
+    change()
+    return parts
 
 
 def _cut(content: str) -> str:

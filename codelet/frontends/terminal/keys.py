@@ -22,7 +22,7 @@ FLUSH_SECONDS = 0.03
 
 Meaning = Literal[
     "text", "paste", "enter", "newline", "escape", "interrupt", "backspace", "word", "line", "up", "down", "mode",
-    "suspend", "leave", "later", "tab",
+    "suspend", "leave", "later", "tab", "whole",
 ]  # fmt: skip
 
 
@@ -43,6 +43,7 @@ _MEANINGS: dict[str, Meaning] = {
     Keys.ControlW: "word",
     Keys.ControlU: "line",
     Keys.ControlZ: "suspend",
+    Keys.ControlO: "whole",
     Keys.ControlD: "leave",
     Keys.Up: "up",
     Keys.Down: "down",
@@ -113,6 +114,18 @@ class Keyboard:
                     self._output.flush()
         finally:
             self._cancel_flush()
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Leave the keys to another program for a while; the terminal stays raw, so that none is a signal for us."""
+        with self._input.detach():
+            self._output.disable_bracketed_paste()
+            self._output.flush()
+            try:
+                yield
+            finally:
+                self._output.enable_bracketed_paste()
+                self._output.flush()
 
     @contextmanager
     def released(self) -> Iterator[None]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import create_app_session, get_app
+from prompt_toolkit.application import create_app_session, get_app, in_terminal
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
@@ -37,6 +38,7 @@ KEYS_HELP = (
     ("Alt-Enter, Ctrl-J", "new line, as does a \\ at the end; while a turn runs Alt-Enter sends when it ends"),
     ("Tab", "complete /commands and @files"),
     ("Ctrl-R", "search what you sent before"),
+    ("Ctrl-O", "see whole what the screen shows in part: outputs, changes, reasoning, answers"),
     ("Ctrl-X Ctrl-E", "edit in $VISUAL or $EDITOR"),
     ("Shift-Tab", "next mode"),
     ("Esc, Ctrl-C", "stop the turn; continue takes it up again"),
@@ -81,10 +83,14 @@ class PromptLine:
         commands: Sequence[tuple[str, str]],
         status: Callable[[], StyleAndTextTuples],
         cycle_mode: Callable[[], None],
+        show_whole: Callable[[], Coroutine[None, None, None]],
         sign: str,
+        colours: bool = True,
     ) -> None:
         self._status = status
         self._sign = sign
+        self._show_whole = show_whole
+        self._whole: asyncio.Task[None] | None = None
         self._leave_at = 0.0
         self._offered = ""
         self._menu_open = False
@@ -103,19 +109,25 @@ class PromptLine:
                 complete_style=CompleteStyle.COLUMN,
                 reserve_space_for_menu=_MENU_ROWS,
                 prompt_continuation="  ",
-                key_bindings=prompt_bindings(pastes, self._interrupted, cycle_mode),
+                key_bindings=prompt_bindings(pastes, self._interrupted, cycle_mode, self._open_whole),
                 enable_open_in_editor=False,
                 enable_suspend=True,
                 search_ignore_case=True,
                 style=_STYLE,
                 include_default_pygments_style=False,
-                color_depth=_color_depth(),
+                color_depth=_color_depth(colours),
+                erase_when_done=self.erases,
             )
         self._session.app.ttimeoutlen = 0.03
         self._session.app.timeoutlen = 0.1
         self._session.default_buffer.on_text_changed += lambda _: self._close_menu()
         self._session.default_buffer.on_text_insert += lambda _: self._type_over_offer()
         self._add_status_row()
+
+    @property
+    def erases(self) -> bool:
+        """Whether the line is taken off the screen once it is sent: the REPL shows it in its own way."""
+        return not is_dumb_terminal()
 
     async def read(self, default: str = "", *, offered: str = "") -> str:
         """The next prompt as typed, with its paste markers. Raises EOFError to leave, with `exit_status` set.
@@ -124,16 +136,38 @@ class PromptLine:
         """
         self._leave_at = 0.0
         self._offered = "" if default else offered
-        return await self._session.prompt_async(default=default or offered)
+        reading = asyncio.ensure_future(self._session.prompt_async(default=default or offered))
+        try:
+            return await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            if self._whole is not None:  # the line editor would wait until the user has left the pager
+                self._whole.cancel()
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            raise
 
     def refresh(self) -> None:
         """Show the status row anew, where it is on the screen."""
         if self._session.app.is_running:
             self._session.app.invalidate()
 
+    def use_colours(self, colours: bool) -> None:
+        """Go on with colours, or without."""
+        self._session.color_depth = _color_depth(colours)
+
     def remember(self, text: str) -> None:
         """Add a line that was not typed here to the history."""
         self._session.history.append_string(text)
+
+    def _open_whole(self) -> None:
+        if self._whole is None or self._whole.done():
+            self._whole = self._session.app.create_background_task(self._leave_terminal())
+
+    async def _leave_terminal(self) -> None:
+        """Leave the terminal for a while to what shows the whole, and reads the keys; none is a signal for us."""
+        async with in_terminal():
+            with self._session.input.raw_mode():
+                await self._show_whole()
 
     def _message(self) -> StyleAndTextTuples:
         return [("class:prompt", f"{self._sign} ")]
@@ -186,7 +220,12 @@ class PromptLine:
             app.loop.call_later(_LEAVE_SECONDS + 0.05, app.invalidate)
 
 
-def prompt_bindings(pastes: Pastes, interrupted: Callable[[], None], cycle_mode: Callable[[], None]) -> KeyBindings:
+def prompt_bindings(
+    pastes: Pastes,
+    interrupted: Callable[[], None],
+    cycle_mode: Callable[[], None],
+    open_whole: Callable[[], None],
+) -> KeyBindings:
     """Bindings on top of prompt-toolkit's Emacs ones."""
     bindings = KeyBindings()
     editing = has_focus(DEFAULT_BUFFER)
@@ -227,13 +266,23 @@ def prompt_bindings(pastes: Pastes, interrupted: Callable[[], None], cycle_mode:
         cycle_mode()
         event.app.invalidate()
 
+    _add_programs(bindings, pastes, open_whole)
+    return bindings
+
+
+def _add_programs(bindings: KeyBindings, pastes: Pastes, open_whole: Callable[[], None]) -> None:
+    """The keys that open another program."""
+    editing = has_focus(DEFAULT_BUFFER)
+
+    @bindings.add("c-o", filter=editing)
+    def _whole(event: KeyPressEvent) -> None:
+        open_whole()
+
     @bindings.add("c-x", "c-e", filter=editing)
     def _editor(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         buffer.text = pastes.expand(buffer.text)
         buffer.open_in_editor()
-
-    return bindings
 
 
 def _bind_going_back(bindings: KeyBindings, editing: Filter) -> None:
@@ -260,6 +309,6 @@ def make_output() -> Output:
     return Vt100_Output(sys.stdout, size, term=os.environ.get("TERM"), enable_bell=False, enable_cpr=False)
 
 
-def _color_depth() -> ColorDepth:
+def _color_depth(colours: bool) -> ColorDepth:
     """The sixteen colours of the terminal's own palette, or none."""
-    return ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else ColorDepth.DEPTH_4_BIT
+    return ColorDepth.DEPTH_4_BIT if colours and not os.environ.get("NO_COLOR") else ColorDepth.DEPTH_1_BIT

@@ -18,6 +18,7 @@ from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT
 from codelet.events import Event, ToolResult
 from codelet.frontends.terminal.draft import Draft, Pastes
 from codelet.frontends.terminal.export_log import ExportLog
+from codelet.frontends.terminal.ground import GroundQuestion
 from codelet.frontends.terminal.keys import Keyboard
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.screen import TerminalScreen
@@ -28,6 +29,7 @@ from codelet.loop.session import Session
 from codelet.providers.protocol import Effort, Provider
 from codelet.safety.secrets import masked
 from codelet.safety.verdict import MODES, Mode
+from codelet.setting_kinds import ThemeName
 from codelet.system.git import run_git
 from codelet.system.text import clean, one_line
 
@@ -59,12 +61,15 @@ class Repl:
         open_model: Callable[[str, Effort | None], Provider],
         log: ExportLog,
         first: str | None = None,
+        *,
+        theme: ThemeName = "auto",
+        debug: bool = False,
     ) -> None:
         self.session = session
         self.commands = commands
         self.log = log
         self.open_model = open_model
-        self.screen = TerminalScreen()
+        self.screen = TerminalScreen(theme, debug=debug)
         self.exit_status: int | None = None
         self.can_resume = log.unfinished
         self.prefill = ""
@@ -85,8 +90,11 @@ class Repl:
             commands=[(command.name, command.help) for command in commands],
             status=self._status,
             cycle_mode=self._cycle_mode,
+            show_whole=self._show_whole,
             sign=self.screen.signs.prompt,
+            colours=theme != "plain",
         )
+        self._ground = GroundQuestion(self._input, lambda ground: self.screen.set_look(ground=ground))
 
     @cached_property
     def view(self) -> TurnView:
@@ -109,6 +117,7 @@ class Repl:
     async def loop(self) -> None:
         """Read and evaluate until `exit_status` is set."""
         self._greet()
+        self._ground.ask(self.screen.theme)
         helpers = [asyncio.create_task(self._read_branch()), asyncio.create_task(self._prepare())]
         try:
             if self._first is not None:
@@ -126,6 +135,7 @@ class Repl:
         """Send the prompt of the command line to the model, whatever it begins with: it may come from a file."""
         self._echo(text)
         self.prompt_line.remember(text)
+        self.screen.renderer.keep_prompt(text)
         await self.turn(self.session.send(text))
         self._part()
 
@@ -148,6 +158,7 @@ class Repl:
         elif text.startswith("!"):
             await self._shell(self.pastes.expand(text[1:].strip()))
         elif text:
+            self.screen.renderer.keep_prompt(text)
             await self.turn(self.session.send(self._with_attached(text)))
 
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
@@ -178,6 +189,17 @@ class Repl:
         """Show one event that belongs to no turn."""
         self.screen.renderer.show(event)
         self.screen.renderer.stop()
+
+    @property
+    def theme(self) -> ThemeName:
+        """The theme in force."""
+        return self.screen.theme
+
+    def set_theme(self, theme: ThemeName) -> None:
+        """Go on in another theme."""
+        self.screen.set_look(theme)
+        self.prompt_line.use_colours(theme != "plain")
+        self._ground.ask(theme)
 
     def set_mode(self, mode: Mode) -> None:
         """Switch the policy's mode."""
@@ -225,7 +247,10 @@ class Repl:
         offered, self.prefill, self.offered = self.offered, "", ""
         following = asyncio.create_task(self._follow_status()) if extension_words(self.session) else None
         try:
-            return await self.prompt_line.read(default, offered=offered)
+            text = await self.prompt_line.read(default, offered=offered)
+            if self.prompt_line.erases:
+                self._echo(text)
+            return text
         except EOFError:
             self.exit_status = EXIT_HANGUP if self._input.closed else self.prompt_line.exit_status
             return None
@@ -313,14 +338,7 @@ class Repl:
             self.screen.say(Text())
 
     def _echo(self, text: str) -> None:
-        from rich.text import Text
-
-        first, *rest = clean(text).split("\n")
-        rows = [
-            Text.assemble((f"{self.screen.signs.prompt} ", "bold cyan"), first),
-            *(Text(f"  {line}") for line in rest),
-        ]
-        self.screen.say(*rows)
+        self.screen.renderer.say_prompt(text)
 
     async def _prepare(self) -> None:
         """Import what the first turn needs while the user types."""
@@ -359,6 +377,17 @@ class Repl:
         place = MODES.index(self.session.policy.mode)
         self.set_mode(MODES[(place + 1) % len(MODES)])
         self._looking = asyncio.create_task(self.confinement())
+
+    async def _show_whole(self) -> None:
+        """Show whole what the screen shows in part, in the pager, or above the prompt."""
+        from codelet.frontends.terminal.pager import last_part, show_whole
+
+        renderer = self.screen.renderer
+        if renderer.shown_parts.last() is None:
+            self.screen.note("nothing was shown yet")
+            return
+        if not await show_whole(renderer):
+            self.screen.say(*last_part(renderer))
 
     def _hung_up(self) -> None:
         """The terminal is gone: stop the running turn and end."""

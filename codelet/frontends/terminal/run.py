@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from codelet.settings import Settings
 
 
-async def run_repl(settings: Settings, first: str | None = None) -> int:
-    """Run the REPL on a terminal until the user leaves; the exit status. `first` is a prompt to begin with.
+async def run_repl(settings: Settings, first: str | None = None, *, debug: bool = False) -> int:
+    """Run the REPL on a terminal until the user leaves; the exit status. `first` is a prompt to begin with,
+    `debug` tells of codelet's own workings.
 
     SIGTERM and SIGHUP end it with 143 and 129, after the running turn was stopped and the terminal
     restored. Raises UsageError if there is no terminal or no model can be opened.
@@ -50,7 +51,7 @@ async def run_repl(settings: Settings, first: str | None = None) -> int:
     try:
         try:
             with raw_terminal():
-                status = await _run(settings, opened, first)
+                status = await _run(settings, opened, first, debug)
         except asyncio.CancelledError:
             if not ended:
                 raise
@@ -72,7 +73,9 @@ async def run_repl(settings: Settings, first: str | None = None) -> int:
     return last_save.exit_status(status)
 
 
-async def _run(settings: Settings, opened: list[tuple[Session, Exporting | None]], first: str | None) -> int:
+async def _run(
+    settings: Settings, opened: list[tuple[Session, Exporting | None]], first: str | None, debug: bool
+) -> int:
     """The REPL on a prepared terminal; the session and its export, which are still to be closed, go to `opened`."""
     from codelet.frontends.terminal.export_log import ExportLog
     from codelet.frontends.terminal.prompt_line import KEYS_HELP
@@ -94,7 +97,9 @@ async def _run(settings: Settings, opened: list[tuple[Session, Exporting | None]
     def open_model(name: str, effort: Effort | None) -> Provider:
         return provider_named(name, settings.replace(effort=effort))
 
-    return await Repl(session, commands_for(session, KEYS_HELP), open_model, log, first).run()
+    commands = commands_for(session, KEYS_HELP)
+    repl = Repl(session, commands, open_model, log, first, theme=settings.theme, debug=debug)
+    return await repl.run()
 
 
 @contextmanager

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from codelet.errors import UsageError
 from codelet.frontends.terminal.show.style import Signs, signs_for
+from codelet.frontends.terminal.show.theme import Ground, ground_told
 from codelet.safety.secrets import mask
+from codelet.setting_kinds import ThemeName
 from codelet.system.text import clean
 
 if TYPE_CHECKING:
@@ -56,7 +58,19 @@ class Screen(ABC):
 
 
 class TerminalScreen(Screen):
-    """The terminal, above the live area of the renderer."""
+    """The terminal, above the live area of the renderer, in a theme on a ground that may become known later."""
+
+    def __init__(self, theme: ThemeName = "auto", *, debug: bool = False) -> None:
+        super().__init__()
+        self.theme = theme
+        self._debug = debug
+        self._ground = ground_told()
+
+    def set_look(self, theme: ThemeName | None = None, ground: Ground = "") -> None:
+        """Go on in another theme, or on what the terminal says that it stands on."""
+        self.theme, self._ground = theme or self.theme, ground or self._ground
+        if "renderer" in vars(self):
+            self.renderer.console.set_look(self.theme, self._ground)
 
     @cached_property
     def renderer(self) -> Renderer:
@@ -64,7 +78,9 @@ class TerminalScreen(Screen):
         from codelet.frontends.terminal.show.console import OutputConsole
         from codelet.frontends.terminal.show.renderer import Renderer
 
-        return Renderer(OutputConsole(), hint="esc stops")
+        renderer = Renderer(OutputConsole(self.theme, self._ground), hint="esc stops")
+        renderer.debug = self._debug
+        return renderer
 
     @property
     def width(self) -> int:

@@ -154,11 +154,26 @@ class TurnView:
             case "mode":
                 self.cycle_mode()
                 self._show_draft()
+            case "whole":
+                self.beside(self._show_whole())
             case _:
                 self._typed_at = time.monotonic() if key.meaning != "enter" else float("-inf")
                 self._draft.take(key)
                 if self._redraw is None:  # once for all keys that came together
                     self._redraw = asyncio.get_running_loop().call_soon(self._show_draft)
+
+    async def _show_whole(self) -> None:
+        """Show whole what the screen shows in part, in the pager, while the turn goes on; else above the live area."""
+        from codelet.frontends.terminal.pager import last_part, show_whole
+
+        self._renderer.hold(True)
+        try:
+            with self._keyboard.lent():
+                shown = await show_whole(self._renderer)
+        finally:
+            self._renderer.hold(False)
+        if not shown:
+            self._renderer.say(last_part(self._renderer))
 
     def _show_draft(self) -> None:
         self._redraw = None

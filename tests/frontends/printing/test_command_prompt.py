@@ -108,7 +108,7 @@ def test_what_is_no_command_is_a_prompt(ask, prompt: str):
             "/usage now",
             "/usage takes nothing after it, so nothing was done: now; for a prompt, begin with a blank",
         ),
-        ("/context foo", "/context takes nothing, or all: foo is neither"),
+        ("/context foo", "/context takes nothing, all, or a message's number: foo is none of them"),
         ("/rewind", "/rewind works in the terminal session only, not with -p"),
         ("/exit", "/exit works in the terminal session only, not with -p"),
         ("/help nothing", "there is no command /nothing; /help lists them"),

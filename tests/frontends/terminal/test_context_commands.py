@@ -22,8 +22,14 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     ask(terminal, "the first prompt", "Done.", "2 steps")
     listing = ask(terminal, "/context", "the first prompt", "calls read", "compacted at")
     lines = [line.split() for line in listing.split("\n") if line[:5].strip().isdigit() and "reminder" not in line]
+    assert "instruction files" in listing
     numbers = {words[2]: words[0] for words in lines}
-    ask(terminal, f"/pin {numbers['user']}", "stays word for word")
+    ask(terminal, f"/pin {numbers['user']}", "stays word for word: user,", "tokens: the first prompt")
+    whole = ask(terminal, f"/context {int(numbers['tool']) - 1}", "calls read", "path: CLAUDE.md")
+    assert "Looking." in whole
+    assert "Use tabs." in ask(terminal, f"/context {numbers['tool']}", "· tool ·")
+    ask(terminal, "/context 99", "there is no message 99; /context lists")
+    ask(terminal, "/context one", "takes nothing, all, or a message's number: one is none")
     assert "floor" in listing and ", reminders " in listing and ", pinned " not in listing
     assert ", pinned " in ask(terminal, "/context", "pinned")
     ask(terminal, f"/unpin {numbers['user']}", "no longer pinned")
@@ -32,14 +38,14 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     assert "system-reminder" not in terminal.scrollback
     ask(terminal, "/pin x", "name one message by its number")
     ask(terminal, "/pin 0", "is the reminder")
-    gone = ask(terminal, f"/drop {numbers['tool']}", "are gone")
+    gone = ask(terminal, f"/drop {numbers['tool']}", "are gone", "tool,", "Use tabs.")
     assert "calls read" not in ask(terminal, "/context", "the first prompt")
     assert "messages" in gone
     ask(terminal, "/reminders", "claudeMd", "tokens", "sent")
     ask(terminal, "/reminders claudemd", "Use tabs.")
     ask(terminal, "/reminders claudemd off", "claudeMd is off")
     ask(terminal, "one more", "Again.", "1 step")
-    assert "reminder claudeMd" not in ask(terminal, "/context", "one more")
+    assert "instruction files" not in ask(terminal, "/context", "one more")
     ask(terminal, "/reminders nothing", "there is no reminder nothing")
 
 

@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from rich.text import Text
 
 from codelet.events import Retry
-from codelet.frontends.terminal.show.console import truncate
+from codelet.frontends.terminal.show.console import truncate, wrap
 from codelet.frontends.terminal.show.event_rows import retry_row
 from codelet.frontends.terminal.show.numbers import duration
 from codelet.frontends.terminal.show.style import ACCENT, MARGIN, QUIET, WARN, Signs
 
 _PROGRESS_ROWS = 3
+_THOUGHT_ROWS = 3
+_STALL_SECONDS = 5.0
+"""After so long without a piece of an answer that has begun, the row says so."""
 _PROGRESS_KEPT = 2_000
 
 
@@ -39,8 +42,9 @@ class Activity:
     hint: str = ""
     doing: str = ""
     since: float = 0.0
-    detail: str = ""
+    thoughts: str = ""
     running: dict[str, RunningCall] = field(default_factory=dict)
+    heard_at: float = 0.0
     retry: Retry | None = None
     retry_at: float = 0.0
     stopping: bool = False
@@ -49,7 +53,11 @@ class Activity:
         """Begin another activity; the same one keeps its clock."""
         self.retry = None
         if doing != self.doing:
-            self.doing, self.since, self.detail = doing, self.clock(), ""
+            self.doing, self.since, self.thoughts = doing, self.clock(), ""
+
+    def heard(self) -> None:
+        """A piece of the answer has come."""
+        self.heard_at = self.clock()
 
     def restart(self) -> None:
         """Restart the clocks of the running calls: a question was answered only now."""
@@ -58,7 +66,7 @@ class Activity:
 
     def clear(self) -> None:
         """End all activity."""
-        self.doing, self.detail, self.retry, self.stopping = "", "", None, False
+        self.doing, self.thoughts, self.retry, self.stopping = "", "", None, False
         self.running.clear()
 
     def rows(self, width: int, words: Sequence[str] = ()) -> list[Text]:
@@ -71,18 +79,29 @@ class Activity:
             return self._running_rows(width, words)
         if not self.doing:
             return []
-        return [self._row(self.doing, self.since, width, words, self.detail)]
+        return [self._row(self.doing, self.since, width, words, self._silence()), *self._thought_rows(width)]
 
-    def _row(self, doing: str, since: float, width: int, words: Sequence[str], detail: str = "") -> Text:
+    def _silence(self) -> float:
+        """The seconds without a piece of an answer that has begun; 0 where that is nothing to tell."""
+        silent = self.clock() - self.heard_at if self.doing in ("writing", "thinking") else 0.0
+        return silent if silent >= _STALL_SECONDS else 0.0
+
+    def _thought_rows(self, width: int) -> list[Text]:
+        """The end of the reasoning that streams."""
+        if not self.thoughts.strip():
+            return []
+        rows = wrap(Text(self.thoughts.strip(), "dim italic"), width - MARGIN)
+        return [Text.assemble(" " * MARGIN, row) for row in rows if row.plain.strip()][-_THOUGHT_ROWS:]
+
+    def _row(self, doing: str, since: float, width: int, words: Sequence[str], silent: float = 0.0) -> Text:
         seconds = self.clock() - since
         frame = self.signs.spinner[int(self.clock() * 10) % len(self.signs.spinner)]
-        tail = f" {self.signs.dot} ".join(part for part in (duration(seconds), *words, self.hint) if part)
+        told = f"no data for {duration(silent)}" if silent else duration(seconds)
+        tail = f" {self.signs.dot} ".join(part for part in (told, *words, self.hint) if part)
         room = max(width - len(tail) - 6, 10)
         row = Text(f"{frame} ", ACCENT)
         row.append_text(truncate(Text(doing), room, self.signs.more))
-        row.append(f" {self.signs.dot} {tail}", QUIET)
-        if detail:
-            row.append(f" {self.signs.dot} {detail}", "dim italic")
+        row.append(f" {self.signs.dot} {tail}", WARN if silent else QUIET)
         return truncate(row, width, self.signs.more)
 
     def _running_rows(self, width: int, words: Sequence[str]) -> list[Text]:

@@ -73,8 +73,8 @@ _MARKS: dict[ResultStatus, tuple[str, str]] = {
 }
 
 
-def result_rows(title_text: str, result: ToolResult, width: int, signs: Signs) -> list[Text]:
-    """The call's line with its outcome, and below it the part of the result worth seeing."""
+def result_rows(title_text: str, result: ToolResult, width: int, signs: Signs, key: str = "") -> list[Text]:
+    """The call's line with its outcome, and below it the part of the result worth seeing; `key` shows the rest."""
     shown = result.display if result.display is not None else result.text
     if result.name == USER_COMMAND:
         return _user_command_rows(result, shown, signs)
@@ -88,7 +88,7 @@ def result_rows(title_text: str, result: ToolResult, width: int, signs: Signs) -
     row = Text.assemble(head, truncate(line, room, signs.more))
     if tail:
         row.append(f" {signs.dot} {tail}", QUIET)
-    return [truncate(row, width, signs.more), *_details(result, shown, width, signs)]
+    return [truncate(row, width, signs.more), *_details(result, shown, width, signs, f" ({key})" if key else "")]
 
 
 def _facts(result: ToolResult, shown: str) -> list[str]:
@@ -136,28 +136,29 @@ def _lines(text: str) -> int:
     return len(text.rstrip("\n").split("\n")) if text.strip() else 0
 
 
-def _details(result: ToolResult, shown: str, width: int, signs: Signs) -> list[Text]:
+def _details(result: ToolResult, shown: str, width: int, signs: Signs, hint: str) -> list[Text]:
     if result.status == "done" and is_diff(shown):
-        return diff_rows(shown, width, signs)
+        return diff_rows(shown, width, signs, hint=hint)
     if result.status == "refused":
         reason = first_sentence(result.text)
         return wrap(Text(" " * MARGIN + one_line(reason, 2_000), QUIET), width)
     if result.status == "interrupted" or (result.status == "done" and result.counted):
         return []
     if result.status == "done" and result.display is not None:
-        return _shown_rows(shown, width, signs)
+        return _shown_rows(shown, width, signs, hint)
     if result.name == "bash":
         shown = shown[:-300] + _EXIT_LINE.sub("", shown[-300:])
     limit = _LINES_WHEN_DONE if result.status == "done" else _LINES_WHEN_FAILED
-    return last_lines(shown, width, signs, limit)
+    return _last_lines(shown, width, signs, limit, hint)
 
 
-def _shown_rows(shown: str, width: int, signs: Signs) -> list[Text]:
+def _shown_rows(shown: str, width: int, signs: Signs, hint: str) -> list[Text]:
     """What a tool shows to people, from its beginning."""
     lines = [line for line in clean(shown).split("\n") if line.strip()]
     rows = [row for line in lines[:_LINES_SHOWN] for row in _beside_mark(line, width)]
     hidden = len(lines) - _LINES_SHOWN
-    return rows + ([Text(f"{' ' * MARGIN}{signs.more} {plural(hidden, 'more line')}", QUIET)] if hidden > 0 else [])
+    told = f"{' ' * MARGIN}{signs.more} {plural(hidden, 'more line')}{hint}"
+    return rows + ([Text(told, QUIET)] if hidden > 0 else [])
 
 
 def _beside_mark(line: str, width: int) -> list[Text]:
@@ -167,9 +168,9 @@ def _beside_mark(line: str, width: int) -> list[Text]:
     return [Text.assemble(" " * MARGIN, first), *(Text.assemble(" " * hanging, row) for row in rest)]
 
 
-def last_lines(text: str, width: int, signs: Signs, limit: int) -> list[Text]:
+def _last_lines(text: str, width: int, signs: Signs, limit: int, hint: str) -> list[Text]:
     """The last `limit` lines of an output, quiet, with the number of those above."""
     lines = [line for line in clean(text[-limit * 2000 :]).rstrip("\n").split("\n") if line.strip()]
     hidden = _lines(text) - len(lines[-limit:])
-    rows = [Text(f"{' ' * MARGIN}{signs.more} {plural(hidden, 'line')} above", QUIET)] if hidden > 0 else []
+    rows = [Text(f"{' ' * MARGIN}{signs.more} {plural(hidden, 'line')} above{hint}", QUIET)] if hidden > 0 else []
     return rows + [truncate(Text(" " * MARGIN + line, QUIET), width, signs.more) for line in lines[-limit:]]

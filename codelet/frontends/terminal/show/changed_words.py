@@ -1,44 +1,66 @@
-"""Which words of a line an edit changed: the spans of characters to mark in the old line and in the new one."""
+"""Which words of a changed line are other ones: what a diff marks inside its lines."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 
-_WORD = re.compile(r"\w+|\s+|[^\w\s]")
-_MOST_WORDS = 300
-_LEAST_ALIKE = 0.5
-"""Lines that have less in common are different lines, not changed ones."""
+WordSpan = tuple[int, int]
+"""Where a changed part begins and ends in the line, without the line's sign."""
 
-CharacterSpan = tuple[int, int]
-
-
-def changed_words(old: str, new: str) -> tuple[list[CharacterSpan], list[CharacterSpan]]:
-    """The spans that differ; none where the lines are too long or too different to be told apart by words."""
-    from difflib import SequenceMatcher
-
-    before, after = _WORD.findall(old), _WORD.findall(new)
-    if len(before) > _MOST_WORDS or len(after) > _MOST_WORDS:
-        return [], []
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
-    same = sum(len("".join(before[block.a : block.a + block.size]).strip()) for block in matcher.get_matching_blocks())
-    if same < _LEAST_ALIKE * min(len(old.strip()), len(new.strip())):
-        return [], []
-    changed = [code for code in matcher.get_opcodes() if code[0] != "equal"]
-    return _spans(before, [code[1:3] for code in changed]), _spans(after, [code[3:5] for code in changed])
+_WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+_LONGEST = 400
+_MOST_LINES = 200
+"""Bounds: of longer lines, and of more changed lines in a row, nothing is marked."""
+_ALIKE = 0.4
+"""A line that has less than this in common with the other is a new line rather than a changed one."""
 
 
-def _spans(words: Sequence[str], ranges: Sequence[tuple[int, int]]) -> list[CharacterSpan]:
-    """Ranges of words as ranges of characters; what a single blank parts is one."""
-    starts = [0]
-    for word in words:
-        starts.append(starts[-1] + len(word))
-    found: list[CharacterSpan] = []
-    for first, last in ranges:
-        low, high = starts[first], starts[last]
-        if low == high:
-            continue
-        if found and words[first - 1].isspace() and found[-1][1] == starts[first - 1]:
-            low = found.pop()[0]
-        found.append((low, high))
+def changed_words(lines: Sequence[str]) -> Mapping[int, Sequence[WordSpan]]:
+    """The changed parts by the number of the line, counted from 0 over the lines of a unified diff."""
+    found: dict[int, Sequence[WordSpan]] = {}
+    for removed, added in _pairs(lines):
+        before, after = lines[removed][1:], lines[added][1:]
+        if max(len(before), len(after)) <= _LONGEST:
+            found[removed], found[added] = _between(before, after)
     return found
+
+
+def _pairs(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Each removed line with the added one that takes its place: as many of one as of the other in a row."""
+    number = 0
+    while number < len(lines):
+        first = number
+        while number < len(lines) and lines[number][:1] == "-":
+            number += 1
+        middle = number
+        while number < len(lines) and lines[number][:1] == "+":
+            number += 1
+        if 0 < middle - first == number - middle <= _MOST_LINES and not lines[first].startswith("--- "):
+            yield from zip(range(first, middle), range(middle, number), strict=True)
+        number = max(number, first + 1)
+
+
+def _between(before: str, after: str) -> tuple[list[WordSpan], list[WordSpan]]:
+    old, new = _WORDS.findall(before), _WORDS.findall(after)
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    if matcher.ratio() < _ALIKE:
+        return [], []
+    places = _places(old), _places(new)
+    spans: tuple[list[WordSpan], list[WordSpan]] = [], []
+    for kind, *ends in matcher.get_opcodes():
+        if kind == "equal":
+            continue
+        for side, (start, end) in enumerate((ends[:2], ends[2:])):
+            if start < end:
+                spans[side].append((places[side][start], places[side][end]))
+    return spans
+
+
+def _places(words: Sequence[str]) -> list[int]:
+    """Where each word begins, and where the last one ends."""
+    places = [0]
+    for word in words:
+        places.append(places[-1] + len(word))
+    return places

@@ -4,18 +4,46 @@ from __future__ import annotations
 
 from functools import lru_cache
 from io import StringIO
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from rich.cells import chop_cells
 from rich.console import Console
+from rich.style import Style
 from rich.text import Text
+
+from codelet.frontends.terminal.show.theme import Ground, look_of
 
 
 class OutputConsole(Console):
     """rich's console on stdout, printing text as it stands: no markup, no emoji names, no highlighting."""
 
-    def __init__(self) -> None:
-        # "auto" finds out whether there are colours at all; only the palette's sixteen are used.
-        super().__init__(markup=False, highlight=False, emoji=False, color_system="auto")
+    def __init__(self, theme: str = "auto", ground: Ground = "", **options: Any) -> None:
+        # "auto" finds out whether there are colours at all, and how many.
+        super().__init__(**{"markup": False, "highlight": False, "emoji": False, "color_system": "auto", **options})
+        self._colourless = self.no_color
+        self._looks: dict[str | Style, Style] = {}
+        self.set_look(theme, ground)
+
+    def set_look(self, theme: str, ground: Ground) -> None:
+        """Use another theme, or the same one on another ground, from the next row on."""
+        self.look = look_of(theme, ground, self.color_system in ("256", "truecolor") and not self._colourless)
+        self.no_color = self._colourless or self.look.plain
+        self._looks.clear()
+
+    def get_style(self, name: str | Style, *, default: Style | str | None = None) -> Style:
+        """The style of the look that a row's style stands for."""
+        found = self._looks.get(name)
+        if found is None:
+            named = self.look.styles.get(name, name) if isinstance(name, str) else name
+            found = super().get_style(named, default=default)
+            if found.link:
+                return self._recoloured(found)  # each link is another style
+            found = self._looks[name] = self._recoloured(found)
+        return found
+
+    def _recoloured(self, style: Style) -> Style:
+        colour = self.look.colours.get(style.color.name) if style.color is not None else None
+        return style + Style(color=colour) if colour is not None else style
 
     def on_broken_pipe(self) -> NoReturn:
         """Leave a broken pipe to the command line, which knows that the reader has what it wanted."""
@@ -34,6 +62,22 @@ def wrap(text: Text, width: int) -> list[Text]:
     for row in rows:
         row.rstrip()
     return rows or [Text()]
+
+
+def hanging(line: Text, width: int) -> list[Text]:
+    """A line of code in rows: what does not fit goes on below, two columns behind where the line begins."""
+    if len(line) <= width // 2 or line.cell_len <= width:  # no sign is wider than two cells
+        return [line]
+    begins = len(line.plain) - len(line.plain.lstrip())
+    indent = " " * (min(begins, width // 2) + 2)
+    rows: list[Text] = []
+    rest = line
+    while rest.plain:
+        room = width if not rows else max(width - len(indent), 1)
+        length = len(chop_cells(rest.plain, room)[0])
+        rows.append(Text.assemble(indent, rest[:length]) if rows else rest[:length])
+        rest = rest[length:]
+    return rows
 
 
 def truncate(text: Text, width: int, more: str = "…") -> Text:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rich.text import Text
 
-from codelet.frontends.terminal.show.changed_words import CharacterSpan, changed_words
+from codelet.frontends.terminal.show.changed_words import WordSpan, changed_words
 from codelet.frontends.terminal.show.console import truncate
-from codelet.frontends.terminal.show.style import ADDED, CHANGED, MARGIN, QUIET, REMOVED, Signs
+from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, Signs
 from codelet.system.text import clean
-
-_MOST_COMPARED = 200
-"""Pairs of lines of one diff that are compared word by word."""
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
@@ -48,80 +45,45 @@ def count_diff(text: str) -> DiffCount:
     return DiffCount(added, removed)
 
 
-def diff_rows(text: str, width: int, signs: Signs, *, limit: int = 40, files: bool = False) -> list[Text]:
-    """The rows of a diff, `limit` at most; `files` shows each file's name above its hunks."""
+def diff_rows(
+    text: str, width: int, signs: Signs, *, limit: int = 40, files: bool = False, hint: str = ""
+) -> list[Text]:
+    """The rows of a diff, `limit` at most, of more `hint` tells how to see them; `files` names each file's hunks."""
     rows: list[Text] = []
     old = new = 0
     body = False
-    run = _Run(width, signs)
-    for line in clean(text).rstrip("\n").split("\n"):
-        sign = line[:1] or " "
-        if body and sign in "+-":
-            if sign == "-" and run.added:
-                rows += run.taken()
-            run.add(new if sign == "+" else old, sign, line[1:])
-            old, new = old + (sign == "-"), new + (sign == "+")
-            continue
-        if line.startswith("\\"):  # no line, but a remark on the one before
-            continue
-        rows += run.taken()
+    source = clean(text).rstrip("\n").split("\n")
+    marked = changed_words(source)
+    for number, line in enumerate(source):
         if hunk := _HUNK.match(line):
             if body:
                 rows.append(Text(" " * MARGIN + signs.more, QUIET))
             old, new, body = int(hunk[1]), int(hunk[2]), True
-        elif line.startswith(("diff --git ", "--- ")):
+        elif line.startswith("diff --git ") or (line.startswith("--- ") and not body):
             body = False
-        elif line.startswith("+++ "):
+        elif line.startswith("+++ ") and not body:
             if files:
                 rows.append(Text(line[4:].removeprefix("b/"), "bold"))
-        elif body and sign == " ":
-            rows.append(_row(new, sign, line[1:], width, signs))
-            old, new = old + 1, new + 1
-    rows += run.taken()
+        elif body and line[:1] in ("+", "-", " ", ""):
+            mark = line[:1] or " "
+            changed = marked.get(number, ())
+            rows.append(_row(new if mark != "-" else old, mark, line[1:], changed, width, signs))
+            old += mark != "+"
+            new += mark != "-"
     if len(rows) > limit:
         left_out = len(rows) - limit + 1
-        rows = [*rows[: limit - 1], Text(f"{' ' * MARGIN}{signs.more} {left_out} more rows", QUIET)]
+        rows = [*rows[: limit - 1], Text(f"{' ' * MARGIN}{signs.more} {left_out} more rows{hint}", QUIET)]
     return rows
 
 
-class _Run:
-    """Lines that were removed, then lines that were added in their place: words that changed are marked in both."""
-
-    def __init__(self, width: int, signs: Signs) -> None:
-        self._width = width
-        self._signs = signs
-        self._removed: list[tuple[int, str]] = []
-        self.added: list[tuple[int, str]] = []
-        self._compared = 0
-
-    def add(self, number: int, sign: str, line: str) -> None:
-        """One more line."""
-        (self._removed if sign == "-" else self.added).append((number, line))
-
-    def taken(self) -> list[Text]:
-        """The rows of the lines so far, which are over."""
-        removed, added = self._removed, self.added
-        self._removed, self.added = [], []
-        pairs = min(len(removed), len(added), _MOST_COMPARED - self._compared)
-        self._compared += pairs
-        spans = [changed_words(one[1], other[1]) for one, other in zip(removed[:pairs], added[:pairs], strict=True)]
-        none: tuple[list[CharacterSpan], list[CharacterSpan]] = ([], [])
-        rows = []
-        for side, sign, lines in ((0, "-", removed), (1, "+", added)):
-            for at, (number, line) in enumerate(lines):
-                marked = (spans[at] if at < pairs else none)[side]
-                rows.append(_row(number, sign, line, self._width, self._signs, marked))
-        return rows
-
-
-def _row(number: int, mark: str, line: str, width: int, signs: Signs, spans: Sequence[CharacterSpan] = ()) -> Text:
+def _row(number: int, mark: str, line: str, changed: Iterable[WordSpan], width: int, signs: Signs) -> Text:
     style = {"+": ADDED, "-": REMOVED}.get(mark, "")
     row = Text(" " * MARGIN)
     row.append(f"{number:>4} ", QUIET)
-    first = len(row) + 2
     row.append(f"{mark} {line}", style or QUIET)
-    for low, high in spans:
-        row.stylize(CHANGED, first + low, first + high)
+    begins = len(row) - len(line)
+    for start, end in changed:
+        row.stylize("look.added" if mark == "+" else "look.removed", begins + start, begins + end)
     if not line.strip():
         row.rstrip()
     return truncate(row, width, signs.more)

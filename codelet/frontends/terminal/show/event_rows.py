@@ -10,7 +10,7 @@ from codelet.context.tokens.budget import percent_of
 from codelet.events import Compaction, Interrupted, Note, Reminder, Retry, TurnEnd, UsageReport
 from codelet.frontends.terminal.show.console import truncate, wrap
 from codelet.frontends.terminal.show.numbers import duration, plural, tokens
-from codelet.frontends.terminal.show.style import BAD, MARGIN, QUIET, WARN, Signs
+from codelet.frontends.terminal.show.style import BAD, MARGIN, QUIET, TEXT_COLUMNS, WARN, Signs
 from codelet.outcome import unread
 from codelet.system.text import clean, one_line
 
@@ -84,17 +84,17 @@ def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
 
 
 def _receipt(event: Compaction, sizes: str, width: int, signs: Signs) -> list[Text]:
-    kept = plural(event.kept_turns, "turn") if event.kept_turns or not event.kept_steps else None
-    kept = f"{kept or plural(event.kept_steps, 'step')} kept word for word"
-    reduced = plural(event.reduced, "old message")
-    parts = [f"{signs.note} compacted: {sizes}", f"{reduced} reduced, no turn summarised" if event.reduced else kept]
-    parts += [plural(event.segments, "summary", "summaries")] if event.segments else []
-    parts += [f"pays back after {plural(event.pays_after, 'request')}"] if event.pays_after else []
-    first, *details = wrap(Text(f" {signs.dot} ".join(parts), QUIET), width - MARGIN)
+    first, *details = wrap(Text(f"{signs.note} compacted: {sizes}", QUIET), width - MARGIN)
+    details.append(Text(_what_stays(event), QUIET))
+    if event.pays_after:
+        requests = plural(event.pays_after, "request")
+        details.append(Text(f"the cache is written anew: after {requests} that has paid for itself", QUIET))
     anchors = () if event.reduced else event.anchors  # a reduction takes none of them away
     details += [Text(f"kept: {one_line(anchor, width - 10)}", QUIET) for anchor in anchors[-_ANCHORS_NAMED:]]
     if (more := len(anchors) - _ANCHORS_NAMED) > 0:
-        details.append(Text(f"kept: {plural(more, 'earlier anchor')}", QUIET))
+        details.append(
+            Text(f"kept: {plural(more, 'earlier result or decision', 'earlier results and decisions')}", QUIET)
+        )
     if event.lost:
         more = len(event.lost) - _LOST_NAMED
         named = ", ".join(one_line(word, 60) for word in event.lost[:_LOST_NAMED])
@@ -105,13 +105,25 @@ def _receipt(event: Compaction, sizes: str, width: int, signs: Signs) -> list[Te
             else ""
         )
         details.append(
-            Text.assemble(("not in the list any more: ", WARN), (f"{told}; /pin lost puts them back", QUIET))
+            Text.assemble(("the model is no longer told: ", WARN), (f"{told}; /pin lost puts them back", QUIET))
         )
     if event.note:
         details.append(Text(clean(event.note), WARN))
     details.append(Text("/uncompact takes it back, /why says what became of each turn", QUIET))
     indent = " " * MARGIN
     return [first, *(Text.assemble(indent, row) for text in details for row in wrap(text, width - MARGIN))]
+
+
+def _what_stays(event: Compaction) -> str:
+    """What a compaction left as it was, and what became of the rest."""
+    if event.reduced:
+        return f"{plural(event.reduced, 'old message is', 'old messages are')} shortened, no turn is summarised"
+    if event.kept_turns or not event.kept_steps:
+        stays = plural(event.kept_turns, "turn stays", "turns stay") if event.kept_turns else "no turn stays"
+    else:
+        stays = plural(event.kept_steps, "step stays", "steps stay")
+    summaries = f"; the rest is now {plural(event.segments, 'summary', 'summaries')}" if event.segments else ""
+    return f"{stays} word for word{summaries}"
 
 
 def interruption_rows(event: Interrupted, titles: Mapping[str, str], width: int, signs: Signs) -> list[Text]:
@@ -157,10 +169,15 @@ def end_rows(event: TurnEnd, report: UsageReport | None, seconds: float, width: 
     return rows
 
 
-def prompt_rows(text: str, width: int, signs: Signs) -> list[Text]:
-    """What the user said, behind the prompt's sign."""
+def prompt_rows(text: str, width: int, signs: Signs, *, band: bool = False) -> list[Text]:
+    """What the user said, behind the prompt's sign: as a band across the screen, or below a rule."""
     lead = f"{signs.prompt} "
-    rows = [row for line in clean(text).split("\n") for row in wrap(Text(line), width - len(lead))]
-    return [
-        Text.assemble((lead, "bold cyan") if number == 0 else " " * len(lead), row) for number, row in enumerate(rows)
+    lines = [row for line in clean(text).split("\n") for row in wrap(Text(line), width - len(lead))]
+    rows = [
+        Text.assemble((lead, "bold cyan") if number == 0 else " " * len(lead), row) for number, row in enumerate(lines)
     ]
+    for row in rows:
+        if band:
+            row.append(" " * (width - row.cell_len))
+        row.stylize_before("look.prompt")
+    return rows if band else [Text(signs.rule * min(width, TEXT_COLUMNS), QUIET), *rows]

@@ -40,16 +40,16 @@ class LiveArea:
         """Print finished rows, draw the live ones below; `cursor` leaves the cursor seen at their end."""
         if not self.enabled:
             if printed:
-                self._writer.write(self._plain(printed))
+                self._writer.write(self.text(printed))
                 self._writer.finish()
             return
         if not printed and not rows and not self._drawn:
             return
         width = max(self._console.width, 1)
         live = [truncate(row, width) for row in rows]
-        parts = [_BEGIN, self._erased(), self._plain(printed)]
+        parts = [_BEGIN, self._erased(), self.text(printed)]
         if live:
-            parts.append(self._plain(live)[:-1])
+            parts.append(self.text(live)[:-1])
         parts.append(self._cursor_change(cursor or not live))
         parts.append(_END)
         self._drawn = [row.cell_len for row in live]
@@ -72,7 +72,7 @@ class LiveArea:
         up = f"\x1b[{height - 1}A" if height > 1 else ""
         return f"\r{up}\x1b[J"
 
-    def _plain(self, rows: Sequence[Text]) -> str:
+    def text(self, rows: Sequence[Text]) -> str:
         """The rows as the console's terminal takes them, each with its line end."""
         if not rows:
             return ""

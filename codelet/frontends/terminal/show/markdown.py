@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Literal
 from rich.cells import cell_len
 from rich.text import Text
 
-from codelet.frontends.terminal.show.console import wrap
+from codelet.frontends.terminal.show.console import hanging, wrap
 from codelet.frontends.terminal.show.highlight import fence_info
+from codelet.frontends.terminal.show.links import addresses, link_to
 from codelet.frontends.terminal.show.settled import MARKED, is_closed, is_one_paragraph, settled_length
-from codelet.frontends.terminal.show.style import CODE, HEADING, QUIET, TEXT_COLUMNS, Signs
+from codelet.frontends.terminal.show.style import ACCENT, CODE, HEADING, QUIET, TEXT_COLUMNS, Signs
 from codelet.frontends.terminal.show.table_rows import table_rows
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ Grammar = Literal["paragraph", "blocks", "all"]
 and a table begins with a bar. In both, what a paragraph begins with stays as it is when more of it comes."""
 
 _INLINE_STYLES = {"strong": "bold", "em": "italic", "s": "strike"}
+_HEADINGS = {"h1": f"{HEADING} underline", "h2": f"{HEADING} {ACCENT}", "h3": HEADING, "h4": f"{HEADING} italic"}
 _DELIMITERS = re.compile(r"[ \t|:-]*-[ \t|:-]*$")
 _NARROWEST = 10
 """Columns that text has at least, however deep it stands in lists and quotes."""
@@ -84,6 +86,12 @@ def markdown_rows(source: str, width: int, signs: Signs, grammar: Grammar = "all
     return _RowMaker(signs).children(_tree(_widened(source) if grammar == "all" else source, grammar), width)
 
 
+def _alignments(table: SyntaxTreeNode) -> list[str]:
+    """How each column of a table is set: left, center or right."""
+    head = table.children[0].children[0].children if table.children else []
+    return [str(cell.attrs.get("style", "")).removeprefix("text-align:") or "left" for cell in head]
+
+
 def settled_rows(source: str, width: int, signs: Signs, grammar: Grammar) -> list[Text]:
     """Those first rows of `source` that are the same whatever follows it, none if that is not known."""
     tree = _tree(source, grammar)
@@ -115,9 +123,8 @@ class _RowMaker:
             case "paragraph":
                 return wrap(self.inline(node), min(width, TEXT_COLUMNS))
             case "heading":
-                style = f"{HEADING} underline" if node.tag == "h1" else HEADING
                 text = self.inline(node)
-                text.stylize_before(style)
+                text.stylize_before(_HEADINGS.get(node.tag, "italic"))
                 return wrap(text, min(width, TEXT_COLUMNS))
             case "bullet_list" | "ordered_list":
                 return self.items(node, width)
@@ -128,12 +135,14 @@ class _RowMaker:
                     [[self.inline(cell) for cell in row.children] for part in node.children for row in part.children],
                     width,
                     self.signs,
+                    _alignments(node),
                 )
             case "hr":
                 return [Text(self.signs.rule * min(width, 40), QUIET)]
             case "fence" | "code_block":
                 told = wrap(Text(fence_info(node.info.strip()), QUIET), width) if fence_info(node.info.strip()) else []
-                return told + [Text("  " + line, CODE) for line in node.content.rstrip("\n").split("\n")]
+                lines = node.content.rstrip("\n").split("\n")
+                return told + [row for line in lines for row in hanging(Text("  " + line, CODE), width)]
             case _:
                 return wrap(Text(node.content), width) if node.content else self.children(node, width)
 
@@ -190,7 +199,10 @@ class _RowMaker:
     def _inline(self, node: SyntaxTreeNode, text: Text, style: str) -> None:
         match node.type:
             case "text" | "text_special":  # inside the label of an image escapes and entities stay apart
-                text.append(node.content, style or None)
+                if "://" in node.content:
+                    text.append_text(self._with_addresses(node.content, style))
+                else:
+                    text.append(node.content, style or None)
             case "code_inline":
                 text.append(node.content, f"{style} {CODE}".strip())
             case "softbreak":
@@ -211,6 +223,17 @@ class _RowMaker:
         for child in node.children:
             self._inline(child, label, style)
         label.stylize("underline")
-        text.append_text(label)
         if named or (target and label.plain not in (target, target.removeprefix("mailto:"))):
-            text.append(f" ({target}{named})", QUIET)
+            label.append(f" ({target}{named})", QUIET)  # always: a label may name another address than it leads to
+        if (link := link_to(target)) is not None and node.type == "link":
+            label.stylize(link)
+        text.append_text(label)
+
+    def _with_addresses(self, content: str, style: str) -> Text:
+        """Running text whose addresses lead where they say. One at the end may still go on while text streams."""
+        text = Text(content, style)
+        for start, address, end in addresses(content):
+            is_open = self._settled and end == len(content)
+            if not is_open and (link := link_to(address)) is not None:
+                text.stylize(link, start, start + len(address))
+        return text

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from codelet.frontends.terminal.show.console import wrap
+from codelet.frontends.terminal.show.console import hanging, wrap
 from codelet.frontends.terminal.show.highlight import Highlighter, fence_info
 from codelet.frontends.terminal.show.markdown import Grammar, markdown_rows, settled_rows
 from codelet.frontends.terminal.show.splitter import PIECE_LIMIT, MarkdownPiece, PieceKind, Splitter
@@ -69,7 +69,7 @@ class MarkdownStream:
         included = not partial.strip() or self._splitter.takes(partial)
         rest = [] if included else wrap(Text(partial[-rows * self.width :]), self.width)
         if piece is None:
-            apart = self._splitter.after_blank and self._last not in (None, "heading")
+            apart = self._splitter.after_blank and self._last is not None
             return ([Text(), *rest] if apart and partial.lstrip()[:1].isalpha() else rest)[-rows:]
         if piece.kind == "table":
             open_rows = [Text(line[: self.width]) for line in piece.source.split("\n")[-rows:]]
@@ -159,7 +159,10 @@ class MarkdownStream:
         rows = self._code.lines(source)
         self.work += max(self._code.work - before, sum(map(len, source)))
         indent = " " * (self._waiting_margin + MARGIN)
-        return [Text.assemble(indent, row) if row.plain.strip() else Text() for row in rows]
+        room = max(self.width - len(indent), MARGIN)
+        return [
+            Text.assemble(indent, part) if row.plain.strip() else Text() for row in rows for part in hanging(row, room)
+        ]
 
     def _rows(self, piece: MarkdownPiece, *, settled: bool = False) -> list[Text]:
         """The rows of a piece as it stands, or those of them that are final while it goes on."""
@@ -180,7 +183,7 @@ class MarkdownStream:
         other_list = marker is not self._last_marker and not piece.margin
         if not piece.margin:
             self._last_marker = marker
-        if last is None or last == "heading":
+        if last is None or (last == "heading" and not piece.gap):
             return []
         if last == "item" and piece.kind == "item" and not (other_list and piece.gap):
             return []

@@ -9,17 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from rich.console import Console
 from rich.text import Text
 
 from codelet import events
 from codelet.frontends.terminal.show import event_rows
 from codelet.frontends.terminal.show.activity import Activity, RunningCall
 from codelet.frontends.terminal.show.call_rows import call_title, result_rows
-from codelet.frontends.terminal.show.console import truncate, wrap
+from codelet.frontends.terminal.show.console import OutputConsole, truncate, wrap
 from codelet.frontends.terminal.show.live_area import LiveArea
 from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
 from codelet.frontends.terminal.show.numbers import duration
+from codelet.frontends.terminal.show.shown_parts import ShownPart, ShownParts
 from codelet.frontends.terminal.show.style import QUIET, signs_for
 from codelet.system.text import Cleaner, clean, one_line
 
@@ -30,6 +30,9 @@ SLICE = 2_000
 """Characters that are set in one go, so that a key never waits for more."""
 
 _TAIL_ROWS = 4
+_TOGETHER = frozenset({("note", "call"), ("call", "note"), ("note", "end"), ("end", "note")})
+"""Kinds of parts that stand below each other without a blank row."""
+_THOUGHT_CHARACTERS = 800
 
 
 class Renderer:
@@ -41,7 +44,7 @@ class Renderer:
     `hint` says how to stop, `clock` counts seconds.
     """
 
-    def __init__(self, console: Console, *, hint: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, console: OutputConsole, *, hint: str = "", clock: Callable[[], float] = time.monotonic) -> None:
         self.console = console
         self.signs = signs_for(console.file)
         self.footer: Sequence[Text] = ()
@@ -50,6 +53,10 @@ class Renderer:
         self.words: Sequence[str] = ()
         self.reasoning = ""
         """The reasoning of the last step that had some."""
+        self.shown_parts = ShownParts()
+        """What was shown, whole."""
+        self._held = False
+        self._said: list[str] = []
         self._clock = clock
         self._live = LiveArea(console)
         self._activity = Activity(self.signs, clock, hint)
@@ -67,7 +74,10 @@ class Renderer:
         self._started = 0.0
         self._drawn_at = 0.0
         self._owed = False
+        self.debug = False
+        """Whether codelet's own workings are told: which reminders changed."""
         self._block = ""
+        self._is_parted = True
         self._asking: Sequence[Text] = ()
         self._asking_cursor = False
         self._seen: set[str] = set()
@@ -76,6 +86,11 @@ class Renderer:
     def is_live(self) -> bool:
         """Whether there is a live area: a terminal that moves its cursor."""
         return self._live.enabled
+
+    @property
+    def key(self) -> str:
+        """The key that shows whole what a row is a part of; none without a terminal to press it on."""
+        return "ctrl-o" if self.is_live else ""
 
     @property
     def is_asking(self) -> bool:
@@ -107,7 +122,7 @@ class Renderer:
             case events.ToolProgress(id=call_id, delta=delta):
                 self._tool_progress(call_id, delta)
             case events.Reminder():
-                if not (event.change == "replaced" and event.name in self.quiet):
+                if self.debug and not (event.change == "replaced" and event.name in self.quiet):
                     self._reminders.append(event)
             case events.UsageReport():
                 self._report = event
@@ -131,6 +146,11 @@ class Renderer:
         """Print rows above the live area."""
         self._say("note", rows)
 
+    def say_prompt(self, text: str) -> None:
+        """Print what the user said, so that it is found again in what has scrolled by."""
+        rows = event_rows.prompt_rows(text, self.width, self.signs, band=self.console.look.band)
+        self._say("prompt", rows if self._live.enabled or self.console.look.band else rows[1:])
+
     def seen(self, shown: str) -> None:
         """Remember that what a call would do was printed in full: its result does not print it again."""
         self._seen.add(shown)
@@ -147,6 +167,18 @@ class Renderer:
         """Say at once that the user has stopped the turn, however long it takes to end."""
         self._activity.stopping = True
         self._draw()
+
+    def hold(self, held: bool) -> None:
+        """Leave the screen to another program, and take it back; what comes meanwhile is drawn then."""
+        if held:
+            self.pause()
+        self._held = held
+        if not held:
+            self.tick()
+
+    def written(self, rows: Sequence[Text]) -> str:
+        """The rows as text for this terminal, with its colours."""
+        return self._live.text(rows)
 
     def pause(self) -> None:
         """Take the live area off the screen and show the cursor; the next frame brings it back. All is written then."""
@@ -168,7 +200,7 @@ class Renderer:
                 self._started = self._clock()
                 self._titles.clear()
                 self._report = None
-                self._block = "prompt"
+                self._block, self._is_parted = "prompt", False
                 self._seen.clear()
                 self._activity.clear()
                 self._activity.now("waiting for the model")
@@ -188,7 +220,8 @@ class Renderer:
             case events.Note():
                 self._say("note", event_rows.note_rows(event, self.width, self.signs))
             case events.Steering(text=text):
-                self._say("prompt", event_rows.prompt_rows(text, self.width, self.signs))
+                self.keep_prompt(text)
+                self.say_prompt(text)
             case events.Compaction():
                 self._activity.now("compacting" if event.phase == "starting" else "waiting for the model")
                 self._say("note", event_rows.compaction_rows(event, self.width, self.signs))
@@ -200,6 +233,10 @@ class Renderer:
                 self._activity.clear()
                 self._say("end", [*self._told(), *rows])
 
+    def keep_prompt(self, text: str) -> None:
+        """Note in `shown_parts` what the user said."""
+        self.shown_parts.add(ShownPart("prompt", f"{self.signs.prompt} you", text))
+
     def _text(self, delta: str) -> None:
         due = self._stream is None or self._is_frame_due()
         if self._stream is None:
@@ -208,6 +245,8 @@ class Renderer:
                 return
             self._stream = MarkdownStream(self.width, self.signs)
         self._activity.now("writing")
+        self._activity.heard()
+        self._said.append(delta)
         self._text_waiting.append(delta)
         self._size_waiting += len(delta)
         if due or self._size_waiting >= SLICE:
@@ -232,9 +271,9 @@ class Renderer:
             self._thinking_since = self._clock()
         self._thoughts.append(delta)
         self._activity.now("thinking")
+        self._activity.heard()
         if self._is_frame_due():
-            recent = "".join(self._thoughts[-40:])[-400:]
-            self._activity.detail = one_line(recent.rstrip().rpartition("\n")[2], self.width)
+            self._activity.thoughts = clean("".join(self._thoughts[-200:])[-_THOUGHT_CHARACTERS:])
             self._draw()
 
     def _end_stretch(self) -> None:
@@ -244,13 +283,24 @@ class Renderer:
             stream, self._stream = self._stream, None
             self._put("text", stream.feed(self._cleaner.flush()) + stream.finish())
             self._cleaner = Cleaner()
+            said, self._said = "".join(self._said), []
+            self.shown_parts.add(ShownPart("answer", "answer", said))
             self._draw()
         if self._thoughts:
-            self.reasoning, self._thoughts = "".join(self._thoughts), []
-            took = duration(self._clock() - self._thinking_since)
-            gist = one_line(self.reasoning.strip().split("\n")[0].strip("*# "), self.width)
-            row = Text.assemble((f"{self.signs.note} thought {took}: {gist}", "dim italic"))
-            self._say("note", [truncate(row, self.width, self.signs.more)])
+            self._fold_reasoning()
+
+    def _fold_reasoning(self) -> None:
+        """Leave one row of the reasoning that was streamed; the rest is in `shown_parts`."""
+        self.reasoning, self._thoughts = "".join(self._thoughts), []
+        took = duration(self._clock() - self._thinking_since)
+        lines = [line for line in self.reasoning.split("\n") if line.strip()]
+        gist = one_line(lines[0].strip("*# "), self.width) if lines else ""
+        folded, title = len(lines) > 1, f"{self.signs.note} thought {took}"
+        self.shown_parts.add(ShownPart("reasoning", title, self.reasoning, folded))
+        hint = f" ({self.key})" if self.key and folded else ""
+        room = max(self.width - len(hint), 20)
+        row = Text(f"{title}: {gist}", "dim italic")
+        self._say("note", [Text.assemble(truncate(row, room, self.signs.more), (hint, QUIET))])
 
     def _tool_progress(self, call_id: str, delta: str) -> None:
         running = self._activity.running.get(call_id)
@@ -265,7 +315,10 @@ class Renderer:
         self._progress.pop(event.id, None)
         shown = self._titles.get(event.id) or one_line(event.name, 80)
         told_before = event.display is not None and event.display in self._seen
-        rows = result_rows(shown, event, self.width, self.signs)
+        rows = result_rows(shown, event, self.width, self.signs, self.key)
+        whole = event.display if event.display is not None else event.text
+        folded = clean(whole).rstrip("\n").count("\n") + 1 > len(rows) - 1
+        self.shown_parts.add(ShownPart("call", rows[0].plain, whole, folded))
         self._say("call", rows[:1] if told_before else rows)
 
     def _told(self) -> list[Text]:
@@ -279,32 +332,36 @@ class Renderer:
             self._draw()
 
     def _put(self, block: str, rows: Sequence[Text]) -> None:
-        """Print rows with the next frame; a blank row separates running text from everything else."""
+        """Print rows with the next frame; a blank row separates each part from the others."""
         if not rows:
             return
-        if self._block and self._block != block and "text" in (self._block, block):
+        together = block == self._block if block != "prompt" else False
+        if self._block and not self._is_parted and not together and (self._block, block) not in _TOGETHER:
             self._finished.append(Text())
         self._block = block
+        self._is_parted = not rows[-1].plain.strip()
         self._finished += rows
 
     def _draw(self) -> None:
         """One frame: what is finished, then the live area. None while the terminal has not taken the last one."""
         self._drawn_at = self._clock()
         self._owed = self._live.is_behind
-        if self._owed:
+        if self._owed or self._held:
             return
         rows, self._finished = self._finished, []
         if not self._live.enabled:
             self._live.frame(rows, ())
             return
         tail = self._stream.tail(_TAIL_ROWS) if self._stream is not None else []
-        if tail and self._block not in ("", "text"):
+        if tail and self._block not in ("", "text") and not self._is_parted:
             tail = [Text(), *tail]
+        gap = [Text()] if tail or (self._block and not self._is_parted) else []
         if self._asking:
-            gap = [Text()] if self._block == "text" else []
+            gap = gap if self._block == "text" else []  # a question needs its room
             below = () if self._asking_cursor else self.footer  # the cursor belongs at the end of the last row
             cursor = self._asking_cursor or self.cursor
             self._live.frame(rows, [*tail, *gap, *self._asking, *below], cursor=cursor)
             return
         activity = self._activity.rows(self.width, self.words)
-        self._live.frame(rows, [*tail, *activity, *self.footer], cursor=self.cursor)
+        gap = gap if activity or self.footer else []
+        self._live.frame(rows, [*tail, *gap, *activity, *self.footer], cursor=self.cursor)

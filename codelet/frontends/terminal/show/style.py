@@ -18,7 +18,6 @@ CODE = "cyan"
 HEADING = "bold"
 ADDED = "green"
 REMOVED = "red"
-CHANGED = "bold underline"
 
 MARGIN = 2
 """Columns by which details stand below their line."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from codelet.frontends.terminal.show.console import wrap
@@ -11,8 +13,11 @@ _GAP = 2
 _NARROWEST = 6
 
 
-def table_rows(rows: list[list[Text]], width: int, signs: Signs) -> list[Text]:
-    """The rows of a table whose first row is its head, in at most `width` columns where that is possible."""
+def table_rows(rows: list[list[Text]], width: int, signs: Signs, alignments: Sequence[str] = ()) -> list[Text]:
+    """The rows of a table whose first row is its head, in at most `width` columns where that is possible.
+
+    `alignments` says for each column whether it is set to the left, the center or the right; left without.
+    """
     columns = max((len(row) for row in rows), default=0)
     if not columns:
         return []
@@ -21,7 +26,7 @@ def table_rows(rows: list[list[Text]], width: int, signs: Signs) -> list[Text]:
     done: list[Text] = []
     for number, row in enumerate(rows):
         cells = [wrap(row[i] if i < len(row) else Text(), widths[i]) for i in range(columns)]
-        lines = _joined(cells, widths)
+        lines = _joined(cells, widths, alignments)
         if number == 0:
             for line in lines:
                 line.stylize_before(HEADING)
@@ -47,16 +52,19 @@ def _fitted(natural: list[int], room: int) -> list[int]:
         share = better
 
 
-def _joined(cells: list[list[Text]], widths: list[int]) -> list[Text]:
+def _joined(cells: list[list[Text]], widths: list[int], alignments: Sequence[str]) -> list[Text]:
     """The cells of one table row side by side, as many rows as the tallest of them."""
     done = []
     for level in range(max(len(cell) for cell in cells)):
         line = Text()
         for column, cell in enumerate(cells):
             part = cell[level] if level < len(cell) else Text()
-            line.append_text(part)
+            free = max(widths[column] - part.cell_len, 0)
+            aligned = alignments[column] if column < len(alignments) else "left"
+            before = free if aligned == "right" else free // 2 if aligned == "center" else 0
+            line.append(" " * before).append_text(part).append(" " * (free - before))
             if column < len(cells) - 1:
-                line.append(" " * (widths[column] - part.cell_len + _GAP))
+                line.append(" " * _GAP)
         line.rstrip()
         done.append(line)
     return done

@@ -11,7 +11,7 @@ from codelet.errors import UsageError
 from codelet.frontends.terminal.show.event_rows import next_request
 from codelet.frontends.terminal.show.numbers import plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
-from codelet.frontends.terminal.slash_commands.show_context import indented
+from codelet.frontends.terminal.slash_commands.show_context import in_words, indented
 from codelet.frontends.terminal.slash_commands.show_session import styled
 from codelet.system.text import clean
 
@@ -57,7 +57,7 @@ def _preview(screen: Screen, session: Session, instruction: str, size: Size | No
     except (IrreducibleContext, NothingToCompact) as error:
         screen.fail(f"not compacted: {clean(str(error))}")
         return
-    pays = f"; pays back after {plural(seen.pays_after, 'request')}" if seen.pays_after else ""
+    pays = f"; after {plural(seen.pays_after, 'request')} it has paid for itself" if seen.pays_after else ""
     _show_report(screen, seen.report, "would be", (seen.before, seen.after), pays)
 
 
@@ -80,7 +80,7 @@ async def explain(screen: Screen, session: Session, argument: str) -> None:
     elif (fate := next((fate for fate in report.turns if str(fate.turn) == argument), None)) is not None:
         sizes = f"{tokens(fate.before)} to {tokens(fate.after)} tokens"
         told = styled((f"turn {fate.turn} {fate.fate}", ACCENT), f", {sizes}: {clean(fate.why)}")
-        score = styled((f"score {_parts(fate.score)}", QUIET))
+        score = styled((f"weight {_parts(fate.score)}", QUIET))
         summary = _summary(screen, report, "was", session.compactor.sizes)
         screen.say(*indented(screen, told), *indented(screen, score), *summary)
     else:
@@ -94,7 +94,7 @@ def _show_report(screen: Screen, report: CompactionReport, verb: str, sizes: tup
         score = _parts(fate.score) if details else str(fate.score.total)
         line = styled((f"{fate.turn:>5}  ", QUIET), (f"{fate.fate:<10} ", ACCENT))
         line.append(f"{tokens(fate.before):>6} to {tokens(fate.after):<6} ")
-        line.append(f"score {score}  {clean(fate.why)}", QUIET)
+        line.append(f"weight {score}  {clean(fate.why)}", QUIET)
         rows.append(screen.truncate(line))
     screen.say(*rows, *_summary(screen, report, verb, sizes, more))
 
@@ -115,10 +115,19 @@ def _summary(screen: Screen, report: CompactionReport, verb: str, sizes: tuple[i
 
 
 def _parts(score: Score) -> str:
-    """The score and the parts that it is made of."""
-    names = ("anchor", "recency", "relevance", "files", "reference", "feedback")
-    found = [f"{name} {value}" for name in names if (value := getattr(score, name))]
+    """How much a turn counts, and what for."""
+    found = [f"{value} {told}" for name, told in _SCORED.items() if (value := getattr(score, name))]
     return f"{score.total}: {', '.join(found)}" if found else str(score.total)
+
+
+_SCORED = {
+    "anchor": "something was settled",
+    "recency": "it is recent",
+    "relevance": "it bears on the prompt",
+    "files": "its files are in use",
+    "reference": "you came back to it",
+    "feedback": "you judged it",
+}
 
 
 async def pin(screen: Screen, session: Session, argument: str) -> None:
@@ -134,7 +143,7 @@ async def pin(screen: Screen, session: Session, argument: str) -> None:
             )
         return
     if _held(screen, argument, session.compactor.pin):
-        screen.note(f"message {argument} stays word for word")
+        screen.note(f"message {int(argument)} stays word for word: {in_words(session)[int(argument)]}")
 
 
 async def unpin(screen: Screen, session: Session, argument: str) -> None:
@@ -143,15 +152,17 @@ async def unpin(screen: Screen, session: Session, argument: str) -> None:
     if argument.isdecimal() and any(row.number == int(argument) and not row.pinned for row in rows):
         screen.fail(f"message {int(argument)} is not pinned; /context marks those that are")
     elif _held(screen, argument, session.compactor.unpin):
-        screen.note(f"message {argument} is no longer pinned")
+        screen.note(f"message {int(argument)} is no longer pinned: {in_words(session)[int(argument)]}")
 
 
 async def drop(screen: Screen, session: Session, argument: str) -> None:
     """Take a message out of the list, a call with its results."""
     gone: list[int] = []
+    was = in_words(session)
     if _held(screen, argument, lambda number: gone.extend(session.compactor.drop(number))):
         named = f"message {gone[0]} is" if len(gone) == 1 else f"messages {gone[0]} to {gone[-1]} are"
-        screen.note(f"{named} gone; the ones after it have new numbers")
+        screen.note(f"{named} gone; the ones after it have new numbers; it was:")
+        screen.say(*(row for number in gone for row in indented(screen, styled((was[number], QUIET)))))
 
 
 def _held(screen: Screen, argument: str, act: Callable[[int], None]) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from codelet import prompt
 from codelet.errors import EXIT_DONE, CodeletError
+from codelet.frontends.terminal.show.theme import THEMES
 from codelet.providers import REPLAY_PREFIX
 from codelet.providers.protocol import EFFORTS
 from codelet.safety.verdict import MODES, mode_named
@@ -102,6 +103,17 @@ async def switch_mode(repl: ReplControls, argument: str) -> None:
         repl.screen.note(f"{which} in {found.detail}")
     elif found is not None:
         repl.screen.fail(prompt.NO_SANDBOX.format(detail=found.detail))
+
+
+async def switch_theme(repl: ReplControls, argument: str) -> None:
+    """Show the theme, or set it."""
+    wanted = next((theme for theme in THEMES if theme == argument.lower()), None)
+    if argument and wanted is None:
+        repl.screen.fail(f"there is no theme {one_line(argument, 60)}; the themes are {', '.join(THEMES)}")
+        return
+    if wanted is not None:
+        repl.set_theme(wanted)
+    repl.screen.note(f"the theme is {repl.theme}; there are {', '.join(THEMES)}")
 
 
 async def continue_turn(repl: ReplControls, argument: str) -> None:

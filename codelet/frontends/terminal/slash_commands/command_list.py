@@ -28,9 +28,9 @@ _OWN = (
     ),
     SlashCommand(
         "context",
-        "what the model is sent, with its tokens, and when it is compacted",
+        "what the model is sent, with its tokens, and when it is compacted; or one message in full",
         show=show_context.context,
-        arguments="[all]",
+        arguments="[all|N]",
     ),
     SlashCommand(
         "compact",
@@ -95,6 +95,12 @@ _OWN = (
         "show how hard the model is asked to think, or ask for another effort",
         act=change_session.switch_effort,
         arguments="[LEVEL|default]",
+    ),
+    SlashCommand(
+        "theme",
+        "show the terminal's theme, or set it: auto, dark, light, colour-blind, plain",
+        act=change_session.switch_theme,
+        arguments="[THEME]",
     ),
     SlashCommand(
         "exit",

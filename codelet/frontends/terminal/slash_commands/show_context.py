@@ -30,11 +30,14 @@ _MARKS = {"system": "s", "user": "u", "assistant": "a", "tool": "t"}
 
 
 async def context(screen: Screen, session: Session, argument: str) -> None:
-    """Each message with its number, turn, source and tokens; the totals and limits; a map of the budget."""
-    if argument not in ("", "all"):
-        screen.fail(f"/context takes nothing, or all: {one_line(argument, 60)} is neither")
+    """Each message with its number, turn, source and tokens; the limits; a map of the budget. Or one message whole."""
+    if argument not in ("", "all") and not argument.isdecimal():
+        screen.fail(f"/context takes nothing, all, or a message's number: {one_line(argument, 60)} is none of them")
         return
     rows = session.context()
+    if argument.isdecimal():
+        _show_entry(screen, session, rows, int(argument))
+        return
     fixed = [row for row in rows if row.number < 0]
     listed = [row for row in rows if row.number >= 0]
     shown = listed if argument == "all" else listed[-_ROWS:]
@@ -56,20 +59,87 @@ def _entry_row(screen: Screen, session: Session, entry: ContextRow, latest: int)
     line.append("pinned  " if entry.pinned else "", ACCENT)
     line.append(f"anchor: {entry.anchor}  " if entry.anchor else "", ACCENT)
     if entry.source != entry.role:
-        line.append(f"{clean(entry.source)}  ")
+        line.append(f"{clean(_source(entry))}  ")
     age = latest - entry.turn
     line.append(f"{plural(age, 'turn')} ago  " if entry.turn and age else "", QUIET)
     line.append(_gist(session, entry.number), QUIET)
     return screen.truncate(line)
 
 
+def _show_entry(screen: Screen, session: Session, rows: Sequence[ContextRow], number: int) -> None:
+    """One message in full: its text, its reasoning and its calls with their arguments."""
+    found = next((row for row in rows if row.number == number), None)
+    if found is None:
+        screen.fail(f"there is no message {number}; /context lists those that there are")
+        return
+    message, mask = session.conversation.sent()[number], session.approvals.masker.mask
+    head = styled((f"message {number}", ACCENT), f" {screen.signs.dot} {found.role}")
+    if found.source != found.role:
+        head.append(f" {screen.signs.dot} {clean(_source(found))}")
+    head.append(f" {screen.signs.dot} {plural(found.tokens, 'token')}", QUIET)
+    screen.say(screen.truncate(head))
+    if reasoning := message.get("reasoning_content") or message.get("reasoning"):
+        screen.say(styled(("reasoning", QUIET)))
+        screen.text(mask(reasoning))
+    if content := _content(session, number):
+        screen.text(content)
+    for call in message.get("tool_calls", ()):
+        function = call["function"]
+        screen.say(styled(("calls ", QUIET), (clean(function["name"]), ACCENT)))
+        screen.text(mask(_arguments(function["arguments"])))
+
+
+def _arguments(written: str) -> str:
+    """A call's arguments, one a line; as they were written where they are no object."""
+    try:
+        parsed = json.loads(written)
+    except ValueError:
+        return written
+    if not isinstance(parsed, dict):
+        return written
+    told = []
+    for key, value in parsed.items():
+        told.append(f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)}")
+    return "\n".join(told)
+
+
+def in_words(session: Session) -> dict[int, str]:
+    """Each message in a few words, by its number: what it is, its size, how it begins."""
+    told = {}
+    for row in session.context():
+        gist = one_line(_content(session, row.number), 60) if row.number >= 0 else ""
+        told[row.number] = f"{clean(_source(row))}, {plural(row.tokens, 'token')}" + (f": {gist}" if gist else "")
+    return told
+
+
+_REMINDER_NAMES = {
+    "environment": "the machine and the folder",
+    "claudeMd": "instruction files",
+    "nestedClaudeMd": "instruction files of a folder",
+    "toolFailures": "tools that keep failing",
+    "machine": "the machine's state",
+    "gitStatus": "the state of git",
+    "tokenStatus": "how full the context is",
+}
+"""What the reminders are about, for people; any other is known by its own name."""
+
+
+def _source(row: ContextRow) -> str:
+    """Where a message comes from, in words for people."""
+    kind, _, name = row.source.partition("reminder ")
+    return row.source if kind or not name else f"reminder: {_REMINDER_NAMES.get(name, name)}"
+
+
 def _gist(session: Session, number: int) -> str:
     """The beginning of a message on one line."""
-    if number < 0:
-        return ""
+    return one_line(_content(session, number), 200) if number >= 0 else ""
+
+
+def _content(session: Session, number: int) -> str:
+    """The text of a message, without the marks around a reminder."""
     message = session.conversation.sent()[number]
     content = session.approvals.masker.mask(message.get("content") or "")
-    return one_line(reminder_text(content) if kind_of(message) == "reminder" else content, 200)
+    return reminder_text(content) if kind_of(message) == "reminder" else content
 
 
 def _budget_map(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> list[Text]:

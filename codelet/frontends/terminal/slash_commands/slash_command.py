@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from codelet.frontends.terminal.turn_view import TurnStatus
     from codelet.providers.protocol import Effort, Provider
     from codelet.safety.sandbox import Confinement
+    from codelet.setting_kinds import ThemeName
 
 _NARROWEST = 20
 """Columns that a meaning needs beside its name."""
@@ -57,6 +58,13 @@ class ReplControls(Protocol):
 
     def open_model(self, name: str, effort: Effort | None, /) -> Provider:
         """The provider of a model by its name, asked for that effort. Raises CodeletError."""
+
+    @property
+    def theme(self) -> ThemeName:
+        """The theme in force."""
+
+    def set_theme(self, theme: ThemeName) -> None:
+        """Go on in another theme."""
 
     def set_mode(self, mode: Mode) -> None:
         """Switch the policy's mode."""

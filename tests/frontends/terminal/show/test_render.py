@@ -7,10 +7,10 @@ import re
 
 import pyte
 import pytest
-from rich.console import Console
 
 from codelet import events
 from codelet.frontends.terminal.show.call_rows import call_title
+from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.diff_rows import count_diff, is_diff
 from codelet.frontends.terminal.show.numbers import duration, tokens
 from codelet.frontends.terminal.show.renderer import Renderer
@@ -24,14 +24,12 @@ class Screen:
 
     def __init__(self, columns: int = 80, rows: int = 30, **options: object) -> None:
         self.file = io.StringIO()
-        self.console = Console(
+        self.console = OutputConsole(
             file=self.file,
             force_terminal=True,
             width=columns,
             height=rows,
             color_system="standard",
-            markup=False,
-            highlight=False,
             _environ={"TERM": "xterm-256color", **dict(options.pop("env", {}))},
         )
         self.time = 100.0
@@ -58,7 +56,7 @@ class Screen:
 def plain(*shown: events.Event, columns: int = 80) -> str:
     """What a pipe gets."""
     file = io.StringIO()
-    renderer = Renderer(Console(file=file, width=columns, markup=False, highlight=False))
+    renderer = Renderer(OutputConsole(file=file, width=columns))
     for event in shown:
         renderer.show(event)
     renderer.stop()
@@ -255,6 +253,9 @@ def test_reasoning_is_one_line_and_kept_for_whoever_asks() -> None:
 
 def test_reminders_that_change_all_the_time_are_quiet() -> None:
     screen = Screen()
+    screen.show(events.Reminder("facts", "added", 7), events.StepStart(1))
+    assert "facts" not in screen.text, "they are codelet's own workings"
+    screen.renderer.debug = True
     screen.renderer.quiet = {"gitStatus", "tokenStatus"}
     screen.show(events.Reminder("gitStatus", "added", 40), events.StepStart(1))
     assert "gitStatus 40" in screen.text
@@ -287,7 +288,7 @@ def test_no_color_loses_no_meaning() -> None:
 def test_an_old_encoding_gets_plain_signs() -> None:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding="ascii")
-    renderer = Renderer(Console(file=file, width=80))
+    renderer = Renderer(OutputConsole(file=file, width=80))
     renderer.show(result("bash", "x\n[exit code 0]"))
     renderer.show(events.Interrupted(done=(), half_done=("1",), not_done=()))
     file.flush()
@@ -339,10 +340,11 @@ def test_a_compaction_leaves_a_receipt() -> None:
     )
     assert out.rstrip().split("\n") == [
         "· compacting 120k tokens: the budget is nearly used; esc stops it",
-        "· compacted: the next request 120k → 32k tokens · 3 turns kept word for word ·",
-        "  pays back after 5 requests",
+        "· compacted: the next request 120k → 32k tokens",
+        "  3 turns stay word for word",
+        "  the cache is written anew: after 5 requests that has paid for itself",
         "  kept: error fixed: x",
-        "  not in the list any more: src/a.py; /pin lost puts them back",
+        "  the model is no longer told: src/a.py; /pin lost puts them back",
         "  /uncompact takes it back, /why says what became of each turn",
         "✗ not compacted: nothing can shrink",
     ]
@@ -381,16 +383,16 @@ def test_the_receipt_of_a_reduction_and_of_what_was_taken_back() -> None:
         events.Compaction(phase="undone", reason="asked", before=27_400, after=27_500, note="drop"),
     )
     assert out.rstrip().split("\n") == [
-        "· compacted: the next request 46.4k → 27.4k tokens · 13 old messages reduced,",
-        "  no turn summarised",
-        "  not in the list any more: src/a.py; /pin lost puts them back",
+        "· compacted: the next request 46.4k → 27.4k tokens",
+        "  13 old messages are shortened, no turn is summarised",
+        "  the model is no longer told: src/a.py; /pin lost puts them back",
         "  /uncompact takes it back, /why says what became of each turn",
-        "· compacted: the next request 46.4k → 27.4k tokens · 9 turns kept word for",
-        "  word · 1 summary",
+        "· compacted: the next request 46.4k → 27.4k tokens",
+        "  9 turns stay word for word; the rest is now 1 summary",
         "  kept: decision: number 4",
         "  kept: decision: number 5",
         "  kept: decision: number 6",
-        "  kept: 4 earlier anchors",
+        "  kept: 4 earlier results and decisions",
         "  /uncompact takes it back, /why says what became of each turn",
         "· compaction taken back: the next request 27.4k → 46.4k tokens",
         "· drop taken back: the next request 27.4k → 27.5k tokens",
@@ -408,3 +410,45 @@ def test_what_comes_within_a_frame_is_drawn_once() -> None:
     assert screen.file.getvalue().count("\x1b[?2026h") - before <= 12
     screen.renderer.stop()
     assert re.findall(r"word\d+", screen.text) == [word.strip() for word in words]
+
+
+def test_reasoning_streams_and_folds() -> None:
+    screen = Screen(columns=60)
+    screen.show(events.TurnStart(1, "m"), events.StepStart(1))
+    thoughts = [f"Thought number {number} takes a row of its own.\n" for number in range(8)]
+    live = screen.show(*(events.Reasoning(thought) for thought in thoughts))
+    assert "thinking" in live and "Thought number 7" in live and "Thought number 5" in live
+    assert "Thought number 3" not in live, "the newest rows only"
+    folded = screen.show(events.Text("The answer."))
+    assert "Thought number 0 takes a row" in folded and "(ctrl-o)" in folded
+    assert "Thought number 7" not in folded
+    screen.renderer.stop()
+    rows, place = screen.renderer.shown_parts.rows(60, screen.renderer.signs)
+    assert "Thought number 7" in "\n".join(row.plain for row in rows[place:])
+
+
+def test_a_stall_is_told_once_an_answer_has_begun() -> None:
+    screen = Screen()
+    screen.show(events.TurnStart(1, "m"), events.StepStart(1))
+    screen.time += 13
+    screen.renderer.tick()
+    assert "waiting for the model · 13 s" in screen.text
+    screen.show(events.Text("It begins"))
+    screen.time += 13
+    screen.renderer.tick()
+    assert "writing · no data for 13 s" in screen.text
+    screen.show(events.Text(" and goes on"))
+    screen.renderer.tick()
+    assert "no data" not in screen.text
+
+
+def test_what_comes_while_another_program_has_the_screen_is_drawn_afterwards() -> None:
+    screen = Screen()
+    screen.show(events.TurnStart(1, "m"), events.StepStart(1), events.Text("Before."))
+    screen.renderer.hold(True)
+    written = len(screen.file.getvalue())
+    screen.show(events.Text(" Meanwhile.\n\n"), events.Retry(attempt=1, attempts=2, wait=1.0, reason="busy"))
+    screen.renderer.tick()
+    assert len(screen.file.getvalue()) == written
+    screen.renderer.hold(False)
+    assert "Before. Meanwhile." in screen.text and "busy" in screen.text

@@ -1,0 +1,64 @@
+"""Shows a long text in the user's pager, or says that there is none to show it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.utils import is_dumb_terminal
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from codelet.frontends.terminal.show.renderer import Renderer
+
+
+async def show_whole(renderer: Renderer) -> bool:
+    """Show what the screen shows in part, whole, in the pager; False where there is no pager."""
+    rows, place = renderer.shown_parts.rows(renderer.width, renderer.signs)
+    return await _page(renderer.written(rows), place + 1)
+
+
+def last_part(renderer: Renderer) -> list[Text]:
+    """The last thing that the screen shows in part, whole, for where there is no pager; no rows if there is none."""
+    from codelet.frontends.terminal.show.shown_parts import part_rows
+
+    part = renderer.shown_parts.last()
+    return part_rows(part, renderer.width, renderer.signs) if part is not None else []
+
+
+async def _page(text: str, line: int) -> bool:
+    """Show a text from that line on, counted from 1; False where no pager can be started."""
+    from codelet.system.process import StartError
+    from codelet.system.process.on_terminal import run_on_terminal
+
+    command = _command()
+    if not command:
+        return False
+    environment = {**os.environ}
+    if os.path.basename(command[0]) == "less":
+        environment.setdefault("LESS", "-R")
+        if "R" not in environment["LESS"]:
+            command = [*command, "-R"]  # colours, and nothing else that a terminal obeys
+        command = [*command, f"+{line}g"]
+    try:
+        await run_on_terminal(command, text, environment)
+    except StartError:
+        return False
+    return True
+
+
+def _command() -> Sequence[str]:
+    """The pager as the user named it in PAGER, else one that is there; nothing on a dumb terminal."""
+    if is_dumb_terminal():
+        return []
+    try:
+        named = shlex.split(os.environ.get("PAGER", ""))
+    except ValueError:
+        named = []
+    if named and shutil.which(named[0]):
+        return named
+    return next(([name] for name in ("less", "more") if shutil.which(name)), [])

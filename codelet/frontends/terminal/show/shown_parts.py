@@ -1,0 +1,78 @@
+"""What the screen shows in part, kept whole in memory: prompts, reasoning, answers, what tools gave and changed."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Literal
+
+from rich.text import Text
+
+from codelet.frontends.terminal.show.console import wrap
+from codelet.frontends.terminal.show.diff_rows import diff_rows, is_diff
+from codelet.frontends.terminal.show.markdown import markdown_rows
+from codelet.frontends.terminal.show.numbers import plural
+from codelet.frontends.terminal.show.style import MARGIN, QUIET, Signs
+from codelet.record import Record
+from codelet.system.text import clean
+
+_MOST = 4_000_000
+"""Characters that are kept in all; the oldest parts go first."""
+_NO_LIMIT = 1_000_000
+
+PartKind = Literal["prompt", "reasoning", "answer", "call"]
+
+
+class ShownPart(Record):
+    """One part under its title; `folded` says that the screen shows only some of it."""
+
+    kind: PartKind
+    title: str
+    text: str
+    folded: bool = False
+
+
+class ShownParts:
+    """The newest parts of a session."""
+
+    def __init__(self) -> None:
+        self._parts: deque[ShownPart] = deque()
+        self._size = 0
+        self._gone = 0
+
+    def add(self, part: ShownPart) -> None:
+        """Keep a part, and let the oldest go where there are too many."""
+        self._parts.append(part)
+        self._size += len(part.text)
+        while self._size > _MOST and len(self._parts) > 1:
+            self._size -= len(self._parts.popleft().text)
+            self._gone += 1
+
+    def last(self) -> ShownPart | None:
+        """The last part that was shown only in part; else the last one, None where there is none."""
+        return next((part for part in reversed(self._parts) if part.folded), self._parts[-1] if self._parts else None)
+
+    def rows(self, width: int, signs: Signs) -> tuple[list[Text], int]:
+        """All parts whole, the oldest first; and the row, counted from 0, where `last` begins."""
+        rows: list[Text] = []
+        if self._gone:
+            rows += [Text(f"{signs.more} {plural(self._gone, 'earlier part')} not kept", QUIET), Text()]
+        wanted, place = self.last(), 0
+        for part in self._parts:
+            if part is wanted:
+                place = len(rows)
+            rows += [*part_rows(part, width, signs), Text()]
+        return rows, place
+
+
+def part_rows(part: ShownPart, width: int, signs: Signs) -> list[Text]:
+    """One part whole, below its title."""
+    title = wrap(Text(part.title, "bold"), width)
+    if part.kind == "answer":
+        return [*title, *markdown_rows(clean(part.text), width, signs)]
+    if is_diff(part.text):
+        return [*title, *diff_rows(part.text, width, signs, limit=_NO_LIMIT)]
+    style = "dim italic" if part.kind == "reasoning" else ""
+    margin = " " * MARGIN
+    lines = clean(part.text).rstrip("\n").split("\n")
+    rows = [row for line in lines for row in wrap(Text(line, style), width - MARGIN)]
+    return [*title, *(Text.assemble(margin, row) for row in rows)]

@@ -1,0 +1,176 @@
+"""The look: themes, tables, headings, long lines of code, links, changed words."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+
+import pytest
+
+from codelet import events
+from codelet.frontends.terminal.ground import AnswerReader
+from codelet.frontends.terminal.show.changed_words import changed_words
+from codelet.frontends.terminal.show.console import OutputConsole
+from codelet.frontends.terminal.show.links import takes_links
+from codelet.frontends.terminal.show.markdown import markdown_rows
+from codelet.frontends.terminal.show.renderer import Renderer
+from codelet.frontends.terminal.show.style import Signs
+from codelet.frontends.terminal.show.theme import Ground, ground_told
+
+DIFF = "--- a/app.py\n+++ b/app.py\n@@ -1,2 +1,2 @@\n def f(a, b):\n-    return a - b\n+    return a + b\n"
+
+
+def written(theme: str, ground: Ground = "", colours: str = "truecolor", **environment: str) -> str:
+    """A prompt, an answer and a change as a terminal of 40 columns gets them."""
+    file = io.StringIO()
+    console = OutputConsole(
+        theme,
+        ground,
+        file=file,
+        force_terminal=True,
+        width=40,
+        color_system=colours,
+        _environ={"TERM": "xterm-256color", **environment},
+    )
+    renderer = Renderer(console, clock=lambda: 0.0)
+    renderer.say_prompt("fix it")
+    renderer.show(events.TurnStart(1, "m"))
+    renderer.show(events.Text("Fixed, `a` it is.\n"))
+    renderer.show(events.ToolResult(id="1", name="edit", status="done", text="", display=DIFF))
+    renderer.stop()
+    return re.sub(r"\x1b\[(\?\d+[hl]|\d*[AJ])", "", file.getvalue())
+
+
+def seen(text: str) -> str:
+    """What stands on the screen of it."""
+    return "\n".join(line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m|\r", "", text).split("\n"))
+
+
+def test_a_known_background_gets_bands_and_the_others_a_rule() -> None:
+    for theme, ground in (
+        ("auto", "dark"),
+        ("dark", ""),
+        ("auto", "light"),
+        ("light", "dark"),
+        ("colour-blind", "light"),
+    ):
+        text = written(theme, ground)
+        assert re.search(r"\x1b\[1;36;?[\d;]*48;2;|\x1b\[1;[\d;]*48;2;", text), theme
+        assert "─" not in text.split("fix it")[0]
+    assert written("light") == written("auto", "light") != written("dark") == written("auto", "dark")
+    for text in (written("auto"), written("dark", colours="standard"), written("plain", "dark")):
+        assert "48;" not in text
+        assert seen(text).startswith("─" * 40 + "\n› fix it\n")
+
+
+def test_no_theme_changes_a_word_and_plain_has_no_colour() -> None:
+    words = seen(written("plain")).replace("─" * 40 + "\n", "")
+    for theme in ("auto", "dark", "light", "colour-blind"):
+        for ground in ("", "dark", "light"):
+            assert seen(written(theme, ground)).replace("─" * 40 + "\n", "") == words
+    for plain in (written("plain", "dark"), written("light", NO_COLOR="1")):
+        codes = {code for found in re.findall(r"\x1b\[([0-9;]*)m", plain) for code in found.split(";")}
+        assert codes <= {"", "0", "1", "2", "3", "4"}, codes
+
+
+def test_the_colour_blind_theme_has_neither_red_nor_green() -> None:
+    assert "\x1b[31m" in written("dark") and "\x1b[32m" in written("dark")
+    for ground in ("", "dark", "light"):
+        text = written("colour-blind", ground)
+        assert not re.search(r"\x1b\[([0-9;]*;)?3[12]m", text)
+    assert "\x1b[94m" in written("colour-blind", colours="standard")
+
+
+@pytest.mark.parametrize(("told", "ground"), [("15;0", "dark"), ("0;default;15", "light"), ("0;7", "light"), ("x", "")])
+def test_the_background_by_the_environment(told: str, ground: str) -> None:
+    assert ground_told({"COLORFGBG": told}) == ground
+
+
+def test_the_terminals_answer_is_taken_out_of_the_keys() -> None:
+    reading, writing = os.pipe()
+    told: list[str] = []
+    reader = AnswerReader(reading, told.append)
+
+    def keys(*pieces: bytes) -> list[str]:
+        found = []
+        for piece in pieces:
+            os.write(writing, piece)
+            found.append(reader.read())
+        return found
+
+    assert keys(b"ab\x1b]11;rgb:ffff/ffff/ee", b"ee\x1b\\cd") == ["ab", "cd"]
+    assert keys(b"\x1b", b"x") == ["\x1b", "x"], "ESC is handed on at once"
+    assert keys(b"1\x1b]11;rgb:00/00/20\x072") == ["12"]
+    assert told == ["light", "dark"]
+    os.close(writing)
+    os.close(reading)
+
+
+def rows(source: str, width: int = 60) -> list[str]:
+    return [row.plain for row in markdown_rows(source, width, Signs())]
+
+
+def test_columns_are_set_as_the_table_says() -> None:
+    table = rows("| a | size | c |\n|:--|--:|:-:|\n| xx | 1 | yyyy |\n| x | 1,200 | y |\n")
+    assert table == ["a    size   c", "──  ─────  ────", "xx      1  yyyy", "x   1,200   y"]
+
+
+def test_headings_differ_without_colours() -> None:
+    styles = []
+    for level in range(1, 6):
+        row = markdown_rows("#" * level + " Title", 60, Signs())[0]
+        styles.append(" ".join(sorted(str(span.style) for span in row.spans)))
+    assert len(set(styles)) == 5
+    assert [words for words in styles if "underline" in words] == styles[:1]
+
+
+def test_a_long_line_of_code_goes_on_below_where_it_begins() -> None:
+    code = rows("```\n    call(" + "argument, " * 8 + ")\n```", 40)
+    assert all(len(row) <= 40 for row in code)
+    assert code[0].startswith("      call(") and all(row.startswith("        ") for row in code[1:])
+    assert "".join(row.strip() for row in code).replace(" ", "") == "call(" + "argument," * 8 + ")"
+
+
+@pytest.fixture
+def links(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal that takes links."""
+    for name in ("TMUX", "TERM_PROGRAM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-kitty")
+    takes_links.cache_clear()
+
+
+def links_of(source: str) -> list[tuple[str, str]]:
+    """Each linked part of the first row, and where it leads."""
+    row = markdown_rows(source, 200, Signs())[0]
+    return [(row.plain[s.start : s.end], s.style.link) for s in row.spans if getattr(s.style, "link", None)]
+
+
+def test_links_lead_where_the_screen_says(links: None) -> None:
+    assert links_of("see [the docs](https://a.example/x) now") == [
+        ("the docs (https://a.example/x)", "https://a.example/x")
+    ]
+    shown = rows("[https://bank.example](https://evil.example)", 200)
+    assert shown == ["https://bank.example (https://evil.example)"], "the true address is always seen"
+    assert links_of("at https://a.example/b(c). Then") == [("https://a.example/b(c)", "https://a.example/b(c)")]
+    assert links_of("(as https://a.example/b.)") == [("https://a.example/b", "https://a.example/b")]
+    for unsafe in ("javascript:alert(1)", "file:///etc/passwd", "x-man-page://ls"):
+        assert links_of(f"[click]({unsafe})") == []
+
+
+def test_only_terminals_that_are_known_get_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    for term in ("dumb", "linux", "screen-256color"):
+        monkeypatch.setenv("TERM", term)
+        monkeypatch.setenv("VTE_VERSION", "7600")
+        takes_links.cache_clear()
+        assert links_of("[a](https://a.example)") == []
+    takes_links.cache_clear()
+
+
+def test_changed_words_are_marked() -> None:
+    lines = DIFF.split("\n")
+    found = changed_words(lines)
+    assert {lines[number][1:][a:b] for number, spans in found.items() for a, b in spans} == {"-", "+"}
+    assert changed_words(["-one thing", "+utterly different words"]) == {0: [], 1: []}
+    assert changed_words(["-a", "-b", "+c", " d", "+e"]) == {}, "what has no counterpart is not marked"

@@ -1,0 +1,79 @@
+"""Ctrl-O: whatever the screen shows in part is seen whole, at the prompt, while a turn runs, and without a pager."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from tests.support.program import descendants
+from tests.support.recorded import STATUS, Start, bash, step
+from tests.support.terminal import Terminal
+from tests.support.waiting import until
+
+CTRL_O = "\x0f"
+NUMBERS = bash("seq 1 60")
+WORDS = [f"word{number}" for number in range(40)]
+SLOW = step(" ".join(WORDS), pace=50)
+
+
+def pager(terminal: Terminal, shown: str) -> None:
+    """Open the pager, which is to show a line that the screen did not."""
+    assert shown not in terminal.scrollback
+    terminal.type(CTRL_O)
+    terminal.wait_for(shown)
+
+
+def test_at_the_prompt_and_while_a_turn_runs(start: Start) -> None:
+    thinking = {"reasoning": "First I count.\nThen I look at the twelfth."}
+    terminal = start(step("I count.", NUMBERS, **thinking), step("Counted."), SLOW, arguments=("--yes",))
+    terminal.wait_for(STATUS)
+    terminal.line("count")
+    terminal.wait_for("… 57 lines above (ctrl-o)")
+    terminal.wait_for("First I count. (ctrl-o)")
+    terminal.wait_for("Counted.")
+    terminal.wait_for(STATUS)
+    terminal.type("half a line")
+    terminal.wait_for("half a line")
+
+    pager(terminal, "  12\n")
+    terminal.type("g")  # to the top: the prompt, the reasoning
+    terminal.wait_for("Then I look at the twelfth.")
+    assert "count" in terminal.text.split("\n")[1]
+    terminal.type("q")
+    terminal.wait_for("› half a line")
+
+    terminal.type("\x15")
+    terminal.line("tell me more")
+    terminal.wait_for("word3")
+    terminal.type(CTRL_O)
+    terminal.wait_for("  12\n")
+    terminal.type("\x03")  # a key for the pager: it neither stops the turn nor ends codelet
+    terminal.type("q")
+    terminal.wait_for("esc stops")
+    terminal.wait_for("1 step")
+    assert "stopped" not in terminal.scrollback
+    assert WORDS[-1] in terminal.scrollback
+
+
+def test_an_end_while_the_pager_is_open(start: Start) -> None:
+    terminal = start(step("", NUMBERS), step("Counted."), arguments=("--yes",), env={"PAGER": "less"})
+    terminal.wait_for(STATUS)
+    terminal.line("count")
+    terminal.wait_for("Counted.")
+    terminal.wait_for("1 step", gone=True)
+    pager(terminal, "  12\n")
+    children = descendants(terminal.pid)
+    assert children
+    terminal.signal(signal.SIGTERM)
+    assert terminal.wait_exit() == 143
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), "the end of the pager")
+
+
+def test_a_terminal_without_a_pager_gets_it_inline(start: Start) -> None:
+    terminal = start(step("", NUMBERS), step("Counted."), arguments=("--yes",), env={"TERM": "dumb"}, rows=30)
+    terminal.wait_for("›")
+    terminal.type(CTRL_O)
+    terminal.wait_for("nothing was shown yet")
+    terminal.line("count")
+    terminal.wait_for("2 steps")
+    pager(terminal, "  12\n")
