@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from codelet.loop.user_call import user_call
 
 from codelet.errors import UsageError
 from codelet.events import ToolCallStarted, ToolResult
 from codelet.loop.toolbox import Safeguards
-from codelet.loop.user_call import user_call
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
 from codelet.tools.tool import ToolContext
