@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from codelet.export.live import Resumed
     from codelet.extensions.memory.session_tool import Find
     from codelet.extensions.profiles.profile import Profile
+    from codelet.loop.required_answer import RequiredAnswer
 
 
 def current_folder() -> Path:
@@ -76,6 +77,13 @@ async def session_from(
     and none is there. Whoever opens it closes it.
     Raises UsageError for what is wrong in the settings, and ProviderError where a server had to be asked and fails.
     """
+    required = None
+    if settings.json_schema is not None:
+        if settings.plan:
+            raise UsageError("--plan ends with the plan as its answer: --json-schema does not go with it")
+        from codelet.loop.required_answer import required_answer  # only where there is a schema
+
+        required = required_answer(settings.json_schema)
     folder = workspace or current_folder()
     resumed = None if settings.resume is None else await _read(settings.resume, settings.export)
     settings, profile = _with_profile(settings, folder, resumed)
@@ -83,7 +91,9 @@ async def session_from(
     safeguards = _safeguards(settings, folder, masker)
     try:
         more = (*turned_on(settings, folder, profile, _search(settings)), *extensions)
-        session = _new_session(settings, provider, folder, safeguards, ask, more)
+        system = _system_prompt(settings, required)
+        session = _new_session(settings, provider, folder, safeguards, ask, more, system=system)
+        session.upkeep.required = required
         if resumed is not None:
             from codelet.export.recorder import restore
 
@@ -217,6 +227,8 @@ def _new_session(
     safeguards: Safeguards,
     ask: Ask | None,
     extensions: Sequence[Extension],
+    *,
+    system: str,
 ) -> Session:
     return Session(
         provider,
@@ -233,7 +245,7 @@ def _new_session(
         ),
         safeguards=safeguards,
         ask=ask,
-        system_prompt=_system_prompt(settings),
+        system_prompt=system,
         limits=Limits(**{name: getattr(settings, name) for name in Limits.fields}),  # called as the settings are
         bare=settings.bare,
         placement=settings.reminders,
@@ -281,7 +293,7 @@ def _kept(settings: Settings, workspace: Path) -> list[Path]:
     return [] if settings.audit is None else [workspace / settings.audit]
 
 
-def _system_prompt(settings: Settings) -> str:
+def _system_prompt(settings: Settings, required: RequiredAnswer | None) -> str:
     text = prompt.SYSTEM if settings.system_prompt is None else settings.system_prompt
-    more = settings.append_system_prompt
-    return valid_unicode(f"{text}\n\n{more}" if more else text)
+    told = "" if required is None else required.instruction
+    return valid_unicode("\n\n".join(part for part in (text, settings.append_system_prompt, told) if part))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from codelet import events
 from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, EXIT_REFUSED, CodeletError, NoAnswer
@@ -23,6 +24,7 @@ class Outcome(Record):
     says why of those among them that no flag would have permitted; `cut` is the input that was not sent whole.
     `model` is None where none was settled on; `turns` counts steps, as `--max-turns` does; `duration` is the
     wall-clock time in seconds. `sandbox` is what confined commands, "none", "off", or None where no command was run.
+    `structured` is None unless the answer had to meet a schema: then it holds the value that does, if one does.
     """
 
     result: str
@@ -38,6 +40,18 @@ class Outcome(Record):
     turns: int = 0
     duration: float = 0.0
     sandbox: str | None = None
+    structured: tuple[Any, ...] | None = None
+
+
+def _masked(value: Any, mask: Callable[[str], str]) -> Any:
+    """A JSON value with its texts masked."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, list):
+        return [_masked(each, mask) for each in value]
+    if isinstance(value, dict):
+        return {mask(name): _masked(each, mask) for name, each in value.items()}
+    return value
 
 
 def unread(cut: Sequence[Cut]) -> str:
@@ -101,8 +115,10 @@ class TurnProgress:
         if unsaved is not None:
             status = status if stopped is not None else unsaved.exit_status
             message = without_secrets(f"{message}; {unsaved}" if message else str(unsaved))
+        required = session.upkeep.required if session else None
+        met = None if required is None else required.text
         return Outcome(
-            result=self._result(error, partial=partial),
+            result=self._result(error, partial=partial) if met is None else without_secrets(met),
             partial=partial,
             exit_status=status,
             error=message,
@@ -115,6 +131,7 @@ class TurnProgress:
             turns=self._steps,
             duration=time.monotonic() - self._begun,
             sandbox=None if session is None or session.safeguards.sandbox is None else session.safeguards.sandbox.state,
+            structured=None if required is None else () if met is None else (_masked(required.value, without_secrets),),
         )
 
     def _result(self, error: CodeletError | None, *, partial: bool) -> str:

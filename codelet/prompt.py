@@ -32,6 +32,14 @@ NO_TEXT = "[no answer came: {reason}]"
 NO_ANSWER = "[the turn was stopped here]"
 NO_PROMPT = "[no message from the user here]"
 
+ANSWER_SCHEMA = (
+    "Your last answer, after whatever tools you need, is one JSON value and nothing else, no words or fences around "
+    "it. It meets this JSON Schema:\n{schema}"
+)
+NOT_AS_ASKED = (
+    "Your answer does not meet the JSON Schema: {problem}\nGive it again, whole, as one JSON value and nothing else."
+)
+
 MORE_INSTRUCTIONS = "Instructions of folders that you began to work in this turn; for files there.\n\n{body}"
 CODED = "[letters that nobody sees are written here as codes, such as \\u202e]"
 TURN_START = "the start of this turn"

@@ -21,6 +21,7 @@ from codelet.setting_kinds import (
     Group,
     Setting,
     amount,
+    answer_schema,
     any_text,
     count,
     count_or_zero,
@@ -69,6 +70,14 @@ class Settings(Record):
         None, amount, ONE_SHOT, by=_ALL, metavar="USD", about="stop at this cost, where prices are known"
     )
     timeout: float | None = _row(None, amount, ONE_SHOT, by=_ALL, metavar="SECONDS", about="stop after this time")
+    json_schema: str | dict[str, Any] | None = _row(
+        None,
+        answer_schema,
+        ONE_SHOT,
+        by=(FLAG,),
+        metavar="FILE",
+        about="the answer is JSON that meets the schema in FILE",
+    )
     allow_cut: bool = _row(False, switch, ONE_SHOT, about="input that was not read to its end is no failure")
 
     model: str | None = _row(

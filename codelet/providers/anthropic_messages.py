@@ -30,6 +30,7 @@ class AnthropicProvider(NativeProvider):
     """A model behind a server that speaks Anthropic's Messages."""
 
     decoder = "anthropic_messages_decode"
+    answer_form = "output_config"
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
         own = endpoint.vendor.prefix == "anthropic" and endpoint.base == endpoint.vendor.base
@@ -53,6 +54,8 @@ class AnthropicProvider(NativeProvider):
             head += b',"system":' + compact_json([{"type": "text", "text": request.system, **_MARK}])
         most = request.max_output or self._max_output
         options = {"max_tokens": most, "stream": True, **self._thinking(request.messages, most)}
+        for name, value in self._answer_fields(request).items():
+            options[name] = {**options.get(name, {}), **value}
         fragments = self._cache.fragments(request.messages)
         self._mark(fragments, len(request.messages) - request.tail)
         closing = (b"]}]," if any(fragments) else b"],") + compact_json(options)[1:]

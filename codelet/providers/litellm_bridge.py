@@ -123,7 +123,10 @@ class LiteLLMProvider:
         vars(litellm).pop("module_level_aclient", None)  # made anew by the next request
 
     def _adapted(self, error: ProviderError) -> bool:
-        asked = self._requests.asked
+        asked, form = self._requests.asked, self._requests.format
+        if form is not None and form.refused(error):
+            self._notes.append(form.note(self.model))
+            return True
         if asked is not None and asked.refused(error):
             self._notes += asked.notes()
             return True

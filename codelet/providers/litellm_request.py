@@ -10,6 +10,7 @@ from codelet.providers.protocol import Request
 from codelet.providers.quirks import Quirks, alternating, returned
 
 if TYPE_CHECKING:
+    from codelet.providers.content.structured import AnswerFormat
     from codelet.providers.effort import AskedEffort
 
 _MARK = {"cache_control": {"type": "ephemeral"}}
@@ -34,6 +35,7 @@ class Requests:
         self._model = model
         self._origin = origin
         self._last_mark = -1
+        self.format: AnswerFormat | None = None
 
     def arguments(self, request: Request, *, marks: bool) -> dict[str, Any]:
         """What differs from request to request: messages, tools and output limit. All lists are fresh ones.
@@ -54,10 +56,22 @@ class Requests:
             arguments["reasoning_effort"] = effort
         elif self.asked is not None:
             arguments |= self.asked.fields()
+        if request.schema is not None:
+            arguments |= self._answer_fields(request.schema, tools=bool(request.tools))
         limit = request.max_output or (_CLAUDE_MAX_OUTPUT if is_claude(self._model) else None)
         if limit is not None:
             arguments["max_tokens"] = limit
         return arguments
+
+    def _answer_fields(self, schema: dict[str, Any], *, tools: bool) -> dict[str, Any]:
+        """What a request says of the final answer's schema. For some back ends litellm makes a tool of it, so it goes
+        with no others.
+        """
+        if self.format is None:
+            from codelet.providers.content.structured import AnswerFormat  # only where there is a schema
+
+            self.format = AnswerFormat("never" if self.quirks.structured == "never" else "alone")
+        return self.format.fields("response_format", schema, tools=tools)
 
     def _wire(self, message: Message) -> dict[str, Any]:
         wire: dict[str, Any] = {"role": message["role"], "content": message["content"]}

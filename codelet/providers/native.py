@@ -19,7 +19,9 @@ from codelet.system.text import valid_unicode
 
 if TYPE_CHECKING:
     from codelet.providers.asking import ServerFacts
+    from codelet.providers.content.structured import AnswerField, AnswerFormat
     from codelet.providers.effort import AskedEffort
+    from codelet.providers.quirks import Structured
 
 EncodeMessage = Callable[[Message, str], tuple[bytes, str]]
 
@@ -68,10 +70,11 @@ class PrefixCache:
 class NativeProvider(ABC):
     """A model behind a server over HTTP. A wire defines `body`, `_path`, `_encode` and `_chunks`.
 
-    `decoder` is the module of its own that reads the answer.
+    `decoder` is the module of its own that reads the answer, `answer_form` where the final answer's schema goes.
     """
 
     decoder: ClassVar[str]
+    answer_form: ClassVar[AnswerField]
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str) -> None:
         self.model = model
@@ -86,6 +89,7 @@ class NativeProvider(ABC):
         self._other_base: str | None = None
         self._notes: list[str] = []
         self._asked: AskedEffort | None = None
+        self._format: AnswerFormat | None = None
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`."""
@@ -139,7 +143,25 @@ class NativeProvider(ABC):
 
     def _adapted(self, error: ProviderError) -> bool:
         """Whether the wire sends requests in another form from now on, for what the error says of this one."""
+        if self._format is not None and self._format.refused(error):
+            self._notes.append(self._format.note(self._endpoint.model_name(self.model)))
+            return True
         return self._asked is not None and self._asked.refused(error)
+
+    @property
+    def _structured(self) -> Structured:
+        """Which requests hold the schema of the final answer: at another address nobody knows who answers."""
+        return "always" if self._endpoint.base == self._endpoint.vendor.base else "alone"
+
+    def _answer_fields(self, request: Request) -> dict[str, Any]:
+        """What a request says of the form of the final answer."""
+        if request.schema is None:
+            return {}
+        if self._format is None:
+            from codelet.providers.content.structured import AnswerFormat  # only where there is a schema
+
+            self._format = AnswerFormat(self._structured)
+        return self._format.fields(self.answer_form, request.schema, tools=bool(request.tools))
 
     def _effort_fields(self, max_output: int = 0) -> dict[str, Any]:
         """What a request says of the effort that the user asked for; the user is told where it is another one."""
@@ -207,6 +229,11 @@ class OpenAIWire(NativeProvider):
 
             field = self._effort_field or self._quirks.effort_field
             self._asked = AskedEffort(options.effort, model, field, chat_words(model, endpoint.vendor.prefix))
+
+    @property
+    def _structured(self) -> Structured:
+        elsewhere = self._quirks.structured == "always" and super()._structured == "alone"
+        return "alone" if elsewhere else self._quirks.structured
 
     @abstractmethod
     def _items(self, message: Message) -> list[dict[str, Any]]:

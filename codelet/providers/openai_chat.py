@@ -21,6 +21,7 @@ class OpenAIChatProvider(OpenAIWire):
     """A model behind a server that speaks Chat Completions."""
 
     decoder = "openai_chat_decode"
+    answer_form = "response_format"
     _lead = b","  # behind the system prompt
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
@@ -38,6 +39,7 @@ class OpenAIChatProvider(OpenAIWire):
             self._note()
         else:
             options |= self._effort_fields()
+        options |= self._answer_fields(request)
         fragments = self._cache.fragments(request.messages)
         closing = self._closing(self._cache.state) + b"]," + compact_json(options)[1:]
         return b"".join([head, b',"messages":[', system, *fragments, closing])

@@ -44,6 +44,7 @@ class OpenAIResponsesProvider(OpenAIWire):
     """A model behind a server that speaks OpenAI's Responses."""
 
     decoder = "openai_responses_decode"
+    answer_form = "text"
     _effort_field = "reasoning"
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
@@ -70,6 +71,7 @@ class OpenAIResponsesProvider(OpenAIWire):
         options: dict[str, Any] = {"stream": True, "store": False, **self._optional}
         if (effort := self._effort_fields().get("reasoning")) is not None:
             options["reasoning"] = {**options.get("reasoning", {}), **effort}
+        options |= self._answer_fields(request)
         if request.max_output is not None:
             options["max_output_tokens"] = max(_LEAST_OUTPUT, request.max_output)
         fragments = self._cache.fragments(request.messages)

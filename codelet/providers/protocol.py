@@ -117,13 +117,17 @@ Chunk = (
 
 
 class Request(Record):
-    """One model request. The last `tail` messages are volatile reminders: the cache mark goes before them."""
+    """One model request. The last `tail` messages are volatile reminders: the cache mark goes before them.
+
+    `schema` is the JSON Schema that the final answer has to meet, where there is one.
+    """
 
     system: str
     messages: Sequence[Message]
     tail: int = 0
     tools: Sequence[dict[str, Any]] = ()
     max_output: int | None = None
+    schema: dict[str, Any] | None = None
 
 
 class Deadlines(Record, kw_only=True):
