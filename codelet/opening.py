@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelet import prompt
-from codelet.context import CompactionOptions, Piped
+from codelet.context import Attached, CompactionOptions, Piped
 from codelet.errors import UsageError
 from codelet.events import Event, Text, TurnEnd
 from codelet.extensions.base import Extension
@@ -28,6 +28,7 @@ from codelet.safety.verdict import Ask
 from codelet.settings import Settings
 from codelet.system.text import valid_unicode
 from codelet.tools import select_tools
+from codelet.tools.tool import ToolContext
 
 if TYPE_CHECKING:
     from codelet.export.live import Resumed
@@ -105,10 +106,31 @@ async def session_from(
     return session, resumed
 
 
-def turn_of(session: Session, text: str, piped: Piped | None = None) -> AsyncGenerator[Event, None]:
+def mentioned(session: Session, text: str, *, person: bool) -> Attached | None:
+    """What the files bring that a prompt names as `@path`; None where it names none. `person` says that somebody typed
+    it in a terminal. Raises UsageError for a picture that cannot be sent.
+    """
+    if "@" not in text:
+        return None
+    from codelet.context.attachments import Mentions  # only for who names a file
+
+    context = ToolContext(session.workspace, sees=lambda: session.facts.sees is not False)
+    mentions = Mentions(context, session.policy, session.mask, session.provider.model, person=person)
+    attached = mentions.attached(text)
+    for each in mentions.refused if not person else ():
+        about = f"read {each.path}"
+        session.refused.append(about)
+        if each.denied:
+            session.approvals.denied[about] = each.reason
+    return attached
+
+
+def turn_of(
+    session: Session, text: str, piped: Piped | None = None, attached: Attached | None = None
+) -> AsyncGenerator[Event, None]:
     """The turn that a prompt asks for: `continue` takes an unfinished one up again."""
     going_on = piped is None and text.strip().lower() == "continue" and unfinished(session)
-    turn = session.resume() if going_on else session.send(text, piped)
+    turn = session.resume() if going_on else session.send(text, piped, attached)
     enders = [each for each in session.extensions if type(each).answer is not Extension.answer]
     return _answered(session, turn, enders) if enders else turn
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from codelet import prompt
 from codelet.events import Cut
+from codelet.messages import Picture
 from codelet.record import Record
 
 _LEAST_SHOWN = 80
@@ -28,6 +29,14 @@ class Piped(Record):
     tail: str = ""
     bytes: int = 0
     lines: int = 0
+
+
+class Attached(Record):
+    """What the files that a prompt names bring to it: `text` behind its words, `images` beside; `notes` for people."""
+
+    text: str = ""
+    images: tuple[Picture, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Part:

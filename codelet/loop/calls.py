@@ -21,7 +21,7 @@ from codelet.errors import ToolError
 from codelet.extensions.base import GuardedCall
 from codelet.loop.reply import parsed_arguments
 from codelet.loop.toolbox import Toolbox
-from codelet.messages import ToolCall
+from codelet.messages import Picture, ToolCall
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, copied
 
 Status = Literal["done", "failed", "refused"]
@@ -37,7 +37,7 @@ _LONGEST_ERROR = 2_000
 class FillIn(Protocol):
     """Puts an answer in the place of a call's placeholder."""
 
-    def __call__(self, call_id: str, text: str, *, failed: bool) -> object:
+    def __call__(self, call_id: str, text: str, *, failed: bool, images: Sequence[Picture] = ()) -> object:
         """Fill it in."""
 
 
@@ -266,7 +266,7 @@ class CallRunner:
             seconds=seconds,
             counted=output.counted,
         )
-        self._answer(item.id, text, failed=status != "done")
+        self._answer(item.id, text, failed=status != "done", images=output.images)
 
     def _record_end(self, item: _Pending, status: str) -> float:
         """Note how a call ended; gives the seconds that it took."""
@@ -282,7 +282,7 @@ async def run_beside(name: str, arguments: dict[str, Any], toolbox: Toolbox) -> 
     It enters no list.
     """
 
-    def nowhere(call_id: str, text: str, *, failed: bool) -> None:
+    def nowhere(call_id: str, text: str, *, failed: bool, images: Sequence[Picture] = ()) -> None:
         return
 
     asked: ToolCall = {

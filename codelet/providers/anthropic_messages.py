@@ -94,12 +94,18 @@ class AnthropicProvider(NativeProvider):
         return (b"]}," if open_role else b"") + start + blocks, role
 
     def _blocks(self, message: Message) -> list[dict[str, Any]]:
+        blocks: list[dict[str, Any]] = []
+        if "images" in message:
+            from codelet.providers.content.picture_forms import anthropic_blocks, unseen
+
+            message = message if self._sees else unseen(message)
+            blocks += anthropic_blocks(message)
         text = message["content"] or ""
         if message["role"] == "tool":
             call_id = _call_id(message.get("tool_call_id", ""))
-            result = {"type": "tool_result", "tool_use_id": call_id, "content": text or prompt.NO_OUTPUT}
+            content = [*blocks, {"type": "text", "text": text}] if blocks else text or prompt.NO_OUTPUT
+            result = {"type": "tool_result", "tool_use_id": call_id, "content": content}
             return [{**result, "is_error": True} if message.get("failed") else result]
-        blocks: list[dict[str, Any]] = []
         calls = message.get("tool_calls", ())
         if message.get("origin") == self.origin and (text.strip() or calls):  # thinking may not come last
             blocks.extend(message.get("thinking_blocks", ()))

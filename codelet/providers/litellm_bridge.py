@@ -104,7 +104,11 @@ class LiteLLMProvider:
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`. Closing it closes the connection too."""
         self._note(request)
-        return with_retries(lambda: self._attempt(request), self._options.retries, self._adapted, self._notes)
+
+        def adapted(error: ProviderError) -> bool:
+            return self._adapted(error) or self._unseen(error, request)
+
+        return with_retries(lambda: self._attempt(request), self._options.retries, adapted, self._notes)
 
     async def warm(self) -> None:
         """Start importing litellm."""
@@ -136,6 +140,17 @@ class LiteLLMProvider:
         self._requests.quirks = learnt
         self._note(None)
         return True
+
+    def _unseen(self, error: ProviderError, request: Request) -> bool:
+        """Whether requests leave pictures out from now on, because the server takes none."""
+        if not self._requests.sees or not any("images" in message for message in request.messages):
+            return False
+        from codelet.providers.content import picture_forms  # only where there are some
+
+        if picture_forms.refused(error, request.messages):
+            self._requests.sees = False
+            self._notes.append(picture_forms.note(self.model, error))
+        return not self._requests.sees
 
     def _note(self, request: Request | None) -> None:
         """Tell the user, once, what the requests are like."""

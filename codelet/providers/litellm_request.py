@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from codelet.messages import Message, ToolCall
+from codelet.providers.facts import model_facts
 from codelet.providers.protocol import Request
 from codelet.providers.quirks import Quirks, alternating, returned
 
@@ -36,19 +38,24 @@ class Requests:
         self._origin = origin
         self._last_mark = -1
         self.format: AnswerFormat | None = None
+        self.sees = model_facts(model).sees is not False
 
     def arguments(self, request: Request, *, marks: bool) -> dict[str, Any]:
         """What differs from request to request: messages, tools and output limit. All lists are fresh ones.
 
         `marks` sets Anthropic's cache marks.
         """
-        messages = alternating(request.messages) if self.quirks.alternating else request.messages
+        messages: Sequence[Message] = request.messages
+        if any("images" in message for message in messages):
+            messages = self._with_pictures(messages)
+        if self.quirks.alternating:
+            messages = alternating(messages)
         wire = [self._wire(message) for message in messages]
         head: list[dict[str, Any]] = []
         if request.system:
             head.append({"role": "system", "content": request.system})
         if marks and not self.quirks.alternating:  # joined, the volatile reminders are no messages of their own
-            self._mark(head, wire, len(request.messages) - request.tail)
+            self._mark(head, wire, len(wire) - request.tail)
         arguments: dict[str, Any] = {"messages": head + wire}
         if request.tools:
             arguments["tools"] = list(request.tools)
@@ -63,6 +70,14 @@ class Requests:
             arguments["max_tokens"] = limit
         return arguments
 
+    def _with_pictures(self, messages: Sequence[Message]) -> list[Message]:
+        """The messages with the pictures of results in messages of the user's behind them, or with none at all."""
+        from codelet.providers.content.picture_forms import ResultPictures, unseen
+
+        if not self.sees:
+            return [unseen(message) for message in messages]
+        return ResultPictures().spread(messages, alternating=self.quirks.alternating)
+
     def _answer_fields(self, schema: dict[str, Any], *, tools: bool) -> dict[str, Any]:
         """What a request says of the final answer's schema. For some back ends litellm makes a tool of it, so it goes
         with no others.
@@ -76,6 +91,10 @@ class Requests:
     def _wire(self, message: Message) -> dict[str, Any]:
         wire: dict[str, Any] = {"role": message["role"], "content": message["content"]}
         own = message.get("origin") == self._origin and not self.quirks.strict
+        if "images" in message and message["role"] == "user":
+            from codelet.providers.content.picture_forms import chat_parts
+
+            wire["content"] = [*chat_parts(message), {"type": "text", "text": message["content"] or ""}]
         if "tool_calls" in message:
             wire["tool_calls"] = [self._wire_call(call, own=own) for call in message["tool_calls"]]
         if "tool_call_id" in message:
@@ -111,5 +130,7 @@ class Requests:
 def _mark_message(message: dict[str, Any]) -> None:
     if message["role"] == "tool":
         message.update(_MARK)
+    elif isinstance(message["content"], list):
+        message["content"][-1] |= _MARK
     elif isinstance(message["content"], str) and message["content"].strip():
         message["content"] = [{"type": "text", "text": message["content"], **_MARK}]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from codelet.errors import ProviderError
 from codelet.messages import Message
 from codelet.providers.catalog import Endpoint, quirks_of
+from codelet.providers.facts import model_facts
 from codelet.providers.http import HttpClient
 from codelet.providers.protocol import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, UsageChunk, with_retries
 from codelet.providers.quirks import SEPARATOR, EffortField, joint_of, stand_in
@@ -90,6 +91,7 @@ class NativeProvider(ABC):
         self._notes: list[str] = []
         self._asked: AskedEffort | None = None
         self._format: AnswerFormat | None = None
+        self._sees = model_facts(model).sees is not False
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`."""
@@ -97,7 +99,7 @@ class NativeProvider(ABC):
 
         def adapted(error: ProviderError) -> bool:
             nonlocal body
-            if not self._adapted(error):
+            if not self._adapted(error) and not self._unseen(error, request):
                 return False
             body = self.body(request)
             return True
@@ -147,6 +149,17 @@ class NativeProvider(ABC):
             self._notes.append(self._format.note(self._endpoint.model_name(self.model)))
             return True
         return self._asked is not None and self._asked.refused(error)
+
+    def _unseen(self, error: ProviderError, request: Request) -> bool:
+        """Whether requests leave pictures out from now on, because the server takes none."""
+        if not self._sees or not any("images" in message for message in request.messages):
+            return False
+        from codelet.providers.content import picture_forms  # only where there are some
+
+        if picture_forms.refused(error, request.messages):
+            self._sees, self._cache = False, PrefixCache(self._encode)
+            self._notes.append(picture_forms.note(self._endpoint.model_name(self.model), error))
+        return not self._sees
 
     @property
     def _structured(self) -> Structured:
@@ -206,6 +219,8 @@ class NativeProvider(ABC):
 
 
 _OPEN, _CLOSING = ("user", "tool"), b'"}'
+_IN_PARTS = "+"
+"""Behind a role it says that the message's content is a list, whose last part is its text."""
 
 
 class OpenAIWire(NativeProvider):
@@ -217,11 +232,13 @@ class OpenAIWire(NativeProvider):
     """
 
     _lead: ClassVar[bytes] = b""
+    _text_type: ClassVar[str] = "text"
     _effort_field: ClassVar[EffortField | None] = None
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str) -> None:
         super().__init__(model, endpoint, options, origin=origin)
         self._quirks = quirks_of(model, endpoint.base, options.vendors)
+        self._parts = False
         if endpoint.base.count("/") == 2:  # no path: most servers have theirs at /v1, and people forget it
             self._other_base = f"{endpoint.base}/v1"
         if options.effort is not None:
@@ -243,22 +260,52 @@ class OpenAIWire(NativeProvider):
     def _learnt(self, error: ProviderError) -> bool:
         """Whether a refusal tells of something to do otherwise. Each can go once, so no server is asked for ever."""
 
+    @abstractmethod
+    def _pictures(self, message: Message) -> list[dict[str, Any]]:
+        """The pictures of a message as the wire has them."""
+
+    def _in_parts(self, message: Message) -> bool:
+        """Whether a message's content goes out as a list: pictures need one, and what they may be joined to."""
+        return "images" in message or (self._parts and message["role"] == "user")
+
+    def _look(self, messages: Sequence[Message]) -> None:
+        """Where roles alternate, a picture may be joined to any message of the user's: from the first one on all of
+        them are lists.
+        """
+        if not self._parts and self._quirks.alternating and any("images" in message for message in messages):
+            self._parts, self._cache = True, PrefixCache(self._encode)
+
     def _encode(self, message: Message, before: str) -> tuple[bytes, str]:
         """A message's bytes after one of the role `before`; where roles alternate, with what closes that one."""
-        joint = joint_of(message, before) if self._quirks.alternating else "apart"
+        if "images" in message and not self._sees:
+            from codelet.providers.content.picture_forms import unseen
+
+            message = unseen(message)
+        joint = joint_of(message, before.removesuffix(_IN_PARTS)) if self._quirks.alternating else "apart"
         if joint == "joined":
-            return compact_json(f"{SEPARATOR}{message['content']}")[1:-1], before
+            return self._joined(message), before
         missing = stand_in(joint)
         items = [*(self._items(missing) if missing else ()), *self._items(message)]
         if not items:
             return b"", before
         start = self._closing(before) + (b"," if before else self._lead)
-        fragment, role = start + b",".join(map(compact_json, items)), message["role"]
+        role: str = message["role"] + (_IN_PARTS if self._in_parts(message) else "")
+        fragment = start + b",".join(map(compact_json, items))
         return fragment.removesuffix(self._closing(role)), role
+
+    def _joined(self, message: Message) -> bytes:
+        """What goes on with the open text of the message before, or behind it with pictures."""
+        text = compact_json(f"{SEPARATOR}{message['content']}")[1:-1]
+        if "images" not in message:
+            return text
+        parts = b",".join(map(compact_json, [*self._pictures(message), {"type": self._text_type, "text": ""}]))
+        return _CLOSING + b"," + parts.removesuffix(_CLOSING) + text
 
     def _closing(self, role: str) -> bytes:
         """What closes a message of that role, the last one so far."""
-        return _CLOSING if self._quirks.alternating and role in _OPEN else b""
+        if not self._quirks.alternating or role.removesuffix(_IN_PARTS) not in _OPEN:
+            return b""
+        return _CLOSING + b"]}" if role.endswith(_IN_PARTS) else _CLOSING
 
     def _adapted(self, error: ProviderError) -> bool:
         if not super()._adapted(error) and not self._learnt(error):

@@ -190,7 +190,10 @@ def alternating(messages: Sequence[Message]) -> list[Message]:
     for message in messages:
         joint = joint_of(message, sent[-1]["role"] if sent else "")
         if joint == "joined":
-            sent[-1] = {**sent[-1], "content": f"{sent[-1]['content']}{SEPARATOR}{message['content']}"}
+            joined: Message = {**sent[-1], "content": f"{sent[-1]['content']}{SEPARATOR}{message['content']}"}
+            if shown := [*sent[-1].get("images", ()), *message.get("images", ())]:
+                joined["images"] = shown
+            sent[-1] = joined
             continue
         if (missing := stand_in(joint)) is not None:
             sent.append(missing)

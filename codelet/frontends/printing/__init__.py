@@ -27,7 +27,7 @@ from codelet.errors import (
 )
 from codelet.frontends.streams import KEPT, read_stdin, say, say_ending
 from codelet.loop.session import Session
-from codelet.opening import session_from, turn_of
+from codelet.opening import mentioned, session_from, turn_of
 from codelet.outcome import Outcome, TurnProgress
 from codelet.providers.facts import model_facts
 from codelet.settings import Settings
@@ -226,7 +226,10 @@ class _OneShot:
                 return answer
             if isinstance(session.provider, NoModel):
                 raise session.provider.missing
-        return turn_of(session, self._question, self._piped)
+        attached = mentioned(session, self._question, person=False)
+        for note in attached.notes if attached is not None else ():
+            _complain(note)
+        return turn_of(session, self._question, self._piped, attached)
 
     async def _finish(self, failure: CodeletError | _UnwritableError | None, task: asyncio.Task[int]) -> int:
         """Write what the run came to and save for the last time, in the order of the format; the exit status."""
