@@ -19,7 +19,7 @@ from codelet.extensions.builtin import profile_places, turned_on
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
-from codelet.providers import open_provider
+from codelet.providers import REPLAY_PREFIX, open_provider
 from codelet.providers.protocol import Deadlines, Provider, ProviderOptions, Retries
 from codelet.safety import Policy
 from codelet.safety.sandbox import Sandbox
@@ -58,8 +58,17 @@ def provider_named(model: str, settings: Settings) -> Provider:
         retries=Retries(attempts=settings.retries + 1),
         vendors=settings.vendors,
         effort=settings.effort,
+        strict=settings.strict,
+        debug_requests=settings.debug_requests,
     )
-    return open_provider(model, options, settings.transport)
+    provider = open_provider(model, options, settings.transport)
+    if settings.record is None:
+        return provider
+    if provider.origin.startswith(REPLAY_PREFIX):
+        raise UsageError(f"--record keeps what a live model answers: {provider.name} is none")
+    from codelet.loop.recording import RecordingProvider  # only for who records
+
+    return RecordingProvider(provider, settings.record)
 
 
 async def session_from(
@@ -89,6 +98,10 @@ async def session_from(
     resumed = None if settings.resume is None else await _read(settings.resume, settings.export)
     settings, profile = _with_profile(settings, folder, resumed)
     provider = await _provider(settings, resumed, profile, needs_model=needs_model)
+    if settings.record is not None:
+        from codelet.loop.recording import begin_recording
+
+        begin_recording(settings.record, provider.model, force=settings.force)
     safeguards = _safeguards(settings, folder, masker)
     try:
         more = (*turned_on(settings, folder, profile, _search(settings)), *extensions)

@@ -126,6 +126,17 @@ class Settings(Record):
         about="how hard the model is to think; its nearest where it lacks one, nothing is sent without",
     )
 
+    strict: bool = _row(
+        False,
+        switch,
+        MODEL,
+        by=(FLAG,),
+        about="with --model replay:FILE: a request that was not recorded so is an error",
+    )
+    debug_requests: bool = _row(
+        False, switch, MODEL, by=(FLAG,), about="print every request to stderr as it is sent, keys masked"
+    )
+
     system_prompt: str | None = _row(None, any_text, PROMPT, metavar="TEXT", about="instead of codelet's own")
     append_system_prompt: str | None = _row(None, text, PROMPT, metavar="TEXT", about="after codelet's own")
     tools: tuple[str, ...] | None = _row(
@@ -210,7 +221,12 @@ class Settings(Record):
         metavar="DIR|URL",
         about="let the model search the sessions saved there",
     )
-    force: bool = _row(False, switch, KEEPING, by=(FLAG,), about="replace what stands at --export's target")
+    record: str | None = _row(
+        None, text, KEEPING, by=(FLAG,), metavar="FILE", about="keep what the model answers, for --model replay:FILE"
+    )
+    force: bool = _row(
+        False, switch, KEEPING, by=(FLAG,), about="replace what stands at the target of --export or --record"
+    )
 
     given: frozenset[str] = frozenset()
     files: tuple[Path, ...] = ()

@@ -192,7 +192,12 @@ class LiteLLMProvider:
         latest = now() + limit
         try:
             async with asyncio.timeout(limit) as timeout:
-                stream = await litellm.acompletion(**self._arguments(litellm, request))
+                arguments = self._arguments(litellm, request)
+                if self._options.debug_requests:
+                    from codelet.providers.content.shown_requests import show_arguments
+
+                    show_arguments(arguments)
+                stream = await litellm.acompletion(**arguments)
                 InterceptedStream.into(stream)
                 async for chunk in stream:
                     pieces = list(decoder.chunks(chunk, stream))

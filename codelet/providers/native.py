@@ -85,7 +85,7 @@ class NativeProvider(ABC):
         self.effort = options.effort
         self._endpoint = endpoint
         self._options = options
-        self._http = HttpClient(endpoint.base, options.deadlines, endpoint.check)
+        self._http = HttpClient(endpoint.base, options.deadlines, endpoint.check, shows=options.debug_requests)
         self._cache = PrefixCache(self._encode)
         self._other_base: str | None = None
         self._notes: list[str] = []

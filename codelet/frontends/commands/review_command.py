@@ -44,7 +44,18 @@ _SIGNALS = {
     signal.SIGHUP: (EXIT_HANGUP, "hung up"),
 }
 _PIECE = 1 << 16
-_NOTHING_TO_KEEP = ("audit", "export", "snapshots", "resume", "plan", "profile", "facts", "memory", "json_schema")
+_NOTHING_TO_KEEP = (
+    "audit",
+    "export",
+    "snapshots",
+    "resume",
+    "plan",
+    "profile",
+    "facts",
+    "memory",
+    "json_schema",
+    "record",
+)
 """Settings of one session: a review has several, and no conversation that goes on."""
 
 
