@@ -59,6 +59,7 @@ class Mentions:
         """
         texts: list[str] = []
         pictures: list[Picture] = []
+        names: list[str] = []
         notes: list[str] = []
         for path in self._paths(text):
             verdict = self._policy.judge("read", [Touch("read", path)])
@@ -67,7 +68,8 @@ class Mentions:
                 notes.append(f"@{path} is not attached: {verdict.reason}")
                 continue
             try:
-                self._take(path, self._context.replace(place=verdict.place), texts, pictures, notes)
+                name = self._take(path, self._context.replace(place=verdict.place), texts, pictures)
+                names.append(name)
             except ToolError as error:
                 notes.append(f"@{path} is not attached: {error}")
         for number, each in enumerate(pictures, 1):
@@ -75,7 +77,7 @@ class Mentions:
             texts.append(f"{'' if number > 1 else chr(10)}\n{shown}")
         if not texts and not notes:
             return None
-        return Attached("".join(texts), tuple(pictures), tuple(notes))
+        return Attached("".join(texts), tuple(pictures), tuple(names), tuple(notes))
 
     def _paths(self, text: str) -> Iterator[str]:
         """The paths of files that are there, each once, in order."""
@@ -94,27 +96,27 @@ class Mentions:
         except (OSError, ValueError, RuntimeError):
             return False
 
-    def _take(
-        self, path: str, context: ToolContext, texts: list[str], pictures: list[Picture], notes: list[str]
-    ) -> None:
-        """Read one file. Raises ToolError, and UsageError for a picture."""
+    def _take(self, path: str, context: ToolContext, texts: list[str], pictures: list[Picture]) -> str:
+        """Read one file, and say what it is. Raises ToolError, and UsageError for a picture."""
         place = files.resolve(context, path)
         name = files.shown(context, place)
         with files.open_regular(place, name) as file:
             size = os.fstat(file.fileno()).st_size
             head = file.read(encoding.SAMPLE)
             if media_type(head) is not None:
-                pictures.append(self._picture(file, head, name, size))
-            elif encoding.is_binary(head):
-                notes.append(f"@{path} is not attached: it is {encoding.binary_kind(head)}")
-            elif size > LARGEST_TEXT:
+                pictures.append(shown := self._picture(file, head, name, size))
+                return f"{name} ({shown['width']} × {shown['height']})"
+            if encoding.is_binary(head):
+                raise ToolError(f"it is {encoding.binary_kind(head)}")
+            if size > LARGEST_TEXT:
                 texts.append(prompt.ATTACHED_LARGE.format(name=name, size=size))
-            else:
-                file.seek(0)
-                data = file.read(LARGEST_TEXT)
-                decoded = encoding.decode_text(data)
-                body = encoding.readable(decoded[0]) if decoded else encoding.decode_part(data)
-                texts.append(prompt.ATTACHED_FILE.format(name=name, text=self._mask(body)))
+                return f"the size of {name} ({size:,} bytes)"
+            file.seek(0)
+            data = file.read(LARGEST_TEXT)
+            decoded = encoding.decode_text(data)
+            body = encoding.readable(decoded[0]) if decoded else encoding.decode_part(data)
+            texts.append(prompt.ATTACHED_FILE.format(name=name, text=self._mask(body)))
+            return name
 
     def _picture(self, file: BinaryIO, head: bytes, name: str, size: int) -> Picture:
         if not self._context.sees():

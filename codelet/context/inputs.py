@@ -32,10 +32,13 @@ class Piped(Record):
 
 
 class Attached(Record):
-    """What the files that a prompt names bring to it: `text` behind its words, `images` beside; `notes` for people."""
+    """What the files that a prompt names bring to it: `text` behind its words, `images` beside. `names` tells
+    people what these are, `notes` what is not brought.
+    """
 
     text: str = ""
     images: tuple[Picture, ...] = ()
+    names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 

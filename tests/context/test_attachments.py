@@ -49,6 +49,7 @@ def test_what_is_named_is_attached_by_its_kind_and_size(files: Path, make_sessio
     assert "[large.txt has 131,072 bytes and is not attached whole" in found.text
     assert "[picture 1: my shot.png, 3 × 2 pixels]" in found.text
     assert [each["name"] for each in found.images] == ["my shot.png"]
+    assert found.names == ("small.txt", "the size of large.txt (131,072 bytes)", "my shot.png (3 × 2)")
     assert found.notes == ("@prog.bin is not attached: it is binary data",)
     assert mentioned(session, "write to me@small.txt about @decorators", person=True) is None
 

@@ -56,5 +56,6 @@ def test_in_the_terminal_a_picture_goes_with_the_line_or_the_line_comes_back(cod
         assert not codelet.server.requests
         terminal.type("\x15")
         terminal.line("what is @shot.png ?")
+        terminal.wait_for("attached: shot.png (3 × 2)")
         terminal.wait_for("A grey square.")
     assert b64encode(png()) in codelet.server.requests[0].body

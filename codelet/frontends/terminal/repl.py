@@ -157,8 +157,10 @@ class Repl:
             self.screen.fail(str(error))
             self.prefill = text
             return
-        for note in brought.notes if brought is not None else ():
-            self.screen.note(note)
+        if brought is not None:
+            told = [f"attached: {', '.join(brought.names)}"] if brought.names else []
+            for note in (*told, *brought.notes):
+                self.screen.note(note)
         await self.turn(self.session.send(self._with_attached(text), None, brought))
 
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
