@@ -31,7 +31,8 @@ class Result(Record):
     """What one prompt came to: the answer's `text`, and `exit`, the status with which the command line would end.
 
     `error` says what went wrong, if something did; `partial` that the answer was cut short. `usage` and `cost`, in US
-    dollars, are None where nobody reported them. `messages` is the conversation behind it.
+    dollars, are None where nobody reported them. `messages` is the conversation behind it. `structured_output` is the
+    value of an answer that meets `json_schema`, None where none does or none was asked for.
     """
 
     text: str
@@ -41,6 +42,7 @@ class Result(Record):
     usage: Usage | None
     cost: float | None
     messages: tuple[Message, ...]
+    structured_output: Any = None
 
 
 @asynccontextmanager
@@ -84,7 +86,8 @@ async def open_session(
 
 
 async def run(prompt: str, *, model: str, **options: Any) -> Result:
-    """The answer to one prompt. `options` are those of `open_session`.
+    """The answer to one prompt. `options` are those of `open_session`; `json_schema` is a schema that the answer has to
+    meet, or the name of its file.
 
     Raises UsageError for what is wrong in them; whatever else fails stands in the result.
     """
@@ -112,6 +115,7 @@ async def run(prompt: str, *, model: str, **options: Any) -> Result:
         usage=came_to.usage if came_to.usage.known else None,
         cost=came_to.cost if came_to.usage.known else None,
         messages=tuple(session.messages) if session is not None else (),
+        structured_output=came_to.structured[0] if came_to.structured else None,
     )
 
 

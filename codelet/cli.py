@@ -114,6 +114,7 @@ def _raise_at_interrupt() -> None:
 
 def _run(arguments: list[str], ending: _Ending) -> int:
     _end_at_interrupt()
+    from codelet.errors import UsageError
     from codelet.frontends.arguments import parse_command_line, print_help
 
     options = parse_command_line(arguments)
@@ -148,6 +149,8 @@ def _run(arguments: list[str], ending: _Ending) -> int:
 
         return run_review(settings, options)
     if _interactive(options):
+        if settings.json_schema is not None:
+            raise UsageError("--json-schema is for one answer: give a prompt with -p")
         return _repl(settings, lambda: _settings(options, trust=True), options.prompt, debug=options.debug)
     from codelet.frontends.arguments import FROM_PIPE
     from codelet.frontends.printing import run_one_shot

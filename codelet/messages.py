@@ -43,10 +43,24 @@ class ToolCall(TypedDict):
     extra: NotRequired[dict[str, Any]]
 
 
+class Picture(TypedDict):
+    """A picture beside a message's text: `data` is its file in base64, `width` and `height` are in pixels."""
+
+    name: str
+    media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+    width: int
+    height: int
+    data: str
+
+
+_PICTURE = frozenset({"name", "media_type", "width", "height", "data"})
+
+
 class Message(TypedDict, total=False):
     """One message. `content` is text (None for an assistant message that only calls tools).
 
-    `failed` marks a tool's result that is an error, a refusal or cut short; it is there only where it is true.
+    `images` are pictures beside the text of a prompt or of a tool's result, which names them. `failed` marks a tool's
+    result that is an error, a refusal or cut short; it is there only where it is true.
 
     `reasoning_content`, `reasoning`, `reasoning_details` (OpenAI-like servers) and `thinking_blocks` (Anthropic) are
     an assistant's reasoning as it came, `extra` is what else came beside its text (a signature), field by field. They
@@ -58,6 +72,7 @@ class Message(TypedDict, total=False):
     tool_calls: list[ToolCall]
     tool_call_id: str
     failed: bool
+    images: list[Picture]
     reasoning_content: str
     reasoning: str
     reasoning_details: list[dict[str, Any]]
@@ -85,9 +100,10 @@ def _marked(fields: Mapping[str, Any], kind: UserKind, reminder: str | None = No
     return cast("Message", message)
 
 
-def user(text: str) -> Message:
-    """A prompt: what the user says."""
-    return _marked({"role": "user", "content": text}, "prompt")
+def user(text: str, images: Sequence[Picture] = ()) -> Message:
+    """A prompt: what the user says, and shows."""
+    shown = {"images": list(images)} if images else {}
+    return _marked({"role": "user", "content": text, **shown}, "prompt")
 
 
 def reminder(kind: str, text: str) -> Message:
@@ -113,11 +129,13 @@ def tool_call(call_id: str, name: str, arguments: str) -> ToolCall:
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def tool_result(call_id: str, text: str, *, failed: bool = False) -> Message:
+def tool_result(call_id: str, text: str, *, failed: bool = False, images: Sequence[Picture] = ()) -> Message:
     """The answer to the tool call with that id."""
     message: Message = {"role": "tool", "tool_call_id": call_id, "content": text}
     if failed:
         message["failed"] = True
+    if images:
+        message["images"] = list(images)
     return message
 
 
@@ -127,6 +145,23 @@ def with_text(message: Mapping[str, Any], text: str) -> dict[str, Any]:
     if isinstance(message, _Marked):
         return cast("dict[str, Any]", _marked(changed, message.kind, message.reminder))
     return changed
+
+
+def images_of(message: AnyMessage) -> Sequence[Picture]:
+    """The pictures of a message; entries that do not have the shape of one are left out."""
+    images = message.get("images")
+    if not isinstance(images, list) or message.get("role") not in ("user", "tool"):
+        return ()
+    return [cast("Picture", each) for each in images if isinstance(each, dict) and each.keys() >= _PICTURE]
+
+
+def without_images(message: Mapping[str, Any], note: str) -> dict[str, Any]:
+    """The message without its pictures, and with a note on that behind its text; the same object where it has none."""
+    if "images" not in message:
+        return cast("dict[str, Any]", message)
+    bare = with_text(message, f"{text_of(message)}\n{note}")
+    del bare["images"]
+    return bare
 
 
 def kind_of(message: Mapping[str, Any]) -> str:

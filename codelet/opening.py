@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelet import prompt
-from codelet.context import CompactionOptions, Piped
+from codelet.context import Attached, CompactionOptions, Piped
 from codelet.errors import UsageError
 from codelet.events import Event, Text, TurnEnd
 from codelet.extensions.base import Extension
@@ -19,7 +19,7 @@ from codelet.extensions.builtin import profile_places, turned_on
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
-from codelet.providers import open_provider
+from codelet.providers import REPLAY_PREFIX, open_provider
 from codelet.providers.protocol import Deadlines, Provider, ProviderOptions, Retries
 from codelet.safety import Policy
 from codelet.safety.sandbox import Sandbox
@@ -28,11 +28,13 @@ from codelet.safety.verdict import Ask
 from codelet.settings import Settings
 from codelet.system.text import valid_unicode
 from codelet.tools import select_tools
+from codelet.tools.tool import ToolContext
 
 if TYPE_CHECKING:
     from codelet.export.live import Resumed
     from codelet.extensions.memory.session_tool import Find
     from codelet.extensions.profiles.profile import Profile
+    from codelet.loop.required_answer import RequiredAnswer
 
 
 def current_folder() -> Path:
@@ -56,8 +58,17 @@ def provider_named(model: str, settings: Settings) -> Provider:
         retries=Retries(attempts=settings.retries + 1),
         vendors=settings.vendors,
         effort=settings.effort,
+        strict=settings.strict,
+        debug_requests=settings.debug_requests,
     )
-    return open_provider(model, options, settings.transport)
+    provider = open_provider(model, options, settings.transport)
+    if settings.record is None:
+        return provider
+    if provider.origin.startswith(REPLAY_PREFIX):
+        raise UsageError(f"--record keeps what a live model answers: {provider.name} is none")
+    from codelet.loop.recording import RecordingProvider  # only for who records
+
+    return RecordingProvider(provider, settings.record)
 
 
 async def session_from(
@@ -76,14 +87,27 @@ async def session_from(
     and none is there. Whoever opens it closes it.
     Raises UsageError for what is wrong in the settings, and ProviderError where a server had to be asked and fails.
     """
+    required = None
+    if settings.json_schema is not None:
+        if settings.plan:
+            raise UsageError("--plan ends with the plan as its answer: --json-schema does not go with it")
+        from codelet.loop.required_answer import required_answer  # only where there is a schema
+
+        required = required_answer(settings.json_schema)
     folder = workspace or current_folder()
     resumed = None if settings.resume is None else await _read(settings.resume, settings.export)
     settings, profile = _with_profile(settings, folder, resumed)
     provider = await _provider(settings, resumed, profile, needs_model=needs_model)
+    if settings.record is not None:
+        from codelet.loop.recording import begin_recording
+
+        begin_recording(settings.record, provider.model, force=settings.force)
     safeguards = _safeguards(settings, folder, masker)
     try:
         more = (*turned_on(settings, folder, profile, _search(settings)), *extensions)
-        session = _new_session(settings, provider, folder, safeguards, ask, more)
+        system = _system_prompt(settings, required)
+        session = _new_session(settings, provider, folder, safeguards, ask, more, system=system)
+        session.upkeep.required = required
         if resumed is not None:
             from codelet.export.recorder import restore
 
@@ -95,10 +119,31 @@ async def session_from(
     return session, resumed
 
 
-def turn_of(session: Session, text: str, piped: Piped | None = None) -> AsyncGenerator[Event, None]:
+def mentioned(session: Session, text: str, *, person: bool) -> Attached | None:
+    """What the files bring that a prompt names as `@path`; None where it names none. `person` says that somebody typed
+    it in a terminal. Raises UsageError for a picture that cannot be sent.
+    """
+    if "@" not in text:
+        return None
+    from codelet.context.attachments import Mentions  # only for who names a file
+
+    context = ToolContext(session.workspace, sees=lambda: session.facts.sees is not False)
+    mentions = Mentions(context, session.policy, session.mask, session.provider.model, person=person)
+    attached = mentions.attached(text)
+    for each in mentions.refused if not person else ():
+        about = f"read {each.path}"
+        session.refused.append(about)
+        if each.denied:
+            session.approvals.denied[about] = each.reason
+    return attached
+
+
+def turn_of(
+    session: Session, text: str, piped: Piped | None = None, attached: Attached | None = None
+) -> AsyncGenerator[Event, None]:
     """The turn that a prompt asks for: `continue` takes an unfinished one up again."""
     going_on = piped is None and text.strip().lower() == "continue" and unfinished(session)
-    turn = session.resume() if going_on else session.send(text, piped)
+    turn = session.resume() if going_on else session.send(text, piped, attached)
     enders = [each for each in session.extensions if type(each).answer is not Extension.answer]
     return _answered(session, turn, enders) if enders else turn
 
@@ -217,6 +262,8 @@ def _new_session(
     safeguards: Safeguards,
     ask: Ask | None,
     extensions: Sequence[Extension],
+    *,
+    system: str,
 ) -> Session:
     return Session(
         provider,
@@ -233,7 +280,7 @@ def _new_session(
         ),
         safeguards=safeguards,
         ask=ask,
-        system_prompt=_system_prompt(settings),
+        system_prompt=system,
         limits=Limits(**{name: getattr(settings, name) for name in Limits.fields}),  # called as the settings are
         bare=settings.bare,
         placement=settings.reminders,
@@ -281,7 +328,7 @@ def _kept(settings: Settings, workspace: Path) -> list[Path]:
     return [workspace / each for each in (settings.audit, settings.log) if each is not None]
 
 
-def _system_prompt(settings: Settings) -> str:
+def _system_prompt(settings: Settings, required: RequiredAnswer | None) -> str:
     text = prompt.SYSTEM if settings.system_prompt is None else settings.system_prompt
-    more = settings.append_system_prompt
-    return valid_unicode(f"{text}\n\n{more}" if more else text)
+    told = "" if required is None else required.instruction
+    return valid_unicode("\n\n".join(part for part in (text, settings.append_system_prompt, told) if part))

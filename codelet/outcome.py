@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -25,6 +25,7 @@ class Outcome(Record):
     `model` is None where none was settled on; `turns` counts steps, as `--max-turns` does; `duration` is the
     wall-clock time in seconds. `sandbox` is what confined commands, "none", "off", or None where no command was run.
     `metrics` are the figures of the session as an export has them, None where none was opened.
+    `structured` is None unless the answer had to meet a schema: then it holds the value that does, if one does.
     """
 
     result: str
@@ -41,12 +42,24 @@ class Outcome(Record):
     duration: float = 0.0
     sandbox: str | None = None
     metrics: Mapping[str, Any] | None = None
+    structured: tuple[Any, ...] | None = None
 
 
 def _metrics(session: Session) -> Mapping[str, Any] | None:
     parts = [part for each in session.extensions for part in each.parts if part.key == "metrics"]
     found: Mapping[str, Any] | None = parts[0].save() if parts else None
     return found
+
+
+def _masked(value: Any, mask: Callable[[str], str]) -> Any:
+    """A JSON value with its texts masked."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, list):
+        return [_masked(each, mask) for each in value]
+    if isinstance(value, dict):
+        return {mask(name): _masked(each, mask) for name, each in value.items()}
+    return value
 
 
 def unread(cut: Sequence[Cut]) -> str:
@@ -110,8 +123,10 @@ class TurnProgress:
         if unsaved is not None:
             status = status if stopped is not None else unsaved.exit_status
             message = without_secrets(f"{message}; {unsaved}" if message else str(unsaved))
+        required = session.upkeep.required if session else None
+        met = None if required is None else required.text
         return Outcome(
-            result=self._result(error, partial=partial),
+            result=self._result(error, partial=partial) if met is None else without_secrets(met),
             partial=partial,
             exit_status=status,
             error=message,
@@ -125,6 +140,7 @@ class TurnProgress:
             duration=time.monotonic() - self._begun,
             sandbox=None if session is None or session.safeguards.sandbox is None else session.safeguards.sandbox.state,
             metrics=None if session is None else _metrics(session),
+            structured=None if required is None else () if met is None else (_masked(required.value, without_secrets),),
         )
 
     def _result(self, error: CodeletError | None, *, partial: bool) -> str:

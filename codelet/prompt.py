@@ -32,6 +32,14 @@ NO_TEXT = "[no answer came: {reason}]"
 NO_ANSWER = "[the turn was stopped here]"
 NO_PROMPT = "[no message from the user here]"
 
+ANSWER_SCHEMA = (
+    "Your last answer, after whatever tools you need, is one JSON value and nothing else, no words or fences around "
+    "it. It meets this JSON Schema:\n{schema}"
+)
+NOT_AS_ASKED = (
+    "Your answer does not meet the JSON Schema: {problem}\nGive it again, whole, as one JSON value and nothing else."
+)
+
 MORE_INSTRUCTIONS = "Instructions of folders that you began to work in this turn; for files there.\n\n{body}"
 CODED = "[letters that nobody sees are written here as codes, such as \\u202e]"
 TURN_START = "the start of this turn"
@@ -73,6 +81,16 @@ LINE_CUT = "{line} [… {more} more bytes]"
 ENTRIES_SHOWN = "[entries {first}-{last} of {total}; go on with offset={next}]"
 EMPTY_FILE = "({name} is empty)"
 EMPTY_FOLDER = "({name} is an empty folder)"
+PICTURE = "{name} is {kind}, {width} × {height} pixels: it is shown to you"
+PICTURE_UNSEEN = "{name} is {kind}, {size} bytes; you take no pictures, so it is not shown"
+PICTURE_TOO_LARGE = ", which is too large: at most {most} bytes and {side} pixels a side; make a smaller copy"
+PICTURE_SENT = "[picture {number}: {name}, {width} × {height} pixels]"
+PICTURES_OF_RESULTS = "[what the calls before showed: {names}]"
+PICTURES_FOLLOW = "[the pictures follow]"
+PICTURES_NOT_SHOWN = "[you take no pictures: none is shown here]"
+PICTURES_DROPPED = "[the picture was dropped from here to save room; look at the file again if you need it]"
+ATTACHED_FILE = '\n\n<file name="{name}">\n{text}\n</file>'
+ATTACHED_LARGE = "\n\n[{name} has {size:,} bytes and is not attached whole: read what you need of it]"
 NOT_TEXT = "{name} is {kind}, {size} bytes; it is not shown as text"
 
 CREATED = "created {name}: {lines} lines"

@@ -45,6 +45,11 @@ def any_text(value: Any) -> str:
     return value
 
 
+def answer_schema(value: Any) -> str | dict[str, Any]:
+    """The name of a file with a JSON Schema, or in Python the schema itself."""
+    return value if isinstance(value, dict) else text(value)
+
+
 def count(value: Any) -> int:
     """A positive whole number, or its digits."""
     number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value

@@ -22,6 +22,7 @@ from codelet.setting_kinds import (
     Setting,
     ThemeName,
     amount,
+    answer_schema,
     any_text,
     count,
     count_or_zero,
@@ -72,6 +73,14 @@ class Settings(Record):
         None, amount, ONE_SHOT, by=_ALL, metavar="USD", about="stop at this cost, where prices are known"
     )
     timeout: float | None = _row(None, amount, ONE_SHOT, by=_ALL, metavar="SECONDS", about="stop after this time")
+    json_schema: str | dict[str, Any] | None = _row(
+        None,
+        answer_schema,
+        ONE_SHOT,
+        by=(FLAG,),
+        metavar="FILE",
+        about="the answer is JSON that meets the schema in FILE",
+    )
     allow_cut: bool = _row(False, switch, ONE_SHOT, about="input that was not read to its end is no failure")
 
     model: str | None = _row(
@@ -118,6 +127,17 @@ class Settings(Record):
         MODEL,
         by=_ALL,
         about="how hard the model is to think; its nearest where it lacks one, nothing is sent without",
+    )
+
+    strict: bool = _row(
+        False,
+        switch,
+        MODEL,
+        by=(FLAG,),
+        about="with --model replay:FILE: a request that was not recorded so is an error",
+    )
+    debug_requests: bool = _row(
+        False, switch, MODEL, by=(FLAG,), about="print every request to stderr as it is sent, keys masked"
     )
 
     system_prompt: str | None = _row(None, any_text, PROMPT, metavar="TEXT", about="instead of codelet's own")
@@ -214,7 +234,12 @@ class Settings(Record):
         metavar="DIR|URL",
         about="let the model search the sessions saved there",
     )
-    force: bool = _row(False, switch, KEEPING, by=(FLAG,), about="replace what stands at --export's target")
+    record: str | None = _row(
+        None, text, KEEPING, by=(FLAG,), metavar="FILE", about="keep what the model answers, for --model replay:FILE"
+    )
+    force: bool = _row(
+        False, switch, KEEPING, by=(FLAG,), about="replace what stands at the target of --export or --record"
+    )
 
     given: frozenset[str] = frozenset()
     files: tuple[Path, ...] = ()

@@ -6,12 +6,13 @@ what can be recalled.
 
 from codelet.context.compactor import Compactor
 from codelet.context.entry import Entry
-from codelet.context.inputs import Piped
+from codelet.context.inputs import Attached, Piped
 from codelet.context.reminders import ReminderLedger, Renewal
 from codelet.context.tokens.budget import CompactionOptions, ContextLimits
 from codelet.context.window import CacheWatch, ContextWindow
 
 __all__ = [
+    "Attached",
     "CacheWatch",
     "CompactionOptions",
     "Compactor",

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Literal
 
 from codelet import prompt
 from codelet.context.compactor import Compactor
-from codelet.context.inputs import Input, Piped, Shown, byte_length, composed, cut_in, line_count
+from codelet.context.inputs import Attached, Input, Piped, Shown, byte_length, composed, cut_in, line_count
 from codelet.context.window import ContextWindow
 from codelet.events import Cut
-from codelet.messages import Message, newest_prompt, user
+from codelet.messages import Message, Picture, images_of, newest_prompt, user
 from codelet.record import Record
 from codelet.safety.secrets import Masker
 from codelet.system.text import valid_unicode
@@ -81,12 +81,14 @@ class Entry:
         self.reduced.append(f"a tool result of {len(text):,} characters was cut to its head and tail")
         return cut(text, cap, key if self._recall else "")
 
-    def prompt(self, text: str, piped: Piped | None = None) -> Message:
-        """The message for a prompt and what was piped in with it: `fit` cuts it to size.
+    def prompt(self, text: str, piped: Piped | None = None, attached: Attached | None = None) -> Message:
+        """The message for a prompt and what was piped in or attached with it: `fit` cuts it to size.
 
         Without `text` what was piped in is the prompt.
         """
         self._earlier = ()
+        self._images: Sequence[Picture] = attached.images if attached is not None else ()
+        text = text if attached is None else f"{text}{attached.text}"
         self._inputs = [_as_input(valid_unicode(text))] if text or piped is None else []
         if piped is not None:
             self._inputs.append(Input("stdin", piped.text, piped.tail, piped.bytes, piped.lines))
@@ -96,7 +98,7 @@ class Entry:
         length = sum(each.length for each in self._inputs) + len(prompt.STDIN) + 2
         longest = max(_SMALLEST_CAP, self._window.characters(self._window.budget.window))
         shown = composed(self._inputs, min(length, longest), recall=False)
-        message = user(shown.text)
+        message = user(shown.text, self._images)
         self._forms = [(message, shown)]
         return message
 
@@ -145,7 +147,7 @@ class Entry:
 
     def _cut_to(self, place: int, room: int) -> None:
         shown = self._shown(room)
-        message = user(shown.text)
+        message = user(shown.text, self._images)
         self._window.replaced(self._conversation.replace(place, message))
         self._forms.append((message, shown))
         for each in self._inputs:
@@ -228,7 +230,7 @@ class Entry:
         shown = self._shown(len(left))
         if len(shown.text) > len(left):
             return messages
-        message: Message = user(shown.text)
+        message: Message = user(shown.text, images_of(messages[place]))
         self._forms.append((message, shown))
         return [*messages[:place], message, *messages[place + 1 :]]
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from codelet import prompt
 from codelet.events import Cut
+from codelet.messages import Picture
 from codelet.record import Record
 
 _LEAST_SHOWN = 80
@@ -28,6 +29,17 @@ class Piped(Record):
     tail: str = ""
     bytes: int = 0
     lines: int = 0
+
+
+class Attached(Record):
+    """What the files that a prompt names bring to it: `text` behind its words, `images` beside. `names` tells
+    people what these are, `notes` what is not brought.
+    """
+
+    text: str = ""
+    images: tuple[Picture, ...] = ()
+    names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Part:

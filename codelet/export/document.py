@@ -79,6 +79,19 @@ class Call(Struct):
     extra: VendorFields | UnsetType = UNSET
 
 
+class PictureForm(Struct):
+    """A picture beside a text: its file in base64, its size in pixels."""
+
+    name: FolderForm
+    media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
+    width: CountForm
+    height: CountForm
+    data: Annotated[str, Meta(max_length=_TEXT, pattern=r"^[A-Za-z0-9+/]*={0,2}$")]
+
+
+PicturesForm = Annotated[list[PictureForm], Meta(max_length=1000)]
+
+
 class _NotOfAModel(Struct, kw_only=True):
     tool_calls: OfAnotherRole | UnsetType = UNSET
     reasoning_content: OfAnotherRole | UnsetType = UNSET
@@ -100,7 +113,9 @@ class SystemMessage(_Said, tag="system"):
 
 
 class UserMessage(_Said, tag="user"):
-    """What the user said, or codelet beside it."""
+    """What the user said and showed, or codelet beside it."""
+
+    images: PicturesForm | UnsetType = UNSET
 
 
 class AssistantMessage(Struct, tag_field="role", tag="assistant"):
@@ -124,6 +139,7 @@ class ToolMessage(_NotOfAModel, tag_field="role", tag="tool"):
     content: TextForm
     tool_call_id: PlaceForm
     failed: bool | UnsetType = UNSET
+    images: PicturesForm | UnsetType = UNSET
 
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from codelet.errors import ToolError
 from codelet.extensions.base import GuardedCall
 from codelet.loop.reply import parsed_arguments
 from codelet.loop.toolbox import Toolbox
-from codelet.messages import ToolCall
+from codelet.messages import Picture, ToolCall
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, copied
 
 Status = Literal["done", "failed", "refused"]
@@ -40,7 +40,7 @@ _LONGEST_ERROR = 2_000
 class FillIn(Protocol):
     """Puts an answer in the place of a call's placeholder."""
 
-    def __call__(self, call_id: str, text: str, *, failed: bool) -> object:
+    def __call__(self, call_id: str, text: str, *, failed: bool, images: Sequence[Picture] = ()) -> object:
         """Fill it in."""
 
 
@@ -301,7 +301,7 @@ class CallRunner:
             seconds=seconds,
             counted=output.counted,
         )
-        self._answer(item.id, text, failed=status != "done")
+        self._answer(item.id, text, failed=status != "done", images=output.images)
 
     def _record_end(self, item: _Pending, status: str) -> float:
         """Note how a call ended; gives the seconds that it took."""
@@ -320,7 +320,7 @@ async def run_beside(
     was, so the model has to read a file again that was changed this way.
     """
 
-    def nowhere(call_id: str, text: str, *, failed: bool) -> None:
+    def nowhere(call_id: str, text: str, *, failed: bool, images: Sequence[Picture] = ()) -> None:
         return
 
     asked: ToolCall = {

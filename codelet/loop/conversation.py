@@ -17,7 +17,7 @@ from typing import Protocol, overload
 from codelet import prompt
 from codelet.context.reminders import NESTED, Placement, Zones, renewed
 from codelet.events import Event, Interrupted
-from codelet.messages import Message, kind_of, tool_result, unpaired, with_kinds
+from codelet.messages import Message, Picture, kind_of, tool_result, unpaired, with_kinds
 from codelet.record import Record
 
 _MOST_CHECKPOINTS = 50
@@ -159,14 +159,14 @@ class Conversation(Parts):
         self.body.extend(new)
         return len(self.messages) - len(new)
 
-    def answer(self, call_id: str, text: str, *, failed: bool) -> None:
+    def answer(self, call_id: str, text: str, *, failed: bool, images: Sequence[Picture] = ()) -> None:
         """Put a call's result in its placeholder's place. Raises KeyError where the newest calls have none of it."""
         for place in range(len(self.body) - 1, -1, -1):
             message = self.body[place]
             if message["role"] != "tool":
                 break
             if message["tool_call_id"] == call_id and message["content"] == prompt.INTERRUPTED:
-                self.body[place] = tool_result(call_id, text, failed=failed)
+                self.body[place] = tool_result(call_id, text, failed=failed, images=images)
                 return
         raise KeyError(call_id)
 

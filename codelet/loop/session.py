@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from codelet import events, prompt
 from codelet.context import (
+    Attached,
     CacheWatch,
     CompactionOptions,
     Compactor,
@@ -50,6 +51,8 @@ from codelet.usage import Usage
 if TYPE_CHECKING:
     from codelet.context.asked import Size
     from codelet.context.rows import ContextRow
+
+_Events = AsyncGenerator[events.Event, None]
 
 
 class Session:
@@ -98,7 +101,7 @@ class Session:
         self.extensions = (*own.first, *own.last, *extensions)
         self._toolbox = equip(
             [*(all_tools() if tools is None else tools), *offered_by(self.extensions)],
-            context.replace(tasks=own.tasks),
+            context.replace(tasks=own.tasks, sees=lambda: self.facts.sees is not False),
             policy or Policy(workspace),
             ask,
             self.safeguards,
@@ -233,14 +236,14 @@ class Session:
         """What of the newest prompt, and of what was piped in with it, was not sent whole; how much of it was."""
         return self._entry.cut
 
-    def send(self, text: str, piped: Piped | None = None) -> AsyncGenerator[events.Event, None]:
+    def send(self, text: str, piped: Piped | None = None, attached: Attached | None = None) -> _Events:
         """One turn: takes the prompt in, then steps until the model stops calling tools.
 
-        `piped` goes with the prompt, or is the prompt where `text` is empty.
+        `piped` and `attached` go with the prompt; `piped` is the prompt where `text` is empty.
         Raises CancelledError, ProviderError or LimitReached, always after the turn's last event. Iterate
         inside `contextlib.aclosing`, so that leaving early stops the turn at once.
         """
-        return self._turn_in_hand.begin(self._turn(lambda: self._take_in(text, piped)))
+        return self._turn_in_hand.begin(self._turn(lambda: self._take_in(text, piped, attached)))
 
     def resume(self) -> AsyncGenerator[events.Event, None]:
         """Take an interrupted turn up again, without a new user message.
@@ -287,13 +290,11 @@ class Session:
         """What the next request would carry, entry by entry, with estimates."""
         from codelet.context.rows import context_rows
 
-        schemas = estimate_text(str(self._toolbox.schemas))
-        return context_rows(
-            self.conversation.sent(), estimate_text(self.system_prompt), schemas, self.compactor.is_pinned
-        )
+        system, schemas = estimate_text(self.system_prompt), estimate_text(str(self._toolbox.schemas))
+        return context_rows(self.conversation.sent(), system, schemas, self.compactor.is_pinned)
 
-    def _take_in(self, text: str, piped: Piped | None) -> None:
-        message = self._entry.prompt(text, piped)
+    def _take_in(self, text: str, piped: Piped | None, attached: Attached | None) -> None:
+        message = self._entry.prompt(text, piped, attached)
         self.turns += 1
         asked = text if 0 < len(text) <= LONGEST_KEPT else message["content"] or ""
         self.conversation.checkpoint(asked, self.turns)
@@ -304,7 +305,7 @@ class Session:
         if self.interruption is not None:
             self.conversation.drop_partial()
 
-    async def _turn(self, begin: Callable[[], None]) -> AsyncGenerator[events.Event, None]:
+    async def _turn(self, begin: Callable[[], None]) -> _Events:
         """A turn's events, masked, under the time limit, which ends it as LimitReached instead of an interrupt."""
         begin()
         self.interruption = None
@@ -378,7 +379,7 @@ class Session:
             for each in self.extensions:
                 ending.push_async_callback(end_extension, each)
 
-    async def compact(self, instruction: str = "", size: Size | None = None) -> AsyncGenerator[events.Event, None]:
+    async def compact(self, instruction: str = "", size: Size | None = None) -> _Events:
         """Compact now, whether it is due or not; between turns only. `instruction` says what matters.
 
         `size` is what the next request is to have; without it the newest turns stay and what is older gets smaller.

@@ -20,7 +20,7 @@ from codelet.loop.conversation import Conversation
 from codelet.loop.meter import Meter
 from codelet.loop.toolbox import Toolbox
 from codelet.loop.upkeep import Upkeep
-from codelet.messages import assistant, tool_result
+from codelet.messages import assistant, tool_result, user
 from codelet.providers.protocol import Provider, RetryChunk
 from codelet.system.text import is_blank
 from codelet.usage import Usage
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _UNUSABLE_STEPS = 5
 _LONGEST_REFUSAL = 1_000
 _PAUSED = "the provider paused the answer: it is not finished"
+_UNMET = "the answer does not meet the schema, also when asked again: {problem}"
 _REFUSED = "the model or the provider's content filter refused to answer"
 
 
@@ -53,6 +54,7 @@ class _Turn:
         self.unusable_steps = 0
         self.overflow: Literal["no", "now", "handled"] = "no"
         self.asked_again = False
+        self.objected = False
         self.open = True
 
     @property
@@ -205,8 +207,8 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
             async for event in results:
                 yield event
         _after_calls(turn)
-    else:
-        _after_answer(turn, reply)
+    elif (again := _after_answer(turn, reply)) is not None:
+        yield again
 
 
 def _spend(turn: _Turn, reply: Reply, answered: int) -> Iterator[events.Event]:
@@ -275,7 +277,11 @@ def _refusal(reply: Reply) -> str:
     return one_line(reply.refusal, _LONGEST_REFUSAL)
 
 
-def _after_answer(turn: _Turn, reply: Reply) -> None:
+def _after_answer(turn: _Turn, reply: Reply) -> events.Retry | None:
+    """The turn ends with its answer, unless that does not meet the schema that it has to: once it is asked for anew.
+
+    Raises LimitReached and NoAnswer where the answer is not whole, or is none.
+    """
     turn.open = False
     if reply.finish == "length":
         raise LimitReached("the answer reached its output limit")
@@ -284,4 +290,13 @@ def _after_answer(turn: _Turn, reply: Reply) -> None:
         raise NoAnswer(f"{_REFUSED}{said}")
     if reply.finish == "paused":
         raise NoAnswer(_PAUSED)
+    required = turn.upkeep.required
+    problem = None if required is None else required.objection(reply.text)
+    if problem is not None and turn.objected:
+        raise NoAnswer(_UNMET.format(problem=problem))
     turn.meter.check()
+    if problem is None:
+        return None
+    turn.open = turn.objected = True
+    turn.conversation.append(user(prompt.NOT_AS_ASKED.format(problem=problem)))
+    return events.Retry(attempt=2, attempts=2, wait=0.0, reason=f"the answer does not meet the schema: {problem}")

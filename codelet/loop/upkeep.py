@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from codelet import events
 from codelet.context import Compactor, ContextWindow, Entry, Renewal
@@ -16,12 +17,16 @@ from codelet.providers.protocol import Request
 from codelet.system.text import valid_unicode
 from codelet.tools.tool import Tool
 
+if TYPE_CHECKING:
+    from codelet.loop.required_answer import RequiredAnswer
+
 
 class Upkeep:
     """Cuts the user's input to size, compacts where that is due, renews the reminders, offers what tools are new.
 
     `system` is the system prompt; `window.fixed` follows from it and from the tools. `steering` hands over what the
-    user wrote for the running turn.
+    user wrote for the running turn; `required` is the schema that the final answer has to meet, which
+    the system prompt tells.
     """
 
     def __init__(
@@ -38,6 +43,7 @@ class Upkeep:
     ) -> None:
         self.system = system
         self.steering: Callable[[], Sequence[str]] | None = None
+        self.required: RequiredAnswer | None = None
         self._conversation = conversation
         self._window = window
         self._toolbox = toolbox
@@ -67,7 +73,8 @@ class Upkeep:
         tools = self._toolbox.schemas
         if messages is not None:
             return Request(self.system, messages, tools=tools, max_output=max_output)
-        return Request(self.system, self._conversation.sent(), len(self._conversation.tail), tools, max_output)
+        schema = None if self.required is None else self.required.schema
+        return Request(self.system, self._conversation.sent(), len(self._conversation.tail), tools, max_output, schema)
 
     def add_tool(self, tool: Tool) -> None:
         """Offer one more tool from the next request on: the provider's cache of the whole list is lost by it."""

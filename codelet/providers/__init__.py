@@ -26,7 +26,9 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
     if model.startswith(REPLAY_PREFIX):
         from codelet.providers.replay import open_replay
 
-        return open_replay(model.removeprefix(REPLAY_PREFIX))
+        return open_replay(model.removeprefix(REPLAY_PREFIX), strict=options.strict)
+    if options.strict:
+        raise UsageError(f"--strict holds a recording to its requests: {model!r} is none (--model replay:FILE)")
     vendor = vendor_of(model, options.vendors)
     if transport == "litellm" and vendor in options.vendors:
         raise UsageError(f"{model!r}: litellm does not know the vendors of your settings; use --transport auto")

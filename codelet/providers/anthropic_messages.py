@@ -30,6 +30,7 @@ class AnthropicProvider(NativeProvider):
     """A model behind a server that speaks Anthropic's Messages."""
 
     decoder = "anthropic_messages_decode"
+    answer_form = "output_config"
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
         own = endpoint.vendor.prefix == "anthropic" and endpoint.base == endpoint.vendor.base
@@ -53,6 +54,8 @@ class AnthropicProvider(NativeProvider):
             head += b',"system":' + compact_json([{"type": "text", "text": request.system, **_MARK}])
         most = request.max_output or self._max_output
         options = {"max_tokens": most, "stream": True, **self._thinking(request.messages, most)}
+        for name, value in self._answer_fields(request).items():
+            options[name] = {**options.get(name, {}), **value}
         fragments = self._cache.fragments(request.messages)
         self._mark(fragments, len(request.messages) - request.tail)
         closing = (b"]}]," if any(fragments) else b"],") + compact_json(options)[1:]
@@ -91,12 +94,18 @@ class AnthropicProvider(NativeProvider):
         return (b"]}," if open_role else b"") + start + blocks, role
 
     def _blocks(self, message: Message) -> list[dict[str, Any]]:
+        blocks: list[dict[str, Any]] = []
+        if "images" in message:
+            from codelet.providers.content.picture_forms import anthropic_blocks, unseen
+
+            message = message if self._sees else unseen(message)
+            blocks += anthropic_blocks(message)
         text = message["content"] or ""
         if message["role"] == "tool":
             call_id = _call_id(message.get("tool_call_id", ""))
-            result = {"type": "tool_result", "tool_use_id": call_id, "content": text or prompt.NO_OUTPUT}
+            content = [*blocks, {"type": "text", "text": text}] if blocks else text or prompt.NO_OUTPUT
+            result = {"type": "tool_result", "tool_use_id": call_id, "content": content}
             return [{**result, "is_error": True} if message.get("failed") else result]
-        blocks: list[dict[str, Any]] = []
         calls = message.get("tool_calls", ())
         if message.get("origin") == self.origin and (text.strip() or calls):  # thinking may not come last
             blocks.extend(message.get("thinking_blocks", ()))

@@ -54,7 +54,7 @@ VENDORS = (
         key_names=("OPENAI_API_KEY",),
         base_names=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         default_model="openai/gpt-5.6",
-        quirks=Quirks(max_output_option="max_completion_tokens", longest_call_id=40),
+        quirks=Quirks(max_output_option="max_completion_tokens", longest_call_id=40, structured="always"),
     ),
     Vendor(
         prefix="gemini",

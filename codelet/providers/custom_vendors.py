@@ -113,11 +113,14 @@ def _one_of(value: object, names: tuple[Any, ...], place: str) -> Any:
     return value
 
 
-_EFFORTS, _EFFORT_FIELDS = (get_type_hints(Quirks)[name] for name in ("effort", "effort_field"))
+_EFFORTS, _EFFORT_FIELDS, _STRUCTURED = (
+    get_type_hints(Quirks)[name] for name in ("effort", "effort_field", "structured")
+)
 _KINDS: dict[Any, Callable[[object, str], Any]] = {
     bool: _flag,
     str: _text,
     int | None: _length,
     _EFFORTS: lambda value, place: _one_of(value, get_args(_EFFORTS), place),
     _EFFORT_FIELDS: lambda value, place: _one_of(value, get_args(_EFFORT_FIELDS), place),
+    _STRUCTURED: lambda value, place: _one_of(value, get_args(_STRUCTURED), place),
 }

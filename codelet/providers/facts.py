@@ -24,6 +24,9 @@ RESPONSES_PREFIX = "openai/responses/"
 """What stands before the name of a model that is to be reached over OpenAI's Responses."""
 
 
+_MAKERS = ("anthropic", "openai", "gemini", "deepseek", "xai", "mistral", "moonshot")
+
+
 class ModelFacts(Record):
     """Sizes in tokens; prices in US dollars per token, None if unknown (the map's 0 means unknown).
 
@@ -31,7 +34,7 @@ class ModelFacts(Record):
     `reasons`: it can reason. `cache_marks`: it can be told where the part of a prompt ends that is to be cached.
     `efforts` are the words for an effort that it takes, weakest first, `default_effort` the one that holds unless a
     request says another, if the map tells. `adaptive_thinking`: one of Anthropic's that decides itself how long it
-    thinks; `always_thinks`: it cannot be told not to.
+    thinks; `always_thinks`: it cannot be told not to. `sees`: it takes pictures, None where nobody says.
     """
 
     window: int = DEFAULT_WINDOW
@@ -47,6 +50,7 @@ class ModelFacts(Record):
     default_effort: str | None = None
     adaptive_thinking: bool = False
     always_thinks: bool = False
+    sees: bool | None = None
     known: bool = False
 
     def without_prices(self) -> ModelFacts:
@@ -155,8 +159,15 @@ def _facts(entry: dict[str, Any]) -> ModelFacts:
         default_effort=entry.get("default_reasoning_effort"),
         adaptive_thinking=bool(entry.get("supports_adaptive_thinking")),
         always_thinks=bool(entry.get("thinking_always_on")),
+        sees=_sees(entry),
         known=True,
     )
+
+
+def _sees(entry: dict[str, Any]) -> bool | None:
+    """Whether the map says that it takes pictures. Of a maker's own models those that do not say it take none."""
+    told = entry.get("supports_vision")
+    return bool(told) if told is not None or entry.get("litellm_provider") in _MAKERS else None
 
 
 def _efforts(entry: dict[str, Any]) -> tuple[str, ...]:

@@ -39,11 +39,14 @@ _FRESH = 2.0
 class HttpClient:
     """Posts to one base address and keeps its connection open between requests.
 
-    `check` names what a user should look at when it cannot be reached.
+    `check` names what a user should look at when it cannot be reached. With `shows` every request is printed.
     """
 
-    def __init__(self, base: str, deadlines: Deadlines, check: str = "the network and --api-base") -> None:
+    def __init__(
+        self, base: str, deadlines: Deadlines, check: str = "the network and --api-base", *, shows: bool = False
+    ) -> None:
         self._check = check
+        self._shows = shows
         self._url = checked_url(base)
         self._local = on_this_machine(base)
         self._deadlines = deadlines
@@ -151,6 +154,10 @@ class HttpClient:
         query = f"?{self._url.query}" if self._url.query else ""
         target = connection.target_prefix + self._url.path.rstrip("/") + path + query
         head = connection.head(target, every)
+        if self._shows:
+            from codelet.providers.content.shown_requests import show_request
+
+            show_request(f"POST {target} to {self.place}", every, body)
         try:
             if len(body) <= READ_SIZE:
                 connection.writer.write(head + body)

@@ -104,7 +104,11 @@ class LiteLLMProvider:
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`. Closing it closes the connection too."""
         self._note(request)
-        return with_retries(lambda: self._attempt(request), self._options.retries, self._adapted, self._notes)
+
+        def adapted(error: ProviderError) -> bool:
+            return self._adapted(error) or self._unseen(error, request)
+
+        return with_retries(lambda: self._attempt(request), self._options.retries, adapted, self._notes)
 
     async def warm(self) -> None:
         """Start importing litellm."""
@@ -123,7 +127,10 @@ class LiteLLMProvider:
         vars(litellm).pop("module_level_aclient", None)  # made anew by the next request
 
     def _adapted(self, error: ProviderError) -> bool:
-        asked = self._requests.asked
+        asked, form = self._requests.asked, self._requests.format
+        if form is not None and form.refused(error):
+            self._notes.append(form.note(self.model))
+            return True
         if asked is not None and asked.refused(error):
             self._notes += asked.notes()
             return True
@@ -133,6 +140,17 @@ class LiteLLMProvider:
         self._requests.quirks = learnt
         self._note(None)
         return True
+
+    def _unseen(self, error: ProviderError, request: Request) -> bool:
+        """Whether requests leave pictures out from now on, because the server takes none."""
+        if not self._requests.sees or not any("images" in message for message in request.messages):
+            return False
+        from codelet.providers.content import picture_forms  # only where there are some
+
+        if picture_forms.refused(error, request.messages):
+            self._requests.sees = False
+            self._notes.append(picture_forms.note(self.model, error))
+        return not self._requests.sees
 
     def _note(self, request: Request | None) -> None:
         """Tell the user, once, what the requests are like."""
@@ -174,7 +192,12 @@ class LiteLLMProvider:
         latest = now() + limit
         try:
             async with asyncio.timeout(limit) as timeout:
-                stream = await litellm.acompletion(**self._arguments(litellm, request))
+                arguments = self._arguments(litellm, request)
+                if self._options.debug_requests:
+                    from codelet.providers.content.shown_requests import show_arguments
+
+                    show_arguments(arguments)
+                stream = await litellm.acompletion(**arguments)
                 InterceptedStream.into(stream)
                 async for chunk in stream:
                     pieces = list(decoder.chunks(chunk, stream))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from codelet.messages import Message, ToolCall
+from codelet.providers.facts import model_facts
 from codelet.providers.protocol import Request
 from codelet.providers.quirks import Quirks, alternating, returned
 
 if TYPE_CHECKING:
+    from codelet.providers.content.structured import AnswerFormat
     from codelet.providers.effort import AskedEffort
 
 _MARK = {"cache_control": {"type": "ephemeral"}}
@@ -34,19 +37,25 @@ class Requests:
         self._model = model
         self._origin = origin
         self._last_mark = -1
+        self.format: AnswerFormat | None = None
+        self.sees = model_facts(model).sees is not False
 
     def arguments(self, request: Request, *, marks: bool) -> dict[str, Any]:
         """What differs from request to request: messages, tools and output limit. All lists are fresh ones.
 
         `marks` sets Anthropic's cache marks.
         """
-        messages = alternating(request.messages) if self.quirks.alternating else request.messages
+        messages: Sequence[Message] = request.messages
+        if any("images" in message for message in messages):
+            messages = self._with_pictures(messages)
+        if self.quirks.alternating:
+            messages = alternating(messages)
         wire = [self._wire(message) for message in messages]
         head: list[dict[str, Any]] = []
         if request.system:
             head.append({"role": "system", "content": request.system})
         if marks and not self.quirks.alternating:  # joined, the volatile reminders are no messages of their own
-            self._mark(head, wire, len(request.messages) - request.tail)
+            self._mark(head, wire, len(wire) - request.tail)
         arguments: dict[str, Any] = {"messages": head + wire}
         if request.tools:
             arguments["tools"] = list(request.tools)
@@ -54,14 +63,38 @@ class Requests:
             arguments["reasoning_effort"] = effort
         elif self.asked is not None:
             arguments |= self.asked.fields()
+        if request.schema is not None:
+            arguments |= self._answer_fields(request.schema, tools=bool(request.tools))
         limit = request.max_output or (_CLAUDE_MAX_OUTPUT if is_claude(self._model) else None)
         if limit is not None:
             arguments["max_tokens"] = limit
         return arguments
 
+    def _with_pictures(self, messages: Sequence[Message]) -> list[Message]:
+        """The messages with the pictures of results in messages of the user's behind them, or with none at all."""
+        from codelet.providers.content.picture_forms import ResultPictures, unseen
+
+        if not self.sees:
+            return [unseen(message) for message in messages]
+        return ResultPictures().spread(messages, alternating=self.quirks.alternating)
+
+    def _answer_fields(self, schema: dict[str, Any], *, tools: bool) -> dict[str, Any]:
+        """What a request says of the final answer's schema. For some back ends litellm makes a tool of it, so it goes
+        with no others.
+        """
+        if self.format is None:
+            from codelet.providers.content.structured import AnswerFormat  # only where there is a schema
+
+            self.format = AnswerFormat("never" if self.quirks.structured == "never" else "alone")
+        return self.format.fields("response_format", schema, tools=tools)
+
     def _wire(self, message: Message) -> dict[str, Any]:
         wire: dict[str, Any] = {"role": message["role"], "content": message["content"]}
         own = message.get("origin") == self._origin and not self.quirks.strict
+        if "images" in message and message["role"] == "user":
+            from codelet.providers.content.picture_forms import chat_parts
+
+            wire["content"] = [*chat_parts(message), {"type": "text", "text": message["content"] or ""}]
         if "tool_calls" in message:
             wire["tool_calls"] = [self._wire_call(call, own=own) for call in message["tool_calls"]]
         if "tool_call_id" in message:
@@ -97,5 +130,7 @@ class Requests:
 def _mark_message(message: dict[str, Any]) -> None:
     if message["role"] == "tool":
         message.update(_MARK)
+    elif isinstance(message["content"], list):
+        message["content"][-1] |= _MARK
     elif isinstance(message["content"], str) and message["content"].strip():
         message["content"] = [{"type": "text", "text": message["content"], **_MARK}]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from codelet.errors import ProviderError
 from codelet.messages import Message
 from codelet.providers.catalog import Endpoint, quirks_of
+from codelet.providers.facts import model_facts
 from codelet.providers.http import HttpClient
 from codelet.providers.protocol import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, UsageChunk, with_retries
 from codelet.providers.quirks import SEPARATOR, EffortField, joint_of, stand_in
@@ -19,7 +20,9 @@ from codelet.system.text import valid_unicode
 
 if TYPE_CHECKING:
     from codelet.providers.asking import ServerFacts
+    from codelet.providers.content.structured import AnswerField, AnswerFormat
     from codelet.providers.effort import AskedEffort
+    from codelet.providers.quirks import Structured
 
 EncodeMessage = Callable[[Message, str], tuple[bytes, str]]
 
@@ -68,10 +71,11 @@ class PrefixCache:
 class NativeProvider(ABC):
     """A model behind a server over HTTP. A wire defines `body`, `_path`, `_encode` and `_chunks`.
 
-    `decoder` is the module of its own that reads the answer.
+    `decoder` is the module of its own that reads the answer, `answer_form` where the final answer's schema goes.
     """
 
     decoder: ClassVar[str]
+    answer_form: ClassVar[AnswerField]
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str) -> None:
         self.model = model
@@ -81,11 +85,13 @@ class NativeProvider(ABC):
         self.effort = options.effort
         self._endpoint = endpoint
         self._options = options
-        self._http = HttpClient(endpoint.base, options.deadlines, endpoint.check)
+        self._http = HttpClient(endpoint.base, options.deadlines, endpoint.check, shows=options.debug_requests)
         self._cache = PrefixCache(self._encode)
         self._other_base: str | None = None
         self._notes: list[str] = []
         self._asked: AskedEffort | None = None
+        self._format: AnswerFormat | None = None
+        self._sees = model_facts(model).sees is not False
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`."""
@@ -93,7 +99,7 @@ class NativeProvider(ABC):
 
         def adapted(error: ProviderError) -> bool:
             nonlocal body
-            if not self._adapted(error):
+            if not self._adapted(error) and not self._unseen(error, request):
                 return False
             body = self.body(request)
             return True
@@ -139,7 +145,36 @@ class NativeProvider(ABC):
 
     def _adapted(self, error: ProviderError) -> bool:
         """Whether the wire sends requests in another form from now on, for what the error says of this one."""
+        if self._format is not None and self._format.refused(error):
+            self._notes.append(self._format.note(self._endpoint.model_name(self.model)))
+            return True
         return self._asked is not None and self._asked.refused(error)
+
+    def _unseen(self, error: ProviderError, request: Request) -> bool:
+        """Whether requests leave pictures out from now on, because the server takes none."""
+        if not self._sees or not any("images" in message for message in request.messages):
+            return False
+        from codelet.providers.content import picture_forms  # only where there are some
+
+        if picture_forms.refused(error, request.messages):
+            self._sees, self._cache = False, PrefixCache(self._encode)
+            self._notes.append(picture_forms.note(self._endpoint.model_name(self.model), error))
+        return not self._sees
+
+    @property
+    def _structured(self) -> Structured:
+        """Which requests hold the schema of the final answer: at another address nobody knows who answers."""
+        return "always" if self._endpoint.base == self._endpoint.vendor.base else "alone"
+
+    def _answer_fields(self, request: Request) -> dict[str, Any]:
+        """What a request says of the form of the final answer."""
+        if request.schema is None:
+            return {}
+        if self._format is None:
+            from codelet.providers.content.structured import AnswerFormat  # only where there is a schema
+
+            self._format = AnswerFormat(self._structured)
+        return self._format.fields(self.answer_form, request.schema, tools=bool(request.tools))
 
     def _effort_fields(self, max_output: int = 0) -> dict[str, Any]:
         """What a request says of the effort that the user asked for; the user is told where it is another one."""
@@ -184,6 +219,8 @@ class NativeProvider(ABC):
 
 
 _OPEN, _CLOSING = ("user", "tool"), b'"}'
+_IN_PARTS = "+"
+"""Behind a role it says that the message's content is a list, whose last part is its text."""
 
 
 class OpenAIWire(NativeProvider):
@@ -195,11 +232,13 @@ class OpenAIWire(NativeProvider):
     """
 
     _lead: ClassVar[bytes] = b""
+    _text_type: ClassVar[str] = "text"
     _effort_field: ClassVar[EffortField | None] = None
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str) -> None:
         super().__init__(model, endpoint, options, origin=origin)
         self._quirks = quirks_of(model, endpoint.base, options.vendors)
+        self._parts = False
         if endpoint.base.count("/") == 2:  # no path: most servers have theirs at /v1, and people forget it
             self._other_base = f"{endpoint.base}/v1"
         if options.effort is not None:
@@ -207,6 +246,11 @@ class OpenAIWire(NativeProvider):
 
             field = self._effort_field or self._quirks.effort_field
             self._asked = AskedEffort(options.effort, model, field, chat_words(model, endpoint.vendor.prefix))
+
+    @property
+    def _structured(self) -> Structured:
+        elsewhere = self._quirks.structured == "always" and super()._structured == "alone"
+        return "alone" if elsewhere else self._quirks.structured
 
     @abstractmethod
     def _items(self, message: Message) -> list[dict[str, Any]]:
@@ -216,22 +260,52 @@ class OpenAIWire(NativeProvider):
     def _learnt(self, error: ProviderError) -> bool:
         """Whether a refusal tells of something to do otherwise. Each can go once, so no server is asked for ever."""
 
+    @abstractmethod
+    def _pictures(self, message: Message) -> list[dict[str, Any]]:
+        """The pictures of a message as the wire has them."""
+
+    def _in_parts(self, message: Message) -> bool:
+        """Whether a message's content goes out as a list: pictures need one, and what they may be joined to."""
+        return "images" in message or (self._parts and message["role"] == "user")
+
+    def _look(self, messages: Sequence[Message]) -> None:
+        """Where roles alternate, a picture may be joined to any message of the user's: from the first one on all of
+        them are lists.
+        """
+        if not self._parts and self._quirks.alternating and any("images" in message for message in messages):
+            self._parts, self._cache = True, PrefixCache(self._encode)
+
     def _encode(self, message: Message, before: str) -> tuple[bytes, str]:
         """A message's bytes after one of the role `before`; where roles alternate, with what closes that one."""
-        joint = joint_of(message, before) if self._quirks.alternating else "apart"
+        if "images" in message and not self._sees:
+            from codelet.providers.content.picture_forms import unseen
+
+            message = unseen(message)
+        joint = joint_of(message, before.removesuffix(_IN_PARTS)) if self._quirks.alternating else "apart"
         if joint == "joined":
-            return compact_json(f"{SEPARATOR}{message['content']}")[1:-1], before
+            return self._joined(message), before
         missing = stand_in(joint)
         items = [*(self._items(missing) if missing else ()), *self._items(message)]
         if not items:
             return b"", before
         start = self._closing(before) + (b"," if before else self._lead)
-        fragment, role = start + b",".join(map(compact_json, items)), message["role"]
+        role: str = message["role"] + (_IN_PARTS if self._in_parts(message) else "")
+        fragment = start + b",".join(map(compact_json, items))
         return fragment.removesuffix(self._closing(role)), role
+
+    def _joined(self, message: Message) -> bytes:
+        """What goes on with the open text of the message before, or behind it with pictures."""
+        text = compact_json(f"{SEPARATOR}{message['content']}")[1:-1]
+        if "images" not in message:
+            return text
+        parts = b",".join(map(compact_json, [*self._pictures(message), {"type": self._text_type, "text": ""}]))
+        return _CLOSING + b"," + parts.removesuffix(_CLOSING) + text
 
     def _closing(self, role: str) -> bytes:
         """What closes a message of that role, the last one so far."""
-        return _CLOSING if self._quirks.alternating and role in _OPEN else b""
+        if not self._quirks.alternating or role.removesuffix(_IN_PARTS) not in _OPEN:
+            return b""
+        return _CLOSING + b"]}" if role.endswith(_IN_PARTS) else _CLOSING
 
     def _adapted(self, error: ProviderError) -> bool:
         if not super()._adapted(error) and not self._learnt(error):

@@ -6,8 +6,8 @@ vLLM (`reasoning_content`) and OpenRouter (`reasoning`, `reasoning_details`) sen
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import Any
+from collections.abc import AsyncGenerator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from codelet.errors import ProviderError
 from codelet.messages import Message, ToolCall
@@ -16,16 +16,21 @@ from codelet.providers.native import OpenAIWire, compact_json
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
 from codelet.providers.quirks import returned
 
+if TYPE_CHECKING:
+    from codelet.providers.content.picture_forms import ResultPictures
+
 
 class OpenAIChatProvider(OpenAIWire):
     """A model behind a server that speaks Chat Completions."""
 
     decoder = "openai_chat_decode"
+    answer_form = "response_format"
     _lead = b","  # behind the system prompt
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
         super().__init__(model, endpoint, options, origin=f"openai:{endpoint.origin(model)}")
         self._noted = False
+        self._spread: ResultPictures | None = None
 
     def body(self, request: Request) -> bytes:
         """The request's body: what never changes comes first, then the messages, then the options."""
@@ -38,12 +43,36 @@ class OpenAIChatProvider(OpenAIWire):
             self._note()
         else:
             options |= self._effort_fields()
-        fragments = self._cache.fragments(request.messages)
+        options |= self._answer_fields(request)
+        messages = self._with_pictures(request.messages)  # which may begin another cache
+        fragments = self._cache.fragments(messages)
         closing = self._closing(self._cache.state) + b"]," + compact_json(options)[1:]
         return b"".join([head, b',"messages":[', system, *fragments, closing])
 
+    def _with_pictures(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """The messages, with the pictures of results in messages of the user's behind them."""
+        if not self._sees or not any("images" in message for message in messages):
+            return messages
+        if self._spread is None:
+            from codelet.providers.content.picture_forms import ResultPictures
+
+            self._spread = ResultPictures()
+        self._look(messages)
+        return self._spread.spread(messages, alternating=self._quirks.alternating)
+
+    def _pictures(self, message: Message) -> list[dict[str, Any]]:
+        from codelet.providers.content.picture_forms import chat_parts
+
+        return chat_parts(message)
+
+    def _in_parts(self, message: Message) -> bool:
+        return message["role"] == "user" and super()._in_parts(message)
+
     def _items(self, message: Message) -> list[dict[str, Any]]:
         wire = self._wire(message)
+        if self._in_parts(message):
+            pictures = self._pictures(message) if "images" in message else []
+            wire["content"] = [*pictures, {"type": "text", "text": wire["content"] or ""}]
         if self._closing(message["role"]):
             wire["content"] = wire.pop("content") or ""  # it comes last, so that more can be joined to it
         return [wire]

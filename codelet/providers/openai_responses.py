@@ -44,7 +44,9 @@ class OpenAIResponsesProvider(OpenAIWire):
     """A model behind a server that speaks OpenAI's Responses."""
 
     decoder = "openai_responses_decode"
+    answer_form = "text"
     _effort_field = "reasoning"
+    _text_type = "input_text"
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
         name = endpoint.model_name(model)
@@ -70,8 +72,11 @@ class OpenAIResponsesProvider(OpenAIWire):
         options: dict[str, Any] = {"stream": True, "store": False, **self._optional}
         if (effort := self._effort_fields().get("reasoning")) is not None:
             options["reasoning"] = {**options.get("reasoning", {}), **effort}
+        options |= self._answer_fields(request)
         if request.max_output is not None:
             options["max_output_tokens"] = max(_LEAST_OUTPUT, request.max_output)
+        if self._sees:
+            self._look(request.messages)
         fragments = self._cache.fragments(request.messages)
         if self._marked:
             options["prompt_cache_options"] = {"mode": "explicit"}
@@ -92,10 +97,10 @@ class OpenAIResponsesProvider(OpenAIWire):
     def _items(self, message: Message) -> list[dict[str, Any]]:
         if message["role"] == "tool":
             call_id = self._quirks.call_id(message.get("tool_call_id", ""))
-            output = self._content(message["content"] or _NO_OUTPUT)
+            output = self._content(message, _NO_OUTPUT)
             return [{"type": "function_call_output", "call_id": call_id, "output": output}]
         if message["role"] != "assistant":
-            return [{"role": message["role"], "content": self._content(message["content"] or "")}]
+            return [{"role": message["role"], "content": self._content(message)}]
         if message.get("origin") == self.origin and not self._quirks.strict:
             try:
                 return self._answer(message, message.get("extra", {}).get(ITEMS, ()))
@@ -103,9 +108,17 @@ class OpenAIResponsesProvider(OpenAIWire):
                 pass  # it came from a file, which may hold anything
         return self._answer(message)
 
-    def _content(self, text: str) -> str | list[dict[str, Any]]:
-        """A text that goes in; only one in a list can carry a mark."""
-        return [{"type": "input_text", "text": text}] if self._marked else text
+    def _content(self, message: Message, empty: str = "") -> str | list[dict[str, Any]]:
+        """What goes in, with its text last; only a text in a list can carry a mark."""
+        text = message["content"] or empty
+        if not self._marked and not self._in_parts(message):
+            return text
+        return [*(self._pictures(message) if "images" in message else ()), {"type": "input_text", "text": text}]
+
+    def _pictures(self, message: Message) -> list[dict[str, Any]]:
+        from codelet.providers.content.picture_forms import responses_parts
+
+        return responses_parts(message)
 
     def _answer(self, message: Message, kept: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
         """An assistant's message as items; with those that were `kept` it is what the server sent.

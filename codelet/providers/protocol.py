@@ -117,13 +117,17 @@ Chunk = (
 
 
 class Request(Record):
-    """One model request. The last `tail` messages are volatile reminders: the cache mark goes before them."""
+    """One model request. The last `tail` messages are volatile reminders: the cache mark goes before them.
+
+    `schema` is the JSON Schema that the final answer has to meet, where there is one.
+    """
 
     system: str
     messages: Sequence[Message]
     tail: int = 0
     tools: Sequence[dict[str, Any]] = ()
     max_output: int | None = None
+    schema: dict[str, Any] | None = None
 
 
 class Deadlines(Record, kw_only=True):
@@ -149,7 +153,8 @@ class Retries(Record, kw_only=True):
 class ProviderOptions(Record):
     """What a provider is opened with, whichever wire it speaks. `vendors` are those of the user's settings.
 
-    Without an `effort` requests say nothing of one.
+    Without an `effort` requests say nothing of one. `strict`: a recording answers the recorded requests only.
+    `debug_requests` prints every request.
     """
 
     api_base: str | None = None
@@ -158,6 +163,8 @@ class ProviderOptions(Record):
     retries: Retries = Retries()
     vendors: Sequence[Vendor] = ()
     effort: Effort | None = None
+    strict: bool = False
+    debug_requests: bool = False
 
 
 class Provider(Protocol):

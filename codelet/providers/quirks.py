@@ -47,6 +47,10 @@ EffortField = Literal["reasoning_effort", "reasoning", "thinking", "chat_templat
 """The field of a Chat Completions request that an effort stands in."""
 
 
+Structured = Literal["always", "alone", "never"]
+"""Which requests hold the schema that the final answer has to meet: all, those without tools, none."""
+
+
 class Quirks(Record):
     """The quirks of one vendor or model. Their names are those that a settings file may use.
 
@@ -56,7 +60,8 @@ class Quirks(Record):
     such as reasoning, does not go back. `reasoning`: every assistant message needs `reasoning_content`, a stand-in
     where there is none. `signatures`: a message with calls needs a thought signature on the first of them. `effort`:
     the `reasoning_effort` of requests with tools; "never" once a server has refused it. `effort_field`: where the
-    effort goes that a user asks for; with "thinking" only that none is wanted goes there.
+    effort goes that a user asks for; with "thinking" only that none is wanted goes there. `structured`: whether
+    requests hold the schema of the final answer, or only those without tools.
     """
 
     alternating: bool = False
@@ -69,6 +74,7 @@ class Quirks(Record):
     signatures: bool = False
     effort: Literal["", "none", "never"] = ""
     effort_field: EffortField = "reasoning_effort"
+    structured: Structured = "alone"
 
     def options(self, *, tools: bool, max_output: int | None) -> dict[str, Any]:
         """The fields that end the body of a Chat Completions request."""
@@ -184,7 +190,10 @@ def alternating(messages: Sequence[Message]) -> list[Message]:
     for message in messages:
         joint = joint_of(message, sent[-1]["role"] if sent else "")
         if joint == "joined":
-            sent[-1] = {**sent[-1], "content": f"{sent[-1]['content']}{SEPARATOR}{message['content']}"}
+            joined: Message = {**sent[-1], "content": f"{sent[-1]['content']}{SEPARATOR}{message['content']}"}
+            if shown := [*sent[-1].get("images", ()), *message.get("images", ())]:
+                joined["images"] = shown
+            sent[-1] = joined
             continue
         if (missing := stand_in(joint)) is not None:
             sent.append(missing)

@@ -10,6 +10,10 @@ A recording is a JSON document:
 Every key of a step may be left out. `chunks`, a list of strings, stands for `text` where the borders between
 the pieces matter. `arguments` is an object, or a string that is sent as it is. `pace` is the pause between
 two pieces in milliseconds. The tools, the loop and the approvals around it are the real ones.
+
+What `--record` writes has more in a step: `refusal`, what the model said in place of an answer; `error`, with which the
+answer ended; and `request`, what was asked. With `--strict` a request has to be that one, see
+`content/recorded_request.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -28,6 +32,7 @@ from codelet.providers.protocol import (
     FinishChunk,
     FinishReason,
     ReasoningChunk,
+    RefusalChunk,
     Request,
     TextChunk,
     ToolCallChunk,
@@ -39,6 +44,7 @@ from codelet.usage import Usage
 RECORDING_VERSION = 1
 _PIECE = re.compile(r"\s*\S+\s*|\s+")
 _ARGUMENT_PIECE = 24
+_STEP_KEYS = tuple("text chunks reasoning tool_calls usage finish pace refusal error request".split())
 _USAGE_KEYS = ("total_input", "cache_read", "cache_write", "output", "reasoning")
 
 
@@ -51,7 +57,10 @@ class RecordedCall(Record, kw_only=True):
 
 
 class RecordedStep(Record):
-    """One answer: reasoning, then the pieces of the text, then the calls, usage and finish marker."""
+    """One answer: reasoning, then the pieces of the text, then the calls, usage and finish marker.
+
+    An answer with an `error` ends with that instead. `request` is what led to it, where that was kept.
+    """
 
     reasoning: str
     pieces: tuple[str, ...]
@@ -59,6 +68,9 @@ class RecordedStep(Record):
     usage: Usage | None
     finish: FinishReason
     pace: float
+    refusal: str = ""
+    error: Mapping[str, Any] | None = None
+    request: dict[str, Any] | None = None
 
 
 class Recording(Record, kw_only=True):
@@ -73,10 +85,10 @@ class ReplayProvider:
     """Plays a recording: the n-th complete answer is its n-th step, whatever the request says.
 
     A step that was interrupted is played again from its start. `pace`, in milliseconds, overrides the
-    recording's own pauses.
+    recording's own pauses. `strict`: a request that is another than the recorded one fails.
     """
 
-    def __init__(self, recording: Recording, *, pace: float | None = None) -> None:
+    def __init__(self, recording: Recording, *, pace: float | None = None, strict: bool = False) -> None:
         self.model = recording.model
         self.name = f"recording {recording.source}"
         self.origin = f"replay:{recording.source}"
@@ -84,6 +96,7 @@ class ReplayProvider:
         self.effort: Effort | None = None  # a recording answers as it once did
         self._recording = recording
         self._pace = pace
+        self._strict = strict
         self._position = 0
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
@@ -93,6 +106,8 @@ class ReplayProvider:
             count = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
             raise ProviderError(f"the recording {self._recording.source} has ended: it holds {count}")
         step = steps[self._position]
+        if self._strict:
+            self._compare(step, request)
         pause = (step.pace if self._pace is None else self._pace) / 1000
         for chunk in _content(step):
             yield chunk
@@ -100,7 +115,19 @@ class ReplayProvider:
         if step.usage is not None:
             yield UsageChunk(step.usage)
         self._position += 1
+        if step.error is not None:
+            raise ProviderError(**step.error)
         yield FinishChunk(step.finish)
+
+    def _compare(self, step: RecordedStep, request: Request) -> None:
+        """Raise ProviderError that names the first difference from the recorded request."""
+        from codelet.providers.content.recorded_request import difference, plain_request
+
+        assert step.request is not None
+        found = difference(step.request, plain_request(request))
+        if found is not None:
+            place = f"step {self._position + 1} of the recording {self._recording.source}"
+            raise ProviderError(f"--strict: the request differs from that of {place}: {found}")
 
     async def warm(self) -> None:
         """Nothing to do ahead."""
@@ -112,8 +139,11 @@ class ReplayProvider:
         """Nothing is open."""
 
 
-def open_replay(path: str | Path) -> ReplayProvider:
-    """The provider of `--model replay:FILE`; raises UsageError that names the place in a bad file."""
+def open_replay(path: str | Path, *, strict: bool = False) -> ReplayProvider:
+    """The provider of `--model replay:FILE`; raises UsageError that names the place in a bad file.
+
+    `strict` wants the request of every step in it.
+    """
     source = Path(path)
     try:
         if not source.is_file():
@@ -121,7 +151,11 @@ def open_replay(path: str | Path) -> ReplayProvider:
         text = source.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise UsageError(f"{source}: cannot read the recording: {error}") from error
-    return ReplayProvider(read_recording(text, str(source)))
+    recording = read_recording(text, str(source))
+    missing = [number for number, step in enumerate(recording.steps) if step.request is None]
+    if strict and missing:
+        raise UsageError(f"{source}: steps[{missing[0]}] has no request: --strict is for what --record wrote")
+    return ReplayProvider(recording, strict=strict)
 
 
 def read_recording(text: str, source: str) -> Recording:
@@ -138,7 +172,9 @@ def read_recording(text: str, source: str) -> Recording:
         raise place.at("version").error(f"must be {RECORDING_VERSION}")
     model = place.at("model").text(record.get("model", "recorded"))
     place = place.at("steps")
-    steps = [_read_step(step, place.item(i)) for i, step in enumerate(place.list(record.get("steps")))]
+    steps = _with_requests(
+        [_read_step(step, place.item(i)) for i, step in enumerate(place.list(record.get("steps")))], place
+    )
     return Recording(source=source, model=model, steps=tuple(steps))
 
 
@@ -147,6 +183,8 @@ def _content(step: RecordedStep) -> Iterator[Chunk]:
         yield ReasoningChunk(piece)
     for piece in step.pieces:
         yield TextChunk(piece)
+    if step.refusal:
+        yield RefusalChunk(step.refusal)
     for index, call in enumerate(step.calls):
         yield ToolCallChunk(index=index, id=call.id, name=call.name)
         for start in range(0, len(call.arguments), _ARGUMENT_PIECE):
@@ -194,7 +232,7 @@ class _Place(Record):
 
 
 def _read_step(value: Any, place: _Place) -> RecordedStep:
-    step = place.object(value, ("text", "chunks", "reasoning", "tool_calls", "usage", "finish", "pace"))
+    step = place.object(value, _STEP_KEYS)
     if "text" in step and "chunks" in step:
         raise place.error("has both text and chunks; only one can be played")
     if "chunks" in step:
@@ -214,7 +252,37 @@ def _read_step(value: Any, place: _Place) -> RecordedStep:
         usage=_read_usage(step["usage"], place.at("usage")) if "usage" in step else None,
         finish=cast(FinishReason, finish),
         pace=place.at("pace").count(step.get("pace", 0)),
+        refusal=place.at("refusal").text(step.get("refusal", "")),
+        error=_read_error(step["error"], place.at("error")) if "error" in step else None,
+        request=step.get("request"),
     )
+
+
+def _read_error(value: Any, place: _Place) -> dict[str, Any]:
+    error = place.object(value, ("message", "status", "overflow"))
+    message, status, overflow = (error.get(key) for key in ("message", "status", "overflow"))
+    place.at("message").text(message)
+    if status is not None:
+        place.at("status").count(status)
+    return {"message": message, "status": status, "overflow": overflow is True}
+
+
+def _with_requests(steps: Sequence[RecordedStep], place: _Place) -> list[RecordedStep]:
+    """The steps with their requests whole: in the file each leaves out what is as in the one before."""
+    from codelet.providers.content.recorded_request import whole
+
+    before: dict[str, Any] | None = None
+    made: list[RecordedStep] = []
+    for number, step in enumerate(steps):
+        if step.request is None:
+            made.append(step)
+        else:
+            try:
+                before = whole(step.request, before)
+            except (AttributeError, KeyError, TypeError):
+                raise place.item(number).at("request").error("is not of the form that --record writes") from None
+            made.append(step.replace(request=before))
+    return made
 
 
 def _read_call(value: Any, place: _Place) -> RecordedCall:

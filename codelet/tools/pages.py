@@ -12,6 +12,7 @@ from typing import BinaryIO
 from codelet import prompt
 from codelet.errors import ToolError
 from codelet.tools import encoding, files
+from codelet.tools.pictures import kind_of_picture, media_type, read_picture
 from codelet.tools.seen import LineSpan, ShownLines
 from codelet.tools.tool import ToolContext, ToolOutput
 
@@ -36,6 +37,8 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
         try:
             status = os.fstat(file.fileno())
             head = file.read(encoding.SAMPLE)
+            if (picture := media_type(head)) is not None:
+                return _picture(context, file, head, name, status.st_size, kind_of_picture(picture))
             if encoding.is_binary(head):
                 kind = encoding.binary_kind(head)
                 return ToolOutput(prompt.NOT_TEXT.format(name=name, kind=kind, size=status.st_size))
@@ -46,6 +49,15 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
     context.seen[resolved] = files.fingerprint(status)
     shown, spans = _numbered(page, name, first)
     return ToolOutput(shown, lines=ShownLines(resolved, files.fingerprint(status), spans), counted="line")
+
+
+def _picture(context: ToolContext, file: BinaryIO, head: bytes, name: str, size: int, kind: str) -> ToolOutput:
+    """A picture, where the model takes pictures. Raises ToolError for one that cannot be sent."""
+    if not context.sees():
+        return ToolOutput(prompt.PICTURE_UNSEEN.format(name=name, kind=kind, size=size))
+    picture = read_picture(file, head, name, size)
+    told = prompt.PICTURE.format(name=name, kind=kind, width=picture["width"], height=picture["height"])
+    return ToolOutput(told, images=[picture])
 
 
 def _text_file(file: BinaryIO, head: bytes, name: str, size: int) -> BinaryIO:

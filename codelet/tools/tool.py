@@ -32,6 +32,7 @@ from codelet.record import Record
 from codelet.safety.verdict import Touch
 
 if TYPE_CHECKING:
+    from codelet.messages import Picture
     from codelet.system.process.shell_start import ResourceLimits
     from codelet.tools.change import Change
     from codelet.tools.seen import ShownLines
@@ -48,7 +49,8 @@ class ToolOutput(Record):
     `failed` marks an expected failure that still has output, such as a command with a non-zero exit. `lines` are those
     of a file that `text` shows: they count as shown once the text has reached the model as it is. Of a text of more
     than `most` characters head and tail enter the list; the rest can be recalled. `counted` is what each line of `text`
-    stands for, such as `file`: a person is told how many there are in place of the text.
+    stands for, such as `file`: a person is told how many there are in place of the text. `images` are pictures that the
+    model is shown beside it.
     """
 
     text: str
@@ -57,6 +59,7 @@ class ToolOutput(Record):
     lines: ShownLines | None = None
     most: int | None = None
     counted: str = ""
+    images: Sequence[Picture] = ()
 
 
 class BackgroundTasks(Protocol):
@@ -74,6 +77,10 @@ class BackgroundTasks(Protocol):
         """Show, wait for or end tasks, as a command says that `is_control` knows. Raises ToolError."""
 
 
+def _takes_pictures() -> bool:
+    return True
+
+
 class ToolContext(Record):
     """What a running tool may use. One per session; `seen` belongs to the file tools.
 
@@ -86,7 +93,8 @@ class ToolContext(Record):
     `prepare_command` makes a shell command safe to run where that takes a change of its text; `wrap_command` makes
     the words to run of it and its environment, where a sandbox is to be around it, `wrap_lasting` those of a command
     that goes on in the background, and `sandbox_note` says in words what it keeps a command from. `tasks` are the
-    session's commands in the background. `resources` is what each command may use.
+    session's commands in the background. `resources` is what each command may use. `sees` says whether the model
+    takes pictures.
     """
 
     workspace: Path
@@ -102,6 +110,7 @@ class ToolContext(Record):
     tasks: BackgroundTasks | None = None
     sandbox_note: str = ""
     resources: ResourceLimits = types.MappingProxyType({})
+    sees: Callable[[], bool] = _takes_pictures
 
     def __init__(self, workspace: Path, environment: dict[str, str] | None = None, **more: Any) -> None:
         outputs: deque[tuple[int, str]] = deque(maxlen=_OUTPUTS_KEPT)

@@ -93,7 +93,7 @@ NEWER: dict[str, Any] = {
 def newer(version: str = "1.1") -> dict[str, Any]:
     """The whole document as a newer version may have written it: names that we do not know, at each level."""
     document = with_("version", version) | NEWER
-    document["messages"][1]["images"] = [{"path": "a.png"}]
+    document["messages"][1]["sounds"] = [{"path": "a.png"}]
     document["messages"][2]["tool_calls"][0]["function"]["strict"] = True
     document["messages"][2]["tool_calls"][0]["caller"] = {"type": "direct"}
     document["messages"][2]["thinking_blocks"][0]["new"] = 1
@@ -104,7 +104,7 @@ def newer(version: str = "1.1") -> dict[str, Any]:
     document["plan"]["title"] = "x"
     document["active_tasks"][0]["parent"] = None
     document["archive"][0]["reason"] = "old"
-    document["archive"][0]["message"]["images"] = []
+    document["archive"][0]["message"]["sounds"] = []
     document["interruption"]["why"] = "ESC"
     for part in ("token_usage", "tool_stats", "last_known_environment"):
         document[part]["more"] = 1

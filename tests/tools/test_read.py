@@ -151,12 +151,12 @@ async def test_latin_1_and_stray_bytes(workspace: Path, call: Call) -> None:
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
-        (b"\x89PNG\r\n\x1a\n" + b"\0" * 50, "a PNG image, 58 bytes"),
+        (b"%PDF-1.7\n" + b"\0" * 50, "a PDF document, 59 bytes"),
         (b"\x7fELF" + bytes(range(256)), "an ELF program, 260 bytes"),
         (bytes(range(256)) * 4, "binary data, 1024 bytes"),
         (os.urandom(5000).replace(b"\0", b"\x80"), "binary data, 5000 bytes"),
     ],
-    ids=["png", "elf", "nul", "random"],
+    ids=["pdf", "elf", "nul", "random"],
 )
 async def test_binary_is_described(data: bytes, kind: str, workspace: Path, call: Call, context: ToolContext) -> None:
     (workspace / "a.bin").write_bytes(data)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from codelet.context.compaction.actions import action_of, label_of
 from codelet.context.inputs import place_of_line
 from codelet.context.tokens import characters
-from codelet.messages import call_arguments, call_name, calls_of, text_of
+from codelet.messages import call_arguments, call_name, calls_of, images_of, text_of
 
 CAP = 64 * 1024 * 1024
 LONGEST_ANSWER = 12_000
@@ -204,7 +204,8 @@ class Archive:
 def _size_of(message: Mapping[str, Any]) -> int:
     """Bytes in memory: a text takes one, two or four per character, as its widest one needs."""
     text = text_of(message)
-    return getsizeof(text) + _BYTES_PER_CHARACTER * (characters(message) - len(text)) + _ENTRY_BYTES
+    shown = sum(len(picture["data"]) for picture in images_of(message))
+    return shown + getsizeof(text) + _BYTES_PER_CHARACTER * (characters(message) - len(text)) + _ENTRY_BYTES
 
 
 def _line_with(text: str, word: str) -> str | None:

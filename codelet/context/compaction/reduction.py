@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from codelet import prompt
 from codelet.context.compaction.actions import Action, action_of
 from codelet.context.compaction.coverage import log2_milli
 from codelet.context.compaction.edits import is_old, shows_edit
@@ -25,7 +26,7 @@ from codelet.context.compaction.report import Compacted, CompactionReport, TurnF
 from codelet.context.compaction.score import Score, find_anchors, scores
 from codelet.context.compaction.signals import is_error_line
 from codelet.context.tokens import Estimate
-from codelet.messages import AnyMessage, call_arguments, calls_of, text_of, with_text
+from codelet.messages import AnyMessage, call_arguments, calls_of, text_of, with_text, without_images
 
 _ERROR_LINES = 12
 _ERROR_LENGTH = 300
@@ -79,7 +80,11 @@ def _error_lines(text: str, room: int) -> list[str]:
 
 
 def shortened(message: AnyMessage, tokens: int, measure: Estimate) -> dict[str, Any]:
-    """Return the message with its text cut to at most `tokens`, or as near above that as its other fields allow."""
+    """Return the message with its text cut to at most `tokens`, or as near above that as its other fields allow.
+
+    Its pictures go first.
+    """
+    message = without_images(message, prompt.PICTURES_DROPPED)
     text = text_of(message)
     size = measure(message)
     cap = max(0, len(text) * tokens // max(1, size))
@@ -185,6 +190,8 @@ def _superseded(messages: Sequence[dict[str, Any]]) -> dict[int, str]:
 def _reduced_message(message: dict[str, Any], superseded: str | None, key: str) -> dict[str, Any] | None:
     hint = f"; recall id={key}" if key else ""
     if message.get("role") == "tool":
+        if "images" in message:
+            return without_images(message, prompt.PICTURES_DROPPED)
         text = text_of(message)
         if superseded is not None:
             note = f"[file {superseded}, {text.count(chr(10)) + 1} lines; read again or written later{hint}]"

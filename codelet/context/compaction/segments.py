@@ -22,7 +22,19 @@ USER = "user"
 # An older form of the same label, which segments in exports may have.
 _OLD_USER = "user, superseded"
 REQUESTS = "requests"
-LEDGER_KEYS = ("changed", "read", "deleted", "open error", "status", "ran", "anchor", "narrative", "left out", "steps")
+LEDGER_KEYS = (
+    "changed",
+    "read",
+    "deleted",
+    "open error",
+    "status",
+    "ran",
+    "anchor",
+    "narrative",
+    "left out",
+    "steps",
+    "pictures",
+)
 
 
 @dataclass

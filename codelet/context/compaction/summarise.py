@@ -19,7 +19,7 @@ from codelet.context.compaction.segments import last_step
 from codelet.context.compaction.signals import decides
 from codelet.context.compaction.user_text import EarlierPrompt, FittedPrompts, fit_prompts
 from codelet.context.tokens import characters, estimate_length, estimate_message
-from codelet.messages import text_of
+from codelet.messages import images_of, text_of
 
 NOTE_FROM = 6_000
 LEDGER_FROM = 2_000
@@ -39,6 +39,7 @@ ERRORS_PERCENT = 5
 NARRATIVE_PERCENT = 15
 NARRATIVE_LEAST = 3_200
 _ROUNDS = 24
+_PICTURES_NAMED = 20
 
 
 @dataclass
@@ -90,6 +91,7 @@ def summarise(
         told = ledger.told(min(left // 2, max(NARRATIVE_LEAST, room * NARRATIVE_PERCENT // 100)))
         ledger_room = min(left // 2, room * settings.ledger_percent // 100)
         found.blocks[-1].ledger = told + ledger.lines(ledger_room) + _steps(transcript, found.blocks[-1])
+        found.blocks[-1].ledger += _pictures(transcript, plan)
         left -= sum(len(key) + len(text) + 3 for key, text in found.blocks[-1].ledger)
     collector.mark()
     factors(found, rated, settings.minimum_score, left)
@@ -258,6 +260,18 @@ def _steps(transcript: Transcript, block: OldBlock) -> list[tuple[str, str]]:
     last = transcript.readings[block.stop - 1]
     step = max(last.step, last_step(last.segment) if last.segment is not None else 0)
     return [("steps", f"t{block.last}.{step}")] if step else []
+
+
+def _pictures(transcript: Transcript, plan: CompactionPlan) -> list[tuple[str, str]]:
+    """A line that names the pictures which are not in the list any more."""
+    names = [
+        picture["name"]
+        for index, message in enumerate(transcript.messages)
+        if index not in plan.kept and "images" in message
+        for picture in images_of(message)
+    ]
+    told = ", ".join(dict.fromkeys(names[-_PICTURES_NAMED:]))
+    return [("pictures", f"no longer here; look at the file again for what you need: {told}")] if told else []
 
 
 def _fit(

@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from codelet.context.tokens import picture_tokens
 from codelet.messages import AnyMessage, text_of
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class ExactCounter:
         encoding = encoding_name(self._model)
         try:
             for message in messages:
-                self._counts[id(message)] = message, count_tokens(_whole(message), encoding) + _PER_MESSAGE
+                self._counts[id(message)] = message, count_tokens(_whole(message), encoding) + _beside(message)
             self._loaded = True
         except RuntimeError:  # ExactUnavailable is one; so is what an import raises while the process ends
             self.able = False
@@ -90,8 +91,13 @@ def exact_size(messages: Sequence[AnyMessage], beside: Sequence[str], model: str
     from codelet.context.tokens.exact import count_tokens, encoding_name
 
     encoding = encoding_name(model)
-    listed = sum(count_tokens(_whole(message), encoding) + _PER_MESSAGE for message in messages)
+    listed = sum(count_tokens(_whole(message), encoding) + _beside(message) for message in messages)
     return listed + sum(count_tokens(part, encoding) for part in beside)
+
+
+def _beside(message: AnyMessage) -> int:
+    """Tokens of a message beside its text."""
+    return _PER_MESSAGE + (picture_tokens(message) if "images" in message else 0)
 
 
 def _whole(message: AnyMessage) -> str:

@@ -35,7 +35,7 @@ from codelet.review.report_formats import FORMATS, ReportFile, output_named
 from codelet.review.review_run import ReviewOptions, ReviewRun
 from codelet.review.reviewed_change import ReviewedChange, change_from_diff, change_from_git
 from codelet.review.reviewer import MOST_STEPS, Reviewer, ReviewTools, Spending
-from codelet.settings import Settings
+from codelet.settings import SETTINGS, Settings
 from codelet.tools.tool import Tool
 
 _SIGNALS = {
@@ -44,7 +44,19 @@ _SIGNALS = {
     signal.SIGHUP: (EXIT_HANGUP, "hung up"),
 }
 _PIECE = 1 << 16
-_NOTHING_TO_KEEP = ("audit", "log", "export", "snapshots", "resume", "plan", "profile", "facts", "memory")
+_NOTHING_TO_KEEP = (
+    "audit",
+    "log",
+    "export",
+    "snapshots",
+    "resume",
+    "plan",
+    "profile",
+    "facts",
+    "memory",
+    "json_schema",
+    "record",
+)
 """Settings of one session: a review has several, and no conversation that goes on."""
 
 
@@ -52,7 +64,7 @@ def run_review(settings: Settings, options: argparse.Namespace) -> int:
     """Review what the options name; the exit status. Raises CodeletError for what ends it before there is a report."""
     for name in _NOTHING_TO_KEEP:
         if name in settings.given:
-            raise UsageError(f"--{name} is for a session: a review has none to keep or to go on with")
+            raise UsageError(f"{SETTINGS[name].flag} is for a session: a review has none to keep or to go on with")
     outputs = [output_named(text) for text in options.output]
     if not any(each.path is None for each in outputs):
         form = options.output_format or "text"

@@ -28,7 +28,7 @@ from codelet.errors import (
 )
 from codelet.frontends.streams import KEPT, read_stdin, say, say_ending
 from codelet.loop.session import Session
-from codelet.opening import session_from, turn_of
+from codelet.opening import mentioned, session_from, turn_of
 from codelet.outcome import Outcome, TurnProgress
 from codelet.providers.facts import model_facts
 from codelet.settings import Settings
@@ -65,7 +65,7 @@ def run_one_shot(settings: Settings, text: str | None, *, output_format: str, qu
     if sys.stdout is None:
         say("codelet: stdout is closed: there is nowhere to write the answer")
         return EXIT_INCOMPLETE
-    output = _output(output_format, quiet=quiet)
+    output = _output(output_format, quiet=quiet, whole=settings.json_schema is not None)
     begun = time.monotonic()
     try:
         piped, notes = read_stdin(settings.timeout, _kept(settings)) or (None, [])
@@ -131,11 +131,11 @@ def _check(text: str | None, piped: Piped | None) -> None:
         raise UsageError("the prompt is empty: give one with -p")
 
 
-def _output(output_format: str, *, quiet: bool) -> Output:
+def _output(output_format: str, *, quiet: bool, whole: bool) -> Output:
     if output_format == "text":
         from codelet.frontends.printing.text_output import TextOutput
 
-        return TextOutput(quiet=quiet)
+        return TextOutput(quiet=quiet, whole=whole)
     from codelet.frontends.printing.json_output import JsonOutput, StreamJsonOutput
 
     return JsonOutput() if output_format == "json" else StreamJsonOutput()
@@ -229,10 +229,15 @@ class _OneShot:
 
             answer = answer_of_command(session, self._question, piped=self._piped is not None)
             if answer is not None:
+                if self._settings.json_schema is not None:
+                    raise UsageError("--json-schema is for an answer of the model: a /command has none")
                 return answer
             if isinstance(session.provider, NoModel):
                 raise session.provider.missing
-        return turn_of(session, self._question, self._piped)
+        attached = mentioned(session, self._question, person=False)
+        for note in attached.notes if attached is not None else ():
+            _complain(note)
+        return turn_of(session, self._question, self._piped, attached)
 
     async def _finish(self, failure: CodeletError | _UnwritableError | None, task: asyncio.Task[int]) -> int:
         """Write what the run came to and save for the last time, in the order of the format; the exit status."""

@@ -60,7 +60,9 @@ def write_failure(form: str, outcome: Outcome) -> None:
 
 
 def summary(outcome: Outcome) -> dict[str, Any]:
-    """The outcome as an object."""
+    """The outcome as an object, with `structured_output` where the answer had to meet a schema."""
+    value = outcome.structured
+    structured = {} if value is None else {"structured_output": value[0] if value else None}
     return {
         "version": FORMAT_VERSION,
         "result": outcome.result,
@@ -76,6 +78,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "duration": round(outcome.duration, 3),
         "sandbox": outcome.sandbox,
         "metrics": None if outcome.metrics is None else dict(outcome.metrics),
+        **structured,
     }
 
 

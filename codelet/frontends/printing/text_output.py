@@ -19,12 +19,12 @@ def in_ci() -> bool:
 
 
 class TextOutput:
-    """Writes the text of the last step as the answer; on a terminal, all text as it arrives."""
+    """Writes the text of the last step as the answer; on a terminal, unless `whole`, all text as it arrives."""
 
     says_exit = False
 
-    def __init__(self, *, quiet: bool) -> None:
-        self._live = sys.stdout.isatty()
+    def __init__(self, *, quiet: bool, whole: bool = False) -> None:
+        self._live = sys.stdout.isatty() and not whole
         self._quiet = quiet
         self._cleaner = Cleaner(ci=in_ci())
         self._line_open = False

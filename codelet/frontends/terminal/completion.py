@@ -54,7 +54,8 @@ class ReplCompleter(Completer):
         if mention is None:
             return
         for path in best_matches(await self._files.read(), mention[1]):
-            yield Completion(path, start_position=-len(mention[1]), display=clean(path))
+            named = f'"{path}"' if any(sign.isspace() for sign in path) else path  # so that all of it is the name
+            yield Completion(named, start_position=-len(mention[1]), display=clean(path))
 
 
 def best_matches(paths: Iterable[str], typed: str) -> list[str]:

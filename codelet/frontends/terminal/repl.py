@@ -14,7 +14,7 @@ from prompt_toolkit.input import create_input
 
 from codelet import __version__
 from codelet.context.tokens.budget import percent_of
-from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT
+from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT, UsageError
 from codelet.events import Event, ToolResult
 from codelet.frontends.terminal.draft import Draft, Pastes
 from codelet.frontends.terminal.export_log import ExportLog
@@ -26,6 +26,7 @@ from codelet.frontends.terminal.show.style import writable
 from codelet.frontends.terminal.slash_commands.slash_command import Commands
 from codelet.frontends.terminal.status_row import extension_words, fitted, short_path, status_parts
 from codelet.loop.session import Session
+from codelet.opening import mentioned
 from codelet.providers.protocol import Effort, Provider
 from codelet.safety.secrets import masked
 from codelet.safety.verdict import MODES, Mode
@@ -135,8 +136,7 @@ class Repl:
         """Send the prompt of the command line to the model, whatever it begins with: it may come from a file."""
         self._echo(text)
         self.prompt_line.remember(text)
-        self.screen.renderer.keep_prompt(text)
-        await self.turn(self.session.send(text))
+        await self._ask_model(text)
         self._part()
 
     async def evaluate(self, text: str) -> None:
@@ -158,8 +158,22 @@ class Repl:
         elif text.startswith("!"):
             await self._shell(self.pastes.expand(text[1:].strip()))
         elif text:
-            self.screen.renderer.keep_prompt(text)
-            await self.turn(self.session.send(self._with_attached(text)))
+            await self._ask_model(text)
+
+    async def _ask_model(self, text: str) -> None:
+        """Send a prompt with the files that it names; one whose picture cannot be sent goes back to the editor."""
+        try:
+            brought = mentioned(self.session, text, person=True)
+        except UsageError as error:
+            self.screen.fail(str(error))
+            self.prefill = text
+            return
+        if brought is not None:
+            told = [f"attached: {', '.join(brought.names)}"] if brought.names else []
+            for note in (*told, *brought.notes):
+                self.screen.note(note)
+        self.screen.renderer.keep_prompt(text)
+        await self.turn(self.session.send(self._with_attached(text), None, brought))
 
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
         """Run one turn. When it was stopped or failed, what was queued goes back to the editor."""

@@ -1,0 +1,130 @@
+"""`--record`: a provider that answers as another one does, and keeps each answer with its request in a file.
+
+The file is a recording that `replay:FILE` plays: whole JSON after every answer, readable by its owner only, without
+secrets. An answer that somebody stopped is not kept; one that failed is kept with the failure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from codelet.errors import ProviderError, UsageError
+from codelet.loop.reply import Reply, parsed_arguments
+from codelet.providers.content.recorded_request import plain_request, without_same
+from codelet.providers.protocol import Chunk, Provider, ReasoningChunk, Request
+from codelet.safety.secrets import mask
+
+if TYPE_CHECKING:
+    from codelet.providers.asking import ServerFacts
+    from codelet.providers.content.recorded_request import Plain
+
+_VERSION = 1
+_END = b"\n]}\n"
+
+
+def begin_recording(path: str, model: str, *, force: bool) -> None:
+    """Make the file, without an answer yet. Raises UsageError where there is one, unless `force` replaces it."""
+    head = {"version": _VERSION, "model": model}
+    data = json.dumps(head, ensure_ascii=False)[:-1].encode() + b', "steps": [' + _END
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if force else os.O_EXCL)
+    try:
+        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+            file.write(data)
+    except FileExistsError:
+        raise UsageError(f"--record {path}: there is such a file already; --force replaces it") from None
+    except OSError as error:
+        raise UsageError(f"--record {path}: {error.strerror or error}") from None
+
+
+class RecordingProvider:
+    """Another provider, whose answers go into the file of a recording that was begun."""
+
+    def __init__(self, provider: Provider, path: str) -> None:
+        self.model = provider.model
+        self.name = provider.name
+        self.origin = provider.origin
+        self.local = provider.local
+        self.effort = provider.effort
+        self._provider = provider
+        self._path = os.path.abspath(path)
+        self._before: Plain | None = None
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """The other's chunks. Once the last one was taken, the answer is in the file."""
+        reply, reasoning = Reply(), ""
+        try:
+            async with aclosing(self._provider.stream(request)) as chunks:
+                async for chunk in chunks:
+                    reply.add(chunk)
+                    if isinstance(chunk, ReasoningChunk):
+                        reasoning += chunk.text
+                    yield chunk
+        except ProviderError as error:
+            failure = {"message": _masked(str(error)), "status": error.status, "overflow": error.overflow}
+            self._keep(request, {**_step(reply, reasoning), "error": failure})
+            raise
+        self._keep(request, _step(reply, reasoning))
+
+    async def warm(self) -> None:
+        """Start ahead what the first request would wait for."""
+        await self._provider.warm()
+
+    async def ask(self) -> ServerFacts | None:
+        """What the server itself says of the model."""
+        return await self._provider.ask()
+
+    async def close(self) -> None:
+        """Close the other one."""
+        await self._provider.close()
+
+    def _keep(self, request: Request, step: dict[str, Any]) -> None:
+        """Add an answer to the file. Raises ProviderError where it cannot be written: none is left out in silence."""
+        asked = plain_request(request)
+        kept = {**step, "request": without_same(asked, self._before)}
+        line = json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")
+        try:
+            with open(self._path, "r+b") as file:
+                file.seek(-len(_END), os.SEEK_END)
+                start = file.tell()
+                if file.read() != _END:
+                    raise ProviderError(f"the recording {self._path} was changed by somebody else")
+                file.seek(start - 1)
+                first = file.read(1) == b"["
+                file.seek(start)
+                file.write((b"\n" if first else b",\n") + line + _END)
+        except OSError as error:
+            raise ProviderError(f"the recording {self._path} cannot be written: {error.strerror or error}") from None
+        self._before = asked
+
+
+def _step(reply: Reply, reasoning: str) -> dict[str, Any]:
+    """An answer as a recording has it; what is empty is left out."""
+    calls = []
+    for call in reply.calls(set()):
+        arguments = _masked(call["function"]["arguments"])
+        parsed = parsed_arguments({**call, "function": {"name": "", "arguments": arguments}})
+        calls.append(
+            {
+                "id": call["id"],
+                "name": call["function"]["name"] or "unnamed",
+                "arguments": parsed if isinstance(parsed, dict) else arguments,
+            }
+        )
+    usage = reply.usage
+    step = {
+        "reasoning": _masked(reasoning),
+        "text": _masked(reply.text),
+        "refusal": _masked(reply.refusal),
+        "tool_calls": calls,
+        "usage": {} if usage is None else {name: getattr(usage, name) for name in usage.fields},
+        "finish": reply.finish or "",
+    }
+    return {name: value for name, value in step.items() if value}
+
+
+def _masked(text: str) -> str:
+    return mask(text, patterns=True)

@@ -1,0 +1,147 @@
+"""The JSON Schema that the final answer has to meet: read once, told to the model, and checked at the turn's end.
+
+Nothing is fetched: what a schema refers to stands in it. jsonschema is imported only where there is a schema.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, NoReturn
+
+from codelet import prompt
+from codelet.errors import UsageError
+
+_LARGEST = 1_000_000
+_MOST_PROBLEMS = 5
+_LONGEST_PROBLEM = 300
+_FENCED = re.compile(r"^```[a-zA-Z]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+class RequiredAnswer:
+    """A schema, and the newest answer that meets it: `text` and `value`, None as long as none does."""
+
+    def __init__(self, schema: Mapping[str, Any], source: str) -> None:
+        from jsonschema.validators import Draft202012Validator, validator_for
+        from jsonschema_specifications import REGISTRY
+
+        self.schema = dict(schema)
+        self.text: str | None = None
+        self.value: Any = None
+        self._source = source
+        self._check(kind := validator_for(self.schema, default=Draft202012Validator))
+        self._judge = kind(self.schema, registry=REGISTRY)
+
+    @property
+    def instruction(self) -> str:
+        """What the model is told of it."""
+        return prompt.ANSWER_SCHEMA.format(schema=json.dumps(self.schema, ensure_ascii=False))
+
+    def objection(self, answer: str) -> str | None:
+        """What an answer lacks, in words for the model; None where it meets the schema, and is kept.
+
+        Raises UsageError where the schema cannot be applied.
+        """
+        from referencing.exceptions import Unresolvable
+
+        self.text = None
+        text = _json_of(answer)
+        try:
+            value = json.loads(text, parse_constant=_refuse)
+        except (ValueError, RecursionError) as error:
+            return f"it is not one JSON value: {error}"
+        try:
+            problems = [_told(error) for error in islice(self._judge.iter_errors(value), _MOST_PROBLEMS)]
+        except (Unresolvable, re.error, RecursionError) as error:
+            raise UsageError(f"{self._source}: it cannot be applied: {_short(error)}") from None
+        if problems:
+            return "; ".join(problems)
+        self.text, self.value = text, value
+        return None
+
+    def _check(self, kind: Any) -> None:
+        """Raise UsageError that names the place where the schema is none."""
+        from jsonschema.exceptions import SchemaError
+
+        try:
+            kind.check_schema(self.schema, format_checker=kind.FORMAT_CHECKER)
+        except SchemaError as error:
+            raise UsageError(f"{self._source}: {error.json_path}: {_short(error.message)}") from None
+        except RecursionError:
+            raise UsageError(f"{self._source}: it is nested too deeply") from None
+        for place, reference in _references(self.schema, "$"):
+            if not reference.startswith("#"):
+                raise UsageError(f"{self._source}: {place}: {reference!r} stands elsewhere: nothing is fetched")
+            if reference.startswith("#/") and not _stands_in(self.schema, reference):
+                raise UsageError(f"{self._source}: {place}: {reference!r} leads to nothing in the schema")
+
+
+def required_answer(given: str | Mapping[str, Any]) -> RequiredAnswer:
+    """The schema of `--json-schema`: the file that holds it, or in Python itself. Raises UsageError with the place."""
+    if not isinstance(given, str):
+        return RequiredAnswer(given, "json_schema")
+    try:
+        with open(given, "rb") as file:
+            data = file.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise UsageError(f"{given}: a schema has at most {_LARGEST:,} bytes")
+        schema = json.loads(data, parse_constant=_refuse)
+    except OSError as error:
+        raise UsageError(f"{given}: the schema cannot be read: {error.strerror or error}") from None
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{given}:{error.lineno}:{error.colno}: the schema is no JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{given}: the schema is no JSON: {_short(error)}") from None
+    if not isinstance(schema, dict):
+        raise UsageError(f"{given}: $: a schema is a JSON object, not {type(schema).__name__}")
+    return RequiredAnswer(schema, given)
+
+
+def _json_of(answer: str) -> str:
+    """The JSON text of an answer: all of it, or its one fenced block, whatever words stand around that."""
+    text = answer.strip()
+    blocks = _FENCED.findall(text)
+    return blocks[0].strip() if len(blocks) == 1 and not text.startswith(("{", "[", '"')) else text
+
+
+def _references(schema: object, place: str) -> Iterator[tuple[str, str]]:
+    """Every `$ref`, and where it stands. Parts with an `$id` of their own are left to the judge."""
+    if isinstance(schema, list):
+        for number, part in enumerate(schema):
+            yield from _references(part, f"{place}[{number}]")
+    if not isinstance(schema, dict) or (place != "$" and "$id" in schema):
+        return
+    if isinstance(reference := schema.get("$ref"), str):
+        yield f"{place}.$ref", reference
+    for name, part in schema.items():
+        if name not in ("const", "enum", "default", "examples"):
+            yield from _references(part, f"{place}.{name}")
+
+
+def _stands_in(schema: Any, reference: str) -> bool:
+    from urllib.parse import unquote
+
+    for step in unquote(reference).removeprefix("#/").split("/"):
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(schema, list) and name.isdigit() and int(name) < len(schema):
+            schema = schema[int(name)]
+        elif isinstance(schema, dict) and name in schema:
+            schema = schema[name]
+        else:
+            return False
+    return True
+
+
+def _told(error: Any) -> str:
+    return f"{error.json_path}: {_short(error.message)}"
+
+
+def _short(problem: object) -> str:
+    text = " ".join(str(problem).split())
+    return text if len(text) <= _LONGEST_PROBLEM else f"{text[:_LONGEST_PROBLEM]}…"
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,0 +1,126 @@
+"""A request as a recording keeps it, and where another one differs from it.
+
+What codelet tells the model of the machine, the date, git and the tokens is kept, but not compared: it is never the
+same twice. Of a picture the digest stands for its data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from codelet.messages import Message, images_of, kind_of, reminder_type
+from codelet.providers.protocol import Request
+from codelet.safety.secrets import mask as masked_text
+
+_CHANGING = frozenset({"environment", "gitStatus", "tokenStatus", "machine"})
+_AROUND = 30
+_LONGEST = 60
+
+Plain = dict[str, Any]
+
+
+def plain_request(request: Request) -> Plain:
+    """The request as JSON has it, without secrets."""
+
+    def mask(text: str) -> str:
+        return masked_text(text, patterns=True)
+
+    return {
+        "system": mask(request.system),
+        "tools": [tool["function"] for tool in request.tools],
+        "messages": [_plain_message(message, mask) for message in request.messages],
+    }
+
+
+def without_same(request: Plain, before: Plain | None) -> Plain:
+    """The request as it stands in a file behind the one `before`: what is the same is left out."""
+    if before is None:
+        return request
+    short = {name: request[name] for name in ("system", "tools") if request[name] != before[name]}
+    same = 0
+    for one, other in zip(request["messages"], before["messages"], strict=False):
+        if one != other:
+            break
+        same += 1
+    return {**short, "same": same, "messages": request["messages"][same:]}
+
+
+def whole(short: Plain, before: Plain | None) -> Plain:
+    """The reverse of `without_same`."""
+    earlier = before or {"system": "", "tools": [], "messages": []}
+    kept = earlier["messages"][: short.get("same", 0)]
+    return {**earlier, **short, "messages": [*kept, *short["messages"]]}
+
+
+def difference(recorded: Plain, now: Plain) -> str | None:
+    """The first thing in which a request is another than the recorded one, in a line; None where there is none."""
+    if recorded["system"] != now["system"]:
+        return f"the system prompt: {_differing(recorded['system'], now['system'])}"
+    names = [[str(tool.get("name")) for tool in one["tools"]] for one in (recorded, now)]
+    if names[0] != names[1]:
+        return f"the tools: recorded {', '.join(names[0]) or 'none'}, now {', '.join(names[1]) or 'none'}"
+    for name, one, other in zip(names[0], recorded["tools"], now["tools"], strict=True):
+        if one != other:
+            return f"the tool {name}: {_differing(repr(one), repr(other))}"
+    pairs = (list(_compared(one["messages"])) for one in (recorded, now))
+    before, after = pairs
+    for number, (one, other) in enumerate(zip(before, after, strict=False), 1):
+        for name in dict.fromkeys((*one, *other)):
+            if one.get(name) != other.get(name):
+                told = _differing(_text(one.get(name)), _text(other.get(name)))
+                return f"message {number} ({other.get('role')}), {name}: {told}"
+    if len(before) != len(after):
+        return f"the number of messages: recorded {len(before)}, now {len(after)}"
+    return None
+
+
+def _plain_message(message: Message, mask: Callable[[str], str]) -> Plain:
+    plain: Plain = {
+        "role": message["role"],
+        "content": None if message["content"] is None else mask(message["content"]),
+    }
+    if kind_of(message) == "reminder":
+        plain["reminder"] = reminder_type(message)
+    if calls := message.get("tool_calls"):
+        plain["calls"] = [
+            {
+                "id": call["id"],
+                "name": call["function"]["name"],
+                "arguments": mask(call["function"]["arguments"]),
+            }
+            for call in calls
+        ]
+    if "tool_call_id" in message:
+        plain["answers"] = message["tool_call_id"]
+    if "images" in message:
+        plain["pictures"] = [{"name": each["name"], "digest": _digest(each["data"])} for each in images_of(message)]
+    return plain
+
+
+def _digest(data: str) -> str:
+    from hashlib import sha256
+
+    return sha256(data.encode()).hexdigest()
+
+
+def _compared(messages: Iterable[Plain]) -> Iterable[Plain]:
+    return (message for message in messages if message.get("reminder") not in _CHANGING)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "nothing" if value is None else repr(value)
+
+
+def _differing(recorded: str, now: str) -> str:
+    """Where two texts part, with a few characters of each."""
+    place = next(
+        (at for at, (one, other) in enumerate(zip(recorded, now, strict=False)) if one != other),
+        min(len(recorded), len(now)),
+    )
+    return f"recorded {_excerpt(recorded, place)}, now {_excerpt(now, place)}"
+
+
+def _excerpt(text: Sequence[str], place: int) -> str:
+    start = max(0, place - _AROUND)
+    return repr(("…" if start else "") + "".join(text[start : start + _LONGEST]))

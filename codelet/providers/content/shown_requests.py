@@ -1,0 +1,49 @@
+"""`--debug-requests`: every request on stderr as it is sent, without keys.
+
+Over the native wires that is the request line, every header and the body; through litellm what litellm is given, which
+makes the request of it. It stands by itself because nothing but an option by name may bring it, and it writes to
+stderr at the place where the bytes leave: whatever is told elsewhere would be another text.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from codelet.safety.secrets import mask
+from codelet.system.text import clean
+
+_KEYS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "proxy-authorization", "cookie"})
+_HIDDEN = "[masked]"
+
+
+def show_request(line: str, headers: Mapping[str, str], body: bytes) -> None:
+    """Print a request over HTTP."""
+    rows = [line, *(f"{name}: {_HIDDEN if name.lower() in _KEYS else value}" for name, value in headers.items())]
+    _print([*rows, "", body.decode("utf-8", "replace")], _secrets(headers))
+
+
+def show_arguments(arguments: Mapping[str, Any]) -> None:
+    """Print what litellm is given."""
+    shown = {name: _HIDDEN if name == "api_key" else value for name, value in arguments.items()}
+    text = json.dumps(shown, ensure_ascii=False, default=str)
+    _print(["litellm.acompletion", text], [str(arguments.get("api_key") or "")])
+
+
+def _secrets(headers: Mapping[str, str]) -> list[str]:
+    """The keys in headers, which may stand elsewhere too."""
+    return [value.rpartition(" ")[2] for name, value in headers.items() if name.lower() in _KEYS]
+
+
+def _print(lines: list[str], secrets: list[str]) -> None:
+    """Write lines to stderr, each one line whatever it holds. Where stderr is closed or full they are lost."""
+    text = "\n".join(f"> {clean(mask(line, patterns=True))}" for line in lines)
+    for secret in secrets:
+        text = text.replace(secret, _HIDDEN) if len(secret) > 3 else text
+    with suppress(OSError, ValueError):
+        if sys.stderr is not None:
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()

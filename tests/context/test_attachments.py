@@ -1,0 +1,162 @@
+"""Files that a prompt names: texts by their size, pictures beside the words, what the policy keeps out, compaction."""
+
+from __future__ import annotations
+
+import json
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codelet import events, prompt
+from codelet.context.attachments import LARGEST_TEXT
+from codelet.context.compaction import compact
+from codelet.context.tokens import estimate_message
+from codelet.context.tokens.counter import exact_size
+from codelet.errors import UsageError
+from codelet.export.decode import from_json
+from codelet.export.encode import to_json
+from codelet.export.snapshot import Snapshot
+from codelet.messages import Message, assistant, tool_call, tool_result, user
+from codelet.opening import mentioned
+from codelet.safety import Policy
+from tests.support.pictures import png
+from tests.support.script import Call, Reply
+from tests.support.server import ModelServer
+from tests.support.sessions import MakeSession, make_session, turn
+
+__all__ = ["make_session"]
+
+
+@pytest.fixture
+def files(repo: Path) -> Path:
+    (repo / "small.txt").write_text("a needle\n")
+    (repo / "large.txt").write_text("hay\n" * LARGEST_TEXT)
+    (repo / "my shot.png").write_bytes(png())
+    (repo / "prog.bin").write_bytes(bytes(range(256)))
+    (repo / ".env").write_text("PASSWORD=hunter2\n")
+    return repo
+
+
+def test_what_is_named_is_attached_by_its_kind_and_size(files: Path, make_session: MakeSession):
+    session = make_session()
+    words = 'See @small.txt, (@large.txt) @"my shot.png" and @prog.bin; @nothing, me@small.txt and @small.txt again.'
+    found = mentioned(session, words, person=False)
+    assert found is not None
+    assert found.text.count("a needle") == 1
+    assert '<file name="small.txt">\na needle\n' in found.text
+    assert "[large.txt has 131,072 bytes and is not attached whole" in found.text
+    assert "[picture 1: my shot.png, 3 × 2 pixels]" in found.text
+    assert [each["name"] for each in found.images] == ["my shot.png"]
+    assert found.names == ("small.txt", "the size of large.txt (131,072 bytes)", "my shot.png (3 × 2)")
+    assert found.notes == ("@prog.bin is not attached: it is binary data",)
+    assert mentioned(session, "write to me@small.txt about @decorators", person=True) is None
+
+
+def test_the_policy_decides_what_may_be_read(files: Path, make_session: MakeSession, tmp_path: Path):
+    outside = tmp_path / "outside.txt"
+    outside.write_text("elsewhere")
+    session = make_session(policy=Policy(files))
+    words = f"@{outside} @.env @small.txt"
+    found = mentioned(session, words, person=False)
+    assert found is not None
+    assert ("elsewhere" in found.text, "hunter2" in found.text, "needle" in found.text) == (False, False, True)
+    assert session.refused == [f"read {outside}", "read .env"]
+    assert len(found.notes) == 2
+    typed = mentioned(session, words, person=True)
+    assert typed is not None
+    assert "elsewhere" in typed.text
+    denying = make_session(policy=Policy(files, deny=["read(small.txt)"]))
+    kept = mentioned(denying, "@small.txt", person=True)
+    assert kept is not None
+    assert (kept.text, "denies it" in kept.notes[0]) == ("", True)
+
+
+def test_a_picture_that_cannot_be_sent_is_one_line(files: Path, make_session: MakeSession):
+    session = make_session()
+    (files / "half.png").write_bytes(png()[:-9])
+    with pytest.raises(UsageError, match=r"half\.png begins as a PNG image, but is broken or not whole"):
+        mentioned(session, "@half.png", person=True)
+    session.meter.facts = session.facts.replace(sees=False)
+    with pytest.raises(UsageError, match=r"scripted takes no pictures: my shot\.png cannot be sent; --model"):
+        mentioned(session, 'what is @"my shot.png"?', person=True)
+
+
+async def test_a_prompt_and_a_read_show_them_to_the_model(
+    files: Path, make_session: MakeSession, model_server: ModelServer
+):
+    model_server.script = [Reply(calls=[Call("c1", "read", {"path": "my shot.png"})]), Reply("Two pictures.")]
+    session = make_session()
+    words = 'what is @"my shot.png"?'
+    async with aclosing(session.send(words, None, mentioned(session, words, person=True))) as stream:
+        seen = [event async for event in stream]
+    (result,) = [event for event in seen if isinstance(event, events.ToolResult)]
+    assert (result.status, result.text) == ("done", "my shot.png is a PNG image, 3 × 2 pixels: it is shown to you")
+    assert [sent.body.count(b"data:image/png;base64,") for sent in model_server.requests] == [1, 2]
+    assert session.rewind() == words
+    assert session.messages == []
+
+
+PICTURE: Any = {"name": "a.png", "media_type": "image/png", "width": 1500, "height": 1000, "data": "QUJD" * 1_000}
+
+
+def test_a_picture_counts_by_its_pixels_and_not_by_its_bytes():
+    assert estimate_message(user("x", [PICTURE])) - estimate_message(user("x")) == 1_600
+    small = {**PICTURE, "width": 75, "height": 100}
+    assert estimate_message(user("x", [small, small])) - estimate_message(user("x")) == 20
+    assert exact_size([user("x", [small])], [], "gpt-4o") - exact_size([user("x")], [], "gpt-4o") == 10
+
+
+def conversation(turns: int) -> list[Message]:
+    listed: list[Message] = []
+    for number in range(turns):
+        call = tool_call(f"c{number}", "read", json.dumps({"path": f"p{number}.png"}))
+        picture = {**PICTURE, "name": f"p{number}.png"}
+        listed += [
+            user(f"look at picture {number} of the parser " + "and say what it shows " * 40, [picture]),
+            assistant(None, [call]),
+            tool_result(call["id"], f"p{number}.png is a PNG image", images=[picture]),
+            assistant(f"It shows the window of test {number}. " + "Then more of it. " * 40),
+        ]
+    return listed
+
+
+def test_a_compaction_drops_old_ones_and_says_so():
+    listed = conversation(8)
+    made = compact(listed, sum(map(estimate_message, listed)) // 2)
+    left = [each["name"] for message in made.messages for each in message.get("images", ())]
+    gone = [f"p{number}.png" for number in range(8) if f"p{number}.png" not in left]
+    assert "p7.png" in left, "the newest turn stays as it is"
+    told = made.messages[0]["content"].partition("pictures: no longer here")[2]
+    assert gone
+    assert [name for name in gone if name not in told] == []
+    tight = compact(listed, 2_500)
+    assert any(prompt.PICTURES_DROPPED in str(message["content"]) for message in (*made.messages, *tight.messages))
+    assert sum(map(estimate_message, tight.messages)) <= 2_500
+
+
+def test_an_export_holds_them_as_data_and_is_the_same_when_read_and_written_again():
+    shown = {**PICTURE, "data": "QUJD"}
+    call = tool_call("c1", "read", "{}")
+    snapshot = Snapshot(
+        timestamp=1.0,
+        token_count=1,
+        messages=(user("look", [shown]), assistant(None, [call]), tool_result("c1", "shown", images=[shown])),
+    )
+    data = to_json(snapshot, mask=None)
+    assert b'"data":"QUJD"' in data
+    read = from_json(data)
+    assert read.messages == snapshot.messages
+    assert to_json(read, mask=None) == data
+    for wrong in (b'"data":"Q<>"', b'"data":7'):
+        with pytest.raises(UsageError, match="data"):
+            from_json(data.replace(b'"data":"QUJD"', wrong))
+
+
+async def test_a_resumed_picture_goes_out_again(make_session: MakeSession, model_server: ModelServer):
+    model_server.script = [Reply("A grey one.")]
+    session = make_session("anthropic")
+    session.adopt([user("look", [{**PICTURE, "data": "QUJD"}]), assistant("yes")])
+    await turn(session, "and?")
+    assert model_server.requests[0].body.count(b'"data":"QUJD"') == 1

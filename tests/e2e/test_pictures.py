@@ -1,0 +1,61 @@
+"""Files and pictures that a prompt names, in the program: attached, refused in one line, kept by an export."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+
+from tests.e2e.conftest import PROMPT, Codelet
+from tests.support.pictures import png
+from tests.support.script import Reply
+
+
+def test_a_prompt_in_a_pipe_takes_pictures_and_an_export_keeps_them(codelet_on_each_wire: Codelet):
+    codelet = codelet_on_each_wire
+    codelet.server.script = lambda _: Reply("A grey square.")
+    (codelet.cwd / "shot.png").write_bytes(png())
+    (codelet.cwd / "notes.txt").write_text("a needle\n")
+    first = codelet("-p", "what is @shot.png? see @notes.txt.", "--export", "a.json")
+    assert (first.exit, first.out) == (0, "A grey square.\n")
+    data = b64encode(png())
+    assert (codelet.server.requests[0].body.count(data), b"a needle" in codelet.server.requests[0].body) == (1, True)
+    kept = json.loads((codelet.cwd / "a.json").read_text())["messages"]
+    (picture,) = next(message["images"] for message in kept if "images" in message)
+    assert (picture["data"], picture["name"], picture["width"]) == (data.decode(), "shot.png", 3)
+    again = codelet("-p", "and now?", "--resume", "a.json", "--export", "b.json")
+    assert (again.exit, codelet.server.requests[1].body.count(data)) == (0, 1)
+    later = json.loads((codelet.cwd / "b.json").read_text())["messages"]
+    assert [each for each in later if "images" in each] == [each for each in kept if "images" in each]
+
+
+def test_what_cannot_be_attached_is_said_in_one_line(codelet: Codelet):
+    codelet.server.script = lambda _: Reply("done")
+    (codelet.cwd / "shot.png").write_bytes(png())
+    blind = codelet("-p", "what is @shot.png?", "--model", "openai/gpt-4")
+    assert (blind.exit, blind.complaints) == (
+        2,
+        ["codelet: openai/gpt-4 takes no pictures: shot.png cannot be sent; --model names another model"],
+    )
+    (codelet.cwd.parent / "out.txt").write_text("elsewhere")
+    outside = codelet("-p", "see @../out.txt")
+    assert outside.exit == 6
+    assert "@../out.txt is not attached: " in outside.err
+    assert b"elsewhere" not in codelet.server.requests[0].body
+    allowed = codelet("-p", "see @../out.txt", "--yes")
+    assert (allowed.exit, b"elsewhere" in codelet.server.requests[1].body) == (0, True)
+
+
+def test_in_the_terminal_a_picture_goes_with_the_line_or_the_line_comes_back(codelet: Codelet):
+    codelet.server.script = lambda _: Reply("A grey square.")
+    (codelet.cwd / "half.png").write_bytes(png()[:-9])
+    (codelet.cwd / "shot.png").write_bytes(png())
+    with codelet.terminal() as terminal:
+        terminal.line("what is @half.png ?")
+        terminal.wait_for("broken or not whole")
+        terminal.wait_for(f"{PROMPT} what is @half.png ?")
+        assert not codelet.server.requests
+        terminal.type("\x15")
+        terminal.line("what is @shot.png ?")
+        terminal.wait_for("attached: shot.png (3 × 2)")
+        terminal.wait_for("A grey square.")
+    assert b64encode(png()) in codelet.server.requests[0].body

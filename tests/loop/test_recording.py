@@ -1,0 +1,157 @@
+"""`--record` and `replay:FILE`: what is kept, that it plays as it was, strictly, and what is no longer the same."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codelet import events
+from codelet.errors import ProviderError, UsageError
+from codelet.loop.recording import RecordingProvider, begin_recording
+from codelet.loop.session import Session
+from codelet.providers.replay import open_replay
+from codelet.safety import Policy
+from tests.support.script import Call, HttpError, Reply, Stop, Tokens
+from tests.support.server import ModelServer
+from tests.support.sessions import of_type, provider_of, turn, turn_until_error
+
+Record = Callable[..., Session]
+KEY = "sk-ant-api03-" + "a1B2" * 20
+
+SCRIPT = [
+    Reply(
+        "Looking.",
+        reasoning="First the file.",
+        calls=[Call("c1", "read", {"path": "notes.txt"}), Call("c2", "nosuch", '{"a": ')],
+        usage=Tokens(1_000, cache_read=900, output=20, reasoning=5),
+    ),
+    Reply(f"The key is {KEY}."),
+    Reply(refusal="I will not."),
+]
+
+
+@pytest.fixture
+async def record(repo: Path, tmp_path: Path, model_server: ModelServer) -> AsyncIterator[Record]:
+    """Makes a session whose provider records into `tape.json`, or one that plays it."""
+    (repo / "notes.txt").write_text("hay\nneedle\n")
+    opened: list[Session] = []
+
+    def make(*, play: bool = False, strict: bool = True, **more: Any) -> Session:
+        tape = tmp_path / "tape.json"
+        if not play:
+            begin_recording(str(tape), "openai/scripted", force=False)
+        live = open_replay(tape, strict=strict) if play else RecordingProvider(provider_of(model_server), str(tape))
+        session = Session(live, workspace=repo, policy=Policy(repo, yes=True), **more)
+        opened.append(session)
+        return session
+
+    yield make
+    for session in opened:
+        await session.close()
+
+
+def told(seen: list[events.Event]) -> list[str]:
+    """What a turn said and did, without times."""
+    texts = "".join(event.delta for event in of_type(seen, events.Text))
+    thought = "".join(event.delta for event in of_type(seen, events.Reasoning))
+    return [thought, texts, *(f"{each.name} {each.status} {each.text}" for each in of_type(seen, events.ToolResult))]
+
+
+async def test_what_was_recorded_plays_as_it_was_and_holds_no_key(
+    record: Record, model_server: ModelServer, tmp_path: Path, repo: Path
+):
+    model_server.script = SCRIPT
+    live = record()
+    first = await turn(live, "find it")
+    _, error = await turn_until_error(live, "now do harm")
+    assert error is not None
+    tape = tmp_path / "tape.json"
+    assert stat.S_IMODE(tape.stat().st_mode) == 0o600
+    kept = json.loads(tape.read_text())
+    assert (kept["version"], kept["model"], len(kept["steps"])) == (1, "openai/scripted", 3)
+    assert KEY not in tape.read_text()
+    assert kept["steps"][0]["usage"] == {
+        "total_input": 1_000,
+        "cache_read": 900,
+        "cache_write": 0,
+        "output": 20,
+        "reasoning": 5,
+    }
+    assert [each["request"].get("same", 0) > 0 for each in kept["steps"]] == [False, True, True]
+    (repo / "new.txt").write_text("git status tells of it, which is not compared")
+    played = record(play=True)
+    again = await turn(played, "find it")
+    assert told(again)[2:] == told(first)[2:]
+    assert told(again)[:1] == told(first)[:1] == ["First the file."]
+    assert played.usage.total_input == 1_100
+    _, same = await turn_until_error(played, "now do harm")
+    assert str(same) == str(error) == "the model refused: I will not."
+
+
+async def test_strict_names_the_first_difference(record: Record, model_server: ModelServer, repo: Path):
+    model_server.script = SCRIPT
+    await turn(record(), "find it")
+    _, other = await turn_until_error(record(play=True), "find that")
+    assert "step 1 of the recording" in str(other)
+    assert "message 1 (user), content: recorded 'find it', now 'find that'" in str(other)
+    (repo / "notes.txt").write_text("hay\nneedles\n")
+    _, changed = await turn_until_error(record(play=True), "find it")
+    assert "step 2 of the recording" in str(changed)
+    assert "(tool), content: recorded" in str(changed)
+    assert "needle'" in str(changed)
+    _, prompt = await turn_until_error(record(play=True, system_prompt="Be brief."), "find it")
+    assert "the system prompt: recorded" in str(prompt)
+    _, tools = await turn_until_error(record(play=True, tools=()), "find it")
+    assert "the tools: recorded read, " in str(tools)
+    relaxed = await turn(record(play=True, strict=False), "find that")
+    assert "needles" in told(relaxed)[2]
+
+
+async def test_an_answer_that_failed_is_kept_with_its_failure(record: Record, model_server: ModelServer):
+    model_server.script = [Reply(["Half ", "of it"], fault=Stop("cut", 2)), HttpError(400, "no such thing")]
+    live = record()
+    _, cut = await turn_until_error(live, "go")
+    _, bad = await turn_until_error(live, "again")
+    played = record(play=True)
+    seen, again = await turn_until_error(played, "go")
+    assert isinstance(again, ProviderError)
+    assert str(again) == str(cut)
+    assert "Half " in told(seen)[1]
+    _, same = await turn_until_error(played, "again")
+    assert isinstance(same, ProviderError)
+    assert (str(same), same.status) == (str(bad), 400)
+
+
+def test_a_file_that_is_there_is_replaced_by_force_only(tmp_path: Path):
+    path = str(tmp_path / "tape.json")
+    begin_recording(path, "m", force=False)
+    with pytest.raises(UsageError, match="there is such a file already; --force replaces it"):
+        begin_recording(path, "m", force=False)
+    begin_recording(path, "other", force=True)
+    assert open_replay(path, strict=True).model == "other"
+    with pytest.raises(UsageError, match="No such file"):
+        begin_recording(str(tmp_path / "none" / "tape.json"), "m", force=False)
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ({"request": 3}, "steps[0].request: is not of the form"),
+        ({"request": {"messages": 3}}, "steps[0].request: is not of the form"),
+        ({"error": {"message": 3}}, "steps[0].error.message: must be a string"),
+        ({"error": {"message": "x", "status": "y"}}, "steps[0].error.status: must be a whole number"),
+        ({"refusal": []}, "steps[0].refusal: must be a string"),
+        ({"text": "x"}, "steps[0] has no request: --strict"),
+    ],
+)
+def test_what_is_wrong_in_a_recording_is_named(step: dict[str, Any], words: str, tmp_path: Path):
+    file = tmp_path / "tape.json"
+    file.write_text(json.dumps({"version": 1, "steps": [step]}))
+    with pytest.raises(UsageError) as wrong:
+        open_replay(file, strict=True)
+    assert words in str(wrong.value)

@@ -1,0 +1,165 @@
+"""Pictures of prompts and results on each wire: judged by the vendors' own types, with a prefix that stays."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from typing import Any
+
+import pytest
+
+from codelet import prompt
+from codelet.errors import ProviderError
+from codelet.messages import Message, Picture, assistant, reminder, tool_call, tool_result, user
+from codelet.providers import open_provider
+from codelet.providers.litellm_request import Requests
+from codelet.providers.native import NativeProvider
+from codelet.providers.protocol import Chunk, NoteChunk, ProviderOptions, Request, Retries, TextChunk
+from codelet.providers.quirks import Quirks
+from tests.support.official import complaints
+from tests.support.pictures import png
+from tests.support.script import HttpError, Reply
+from tests.support.server import ModelServer
+
+DATA = b64encode(png()).decode()
+PICTURE: Picture = {"name": "a.png", "media_type": "image/png", "width": 3, "height": 2, "data": DATA}
+ADDRESS = f"data:image/png;base64,{DATA}"
+CALLS = [tool_call("c1", "read", '{"path": "a.png"}'), tool_call("c2", "read", '{"path": "b"}')]
+LIST: list[Message] = [
+    reminder("claudeMd", "the head"),
+    user("look at this", [PICTURE]),
+    assistant(None, CALLS),
+    tool_result("c1", "a.png is shown", images=[PICTURE]),
+    tool_result("c2", "text"),
+]
+TAIL = reminder("gitStatus", "the tail")
+AFTER: list[Message] = [*LIST, assistant("I see."), user("and now?")]
+
+
+def wire(model: str, base: str | None = None) -> NativeProvider:
+    provider = open_provider(model, ProviderOptions(base, "k"))
+    assert isinstance(provider, NativeProvider)
+    return provider
+
+
+def bodies(model: str, base: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The request with a tail behind the results, and the next one, from one provider; the first is its prefix."""
+    provider = wire(model, base)
+    first = provider.body(Request("s", [*LIST, TAIL], 1))
+    second = provider.body(Request("s", [*AFTER, TAIL], 1))
+    assert provider.body(Request("s", [*LIST, TAIL], 1)) is not None
+    shared = first[: first.index(b"the tail") - 300].replace(b',"cache_control":{"type":"ephemeral"}', b"")
+    assert second.replace(b',"cache_control":{"type":"ephemeral"}', b"").startswith(shared)
+    return json.loads(first), json.loads(second)
+
+
+def test_chat_completions_has_those_of_results_in_a_message_behind_them():
+    first, second = bodies("openai/chat/gpt-4.1")
+    listed = first["messages"]
+    shown = {"type": "image_url", "image_url": {"url": ADDRESS}}
+    assert [message["role"] for message in listed] == "system user user assistant tool tool user user".split()
+    assert listed[2]["content"] == [shown, {"type": "text", "text": "look at this"}]
+    assert [listed[4]["content"], listed[5]["content"]] == ["a.png is shown", "text"]
+    assert listed[6]["content"][0] == shown
+    assert "a.png" in listed[6]["content"][1]["text"]
+    assert second["messages"][:7] == listed[:7]
+
+
+def test_strict_templates_get_them_in_turn_and_in_lists():
+    first, second = bodies("house", "http://127.0.0.1:9/v1")
+    listed = first["messages"]
+    assert [message["role"] for message in listed] == "system user assistant tool tool assistant user".split()
+    head = listed[1]["content"]
+    assert [part["type"] for part in head] == ["text", "image_url", "text"]
+    assert (head[0]["text"], head[2]["text"].strip()) == ("the head", "look at this")
+    assert listed[5]["content"] == prompt.PICTURES_FOLLOW
+    last = listed[6]["content"]
+    assert (last[0]["type"], last[1]["text"].endswith("the tail")) == ("image_url", True)
+    assert [message["role"] for message in second["messages"][7:]] == ["assistant", "user"]
+
+
+@pytest.mark.parametrize("base", [None, "http://127.0.0.1:9/v1"])
+def test_responses_has_them_in_messages_and_in_outputs(base: str | None):
+    first, _ = bodies("openai/responses/gpt-4.1", base)
+    assert complaints(first) == []
+    said = [part for item in first["input"] if item.get("role") == "user" for part in item["content"]]
+    assert {"type": "input_image", "detail": "auto", "image_url": ADDRESS} in said
+    output = next(item for item in first["input"] if item.get("call_id") == "c1" and "output" in item)["output"]
+    assert [part["type"] for part in output] == ["input_image", "input_text"]
+    roles = [item.get("role", item.get("type")) for item in first["input"]]
+    assert roles == (
+        ["user", "user", "function_call", "function_call", "function_call_output", "function_call_output", "user"]
+        if base is None
+        else ["user", "function_call", "function_call", "function_call_output", "function_call_output"]
+    )
+
+
+def test_a_cache_mark_stands_on_the_text_behind_a_picture():
+    provider = wire("openai/gpt-5.6")
+    body = json.loads(provider.body(Request("s", [user("look", [PICTURE]), TAIL], 1)))
+    assert complaints(body) == []
+    parts = body["input"][0]["content"]
+    assert [part["type"] for part in parts] == ["input_image", "input_text"]
+    assert "prompt_cache_breakpoint" in parts[1]
+
+
+def test_anthropic_has_blocks_also_in_results():
+    first, _ = bodies("anthropic/claude-sonnet-5-5")
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": DATA}}
+    blocks = [block for message in first["messages"] for block in message["content"]]
+    assert blocks[1] == image
+    result = next(block for block in blocks if block["type"] == "tool_result")
+    assert result["content"] == [image, {"type": "text", "text": "a.png is shown"}]
+
+
+@pytest.mark.parametrize("alternating", [False, True])
+def test_litellm_is_given_what_chat_completions_has(alternating: bool):
+    requests = Requests("anthropic/claude-sonnet-5-5", "o", Quirks(alternating=alternating))
+    listed = requests.arguments(Request("s", [*LIST, TAIL], 1), marks=not alternating)["messages"]
+    shown = {"type": "image_url", "image_url": {"url": ADDRESS}}
+    lists = [message["content"] for message in listed if isinstance(message["content"], list)]
+    assert sum(shown in content for content in lists) == 2
+    roles = [message["role"] for message in listed]
+    if alternating:
+        assert roles == "system user assistant tool tool assistant user".split()
+        assert lists[0][-1]["text"].endswith("look at this")
+    else:
+        assert roles == "system user user assistant tool tool user user".split()
+        assert "cache_control" in listed[6]["content"][-1], "the mark goes on the last message before the tail"
+
+
+@pytest.mark.parametrize("model", ["openai/chat/gpt-4", "openai/responses/o3-mini", "deepseek/deepseek-v4-pro"])
+def test_a_model_that_takes_none_is_told_their_names_only(model: str):
+    body = wire(model).body(Request("s", LIST)).decode()
+    assert DATA not in body
+    assert body.count(prompt.PICTURES_NOT_SHOWN) == 2
+    json.loads(body)
+    through = Requests(model, "o", Quirks()).arguments(Request("s", LIST), marks=False)
+    assert DATA not in json.dumps(through)
+
+
+REFUSAL = HttpError(400, "this model does not support image input", "invalid_request_error")
+
+
+async def answer(server: ModelServer, messages: list[Message]) -> list[Chunk]:
+    provider = open_provider("openai/scripted", ProviderOptions(server.openai, "k", retries=Retries(attempts=1)))
+    try:
+        return [chunk async for chunk in provider.stream(Request("s", messages))]
+    finally:
+        await provider.close()
+
+
+async def test_a_server_that_refuses_a_result_s_picture_gets_none_from_then_on(model_server: ModelServer):
+    model_server.script = [REFUSAL, Reply("fine")]
+    messages = [user("go"), *LIST[2:]]
+    chunks = await answer(model_server, messages)
+    assert [chunk.text for chunk in chunks if isinstance(chunk, TextChunk)] == ["fine"]
+    assert any("takes no pictures" in chunk.text for chunk in chunks if isinstance(chunk, NoteChunk))
+    assert [DATA.encode() in sent.body for sent in model_server.requests] == [True, False]
+
+
+async def test_a_prompt_s_picture_is_never_left_out_unasked(model_server: ModelServer):
+    model_server.script = [REFUSAL]
+    with pytest.raises(ProviderError, match="/rewind takes the picture out again"):
+        await answer(model_server, LIST)
+    assert len(model_server.requests) == 1
