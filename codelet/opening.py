@@ -20,6 +20,7 @@ from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
 from codelet.providers import open_provider
+from codelet.providers.facts import facts_of
 from codelet.providers.protocol import Deadlines, Provider, ProviderOptions, Retries
 from codelet.safety import Policy
 from codelet.safety.sandbox import Sandbox
@@ -44,7 +45,10 @@ def current_folder() -> Path:
 
 
 def provider_named(model: str, settings: Settings) -> Provider:
-    """The provider for this model, with everything else as the settings say."""
+    """The provider for this model, with everything else as the settings say. Raises UsageError.
+
+    One whose price is not known cannot be kept to `max_cost`; one on this machine costs nothing.
+    """
     options = ProviderOptions(
         api_base=settings.api_base,
         api_key=settings.api_key,
@@ -57,7 +61,13 @@ def provider_named(model: str, settings: Settings) -> Provider:
         vendors=settings.vendors,
         effort=settings.effort,
     )
-    return open_provider(model, options, settings.transport)
+    provider = open_provider(model, options, settings.transport)
+    if settings.max_cost is not None and not settings.allow_unknown_cost:
+        facts = facts_of(provider.model, local=provider.local)
+        if not facts.free and facts.prices is None:
+            told = f"the price of {provider.model} is not known, so --max-cost cannot hold"
+            raise UsageError(f"{told}: name another --model, or go on without that limit with --allow-unknown-cost")
+    return provider
 
 
 async def session_from(

@@ -66,7 +66,10 @@ class Settings(Record):
     max_turns: int | None = _row(None, count, ONE_SHOT, by=_ALL, metavar="N", about="at most N model requests")
     max_tokens: int | None = _row(None, count, ONE_SHOT, by=_ALL, metavar="N", about="at most N output tokens in all")
     max_cost: float | None = _row(
-        None, amount, ONE_SHOT, by=_ALL, metavar="USD", about="stop at this cost, where prices are known"
+        None, amount, ONE_SHOT, by=_ALL, metavar="USD", about="send no request that would pass this cost"
+    )
+    allow_unknown_cost: bool = _row(
+        False, switch, ONE_SHOT, by=(USER_FILE, FLAG), about="go on where --max-cost cannot hold: no price is known"
     )
     timeout: float | None = _row(None, amount, ONE_SHOT, by=_ALL, metavar="SECONDS", about="stop after this time")
     allow_cut: bool = _row(False, switch, ONE_SHOT, about="input that was not read to its end is no failure")

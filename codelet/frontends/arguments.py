@@ -189,7 +189,7 @@ def _add_review(review: argparse.ArgumentParser) -> None:
 
     add_review_arguments(review)
     shared = review.add_argument_group("model and limits", "these, and -q, may also stand before the word review")
-    for name in ("model", "api_base", "transport", "window", "max_tokens", "max_cost", "timeout"):
+    for name in ("model", "api_base", "transport", "window", "max_tokens", "max_cost", "allow_unknown_cost", "timeout"):
         _add_setting(shared, SETTINGS[name], default=argparse.SUPPRESS)
     shared.add_argument("-q", "--quiet", action="store_true", default=argparse.SUPPRESS, help="no progress on stderr")
 

@@ -38,7 +38,7 @@ from codelet.loop.toolbox import Safeguards, equip
 from codelet.loop.turn import OpenTurn, run_turn
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import Message
-from codelet.providers.facts import ModelFacts, model_facts
+from codelet.providers.facts import ModelFacts, facts_of
 from codelet.providers.protocol import Provider
 from codelet.safety import Policy
 from codelet.safety.secrets import MaskedPieces
@@ -83,7 +83,7 @@ class Session:
         self.provider, self.workspace, self.turns = provider, workspace, 0
         self.safeguards = safeguards or Safeguards()
         context = ToolContext(workspace, None if environment is None else dict(environment))
-        facts, self.context_limits = _facts_of(provider), ContextLimits(window, budget)
+        facts, self.context_limits = facts_of(provider.model, local=provider.local), ContextLimits(window, budget)
         self.context_window = ContextWindow(self.context_limits.of(facts), 0, clock, model=provider.model)
         self.cache = CacheWatch(clock)
         self.conversation = Conversation(self.context_window, self.cache, context, placement=placement)
@@ -274,7 +274,7 @@ class Session:
 
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
-        self.provider, self.meter.facts = provider, _facts_of(provider)
+        self.provider, self.meter.facts = provider, facts_of(provider.model, local=provider.local)
         self.context_window.switch(self.context_limits.within(self.facts), provider.model)
         self.cache.switched()
 
@@ -384,11 +384,6 @@ class Session:
         async with aclosing(self.compactor.run("asked", instruction, size)) as steps:
             async for event in steps:
                 yield event
-
-
-def _facts_of(provider: Provider) -> ModelFacts:
-    facts = model_facts(provider.model)
-    return facts.without_prices() if provider.local else facts
 
 
 async def _end_of(turn: AsyncGenerator[events.Event, None], reason: str) -> events.TurnEnd:

@@ -168,11 +168,12 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
             yield event
     if turn.overflow == "now":
         turn.overflow = "handled"
+    room = turn.meter.admit()
     turn.steps += 1
     yield events.StepStart(turn.steps)
     begun, sent = False, time.monotonic()
     try:
-        async with aclosing(turn.provider.stream(turn.upkeep.request(max_output=turn.meter.room))) as chunks:
+        async with aclosing(turn.provider.stream(turn.upkeep.request(max_output=room))) as chunks:
             async for chunk in chunks:
                 if isinstance(chunk, RetryChunk):
                     turn.meter.retries += 1
@@ -278,7 +279,8 @@ def _refusal(reply: Reply) -> str:
 def _after_answer(turn: _Turn, reply: Reply) -> None:
     turn.open = False
     if reply.finish == "length":
-        raise LimitReached("the answer reached its output limit")
+        left = f": it is what {turn.meter.held_by} leaves" if turn.meter.held_by else ""
+        raise LimitReached(f"the answer reached its output limit{left}")
     if reply.finish == "refused":
         said = f": {_refusal(reply)}" if not is_blank(reply.refusal) else ""
         raise NoAnswer(f"{_REFUSED}{said}")

@@ -55,7 +55,8 @@ def _cost(plan: ReviewPlan, tokens: int, model: str | None) -> str:
     if model is None:
         return "cost unknown: no model is named"
     usage = Usage(total_input=tokens, output=_ANSWER * len(plan.chunks))
-    cost = model_facts(model).cost(usage)
+    prices = model_facts(model).priced_at(tokens // max(1, len(plan.chunks)))  # each chunk is a request of its own
+    cost = None if prices is None else prices.cost(usage)
     known = (
         "unknown: its prices are not known" if cost is None else f"about ${cost:.4f} without confirmations and caching"
     )

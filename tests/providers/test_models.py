@@ -288,7 +288,8 @@ def test_facts_are_those_of_the_map_for_every_model_in_it():
     for name in list(entries)[::41]:
         entry, facts = entries[name], model_facts(name)
         assert facts.known
-        assert facts.input_price == (entry.get("input_cost_per_token") or None), name
+        priced = entry.get("input_cost_per_token") and entry.get("output_cost_per_token")
+        assert (facts.prices and facts.prices.input) == (entry["input_cost_per_token"] if priced else None), name
         if isinstance(entry.get("max_input_tokens"), int):
             assert facts.window == (entry["max_input_tokens"] or facts.window), name
 

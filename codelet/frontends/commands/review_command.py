@@ -81,7 +81,6 @@ class _Review:
         self._system = ""
         self._tools: tuple[Tool, ...] = ()
         self._spending = Spending(Limits(max_tokens=settings.max_tokens, max_cost=settings.max_cost))
-        self._warned = False
 
     async def run(self) -> int:
         task = asyncio.current_task()
@@ -174,7 +173,6 @@ class _Review:
                 system_prompt=self._system,
                 max_turns=min(MOST_STEPS, own.max_turns or MOST_STEPS),
                 max_tokens=own.max_tokens,
-                max_cost=None,
                 timeout=None,
                 mode="read-only",
                 audit=None,
@@ -190,9 +188,6 @@ class _Review:
             extensions=[ReviewTools(self._tools)],
         )
         self._settings = own.replace(model=session.provider.model if own.model is None else own.model)
-        if own.max_cost is not None and session.facts.input_price is None and not self._warned:
-            self._warned = True
-            say(f"codelet: prices of {session.provider.model} are not known: --max-cost cannot stop it")
         return Reviewer(session, self._spending)
 
     async def _follow(self, review: ReviewRun) -> Report:

@@ -195,8 +195,6 @@ class _OneShot:
 
             self._export = await Exporting.begin(session, self._settings, resumed)
         gc.enable()  # everything is imported by now; see cli.main
-        if self._settings.max_cost is not None and session.facts.input_price is None and session.provider.model:
-            say(f"codelet: prices of {session.provider.model} are not known: --max-cost cannot stop it")
         try:
             async with aclosing(self._turn(session)) as turn:
                 self._piped = None  # what fits stands in the list from now on, the rest in the archive

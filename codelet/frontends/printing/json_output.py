@@ -16,8 +16,8 @@ FORMAT_VERSION = 1
 
 
 class JsonOutput:
-    """One object: `{version, result, partial, exit, error, usage, cost, refused, cut, model, turns, duration,
-    sandbox}`.
+    """One object: `{version, result, partial, exit, error, usage, cost, cache_share, refused, cut, model, fallbacks,
+    turns, duration, sandbox}`.
     """
 
     says_exit = True
@@ -69,6 +69,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "error": outcome.error,
         "usage": _usage(outcome.usage),
         "cost": outcome.cost if outcome.usage.known else None,
+        "cache_share": outcome.usage.cache_share,
         "refused": list(outcome.refused),
         "cut": [_fields(each) for each in outcome.cut],
         "model": outcome.model,
