@@ -15,11 +15,11 @@ from codelet.context import CompactionOptions, Piped
 from codelet.errors import UsageError
 from codelet.events import Event, Text, TurnEnd
 from codelet.extensions.base import Extension
-from codelet.extensions.builtin import profile_places, turned_on
+from codelet.extensions.builtin import SaidOnce, profile_places, turned_on
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
-from codelet.providers import open_provider
+from codelet.providers import REPLAY_PREFIX, open_provider
 from codelet.providers.facts import facts_of
 from codelet.providers.protocol import Deadlines, Provider, ProviderOptions, Retries
 from codelet.safety import Policy
@@ -61,7 +61,7 @@ def provider_named(model: str, settings: Settings) -> Provider:
         vendors=settings.vendors,
         effort=settings.effort,
     )
-    provider = open_provider(model, options, settings.transport)
+    provider = open_provider(settings.full_name(model), options, settings.transport)
     if settings.max_cost is not None and not settings.allow_unknown_cost:
         facts = facts_of(provider.model, local=provider.local)
         if not facts.free and facts.prices is None:
@@ -93,6 +93,8 @@ async def session_from(
     safeguards = _safeguards(settings, folder, masker)
     try:
         more = (*turned_on(settings, folder, profile, _search(settings)), *extensions)
+        if (doubts := _doubts(provider, settings)) is not None:
+            more = (SaidOnce(doubts), *more)
         session = _new_session(settings, provider, folder, safeguards, ask, more)
         if resumed is not None:
             from codelet.export.recorder import restore
@@ -103,6 +105,16 @@ async def session_from(
             safeguards.audit.close()
         raise
     return session, resumed
+
+
+def _doubts(provider: Provider, settings: Settings) -> str | None:
+    """What is guessed of the model, if it is one of a service that no list has; its name may be misspelt."""
+    replayed = provider.origin.startswith(REPLAY_PREFIX)
+    if provider.local or replayed or not provider.model or facts_of(provider.model, local=False).known:
+        return None
+    from codelet.providers.choice.known import doubts  # for unknown models only
+
+    return doubts(provider.model, local=False, window=settings.window, own=settings.vendors)
 
 
 def turn_of(session: Session, text: str, piped: Piped | None = None) -> AsyncGenerator[Event, None]:
@@ -204,7 +216,7 @@ async def _provider(
     if model is None or "model" in settings.given:
         model = settings.model
         if model is None:
-            from codelet.providers.choose import NoModel, choose_model
+            from codelet.providers.choice.choose import NoModel, choose_model
 
             try:
                 model = await choose_model(settings.api_base, settings.api_key, own=settings.vendors)

@@ -124,7 +124,7 @@ def model_facts(model: str) -> ModelFacts:
     for name in dict.fromkeys((model, model.partition("/")[2], model.rpartition("/")[2])):
         entry = _entry(name) if name else None
         if entry is not None:
-            facts = facts_in(entry)
+            facts = entry_facts(entry)
             own = name == model or entry.get("litellm_provider") == vendor
             return facts if own else facts.replace(tiers=())
     return ModelFacts()
@@ -140,19 +140,33 @@ def real_name(model: str) -> str:
 
 def is_listed(text: str) -> bool:
     """Whether the map holds this model name, or a provider of this name."""
-    quoted = json.dumps(text).encode()
-    return _position(b"\n    " + quoted + b": {") >= 0 or _position(b'"litellm_provider": ' + quoted) >= 0
+    return _place(text) >= 0 or _position(b'"litellm_provider": ' + json.dumps(text).encode()) >= 0
+
+
+def map_text() -> bytes | None:
+    """The whole map as it stands, for who lists it; None without one."""
+    path = _map_path()
+    return None if path is None else path.read_bytes()
 
 
 def _entry(name: str) -> dict[str, Any] | None:
-    key = b"\n    " + json.dumps(name).encode() + b": "
-    start = _position(key)
+    start = _place(name)
     if start < 0:
         return None
     with _open_map() as data:
-        text = data[start + len(key) : start + len(key) + 16_384].decode("utf-8", "replace")
+        text = data[start : start + 16_384].decode("utf-8", "replace")
     entry, _ = json.JSONDecoder().raw_decode(text)
     return entry if isinstance(entry, dict) else None
+
+
+def _place(name: str) -> int:
+    """Where the entry of that name begins, behind its key; below 0 without one. One key is not indented like others."""
+    quoted = json.dumps(name).encode()
+    for indent in (b"    ", b""):
+        key = b"\n" + indent + quoted + b": "
+        if (found := _position(key + b"{")) >= 0:
+            return found + len(key)
+    return -1
 
 
 def _position(needle: bytes) -> int:
@@ -184,7 +198,7 @@ def _map_path() -> Path | None:
     return None
 
 
-def facts_in(entry: dict[str, Any]) -> ModelFacts:
+def entry_facts(entry: dict[str, Any]) -> ModelFacts:
     """The facts in an entry of the map."""
     return ModelFacts(
         window=_positive_int(entry.get("max_input_tokens") or entry.get("max_tokens")) or DEFAULT_WINDOW,

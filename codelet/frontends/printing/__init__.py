@@ -215,7 +215,7 @@ class _OneShot:
         """What answers the prompt: a /command, or the model."""
         if self._question.startswith("/"):
             from codelet.frontends.printing.command_prompt import answer_of_command
-            from codelet.providers.choose import NoModel
+            from codelet.providers.choice.choose import NoModel
 
             answer = answer_of_command(session, self._question, piped=self._piped is not None)
             if answer is not None:

@@ -12,7 +12,7 @@ from codelet.errors import CodeletError, UsageError
 from codelet.frontends.commands.doctor.check_result import CheckResult
 from codelet.opening import provider_named
 from codelet.providers.catalog import VENDORS, Vendor
-from codelet.providers.choose import choose_model, local_servers
+from codelet.providers.choice.choose import choose_model, local_servers
 from codelet.providers.connection import tls_context
 from codelet.settings import Settings, user_settings_file
 
