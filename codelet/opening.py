@@ -95,7 +95,8 @@ async def session_from(
         more = (*turned_on(settings, folder, profile, _search(settings)), *extensions)
         if (doubts := _doubts(provider, settings)) is not None:
             more = (SaidOnce(doubts), *more)
-        session = _new_session(settings, provider, folder, safeguards, ask, more)
+        standing_by = _fallbacks(settings, provider) if settings.fallback_model and provider.model else []
+        session = _new_session(settings, [provider, *standing_by], folder, safeguards, ask, more)
         if resumed is not None:
             from codelet.export.recorder import restore
 
@@ -105,6 +106,25 @@ async def session_from(
             safeguards.audit.close()
         raise
     return session, resumed
+
+
+def _fallbacks(settings: Settings, chosen: Provider) -> list[Provider]:
+    """The models that stand in for the chosen one. Raises UsageError where one cannot be opened.
+
+    `--api-base` is the address of the chosen model: it is that of another one, too, unless that is another vendor's.
+    """
+    from codelet.providers.catalog import vendor_of
+
+    found: list[Provider] = []
+    for name in dict.fromkeys(settings.fallback_model):
+        vendor = vendor_of(name, settings.vendors)
+        elsewhere = vendor is not None and vendor != vendor_of(chosen.model, settings.vendors)
+        own = settings.replace(api_base=None, api_key=None) if elsewhere and settings.api_base else settings
+        try:
+            found.append(provider_named(name, own))
+        except UsageError as error:
+            raise UsageError(f"--fallback-model {name}: {error}") from None
+    return found
 
 
 def _doubts(provider: Provider, settings: Settings) -> str | None:
@@ -234,14 +254,15 @@ async def _provider(
 
 def _new_session(
     settings: Settings,
-    provider: Provider,
+    providers: Sequence[Provider],
     workspace: Path,
     safeguards: Safeguards,
     ask: Ask | None,
     extensions: Sequence[Extension],
 ) -> Session:
     return Session(
-        provider,
+        providers[0],
+        fallbacks=providers[1:],
         workspace=workspace,
         tools=None if settings.tools is None else select_tools(settings.tools),
         policy=Policy(

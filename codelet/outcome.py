@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from codelet import events
 from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, EXIT_REFUSED, CodeletError, NoAnswer
@@ -15,14 +16,18 @@ from codelet.safety.secrets import mask
 from codelet.system.text import is_blank
 from codelet.usage import Usage
 
+if TYPE_CHECKING:
+    from codelet.loop.route import ModelChange
+
 
 class Outcome(Record):
     """The answer and how it ended: `partial` if something cut it short, `exit_status` as the process ends.
 
-    `cost` is in US dollars, None where prices are unknown; `refused` are the calls the policy refused, and `denied`
-    says why of those among them that no flag would have permitted; `cut` is the input that was not sent whole.
-    `model` is None where none was settled on; `turns` counts steps, as `--max-turns` does; `duration` is the
-    wall-clock time in seconds. `sandbox` is what confined commands, "none", "off", or None where no command was run.
+    `cost` is in US dollars, None where prices are unknown or there is nothing to pay; `refused` are the calls the
+    policy refused, and `denied` says why of those among them that no flag would have permitted; `cut` is the input that
+    was not sent whole, `fallbacks` are the models that stood in for others. `model` is None where none was settled on;
+    `turns` counts steps, as `--max-turns` does; `duration` is the wall-clock time in seconds. `sandbox` is what
+    confined commands, "none", "off", or None where no command was run.
     """
 
     result: str
@@ -34,10 +39,15 @@ class Outcome(Record):
     refused: tuple[str, ...]
     denied: Mapping[str, str] = MappingProxyType({})
     cut: tuple[Cut, ...] = ()
+    fallbacks: tuple[ModelChange, ...] = ()
     model: str | None = None
     turns: int = 0
     duration: float = 0.0
     sandbox: str | None = None
+
+
+def _masked(session: Session) -> tuple[ModelChange, ...]:
+    return tuple(change.replace(reason=session.mask(change.reason)) for change in session.standby.changes)
 
 
 def unread(cut: Sequence[Cut]) -> str:
@@ -111,6 +121,7 @@ class TurnProgress:
             refused=refused,
             denied=dict(session.approvals.denied) if session else {},
             cut=cut,
+            fallbacks=_masked(session) if session else (),
             model=(session.provider.model or None) if session else model,
             turns=self._steps,
             duration=time.monotonic() - self._begun,

@@ -179,6 +179,28 @@ def test_a_cost_limit_is_kept_before_the_request(codelet: Codelet):
     assert known.json()["cost"] == pytest.approx(0.000021)  # 100 tokens in, 10 out
 
 
+def test_another_model_goes_on_where_the_first_fails(codelet: Codelet):
+    """At its own address, not at that of the first; the JSON result and one line on stderr say so."""
+    codelet.server.script = lambda request: HttpError(529, "overloaded", retry_after=0)
+    with ModelServer([Reply("from the other one")]) as other:
+        env = {"OLLAMA_HOST": f"127.0.0.1:{other.port}"}
+        words = ("-p", "go", "--fallback-model", "ollama/qwen3", "--output-format")
+        done = codelet(*words, "json", env=env)
+        assert (done.exit, done.err, done.json()["result"]) == (0, "", "from the other one")
+        (change,) = json.loads(done.out)["fallbacks"]
+        assert (change["from"], change["to"]) == ("openai/scripted", "ollama/qwen3")
+        assert "overloaded" in change["reason"]
+        assert done.json()["model"] == "ollama/qwen3"
+        assert len(codelet.server.requests) == 3
+        other.script = [Reply("again")]
+        told = codelet(*words, "text", env=env)
+        (line,) = [line for line in told.complaints if "goes on" in line]
+        assert line.startswith("openai/scripted failed 3 times in a row")
+        assert [request.json["model"] for request in other.requests] == ["qwen3"] * 2
+    wrong = codelet("-p", "go", "--fallback-model", "anthropic/claude-x", env={"ANTHROPIC_API_KEY": None})
+    assert "--fallback-model anthropic/claude-x: no key for Anthropic" in one_line(wrong, 2)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [

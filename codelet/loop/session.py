@@ -35,7 +35,7 @@ from codelet.loop.approvals import Approvals
 from codelet.loop.conversation import Conversation, Messages
 from codelet.loop.meter import Limits, Meter
 from codelet.loop.toolbox import Safeguards, equip
-from codelet.loop.turn import OpenTurn, run_turn
+from codelet.loop.turn import OpenTurn, Standby, end_of, run_turn
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import Message
 from codelet.providers.facts import ModelFacts, facts_of
@@ -55,7 +55,8 @@ if TYPE_CHECKING:
 class Session:
     """One conversation with its usage, provider, tools and policy.
 
-    `clock` gives seconds, by which a provider's cache gets old. Whoever made a session ends it with `close`.
+    `clock` gives seconds, by which a provider's cache gets old. `fallbacks` stand in where `provider` fails. Whoever
+    made a session ends it with `close`, which closes all of them.
     """
 
     _closed = False
@@ -79,13 +80,14 @@ class Session:
         placement: Placement = "tail",
         clock: Callable[[], float] = time.monotonic,
         extensions: Sequence[Extension] = (),
+        fallbacks: Sequence[Provider] = (),
     ) -> None:
         self.provider, self.workspace, self.turns = provider, workspace, 0
-        self.safeguards = safeguards or Safeguards()
+        self.standby = Standby(provider, fallbacks, self._answered_by, clock)
+        self.safeguards, self.cache = safeguards or Safeguards(), CacheWatch(clock)
         context = ToolContext(workspace, None if environment is None else dict(environment))
         facts, self.context_limits = facts_of(provider.model, local=provider.local), ContextLimits(window, budget)
         self.context_window = ContextWindow(self.context_limits.of(facts), 0, clock, model=provider.model)
-        self.cache = CacheWatch(clock)
         self.conversation = Conversation(self.context_window, self.cache, context, placement=placement)
         self.meter = Meter(self.conversation, self.context_window, self.cache, facts, limits or Limits())
         self.compactor = Compactor(self.conversation, self.context_window, compaction or CompactionOptions())
@@ -104,8 +106,7 @@ class Session:
             guards=[guard for each in (*own.first, *extensions) for guard in each.guards],
             closing=[guard for each in own.last for guard in each.guards],
         )
-        self.touched = self._toolbox.touched
-        self._turn_in_hand = OpenTurn()
+        self.touched, self._turn_in_hand = self._toolbox.touched, OpenTurn()
         self.upkeep = self._upkeep(prompt.SYSTEM if system_prompt is None else system_prompt, bare=bare)
         self.commands = named("command", [command for each in self.extensions for command in each.commands])
         for each in self.extensions:
@@ -274,6 +275,10 @@ class Session:
 
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
+        self.standby.choose(provider)
+        self._answered_by(provider)
+
+    def _answered_by(self, provider: Provider) -> None:
         self.provider, self.meter.facts = provider, facts_of(provider.model, local=provider.local)
         self.context_window.switch(self.context_limits.within(self.facts), provider.model)
         self.cache.switched()
@@ -281,6 +286,7 @@ class Session:
     def change_effort(self, provider: Provider) -> None:
         """Go on with the same model, asked for another effort."""
         self.provider = provider
+        self.standby.choose(provider)
         self.cache.list_changed("another effort was chosen", body=False)
 
     def context(self) -> list[ContextRow]:
@@ -309,7 +315,8 @@ class Session:
         self.interruption = None
         meter, shown = self.meter, MaskedPieces(self._toolbox.masker)
         meter.timer = None
-        turn = run_turn(self.conversation, self.provider, self._toolbox, self.upkeep, meter)
+        self.standby.begin_turn()
+        turn = run_turn(self.conversation, self.standby, self._toolbox, self.upkeep, meter)
         yield events.TurnStart(self.turns, self.provider.model)
         seconds = meter.limits.timeout
         deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
@@ -330,7 +337,7 @@ class Session:
                             raise
                         raise LimitReached(meter.out_of_time) from None
                     if meter.is_out_of_time:  # what the turn says of its own cancellation is said of the limit instead
-                        event = await _end_of(turn, meter.out_of_time)
+                        event = await end_of(turn, meter.out_of_time)
                     for each in shown.take(event):
                         yield each
                     if meter.is_out_of_time:
@@ -372,7 +379,7 @@ class Session:
         self._closed = True
         await self._turn_in_hand.end()
         async with AsyncExitStack() as ending:  # each is ended, whatever happens to the others
-            ending.push_async_callback(self.provider.close)
+            ending.push_async_callback(self.standby.close)
             for each in self.extensions:
                 ending.push_async_callback(end_extension, each)
 
@@ -384,11 +391,3 @@ class Session:
         async with aclosing(self.compactor.run("asked", instruction, size)) as steps:
             async for event in steps:
                 yield event
-
-
-async def _end_of(turn: AsyncGenerator[events.Event, None], reason: str) -> events.TurnEnd:
-    """The last event of a turn that the time limit ended."""
-    async for event in turn:
-        if isinstance(event, events.TurnEnd):
-            return event.replace(reason="limit", error=reason)
-    raise LimitReached(reason)

@@ -73,6 +73,9 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "refused": list(outcome.refused),
         "cut": [_fields(each) for each in outcome.cut],
         "model": outcome.model,
+        "fallbacks": [
+            {"from": change.replaced, "to": change.model, "reason": change.reason} for change in outcome.fallbacks
+        ],
         "turns": outcome.turns,
         "duration": round(outcome.duration, 3),
         "sandbox": outcome.sandbox,
