@@ -107,6 +107,7 @@ class Standby:
     ) -> None:
         self.route: Route | None = None
         self._chosen = chosen
+        self._left: list[Provider] = []
         self._standing_by = standing_by
         self._use = use
         self._clock = clock
@@ -118,6 +119,7 @@ class Standby:
 
     def choose(self, provider: Provider) -> None:
         """The user chose another one."""
+        self._left.append(self._chosen)
         self._chosen = provider
         if self.route is not None:
             self.route.choose(provider)
@@ -147,7 +149,7 @@ class Standby:
 
     async def close(self) -> None:
         """Close all providers."""
-        every = {id(provider): provider for provider in (self._chosen, *self._standing_by)}
+        every = {id(provider): provider for provider in (*self._left, self._chosen, *self._standing_by)}
         for provider in every.values():
             await provider.close()
 

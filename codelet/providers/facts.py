@@ -219,7 +219,7 @@ def entry_facts(entry: dict[str, Any]) -> ModelFacts:
 
 def _tiers(entry: dict[str, Any]) -> tuple[tuple[int, Prices], ...]:
     """The prices in an entry: what a tier does not name stays as below it. None where input or output has none."""
-    base = {field: entry.get(name) or None for name, field in _PRICES.items()}
+    base: dict[str, Any] = {field: entry.get(name) or None for name, field in _PRICES.items()}
     if base["input"] is None or base["output"] is None:
         return ()
     changes: dict[int, dict[str, float]] = {}

@@ -58,7 +58,7 @@ def model_row(model: KnownModel) -> tuple[str, ...]:
     return (
         one_line(model.name, _LONGEST_NAME),
         tokens(facts.window) if facts.known else f"~{tokens(facts.window)}",
-        _price(model),
+        model.price,
         effort,
         _said(facts.tools),
         _said(facts.images),
@@ -99,13 +99,6 @@ def _fitted(row: Sequence[str]) -> Iterator[str]:
 def _columns(row: Sequence[str]) -> str:
     name, window, price, effort, takes, images = row
     return f"{name:<{_NAME}} {window:>6}  {price:<12} {effort:<13} {takes:<5} {images}".rstrip()
-
-
-def _price(model: KnownModel) -> str:
-    prices = model.facts.prices
-    if prices is None:
-        return "free" if model.facts.free else "?"
-    return f"{prices.input * _MILLION:.3g}/{prices.output * _MILLION:.3g}"
 
 
 def _said(value: bool | None) -> str:

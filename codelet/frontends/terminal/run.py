@@ -94,7 +94,7 @@ async def _run(settings: Settings, opened: list[tuple[Session, Exporting | None]
     def open_model(name: str, effort: Effort | None) -> Provider:
         return provider_named(name, settings.replace(effort=effort))
 
-    return await Repl(session, commands_for(session, KEYS_HELP), open_model, log, first).run()
+    return await Repl(session, commands_for(session, KEYS_HELP), open_model, log, first, settings.vendors).run()
 
 
 @contextmanager

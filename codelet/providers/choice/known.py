@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from codelet.providers.catalog import VENDORS, Vendor, base_of, key_variable, on_this_machine, vendor_of
+from codelet.providers.choice.choose import local_servers
 from codelet.providers.choice.names import SHORT_NAMES
 from codelet.providers.effort import known_words
 from codelet.providers.facts import DEFAULT_WINDOW, ModelFacts, entry_facts, facts_of, map_text, model_facts, real_name
@@ -49,6 +51,14 @@ class KnownModel(Record, kw_only=True):
         return _DATED.search(self.name) is not None
 
     @property
+    def price(self) -> str:
+        """What a million tokens in and out cost in dollars, `3/15`; "free", or "?" where that is not known."""
+        prices = self.facts.prices
+        if prices is None:
+            return "free" if self.facts.free else "?"
+        return f"{prices.input * 1_000_000:.3g}/{prices.output * 1_000_000:.3g}"
+
+    @property
     def efforts(self) -> tuple[str, ...] | None:
         """The words for an effort that it takes; None where that is not known."""
         return known_words(self.name, self.facts)
@@ -75,6 +85,27 @@ def known_models(environment: Mapping[str, str] = os.environ, own: Sequence[Vend
             there = facts_of(name, local=True) if local else facts
             found.append(KnownModel(name=name, vendor=vendor, facts=there, key=key, server=vendor.local))
     return found
+
+
+async def usable_models(own: Sequence[Vendor] = ()) -> list[KnownModel]:
+    """The models that can be asked now: of vendors with a key, and of the local servers, which are asked."""
+    servers, known = await asyncio.gather(local_servers(), asyncio.to_thread(known_models, own=own))
+    return [*(model for model in known if model.usable and not model.dated), *served_models(servers)]
+
+
+async def near_offered(name: str) -> str | None:
+    """The model of a local server that was probably meant by one that it does not offer; None where it does.
+
+    A server with one model takes any name for it.
+    """
+    vendor = vendor_of(name)
+    if vendor is None or not vendor.local:
+        return None
+    for server, offered in await local_servers():
+        names = [f"{vendor.prefix}/{each}" for each in offered]
+        if server is vendor and len(names) > 1 and not {name, f"{name}:latest"} & set(names):
+            return nearest(name, names)
+    return None
 
 
 def served_models(servers: Iterable[tuple[Vendor, Sequence[str]]]) -> list[KnownModel]:

@@ -19,7 +19,13 @@ from codelet.frontends.terminal.slash_commands.slash_command import Commands, Re
 from codelet.loop.session import Session
 
 _OWN = (
-    SlashCommand("model", "show the model, or go on with another", act=change_session.switch_model, arguments="[NAME]"),
+    SlashCommand(
+        "model",
+        "pick the model that goes on, or name it",
+        show=change_session.list_models,
+        act=change_session.switch_model,
+        arguments="[NAME]",
+    ),
     SlashCommand("mode", "show the mode, or set it", act=change_session.switch_mode, arguments="[MODE]"),
     SlashCommand(
         "permissions", "the mode, the rules that allow and deny, what was asked", show=show_session.permissions
@@ -54,7 +60,7 @@ _OWN = (
         show=show_context.reminders,
         arguments="[TYPE on|off]",
     ),
-    SlashCommand("usage", "tokens, share of the cache and cost so far", show=show_session.usage, aliases=("cost",)),
+    SlashCommand("usage", "tokens and cost so far", show=show_session.usage, aliases=("cost",)),
     SlashCommand("tools", "the tools that the model has", show=show_session.tools),
     SlashCommand("diff", "what changed in the work tree", show=show_session.diff),
     SlashCommand("reasoning", "the model's last reasoning in full", act=show_session.reasoning),

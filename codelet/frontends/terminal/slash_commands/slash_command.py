@@ -55,6 +55,11 @@ class ReplControls(Protocol):
     def open_model(self, name: str, effort: Effort | None, /) -> Provider:
         """The provider of a model by its name, asked for that effort. Raises CodeletError."""
 
+    async def pick_model(self) -> str | None:
+        """The model that the user picks of those that can be asked now; None where they pick none, or nothing can be
+        picked: there is none, a turn runs, or the terminal cannot show a list.
+        """
+
     def set_mode(self, mode: Mode) -> None:
         """Switch the policy's mode."""
 
