@@ -28,6 +28,7 @@ from codelet.frontends.review_words import wanted_of
 from codelet.frontends.streams import say, stdin_pieces
 from codelet.loop.meter import Limits
 from codelet.opening import current_folder, session_from
+from codelet.providers.catalog import answers_here
 from codelet.providers.facts import DEFAULT_WINDOW, model_facts
 from codelet.review.findings import Report
 from codelet.review.packing import CHUNK_TOKENS, ReviewPlan, planned
@@ -218,7 +219,10 @@ class _Review:
     def _dry_run(self, change: ReviewedChange, plan: ReviewPlan) -> int:
         from codelet.review.dry_run import dry_run_text
 
-        print_report(dry_run_text(change, plan, self._system, self._tools, self._settings.model), "text")
+        own = self._settings
+        local = own.model is not None and answers_here(own.model, own.api_base, own.vendors)
+        text = dry_run_text(change, plan, self._system, self._tools, own.model, local=local)
+        print_report(text, "text")
         return EXIT_DONE
 
     def _stop(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
