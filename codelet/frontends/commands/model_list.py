@@ -28,7 +28,8 @@ _HEAD = ("model", "window", "$ in/out", "effort", "tools", "images")
 def add_models(models: argparse.ArgumentParser) -> None:
     """Add what `codelet models` takes to its parser."""
     models.add_argument("words", nargs="*", metavar="WORD", help="only those whose name or vendor has all these words")
-    models.add_argument("--all", action="store_true", help="also those without a key, and names with a date")
+    more = "also those without a key, names with a date, and what is offered no more"
+    models.add_argument("--all", action="store_true", help=more)
     models.add_argument("--json", action="store_true", help="print one JSON object; it has all of them")
 
 
@@ -110,7 +111,7 @@ def _described(model: KnownModel) -> str:
 
 
 def _shown_unasked(model: KnownModel) -> bool:
-    return model.default or (model.usable and not model.dated)
+    return model.default or (model.usable and not model.past)
 
 
 def _as_json(model: KnownModel) -> dict[str, Any]:

@@ -17,6 +17,9 @@ from codelet.providers.choice.known import KnownModel
 from codelet.system.text import clean, one_line
 
 _LEAST_ROWS = 3
+_WIDE = 60
+"""Columns from which on there is room for more than the names."""
+
 _BESIDE = 5
 """Rows of the screen that are not the list's: the head, the hint, and what stands above."""
 
@@ -84,13 +87,15 @@ class ModelPicker:
         more, width = renderer.signs.more, renderer.width
         asked = Text.assemble(("? ", f"bold {ACCENT}"), "which model is to go on?", (f"  {clean(self._words)}", ACCENT))
         rows = [truncate(asked, width, more)]
-        columns = min(max((len(model.name) for model in matching), default=0), max(width - 26, 12))
+        room_for_name = width - 26 if width >= _WIDE else width - 2
+        columns = min(max((len(model.name) for model in matching), default=0), room_for_name)
         for place, model in enumerate(matching[first : first + room], start=first):
             rows.append(truncate(self._row(model, columns, marked=place == self._mark), width, more))
         if not matching:
             rows.append(Text("  no model has these letters", QUIET))
         beyond = f"{len(matching)} models; " if len(matching) > room else ""
-        hint = f"  {beyond}enter takes {renderer.signs.prompt}, arrows move it, letters narrow, esc leaves it as it is"
+        keys = f"enter takes {renderer.signs.prompt}, arrows move it, letters narrow, esc leaves it"
+        hint = f"  {beyond}{keys if width >= _WIDE else 'enter, arrows, letters, esc'}"
         renderer.ask([*rows, truncate(Text(hint, QUIET), width, more)])
 
     def _row(self, model: KnownModel, columns: int, *, marked: bool) -> Text:
@@ -99,8 +104,9 @@ class ModelPicker:
         window = tokens(facts.window) if facts.known else f"~{tokens(facts.window)}"
         price = model.price if facts.free else f"${model.price}"
         now = " now" if model.name == self._current else ""
+        details = f" {window:>6}  {price}{now}" if self._renderer.width >= _WIDE else ""
         return Text.assemble(
             (f"{signs.prompt if marked else ' '} ", ACCENT),
             (f"{name:<{columns}}", "bold" if marked else ""),
-            (f" {window:>6}  {price}{now}", QUIET),
+            (details, QUIET),
         )

@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from codelet.providers.catalog import VENDORS, Vendor, base_of, key_variable, on_this_machine, vendor_of
@@ -26,7 +27,8 @@ _DATED = re.compile(r"[-@](?:\d{4}-?\d{2}-?\d{2}|\d{4}|\d{2}-\d{4})$")
 class KnownModel(Record, kw_only=True):
     """A model that can be named. `key` is the variable that holds its vendor's key, None where none is set.
 
-    `server` says that a local server offers it, `default` that it is taken where none is named and its key is set.
+    `server` says that a local server offers it, `ended` that its vendor's last day for it has passed, `default` that
+    it is taken where none is named and its key is set.
     """
 
     name: str
@@ -34,6 +36,7 @@ class KnownModel(Record, kw_only=True):
     facts: ModelFacts
     key: str | None = None
     server: bool = False
+    ended: bool = False
 
     @property
     def default(self) -> bool:
@@ -46,9 +49,9 @@ class KnownModel(Record, kw_only=True):
         return self.server or self.key is not None
 
     @property
-    def dated(self) -> bool:
-        """Whether its name is that of one state of a model, by its date."""
-        return _DATED.search(self.name) is not None
+    def past(self) -> bool:
+        """Whether it is one state of a model, named by its date, or is offered no more."""
+        return self.ended or _DATED.search(self.name) is not None
 
     @property
     def price(self) -> str:
@@ -67,30 +70,36 @@ class KnownModel(Record, kw_only=True):
 def known_models(environment: Mapping[str, str] = os.environ, own: Sequence[Vendor] = ()) -> list[KnownModel]:
     """The models of the hosted vendors that talk and take tools, as the map lists them, and those of `own` vendors.
 
-    In the order of the vendors, each one's default first.
+    In the order of the vendors; each one's default comes first, then those that have a short name.
     """
-    entries = _entries()
+    entries, today = _entries(), datetime.now(UTC).date().isoformat()
+    short = frozenset(SHORT_NAMES.values())
     found: list[KnownModel] = []
     for vendor in (*VENDORS, *own):
         if vendor.local and vendor in VENDORS:
             continue
         key = key_variable(vendor, None, environment)
-        models: dict[str, ModelFacts] = {}
-        if vendor.default_model:
-            models[vendor.default_model] = model_facts(vendor.default_model)
-        for name, entry in entries.get(vendor.prefix, ()):
-            models.setdefault(name, entry_facts(entry))
         local = on_this_machine(base_of(vendor, environment))
-        for name, facts in models.items():
+        models = {name: (entry_facts(entry), _ends(entry) < today) for name, entry in entries.get(vendor.prefix, ())}
+        if vendor.default_model:
+            models.setdefault(vendor.default_model, (model_facts(vendor.default_model), False))
+        for name in sorted(models, key=lambda each: (each != vendor.default_model, each not in short)):
+            facts, ended = models[name]
             there = facts_of(name, local=True) if local else facts
-            found.append(KnownModel(name=name, vendor=vendor, facts=there, key=key, server=vendor.local))
+            found.append(KnownModel(name=name, vendor=vendor, facts=there, key=key, server=vendor.local, ended=ended))
     return found
+
+
+def _ends(entry: Mapping[str, Any]) -> str:
+    """The last day on which a model is offered, as far as that is known."""
+    return str(entry.get("deprecation_date") or "9999")
 
 
 async def usable_models(own: Sequence[Vendor] = ()) -> list[KnownModel]:
     """The models that can be asked now: of vendors with a key, and of the local servers, which are asked."""
-    servers, known = await asyncio.gather(local_servers(), asyncio.to_thread(known_models, own=own))
-    return [*(model for model in known if model.usable and not model.dated), *served_models(servers)]
+    servers = await local_servers()  # first by itself: reading the map would make their answers come too late
+    known = await asyncio.to_thread(known_models, own=own)
+    return [*(model for model in known if model.usable and not model.past), *served_models(servers)]
 
 
 async def near_offered(name: str) -> str | None:
