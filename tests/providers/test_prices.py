@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from codelet.providers import open_provider
+from codelet.providers.catalog import answers_here
 from codelet.providers.facts import facts_of, model_facts
 from codelet.providers.protocol import ProviderOptions, Request, UsageChunk
 from codelet.usage import Usage
@@ -78,6 +79,20 @@ def test_on_this_machine_nothing_has_a_price_and_all_is_free():
     assert facts.window == model_facts("openai/gpt-4o").window
     unknown = facts_of("openai/nobody-knows-it", local=False)
     assert (unknown.prices, unknown.free) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("model", "api_base", "here"),
+    [
+        ("openai/gpt-4o", None, False),
+        ("openai/gpt-4o", "http://127.0.0.1:8080/v1", True),
+        ("openai/gpt-4o", "https://models.example/v1", False),
+        ("ollama/qwen3", None, True),
+        ("bedrock/x", None, False),
+    ],
+)
+def test_where_a_model_answers_is_known_before_it_is_asked(model: str, api_base: str | None, here: bool):
+    assert answers_here(model, api_base) is here
 
 
 async def test_an_hour_in_the_cache_is_told_apart_on_anthropics_wire(model_server: ModelServer):
