@@ -142,6 +142,8 @@ def _run(arguments: list[str], ending: _Ending) -> int:
     ending.model = settings.model
     if options.command == "profiles":
         return _profiles(settings)
+    if options.command == "models":
+        return _models(settings, options)
     if options.command == "doctor":
         return _doctor(settings, as_json=options.json)
     if options.command == "review":
@@ -194,6 +196,15 @@ def _profiles(settings: Settings) -> int:
     from codelet.frontends.commands.profile_list import run_profiles
 
     return run_profiles(settings)
+
+
+def _models(settings: Settings, options: argparse.Namespace) -> int:
+    import asyncio
+
+    from codelet.frontends.commands.model_list import run_models
+
+    _raise_at_interrupt()
+    return asyncio.run(run_models(settings, options))
 
 
 def _doctor(settings: Settings, *, as_json: bool) -> int:

@@ -88,5 +88,9 @@ class LimitReached(CodeletError):
     exit_status = EXIT_LIMIT
 
 
+class SpendingLimit(LimitReached):
+    """The next request would pass a limit on tokens or cost: it was not sent."""
+
+
 class ToolError(Exception):
     """An expected failure of a tool: its text goes back to the model as the tool's result."""

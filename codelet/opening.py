@@ -15,11 +15,12 @@ from codelet.context import Attached, CompactionOptions, Piped
 from codelet.errors import UsageError
 from codelet.events import Event, Text, TurnEnd
 from codelet.extensions.base import Extension
-from codelet.extensions.builtin import profile_places, turned_on
+from codelet.extensions.builtin import SaidOnce, profile_places, turned_on
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
 from codelet.providers import REPLAY_PREFIX, open_provider
+from codelet.providers.facts import facts_of
 from codelet.providers.protocol import Deadlines, Provider, ProviderOptions, Retries
 from codelet.safety import Policy
 from codelet.safety.sandbox import Sandbox
@@ -46,7 +47,10 @@ def current_folder() -> Path:
 
 
 def provider_named(model: str, settings: Settings) -> Provider:
-    """The provider for this model, with everything else as the settings say."""
+    """The provider for this model, with everything else as the settings say. Raises UsageError.
+
+    One whose price is not known cannot be kept to `max_cost`; one on this machine costs nothing.
+    """
     options = ProviderOptions(
         api_base=settings.api_base,
         api_key=settings.api_key,
@@ -61,7 +65,12 @@ def provider_named(model: str, settings: Settings) -> Provider:
         strict=settings.strict,
         debug_requests=settings.debug_requests,
     )
-    provider = open_provider(model, options, settings.transport)
+    provider = open_provider(settings.full_name(model), options, settings.transport)
+    if settings.max_cost is not None and not settings.allow_unknown_cost:
+        facts = facts_of(provider.model, local=provider.local)
+        if not facts.free and facts.prices is None:
+            told = f"the price of {provider.model} is not known, so --max-cost cannot hold"
+            raise UsageError(f"{told}: name another --model, or go on without that limit with --allow-unknown-cost")
     if settings.record is None:
         return provider
     if provider.origin.startswith(REPLAY_PREFIX):
@@ -105,8 +114,11 @@ async def session_from(
     safeguards = _safeguards(settings, folder, masker)
     try:
         more = (*turned_on(settings, folder, profile, _search(settings)), *extensions)
+        if (doubts := _doubts(provider, settings)) is not None:
+            more = (SaidOnce(doubts), *more)
+        standing_by = _fallbacks(settings, provider) if settings.fallback_model and provider.model else []
         system = _system_prompt(settings, required)
-        session = _new_session(settings, provider, folder, safeguards, ask, more, system=system)
+        session = _new_session(settings, [provider, *standing_by], folder, safeguards, ask, more, system=system)
         session.upkeep.required = required
         if resumed is not None:
             from codelet.export.recorder import restore
@@ -119,6 +131,35 @@ async def session_from(
     return session, resumed
 
 
+def _fallbacks(settings: Settings, chosen: Provider) -> list[Provider]:
+    """The models that stand in for the chosen one. Raises UsageError where one cannot be opened.
+
+    `--api-base` is the address of the chosen model: it is that of another one, too, unless that is another vendor's.
+    """
+    from codelet.providers.catalog import vendor_of
+
+    found: list[Provider] = []
+    for name in dict.fromkeys(settings.fallback_model):
+        vendor = vendor_of(name, settings.vendors)
+        elsewhere = vendor is not None and vendor != vendor_of(chosen.model, settings.vendors)
+        own = settings.replace(api_base=None, api_key=None) if elsewhere and settings.api_base else settings
+        try:
+            found.append(provider_named(name, own))
+        except UsageError as error:
+            raise UsageError(f"--fallback-model {name}: {error}") from None
+    return found
+
+
+def _doubts(provider: Provider, settings: Settings) -> str | None:
+    """What is guessed of the model, if it is one of a service that no list has; its name may be misspelt."""
+    replayed = provider.origin.startswith(REPLAY_PREFIX)
+    if provider.local or replayed or not provider.model or facts_of(provider.model, local=False).known:
+        return None
+    from codelet.providers.choice.known import doubts  # for unknown models only
+
+    return doubts(provider.model, local=False, window=settings.window, own=settings.vendors)
+
+
 def mentioned(session: Session, text: str, *, person: bool) -> Attached | None:
     """What the files bring that a prompt names as `@path`; None where it names none. `person` says that somebody typed
     it in a terminal. Raises UsageError for a picture that cannot be sent.
@@ -127,7 +168,7 @@ def mentioned(session: Session, text: str, *, person: bool) -> Attached | None:
         return None
     from codelet.context.attachments import Mentions  # only for who names a file
 
-    context = ToolContext(session.workspace, sees=lambda: session.facts.sees is not False)
+    context = ToolContext(session.workspace, sees=lambda: session.facts.images is not False)
     mentions = Mentions(context, session.policy, session.mask, session.provider.model, person=person)
     attached = mentions.attached(text)
     for each in mentions.refused if not person else ():
@@ -239,7 +280,7 @@ async def _provider(
     if model is None or "model" in settings.given:
         model = settings.model
         if model is None:
-            from codelet.providers.choose import NoModel, choose_model
+            from codelet.providers.choice.choose import NoModel, choose_model
 
             try:
                 model = await choose_model(settings.api_base, settings.api_key, own=settings.vendors)
@@ -257,7 +298,7 @@ async def _provider(
 
 def _new_session(
     settings: Settings,
-    provider: Provider,
+    providers: Sequence[Provider],
     workspace: Path,
     safeguards: Safeguards,
     ask: Ask | None,
@@ -266,7 +307,8 @@ def _new_session(
     system: str,
 ) -> Session:
     return Session(
-        provider,
+        providers[0],
+        fallbacks=providers[1:],
         workspace=workspace,
         tools=None if settings.tools is None else select_tools(settings.tools),
         policy=Policy(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codelet import events
 from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, EXIT_REFUSED, CodeletError, NoAnswer
@@ -16,16 +16,20 @@ from codelet.safety.secrets import mask
 from codelet.system.text import is_blank
 from codelet.usage import Usage
 
+if TYPE_CHECKING:
+    from codelet.loop.route import ModelChange
+
 
 class Outcome(Record):
     """The answer and how it ended: `partial` if something cut it short, `exit_status` as the process ends.
 
-    `cost` is in US dollars, None where prices are unknown; `refused` are the calls the policy refused, and `denied`
-    says why of those among them that no flag would have permitted; `cut` is the input that was not sent whole.
-    `model` is None where none was settled on; `turns` counts steps, as `--max-turns` does; `duration` is the
-    wall-clock time in seconds. `sandbox` is what confined commands, "none", "off", or None where no command was run.
-    `metrics` are the figures of the session as an export has them, None where none was opened.
-    `structured` is None unless the answer had to meet a schema: then it holds the value that does, if one does.
+    `cost` is in US dollars, None where prices are unknown or there is nothing to pay; `refused` are the calls the
+    policy refused, and `denied` says why of those among them that no flag would have permitted; `cut` is the input that
+    was not sent whole, `fallbacks` are the models that stood in for others. `model` is None where none was settled on;
+    `turns` counts steps, as `--max-turns` does; `duration` is the wall-clock time in seconds. `sandbox` is what
+    confined commands, "none", "off", or None where no command was run. `metrics` are the figures of the session as an
+    export has them, None where none was opened. `structured` is None unless the answer had to meet a schema: then it
+    holds the value that does, if one does.
     """
 
     result: str
@@ -37,6 +41,7 @@ class Outcome(Record):
     refused: tuple[str, ...]
     denied: Mapping[str, str] = MappingProxyType({})
     cut: tuple[Cut, ...] = ()
+    fallbacks: tuple[ModelChange, ...] = ()
     model: str | None = None
     turns: int = 0
     duration: float = 0.0
@@ -51,15 +56,19 @@ def _metrics(session: Session) -> Mapping[str, Any] | None:
     return found
 
 
-def _masked(value: Any, mask: Callable[[str], str]) -> Any:
+def _without_secrets(value: Any, mask: Callable[[str], str]) -> Any:
     """A JSON value with its texts masked."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, list):
-        return [_masked(each, mask) for each in value]
+        return [_without_secrets(each, mask) for each in value]
     if isinstance(value, dict):
-        return {mask(name): _masked(each, mask) for name, each in value.items()}
+        return {mask(name): _without_secrets(each, mask) for name, each in value.items()}
     return value
+
+
+def _masked(session: Session) -> tuple[ModelChange, ...]:
+    return tuple(change.replace(reason=session.mask(change.reason)) for change in session.standby.changes)
 
 
 def unread(cut: Sequence[Cut]) -> str:
@@ -135,12 +144,17 @@ class TurnProgress:
             refused=refused,
             denied=dict(session.approvals.denied) if session else {},
             cut=cut,
+            fallbacks=_masked(session) if session else (),
             model=(session.provider.model or None) if session else model,
             turns=self._steps,
             duration=time.monotonic() - self._begun,
             sandbox=None if session is None or session.safeguards.sandbox is None else session.safeguards.sandbox.state,
             metrics=None if session is None else _metrics(session),
-            structured=None if required is None else () if met is None else (_masked(required.value, without_secrets),),
+            structured=None
+            if required is None
+            else ()
+            if met is None
+            else (_without_secrets(required.value, without_secrets),),
         )
 
     def _result(self, error: CodeletError | None, *, partial: bool) -> str:

@@ -120,6 +120,20 @@ def own_vendors(value: Any) -> tuple[Vendor, ...]:
     return vendors_from(value)
 
 
+def own_aliases(value: Any) -> tuple[tuple[str, str], ...]:
+    """A table of short names, each with the model that it stands for; or what came of it."""
+    if isinstance(value, tuple):
+        return value
+    from codelet.providers.choice.names import aliases_from  # only where a user has some
+
+    return tuple(aliases_from(value).items())
+
+
+def models(value: Any) -> tuple[str, ...]:
+    """Names of models, in order: a text with commas, or a list of such texts."""
+    return tuple(name for item in names([value] if isinstance(value, str) else value) for name in names(item))
+
+
 def rules(value: Any) -> tuple[str, ...]:
     """The same; what several places say adds up."""
     return names(value)
@@ -184,9 +198,14 @@ class Setting:
     @property
     def is_table(self) -> bool:
         """Whether it is a table, whose errors say themselves where in it something is wrong."""
-        return self.parse is own_vendors
+        return self.parse in (own_vendors, own_aliases)
 
     @property
     def adds_up(self) -> bool:
         """Whether what is said in several places counts together, as rules do; else the last one wins."""
         return self.parse is rules
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether its flag may stand several times, for one value more each."""
+        return self.parse in (rules, models)

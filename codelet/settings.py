@@ -27,7 +27,9 @@ from codelet.setting_kinds import (
     count,
     count_or_zero,
     four_shares,
+    models,
     names,
+    own_aliases,
     own_vendors,
     percent,
     rules,
@@ -70,7 +72,10 @@ class Settings(Record):
     max_turns: int | None = _row(None, count, ONE_SHOT, by=_ALL, metavar="N", about="at most N model requests")
     max_tokens: int | None = _row(None, count, ONE_SHOT, by=_ALL, metavar="N", about="at most N output tokens in all")
     max_cost: float | None = _row(
-        None, amount, ONE_SHOT, by=_ALL, metavar="USD", about="stop at this cost, where prices are known"
+        None, amount, ONE_SHOT, by=_ALL, metavar="USD", about="send no request that would pass this cost"
+    )
+    allow_unknown_cost: bool = _row(
+        False, switch, ONE_SHOT, by=(USER_FILE, FLAG), about="go on where --max-cost cannot hold: no price is known"
     )
     timeout: float | None = _row(None, amount, ONE_SHOT, by=_ALL, metavar="SECONDS", about="stop after this time")
     json_schema: str | dict[str, Any] | None = _row(
@@ -92,6 +97,9 @@ class Settings(Record):
         metavar="NAME",
         about="as litellm spells it, such as anthropic/claude-sonnet-5-5",
     )
+    fallback_model: tuple[str, ...] = _row(
+        (), models, MODEL, metavar="NAME", about="goes on where the model fails; several with commas or repeated"
+    )
     api_base: str | None = _row(
         None, text, MODEL, metavar="URL", about="address of a server that speaks OpenAI's or Anthropic's protocol"
     )
@@ -99,6 +107,7 @@ class Settings(Record):
     transport: Transport = _row("auto", ("auto", "native", "litellm"), MODEL, about="which way to the model (auto)")
     # It decides where keys are sent.
     vendors: tuple[Vendor, ...] = _row((), own_vendors, by=(USER_FILE,))
+    aliases: tuple[tuple[str, str], ...] = _row((), own_aliases, by=(USER_FILE,))
     connect_timeout: float = _row(15.0, amount)
     first_token_timeout: float = _row(300.0, amount)
     chunk_timeout: float = _row(120.0, amount)
@@ -253,6 +262,15 @@ class Settings(Record):
 
         return None if self.facts is None else Path(self.facts).expanduser()
 
+    def full_name(self, model: str) -> str:
+        """The model's name for one that may be short; codelet's own short names have neither sign nor digit."""
+        own = dict(self.aliases)
+        if model not in own and not model.replace("-", "").isalpha():
+            return model
+        from codelet.providers.choice.names import full_name  # for short names only
+
+        return full_name(model, own, self.api_base)
+
     @property
     def keeps(self) -> bool:
         """Whether the session is read from somewhere, or saved."""
@@ -293,12 +311,14 @@ def load_settings(
     given = {name: value for name, value in flags.items() if value is not None}
     for name, value in given.items():
         _put(values, SETTINGS[name], value, SETTINGS[name].flag)
-    return Settings(
-        **values,
-        given=frozenset(given),
-        files=tuple(files),
-        own_profiles=_own_profiles(user_file, environment),
-        trusted_profiles=_there(project_profiles(workspace)) if trust else (),
+    return _spelled_out(
+        Settings(
+            **values,
+            given=frozenset(given),
+            files=tuple(files),
+            own_profiles=_own_profiles(user_file, environment),
+            trusted_profiles=_there(project_profiles(workspace)) if trust else (),
+        )
     )
 
 
@@ -313,7 +333,16 @@ def settings_from(values: Mapping[str, Any], environment: Mapping[str, str] = os
     parsed: dict[str, Any] = {}
     for name, value in given.items():
         _put(parsed, _known(name), value, name)
-    return Settings(**parsed, given=frozenset(given))
+    return _spelled_out(Settings(**parsed, given=frozenset(given)))
+
+
+def _spelled_out(settings: Settings) -> Settings:
+    """The settings with the models by their full names."""
+    full = settings.full_name
+    return settings.replace(
+        model=None if settings.model is None else full(settings.model),
+        fallback_model=tuple(map(full, settings.fallback_model)),
+    )
 
 
 def project_settings_file(workspace: Path) -> Path:

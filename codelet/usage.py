@@ -12,8 +12,9 @@ class Usage(Record, kw_only=True):
     """Tokens of one request, or a sum of several. `total_input` includes cached tokens.
 
     OpenAI-like servers and Gemini report input with the cached part included; Anthropic without, so its
-    adapter sums the three fields. `reasoning` is the part of `output` spent on reasoning. All zeros say that nothing
-    was reported: a request without a single token does not exist.
+    adapter sums the three fields. `reasoning` is the part of `output` spent on reasoning, `cache_write_hour` the part
+    of `cache_write` that is kept for an hour. All zeros say that nothing was reported: a request without a single
+    token does not exist.
     """
 
     total_input: int = 0
@@ -21,6 +22,7 @@ class Usage(Record, kw_only=True):
     cache_write: int = 0
     output: int = 0
     reasoning: int = 0
+    cache_write_hour: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -29,12 +31,18 @@ class Usage(Record, kw_only=True):
             cache_write=self.cache_write + other.cache_write,
             output=self.output + other.output,
             reasoning=self.reasoning + other.reasoning,
+            cache_write_hour=self.cache_write_hour + other.cache_write_hour,
         )
 
     @property
     def known(self) -> bool:
         """Whether any was reported; what nobody reported is unknown, and not 0."""
         return self != Usage()
+
+    @property
+    def cache_share(self) -> float | None:
+        """The share of all input that was read from the cache, 0 to 1; None where no input was reported."""
+        return round(self.cache_read / self.total_input, 3) if self.total_input else None
 
     @property
     def total(self) -> int:

@@ -155,19 +155,50 @@ def test_the_address_alone_takes_the_model_that_it_lists(codelet: Codelet):
     assert codelet.server.requests[0].json["model"] == "scripted"
 
 
-def test_a_cost_limit_without_prices_is_said_to_be_none(codelet: Codelet):
-    done = codelet("-p", "go", "--max-cost", "1")
-    assert "prices of openai/scripted are not known: --max-cost" in one_line(done, 0)
-    listed = ("-p", "go", "--max-cost", "1", "--model", "openai/gpt-4o-mini", "--output-format", "json")
-    here = codelet(*listed)
-    assert "prices of openai/gpt-4o-mini are not known" in one_line(here, 0), "nothing on this machine has a list price"
-    assert here.json()["cost"] is None
+def test_a_cost_limit_is_kept_before_the_request(codelet: Codelet):
+    """What answers on this machine is free; what has no price elsewhere, or costs too much, is not asked."""
+    listed = ("-p", "go", "--output-format", "json", "--max-cost")
+    here = codelet(*listed, "1")
+    assert (here.exit, here.err, here.json()["cost"], here.json()["cache_share"]) == (0, "", None, 0.0)
     with Proxy(to=f"127.0.0.1:{codelet.server.port}") as proxy:
-        away = codelet(
-            *listed, "--api-base", "http://models.example/v1", env={"HTTP_PROXY": proxy.address, "NO_PROXY": None}
-        )
-    assert away.err == ""
-    assert away.json()["cost"] == pytest.approx(0.000021)  # 100 tokens in, 10 out
+        away = {"HTTP_PROXY": proxy.address, "NO_PROXY": None}
+
+        def elsewhere(model: str, *more: str) -> Finished:
+            return codelet(*listed, *more, "--model", model, "--api-base", "http://models.example/v1", env=away)
+
+        asked = len(codelet.server.requests)
+        unknown = elsewhere("openai/scripted", "1")
+        assert "the price of openai/scripted is not known, so --max-cost cannot hold" in one_line(unknown, 2)
+        dear = elsewhere("openai/gpt-4o-mini", "0.00001")
+        assert (dear.exit, dear.json()["turns"], dear.json()["usage"]) == (4, 0, None)
+        assert "over the limit of 1e-05 dollars (--max-cost)" in str(dear.json()["error"])
+        assert len(codelet.server.requests) == asked, "nothing was sent"
+        assert elsewhere("openai/scripted", "1", "--allow-unknown-cost").json()["cost"] is None
+        known = elsewhere("openai/gpt-4o-mini", "1")
+    assert known.err == ""
+    assert known.json()["cost"] == pytest.approx(0.000021)  # 100 tokens in, 10 out
+
+
+def test_another_model_goes_on_where_the_first_fails(codelet: Codelet):
+    """At its own address, not at that of the first; the JSON result and one line on stderr say so."""
+    codelet.server.script = lambda request: HttpError(529, "overloaded", retry_after=0)
+    with ModelServer([Reply("from the other one")]) as other:
+        env = {"OLLAMA_HOST": f"127.0.0.1:{other.port}"}
+        words = ("-p", "go", "--fallback-model", "ollama/qwen3", "--output-format")
+        done = codelet(*words, "json", env=env)
+        assert (done.exit, done.err, done.json()["result"]) == (0, "", "from the other one")
+        (change,) = json.loads(done.out)["fallbacks"]
+        assert (change["from"], change["to"]) == ("openai/scripted", "ollama/qwen3")
+        assert "overloaded" in change["reason"]
+        assert done.json()["model"] == "ollama/qwen3"
+        assert len(codelet.server.requests) == 3
+        other.script = [Reply("again")]
+        told = codelet(*words, "text", env=env)
+        (line,) = [line for line in told.complaints if "goes on" in line]
+        assert line.startswith("openai/scripted failed 3 times in a row")
+        assert [request.json["model"] for request in other.requests] == ["qwen3"] * 2
+    wrong = codelet("-p", "go", "--fallback-model", "anthropic/claude-x", env={"ANTHROPIC_API_KEY": None})
+    assert "--fallback-model anthropic/claude-x: no key for Anthropic" in one_line(wrong, 2)
 
 
 @pytest.mark.parametrize(

@@ -295,6 +295,18 @@ class NarratorWhenNeeded(Extension):
             await self._brought.close()
 
 
+class SaidOnce(Extension):
+    """A sentence that the user is told when the first turn begins."""
+
+    def __init__(self, text: str) -> None:
+        self._texts = [text]
+
+    def remarks(self) -> Sequence[str]:
+        """The sentence, the first time."""
+        texts, self._texts = self._texts, []
+        return texts
+
+
 class ProtectedFiles(Extension, Guard):
     """A word on files that a confined command made and programs outside would obey.
 

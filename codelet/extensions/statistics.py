@@ -21,8 +21,9 @@ FAILURES_TOLD = 3
 _MOST_APPROVALS = 1_000
 _MOST_TOOLS = 1_000
 _LONGEST_ABOUT = 300
+_MOST_CHANGES = 5
 _COUNTS = ("calls", "failures", "denials", "seconds", "longest")
-_TOTALS = ("requests", "request_seconds", "retries", "compactions")
+_TOTALS = ("requests", "request_seconds", "retries", "compactions", "fallbacks")
 _AMOUNT = {"type": "number", "minimum": 0, "maximum": 10**12}
 _METRICS: dict[str, Any] = {
     "type": "object",
@@ -32,7 +33,15 @@ _METRICS: dict[str, Any] = {
             "type": "object",
             "maxProperties": _MOST_TOOLS,
             "additionalProperties": {"type": "object", "properties": dict.fromkeys(_COUNTS, _AMOUNT)},
-        }
+        },
+        "circuits": {
+            "type": "object",
+            "maxProperties": _MOST_TOOLS,
+            "additionalProperties": {
+                "type": "object",
+                "properties": {"state": {"enum": ["closed", "open", "probing"]}, "failures": _AMOUNT},
+            },
+        },
     },
 }
 _APPROVALS: dict[str, Any] = {
@@ -67,6 +76,7 @@ class Statistics(Extension, Guard, Source):
         self.by_tool: dict[str, dict[str, float]] = {}
         self.approvals: deque[dict[str, Any]] = deque(maxlen=_MOST_APPROVALS)
         self.carried: dict[str, float] = {}
+        self.carried_circuits: dict[str, dict[str, Any]] = {}
 
     @property
     def parts(self) -> Sequence[ExportPart]:
@@ -120,8 +130,28 @@ class Statistics(Extension, Guard, Source):
             "request_seconds": round(meter.waited, 3),
             "retries": meter.retries,
             "compactions": self._session.compactor.count,
+            "fallbacks": len(self._session.standby.changes),
         }
         return {name: round(value + self.carried.get(name, 0), 3) for name, value in own.items()}
+
+    def circuits(self) -> dict[str, dict[str, Any]]:
+        """The models whose last attempts failed: whether their circuit is open, and how many failed in a row."""
+        route = self._session.standby.route
+        found = () if route is None else route.circuits()
+        return {each.model: {"state": each.state, "failures": each.failures} for each in found}
+
+    def _circuit_rows(self) -> list[str]:
+        """The same for people."""
+        route = self._session.standby.route
+        rows = []
+        for each in () if route is None else route.circuits():
+            wait = f", asked again in {each.wait:.0f} s" if each.state == "open" and each.wait else ""
+            failures = f"{_plural(each.failures, 'failure')} in a row"
+            name = one_line(self._session.mask(f"{each.model} by {each.provider}"), 60)
+            rows.append(f"{name}: {failures}, circuit {each.state}{wait}")
+        newest = self._session.standby.changes[-_MOST_CHANGES:]
+        told = [f"{change.model} stood in for {change.replaced}" for change in newest]
+        return rows + [one_line(self._session.mask(each), 100) for each in told]
 
     def _denied(self, call: GuardedCall, outcome: str, reason: object) -> None:
         self._count(call.name, "denials", 1)
@@ -157,6 +187,7 @@ class Statistics(Extension, Guard, Source):
         rows = [
             f"{_plural(requests, 'request')}{mean}; {int(total['retries'])} sent again",
             f"{_plural(int(total['compactions']), 'compaction')}, {_plural(denials, 'call')} refused",
+            *self._circuit_rows(),
         ]
         if self.by_tool:
             rows += ["", f"{'tool':<16}{'calls':>7}{'failed':>8}{'refused':>9}{'mean':>9}{'longest':>9}"]
@@ -186,11 +217,13 @@ class Metrics(ExportPart):
     def save(self) -> Any:
         """All figures; seconds are summed up, `longest` is the longest single call."""
         tools = {name: dict(figures) for name, figures in self._statistics.by_tool.items()}
-        return self._statistics.totals() | {"by_tool": tools}
+        circuits = self._statistics.carried_circuits | self._statistics.circuits()
+        return self._statistics.totals() | {"by_tool": tools} | ({"circuits": circuits} if circuits else {})
 
     def restore(self, value: Any) -> None:
         """Count on from the figures of an export."""
         self._statistics.carried = {name: value.get(name, 0) for name in _TOTALS}
+        self._statistics.carried_circuits = dict(value.get("circuits", {}))
         tools = value.get("by_tool", {})
         self._statistics.by_tool = {
             name: {count: figures.get(count, 0) for count in _COUNTS} for name, figures in tools.items()

@@ -178,6 +178,12 @@ def _add_profiles(profiles: argparse.ArgumentParser) -> None:
     profiles.add_argument("--trust", action="store_true", default=ours, help="those of this project too")
 
 
+def _add_models(models: argparse.ArgumentParser) -> None:
+    from codelet.frontends.commands.model_list import add_models
+
+    add_models(models)
+
+
 def _add_sessions(sessions: argparse.ArgumentParser) -> None:
     from codelet.frontends.commands.sessions import add_arguments
 
@@ -189,11 +195,12 @@ def _add_review(review: argparse.ArgumentParser) -> None:
 
     add_review_arguments(review)
     shared = review.add_argument_group("model and limits", "these, and -q, may also stand before the word review")
-    for name in ("model", "api_base", "transport", "window", "max_tokens", "max_cost", "timeout"):
+    for name in _OF_A_REVIEW:
         _add_setting(shared, SETTINGS[name], default=argparse.SUPPRESS)
     shared.add_argument("-q", "--quiet", action="store_true", default=argparse.SUPPRESS, help="no progress on stderr")
 
 
+_OF_A_REVIEW = "model fallback_model api_base transport window max_tokens max_cost allow_unknown_cost timeout".split()
 _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "help": ("this page, or that of one command", _add_help),
     "demo": ("watch a recorded model fix a small project, without any key", _add_demo),
@@ -201,6 +208,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "policy": ("explain what the policy decides", _add_policy),
     "audit": ("check an audit file", _add_audit),
     "sessions": ("look at the exports in a folder or a Redis database", _add_sessions),
+    "models": ("list the models that there are, with key, window and price", _add_models),
     "profiles": ("list the profiles, and what each takes away", _add_profiles),
     "review": ("review a change: findings on its lines, for a pipeline or before a push", _add_review),
 }
@@ -235,7 +243,7 @@ def _add_setting(heading: argparse._ArgumentGroup, setting: Setting, **more: Any
     elif setting.choices:
         options["choices"] = setting.choices
     else:
-        options |= {"action": "append" if setting.adds_up else "store", "metavar": setting.metavar}
+        options |= {"action": "append" if setting.may_repeat else "store", "metavar": setting.metavar}
     heading.add_argument(*flags, **options)
 
 

@@ -6,11 +6,14 @@ import asyncio
 
 from codelet import events
 from codelet.context import CacheWatch, ContextWindow
-from codelet.errors import LimitReached
+from codelet.errors import LimitReached, SpendingLimit
 from codelet.loop.conversation import Conversation
 from codelet.providers.facts import ModelFacts
 from codelet.record import Record
 from codelet.usage import Usage
+
+SHORTEST_ANSWER = 16
+"""Output tokens that a request must be able to ask for: some providers take no smaller limit."""
 
 
 class Limits(Record):
@@ -22,7 +25,10 @@ class Limits(Record):
     timeout: float | None = None
 
     def passed(self, usage: Usage, cost: float | None) -> str | None:
-        """The limit on a whole session that its usage or cost has passed, in words, or None."""
+        """The limit on a whole session that its usage or cost has passed, in words, or None.
+
+        `cost` is what was paid as far as that is known.
+        """
         if self.max_tokens is not None and usage.output >= self.max_tokens:
             return f"the limit of {self.max_tokens} output tokens is reached (--max-tokens)"
         if self.max_cost is not None and cost is not None and cost >= self.max_cost:
@@ -37,10 +43,39 @@ class Limits(Record):
         return left if most is None else min(left, most)
 
 
+class Bill:
+    """What requests cost together, in dollars; requests that are free add nothing to it.
+
+    `total` is None where the cost of one is not known, and where all of them were free: nothing was charged then.
+    """
+
+    def __init__(self) -> None:
+        self._amount: float | None = 0.0
+        self._charges = self._free = False
+
+    @property
+    def total(self) -> float | None:
+        """The sum."""
+        return None if self._free and not self._charges else self._amount
+
+    def begin_at(self, total: float | None) -> None:
+        """Count on from a sum."""
+        self._amount, self._charges = total, bool(total)
+
+    def add(self, cost: float | None, *, free: bool) -> None:
+        """Add a request; None is a cost that nobody knows."""
+        if free:
+            self._free = True
+            return
+        self._charges = True
+        self._amount = None if cost is None or self._amount is None else self._amount + cost
+
+
 class Meter:
     """Counts usage and cost in dollars against `limits`.
 
     `spent` and `spent_cost` leave out what the session had used before it was taken up here: limits are about these.
+    `charged` is that cost with an estimate where a provider did not report what was used.
     `timer` is the time limit of the turn that runs, if any. `requests` were answered, in `waited` seconds altogether;
     `retries` were sent again.
     """
@@ -51,12 +86,14 @@ class Meter:
         self.limits = limits
         self.facts = facts
         self.usage = Usage()
-        self.cost: float | None = 0.0
         self.spent = Usage()
-        self.spent_cost: float | None = 0.0
+        self.charged = 0.0
         self.timer: asyncio.Timeout | None = None
         self.requests = self.retries = 0
         self.waited = 0.0
+        self.held_by = ""
+        self._all, self._here = Bill(), Bill()
+        self._asked: Usage | None = None
         self._conversation = conversation
         self._window = window
         self._cache = cache
@@ -73,15 +110,53 @@ class Meter:
         return self.timer is not None and self.timer.expired()
 
     @property
-    def room(self) -> int | None:
-        """The output limit for a request, where one must or should be named: the model's, less what is used up."""
-        return self.limits.output_left(self._window.budget.reserve if self.facts.known else None, self.spent)
+    def cost(self) -> float | None:
+        """What the session has cost; see `Bill.total`."""
+        return self._all.total
+
+    @cost.setter
+    def cost(self, total: float | None) -> None:
+        self._all.begin_at(total)
+
+    @property
+    def spent_cost(self) -> float | None:
+        """The same without what it had cost before it was taken up here."""
+        return self._here.total
+
+    def admit(self) -> int | None:
+        """The output limit for the next request, where one must or should be named: the model's, less what is used up.
+
+        `held_by` is then the flag that makes it smaller than the model's, or "". Raises LimitReached where the request,
+        by an estimate, would pass a limit with the shortest answer: it is not to be sent.
+        """
+        most = self._window.budget.reserve if self.facts.known else None
+        limits, size, cached = self.limits, self._window.size(self._conversation), self._window.cached
+        room, self.held_by = limits.output_left(most, self.spent), ""
+        if room != most:
+            self.held_by = "--max-tokens"
+        if room is not None and room < SHORTEST_ANSWER and self.spent.output and limits.max_tokens is not None:
+            raise SpendingLimit(f"of the limit of {limits.max_tokens} output tokens {room} are left (--max-tokens)")
+        prices = self.facts.priced_at(size)
+        read = min(cached, size)
+        written = 0 if prices is None or prices.cache_write is None else size - read
+        self._asked = Usage(total_input=size, cache_read=read, cache_write=written)
+        if limits.max_cost is None or prices is None:
+            return room
+        left = limits.max_cost - self.charged - prices.cost(self._asked)
+        affordable = int(left / prices.output)
+        if affordable < SHORTEST_ANSWER:
+            told = f"with the next request, of about {size:,} tokens, the cost would be about"
+            would = f"${limits.max_cost - left:.4f}: over the limit of {limits.max_cost:g} dollars (--max-cost)"
+            raise SpendingLimit(f"{told} {would}")
+        if room is None or affordable < room:
+            room, self.held_by = affordable, "--max-cost"
+        return room
 
     def check(self, steps: int = 0) -> None:
         """Raises LimitReached where a limit of the session is passed, or the turn has made as many steps as it may."""
         if self.limits.max_turns is not None and steps >= self.limits.max_turns:
             raise LimitReached(f"the limit of {self.limits.max_turns} turns is reached (--max-turns)")
-        if (passed := self.limits.passed(self.spent, self.spent_cost)) is not None:
+        if (passed := self.limits.passed(self.spent, self.charged)) is not None:
             raise LimitReached(passed)
 
     def spend(self, usage: Usage, answered: int) -> list[events.Event]:
@@ -114,5 +189,7 @@ class Meter:
             self.usage += usage
             self.spent += usage
         cost = self.facts.cost(usage) if usage is not None else None
-        self.cost = None if cost is None or self.cost is None else self.cost + cost
-        self.spent_cost = None if cost is None or self.spent_cost is None else self.spent_cost + cost
+        for bill in (self._all, self._here):
+            bill.add(cost, free=self.facts.free)
+        reported = usage or self._asked
+        self.charged += (self.facts.cost(reported) or 0.0) if reported is not None else 0.0

@@ -97,6 +97,11 @@ class Reply:
         return "".join(self._text)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether anything of the answer has come."""
+        return bool(self._text or self._reasoning or self._calls or self._thinking or self._details)
+
+    @property
     def is_void(self) -> bool:
         """Whether a finished answer has neither text nor calls; one that reached its output limit is none of these."""
         return self.finish != "length" and not self._calls and is_blank(self.text)

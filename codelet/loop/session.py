@@ -36,10 +36,10 @@ from codelet.loop.approvals import Approvals
 from codelet.loop.conversation import Conversation, Messages
 from codelet.loop.meter import Limits, Meter
 from codelet.loop.toolbox import Safeguards, equip
-from codelet.loop.turn import OpenTurn, run_turn
+from codelet.loop.turn import OpenTurn, Standby, end_of, run_turn
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import Message
-from codelet.providers.facts import ModelFacts, model_facts
+from codelet.providers.facts import ModelFacts, facts_of
 from codelet.providers.protocol import Provider
 from codelet.safety import Policy
 from codelet.safety.secrets import MaskedPieces
@@ -58,7 +58,8 @@ _Events = AsyncGenerator[events.Event, None]
 class Session:
     """One conversation with its usage, provider, tools and policy.
 
-    `clock` gives seconds, by which a provider's cache gets old. Whoever made a session ends it with `close`.
+    `clock` gives seconds, by which a provider's cache gets old. `fallbacks` stand in where `provider` fails. Whoever
+    made a session ends it with `close`, which closes all of them.
     """
 
     _closed = False
@@ -83,13 +84,14 @@ class Session:
         placement: Placement = "tail",
         clock: Callable[[], float] = time.monotonic,
         extensions: Sequence[Extension] = (),
+        fallbacks: Sequence[Provider] = (),
     ) -> None:
         self.provider, self.workspace, self.turns = provider, workspace, 0
-        self.safeguards = safeguards or Safeguards()
+        self.standby = Standby(provider, fallbacks, self._answered_by, clock)
+        self.safeguards, self.cache = safeguards or Safeguards(), CacheWatch(clock)
         context = ToolContext(workspace, None if environment is None else dict(environment))
-        facts, self.context_limits = _facts_of(provider), ContextLimits(window, budget)
+        facts, self.context_limits = facts_of(provider.model, local=provider.local), ContextLimits(window, budget)
         self.context_window = ContextWindow(self.context_limits.of(facts), 0, clock, model=provider.model)
-        self.cache = CacheWatch(clock)
         self.conversation = Conversation(self.context_window, self.cache, context, placement=placement)
         self.meter = Meter(self.conversation, self.context_window, self.cache, facts, limits or Limits())
         self.compactor = Compactor(self.conversation, self.context_window, compaction or CompactionOptions())
@@ -101,7 +103,7 @@ class Session:
         self.extensions = (*own.first, *own.last, *extensions)
         self._toolbox = equip(
             [*(all_tools() if tools is None else tools), *offered_by(self.extensions)],
-            context.replace(tasks=own.tasks, sees=lambda: self.facts.sees is not False),
+            context.replace(tasks=own.tasks, sees=lambda: self.facts.images is not False),
             policy or Policy(workspace),
             ask,
             self.safeguards,
@@ -277,13 +279,18 @@ class Session:
 
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
-        self.provider, self.meter.facts = provider, _facts_of(provider)
+        self.standby.choose(provider)
+        self._answered_by(provider)
+
+    def _answered_by(self, provider: Provider) -> None:
+        self.provider, self.meter.facts = provider, facts_of(provider.model, local=provider.local)
         self.context_window.switch(self.context_limits.within(self.facts), provider.model)
         self.cache.switched()
 
     def change_effort(self, provider: Provider) -> None:
         """Go on with the same model, asked for another effort."""
         self.provider = provider
+        self.standby.choose(provider)
         self.cache.list_changed("another effort was chosen", body=False)
 
     def context(self) -> list[ContextRow]:
@@ -311,7 +318,8 @@ class Session:
         self.interruption = None
         meter, shown = self.meter, MaskedPieces(self._toolbox.masker)
         meter.timer = None
-        turn = run_turn(self.conversation, self.provider, self._toolbox, self.upkeep, meter)
+        self.standby.begin_turn()
+        turn = run_turn(self.conversation, self.standby, self._toolbox, self.upkeep, meter)
         yield events.TurnStart(self.turns, self.provider.model)
         seconds = meter.limits.timeout
         deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
@@ -332,7 +340,7 @@ class Session:
                             raise
                         raise LimitReached(meter.out_of_time) from None
                     if meter.is_out_of_time:  # what the turn says of its own cancellation is said of the limit instead
-                        event = await _end_of(turn, meter.out_of_time)
+                        event = await end_of(turn, meter.out_of_time)
                     self.watch(event)
                     for each in shown.take(event):
                         yield each
@@ -375,7 +383,7 @@ class Session:
         self._closed = True
         await self._turn_in_hand.end()
         async with AsyncExitStack() as ending:  # each is ended, whatever happens to the others
-            ending.push_async_callback(self.provider.close)
+            ending.push_async_callback(self.standby.close)
             for each in self.extensions:
                 ending.push_async_callback(end_extension, each)
 
@@ -388,16 +396,3 @@ class Session:
             async for event in steps:
                 self.watch(event)
                 yield event
-
-
-def _facts_of(provider: Provider) -> ModelFacts:
-    facts = model_facts(provider.model)
-    return facts.without_prices() if provider.local else facts
-
-
-async def _end_of(turn: AsyncGenerator[events.Event, None], reason: str) -> events.TurnEnd:
-    """The last event of a turn that the time limit ended."""
-    async for event in turn:
-        if isinstance(event, events.TurnEnd):
-            return event.replace(reason="limit", error=reason)
-    raise LimitReached(reason)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Literal
 from weakref import ref
@@ -28,6 +28,7 @@ from codelet.usage import Usage
 if TYPE_CHECKING:
     from codelet.loop.calls import CallRunner
     from codelet.loop.reply import Reply
+    from codelet.loop.route import ModelChange, Route
 
 _UNUSABLE_STEPS = 5
 _LONGEST_REFUSAL = 1_000
@@ -40,10 +41,10 @@ class _Turn:
     """What one turn works with and what it has come to."""
 
     def __init__(
-        self, conversation: Conversation, provider: Provider, toolbox: Toolbox, upkeep: Upkeep, meter: Meter
+        self, conversation: Conversation, standby: Standby, toolbox: Toolbox, upkeep: Upkeep, meter: Meter
     ) -> None:
         self.conversation = conversation
-        self.provider = provider
+        self.standby = standby
         self.toolbox = toolbox
         self.upkeep = upkeep
         self.meter = meter
@@ -93,6 +94,68 @@ class _Turn:
         return receipt
 
 
+class Standby:
+    """Who answers a session: the model that was chosen, or one of those that stand by for when it fails.
+
+    What decides on that, the `route`, is imported with the first failure. `use` makes a provider the session's.
+    """
+
+    def __init__(
+        self,
+        chosen: Provider,
+        standing_by: Sequence[Provider],
+        use: Callable[[Provider], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.route: Route | None = None
+        self._chosen = chosen
+        self._left: list[Provider] = []
+        self._standing_by = standing_by
+        self._use = use
+        self._clock = clock
+
+    @property
+    def provider(self) -> Provider:
+        """The one that is asked now."""
+        return self._chosen if self.route is None else self.route.current
+
+    def choose(self, provider: Provider) -> None:
+        """The user chose another one."""
+        self._left.append(self._chosen)
+        self._chosen = provider
+        if self.route is not None:
+            self.route.choose(provider)
+
+    def begin_turn(self) -> None:
+        """A turn begins: the chosen model may be asked again by now."""
+        if self.route is not None:
+            self.route.begin_turn()
+
+    def opened(self) -> Route:
+        """The route, made where there is none yet."""
+        if self.route is None:
+            from codelet.loop.route import Route
+
+            self.route = Route(self._chosen, self._standing_by, self._use, self._clock)
+        return self.route
+
+    def told(self) -> Iterator[events.Event]:
+        """What is to be shown of changes of the model, each once."""
+        while self.route is not None and self.route.told:
+            yield self.route.told.pop(0)
+
+    @property
+    def changes(self) -> list[ModelChange]:
+        """Which models stood in for which so far."""
+        return [] if self.route is None else self.route.changes
+
+    async def close(self) -> None:
+        """Close all providers."""
+        every = {id(provider): provider for provider in (*self._left, self._chosen, *self._standing_by)}
+        for provider in every.values():
+            await provider.close()
+
+
 class OpenTurn:
     """The turn that a session has begun, so that one which its caller left in the middle can be ended."""
 
@@ -125,16 +188,18 @@ class OpenTurn:
 
 
 async def run_turn(
-    conversation: Conversation, provider: Provider, toolbox: Toolbox, upkeep: Upkeep, meter: Meter
+    conversation: Conversation, standby: Standby, toolbox: Toolbox, upkeep: Upkeep, meter: Meter
 ) -> AsyncGenerator[events.Event, None]:
     """Steps until the model stops calling tools, or something else ends the turn.
 
     What an early end left is in `conversation.interruption`. Raises what ended it early, after the list is settled and
     its TurnEnd is out: CancelledError, ProviderError or LimitReached.
     """
-    turn = _Turn(conversation, provider, toolbox, upkeep, meter)
+    turn = _Turn(conversation, standby, toolbox, upkeep, meter)
     try:
-        await provider.warm()
+        await standby.provider.warm()
+        for event in standby.told():
+            yield event
         for event in await upkeep.before_turn():
             yield event
         while turn.open:
@@ -158,26 +223,47 @@ async def run_turn(
     except GeneratorExit:
         turn.settle()
         raise
+    finally:
+        if standby.route is not None:
+            standby.route.end_turn()
 
 
-async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
+async def _before_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
+    """What comes before a request: limits, what the user wrote meanwhile, who answers, a list that fits.
+
+    Raises LimitReached, and ProviderError where nobody may be asked.
+    """
     turn.meter.check(turn.steps)
     if turn.steps:
         for event in turn.upkeep.steer():
+            yield event
+    if turn.standby.route is not None:
+        turn.standby.route.ready()
+        for event in turn.standby.told():
             yield event
     async with aclosing(turn.upkeep.before_step(turn.overflow == "now")) as preparation:
         async for event in preparation:
             yield event
     if turn.overflow == "now":
         turn.overflow = "handled"
+
+
+async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
+    async with aclosing(_before_step(turn)) as preparation:
+        async for event in preparation:
+            yield event
+    room = turn.meter.admit()
     turn.steps += 1
     yield events.StepStart(turn.steps)
-    begun, sent = False, time.monotonic()
+    begun, replaced, sent = False, False, time.monotonic()
     try:
-        async with aclosing(turn.provider.stream(turn.upkeep.request(max_output=turn.meter.room))) as chunks:
+        async with aclosing(turn.standby.provider.stream(turn.upkeep.request(max_output=room))) as chunks:
             async for chunk in chunks:
                 if isinstance(chunk, RetryChunk):
                     turn.meter.retries += 1
+                    if not chunk.other_form and turn.standby.opened().failed(chunk.reason):
+                        replaced = True
+                        break
                 elif not begun:
                     begun = True
                     turn.upkeep.answering()
@@ -185,14 +271,16 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
                 if shown is not None:
                     yield shown
     except ProviderError as error:
-        if not error.overflow or turn.overflow != "no":
-            raise
-        if not turn.upkeep.may_compact:
-            raise ProviderError(f"{error}; compaction is off (--compact auto)", status=error.status) from error
-        turn.overflow = "now"  # one forced compaction, then the step is tried once more
+        _check_final(turn, error)
+        replaced = True
+    if replaced:  # the step is made once more, of a shorter list or by another model
         turn.steps -= 1
         turn.reply = None
+        for event in turn.standby.told():
+            yield event
         return
+    if turn.standby.route is not None:
+        turn.standby.route.worked()
     turn.meter.answered(time.monotonic() - sent)
     turn.overflow, reply = "no", turn.answer
     answered = _take_in(turn, reply)
@@ -209,6 +297,19 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
         _after_calls(turn)
     elif (again := _after_answer(turn, reply)) is not None:
         yield again
+
+
+def _check_final(turn: _Turn, error: ProviderError) -> None:
+    """Raise the error, unless the step is worth making once more: after one forced compaction, or by another model."""
+    if error.overflow:
+        if turn.overflow != "no":
+            raise error
+        if not turn.upkeep.may_compact:
+            raise ProviderError(f"{error}; compaction is off (--compact auto)", status=error.status) from error
+        turn.overflow = "now"
+        return
+    if not turn.standby.opened().gave_up(error, begun=turn.reply is not None and turn.reply.has_begun):
+        raise error
 
 
 def _spend(turn: _Turn, reply: Reply, answered: int) -> Iterator[events.Event]:
@@ -229,7 +330,7 @@ def _take_in(turn: _Turn, reply: Reply) -> int:
     turn.reply = None
     if not calls and is_blank(reply.text):
         return len(turn.conversation.messages)
-    message = reply.message(calls, turn.provider.origin)
+    message = reply.message(calls, turn.standby.provider.origin)
     placeholders = [tool_result(call["id"], prompt.INTERRUPTED) for call in calls]
     place = turn.conversation.append(message, *placeholders)
     if calls:
@@ -271,6 +372,14 @@ def _again_or_fail(turn: _Turn, reply: Reply) -> events.Retry:
     raise NoAnswer(why)
 
 
+async def end_of(turn: AsyncGenerator[events.Event, None], reason: str) -> events.TurnEnd:
+    """The last event of a turn that the time limit ended."""
+    async for event in turn:
+        if isinstance(event, events.TurnEnd):
+            return event.replace(reason="limit", error=reason)
+    raise LimitReached(reason)
+
+
 def _refusal(reply: Reply) -> str:
     from codelet.system.text import one_line
 
@@ -284,7 +393,8 @@ def _after_answer(turn: _Turn, reply: Reply) -> events.Retry | None:
     """
     turn.open = False
     if reply.finish == "length":
-        raise LimitReached("the answer reached its output limit")
+        left = f": it is what {turn.meter.held_by} leaves" if turn.meter.held_by else ""
+        raise LimitReached(f"the answer reached its output limit{left}")
     if reply.finish == "refused":
         said = f": {_refusal(reply)}" if not is_blank(reply.refusal) else ""
         raise NoAnswer(f"{_REFUSED}{said}")

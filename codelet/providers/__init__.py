@@ -51,7 +51,9 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
         raise UsageError(f"no native wire for {model!r}; use --transport auto, or give --api-base")
     reachable = options.api_base is not None or vendor is not None
     if not reachable and not is_listed(model) and not is_listed(model.partition("/")[0]):
-        raise UsageError(f"unknown model {model!r}; name it as provider/model, or give --api-base")
+        from codelet.providers.choice.known import refused_name  # for mistakes only
+
+        raise UsageError(refused_name(model, options))
     from codelet.providers.litellm_bridge import LiteLLMProvider
 
     return LiteLLMProvider(model, options)

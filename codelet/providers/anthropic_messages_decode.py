@@ -112,7 +112,11 @@ class MessageDecoder:
         """Later reports replace the fields they name; input is the sum of its three parts."""
         if isinstance(reported, dict):
             self._input.update({name: as_count(value) for name, value in reported.items() if value is not None})
+            kept = reported.get("cache_creation")
+            if isinstance(kept, dict):
+                self._input["hour"] = as_count(kept.get("ephemeral_1h_input_tokens"))
         get = self._input.get
         read, write = get("cache_read_input_tokens", 0), get("cache_creation_input_tokens", 0)
         total = get("input_tokens", 0) + read + write
-        return UsageChunk(Usage(total_input=total, cache_read=read, cache_write=write, output=get("output_tokens", 0)))
+        usage = Usage(total_input=total, cache_read=read, cache_write=write, output=get("output_tokens", 0))
+        return UsageChunk(usage.replace(cache_write_hour=min(get("hour", 0), write)))

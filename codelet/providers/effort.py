@@ -157,25 +157,36 @@ def nearest_word(level: Effort, words: tuple[str, ...]) -> str | None:
 
 def chat_words(model: str, vendor: str) -> tuple[str, ...] | None:
     """The words that a model of this vendor takes over one of OpenAI's protocols; None where that is not known."""
+    return _chat_words(model, vendor, model_facts(model))
+
+
+def _chat_words(model: str, vendor: str, facts: ModelFacts) -> tuple[str, ...] | None:
     name = real_name(model).partition("/")[2] or model
     for prefix, pattern, words in _WORDS:
         if prefix == vendor and re.search(pattern, name.lower()):
             return words
-    facts = model_facts(model)
     return _words_of(facts)
+
+
+def known_words(model: str, facts: ModelFacts) -> tuple[str, ...] | None:
+    """The words that a model takes of which these facts are known; None where the words are not."""
+    vendor = vendor_of(model)
+    if vendor is not None and vendor.wire == "anthropic":
+        return _messages_way(facts)[1]
+    return _chat_words(model, vendor.prefix if vendor else "", facts)
 
 
 def taken_words(model: str) -> tuple[str, ...] | None:
     """The words that a model takes, whoever's it is; None where that is not known."""
-    vendor = vendor_of(model)
-    if vendor is not None and vendor.wire == "anthropic":
-        return messages_way(model)[1]
-    return chat_words(model, vendor.prefix if vendor else "")
+    return known_words(model, model_facts(model))
 
 
 def messages_way(model: str) -> tuple[Form, tuple[str, ...]]:
     """Which way a model of Anthropic's is told, and the words that it takes."""
-    facts = model_facts(model)
+    return _messages_way(model_facts(model))
+
+
+def _messages_way(facts: ModelFacts) -> tuple[Form, tuple[str, ...]]:
     if facts.known and not facts.reasons:
         return "adaptive", ()
     if facts.known and not facts.adaptive_thinking:

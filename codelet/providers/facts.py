@@ -23,26 +23,68 @@ CHAT_PREFIX = "openai/chat/"
 RESPONSES_PREFIX = "openai/responses/"
 """What stands before the name of a model that is to be reached over OpenAI's Responses."""
 
+_PRICES = {
+    "input_cost_per_token": "input",
+    "output_cost_per_token": "output",
+    "cache_read_input_token_cost": "cache_read",
+    "cache_creation_input_token_cost": "cache_write",
+    "cache_creation_input_token_cost_above_1hr": "cache_write_hour",
+    "output_cost_per_reasoning_token": "reasoning",
+}
+
+
+class Prices(Record, kw_only=True):
+    """Prices in US dollars per token.
+
+    What has none of its own costs as much as what it is a kind of: cached input as input, an entry of the cache that is
+    kept for an hour as one for five minutes, reasoning as output.
+    """
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+    cache_write_hour: float | None = None
+    reasoning: float | None = None
+
+    def cost(self, usage: Usage) -> float:
+        """What one request with that usage costs."""
+        write = self.input if self.cache_write is None else self.cache_write
+        hour = write if self.cache_write_hour is None else self.cache_write_hour
+        read = self.input if self.cache_read is None else self.cache_read
+        thought = self.output if self.reasoning is None else self.reasoning
+        plain = usage.total_input - usage.cache_read - usage.cache_write
+        thinking = min(usage.reasoning, usage.output)
+        return (
+            plain * self.input
+            + usage.cache_read * read
+            + (usage.cache_write - usage.cache_write_hour) * write
+            + usage.cache_write_hour * hour
+            + (usage.output - thinking) * self.output
+            + thinking * thought
+        )
+
 
 _MAKERS = ("anthropic", "openai", "gemini", "deepseek", "xai", "mistral", "moonshot")
 
 
 class ModelFacts(Record):
-    """Sizes in tokens; prices in US dollars per token, None if unknown (the map's 0 means unknown).
+    """Sizes in tokens, and `tiers`: prices by the input tokens above which they hold, the lowest first.
+
+    Without tiers the prices are unknown (the map's 0 means unknown); `free` says that there are none to pay.
 
     `tools_without_reasoning`: it reasons unless told not to, and takes tools over Chat Completions only then.
     `reasons`: it can reason. `cache_marks`: it can be told where the part of a prompt ends that is to be cached.
     `efforts` are the words for an effort that it takes, weakest first, `default_effort` the one that holds unless a
     request says another, if the map tells. `adaptive_thinking`: one of Anthropic's that decides itself how long it
-    thinks; `always_thinks`: it cannot be told not to. `sees`: it takes pictures, None where nobody says.
+    thinks; `always_thinks`: it cannot be told not to. `tools`: it takes them, as the map says; `images`: it takes
+    pictures, None where nobody says.
     """
 
     window: int = DEFAULT_WINDOW
     max_output: int | None = None
-    input_price: float | None = None
-    output_price: float | None = None
-    cache_read_price: float | None = None
-    cache_write_price: float | None = None
+    tiers: tuple[tuple[int, Prices], ...] = ()
+    free: bool = False
     tools_without_reasoning: bool = False
     reasons: bool = False
     cache_marks: bool = False
@@ -50,27 +92,29 @@ class ModelFacts(Record):
     default_effort: str | None = None
     adaptive_thinking: bool = False
     always_thinks: bool = False
-    sees: bool | None = None
+    tools: bool | None = None
+    images: bool | None = None
     known: bool = False
 
-    def without_prices(self) -> ModelFacts:
-        """The same for a server of the user's own, for which no list price holds."""
-        unknown = dict.fromkeys(("input_price", "output_price", "cache_read_price", "cache_write_price"))
-        return self.replace(**unknown)
+    @property
+    def prices(self) -> Prices | None:
+        """Those of a request whose input is small; None if they are unknown."""
+        return self.tiers[0][1] if self.tiers else None
+
+    def priced_at(self, total_input: int) -> Prices | None:
+        """The prices of a request with so much input: above a tier's bound all of it costs as the tier says."""
+        return next((prices for above, prices in reversed(self.tiers) if total_input > above or not above), None)
 
     def cost(self, usage: Usage) -> float | None:
-        """What `usage` cost in US dollars, or None if a price is unknown."""
-        if self.input_price is None or self.output_price is None:
-            return None
-        read_price = self.input_price if self.cache_read_price is None else self.cache_read_price
-        write_price = self.input_price if self.cache_write_price is None else self.cache_write_price
-        plain = usage.total_input - usage.cache_read - usage.cache_write
-        return (
-            plain * self.input_price
-            + usage.cache_read * read_price
-            + usage.cache_write * write_price
-            + usage.output * self.output_price
-        )
+        """What a request with that usage cost in US dollars, or None if a price is unknown."""
+        prices = self.priced_at(usage.total_input)
+        return None if prices is None else prices.cost(usage)
+
+
+def facts_of(model: str, *, local: bool) -> ModelFacts:
+    """The facts of a model where it answers: on this machine (`local`) nothing is paid, and no list price holds."""
+    facts = model_facts(model)
+    return facts.replace(tiers=(), free=True) if local else facts
 
 
 @cache
@@ -84,9 +128,9 @@ def model_facts(model: str) -> ModelFacts:
     for name in dict.fromkeys((model, model.partition("/")[2], model.rpartition("/")[2])):
         entry = _entry(name) if name else None
         if entry is not None:
-            facts = _facts(entry)
+            facts = entry_facts(entry)
             own = name == model or entry.get("litellm_provider") == vendor
-            return facts if own else facts.without_prices()
+            return facts if own else facts.replace(tiers=())
     return ModelFacts()
 
 
@@ -100,19 +144,33 @@ def real_name(model: str) -> str:
 
 def is_listed(text: str) -> bool:
     """Whether the map holds this model name, or a provider of this name."""
-    quoted = json.dumps(text).encode()
-    return _position(b"\n    " + quoted + b": {") >= 0 or _position(b'"litellm_provider": ' + quoted) >= 0
+    return _place(text) >= 0 or _position(b'"litellm_provider": ' + json.dumps(text).encode()) >= 0
+
+
+def map_text() -> bytes | None:
+    """The whole map as it stands, for who lists it; None without one."""
+    path = _map_path()
+    return None if path is None else path.read_bytes()
 
 
 def _entry(name: str) -> dict[str, Any] | None:
-    key = b"\n    " + json.dumps(name).encode() + b": "
-    start = _position(key)
+    start = _place(name)
     if start < 0:
         return None
     with _open_map() as data:
-        text = data[start + len(key) : start + len(key) + 16_384].decode("utf-8", "replace")
+        text = data[start : start + 16_384].decode("utf-8", "replace")
     entry, _ = json.JSONDecoder().raw_decode(text)
     return entry if isinstance(entry, dict) else None
+
+
+def _place(name: str) -> int:
+    """Where the entry of that name begins, behind its key; below 0 without one. One key is not indented like others."""
+    quoted = json.dumps(name).encode()
+    for indent in (b"    ", b""):
+        key = b"\n" + indent + quoted + b": "
+        if (found := _position(key + b"{")) >= 0:
+            return found + len(key)
+    return -1
 
 
 def _position(needle: bytes) -> int:
@@ -144,14 +202,12 @@ def _map_path() -> Path | None:
     return None
 
 
-def _facts(entry: dict[str, Any]) -> ModelFacts:
+def entry_facts(entry: dict[str, Any]) -> ModelFacts:
+    """The facts in an entry of the map."""
     return ModelFacts(
         window=_positive_int(entry.get("max_input_tokens") or entry.get("max_tokens")) or DEFAULT_WINDOW,
         max_output=_positive_int(entry.get("max_output_tokens")),
-        input_price=entry.get("input_cost_per_token") or None,
-        output_price=entry.get("output_cost_per_token") or None,
-        cache_read_price=entry.get("cache_read_input_token_cost") or None,
-        cache_write_price=entry.get("cache_creation_input_token_cost") or None,
+        tiers=_tiers(entry),
         tools_without_reasoning=_reasons_unless_told(entry),
         reasons=bool(entry.get("supports_reasoning")),
         cache_marks=bool(entry.get("supports_prompt_cache_breakpoint")),
@@ -159,15 +215,33 @@ def _facts(entry: dict[str, Any]) -> ModelFacts:
         default_effort=entry.get("default_reasoning_effort"),
         adaptive_thinking=bool(entry.get("supports_adaptive_thinking")),
         always_thinks=bool(entry.get("thinking_always_on")),
-        sees=_sees(entry),
+        tools=bool(entry.get("supports_function_calling")),
+        images=_images(entry),
         known=True,
     )
 
 
-def _sees(entry: dict[str, Any]) -> bool | None:
+def _images(entry: dict[str, Any]) -> bool | None:
     """Whether the map says that it takes pictures. Of a maker's own models those that do not say it take none."""
     told = entry.get("supports_vision")
     return bool(told) if told is not None or entry.get("litellm_provider") in _MAKERS else None
+
+
+def _tiers(entry: dict[str, Any]) -> tuple[tuple[int, Prices], ...]:
+    """The prices in an entry: what a tier does not name stays as below it. None where input or output has none."""
+    base: dict[str, Any] = {field: entry.get(name) or None for name, field in _PRICES.items()}
+    if base["input"] is None or base["output"] is None:
+        return ()
+    changes: dict[int, dict[str, float]] = {}
+    for name, price in entry.items():
+        of, _, bound = name.rpartition("_above_")
+        thousands = bound.removesuffix("k_tokens")
+        if of in _PRICES and thousands != bound and thousands.isdecimal() and price:
+            changes.setdefault(int(thousands) * 1_000, {})[_PRICES[of]] = price
+    tiers = [(0, Prices(**base))]
+    for above in sorted(changes):
+        tiers.append((above, tiers[-1][1].replace(**changes[above])))
+    return tuple(tiers)
 
 
 def _efforts(entry: dict[str, Any]) -> tuple[str, ...]:

@@ -203,6 +203,7 @@ class Decoder:
         """Cached tokens are part of `prompt_tokens`, whichever provider reported them."""
         read = getattr(reported, "prompt_tokens_details", None)
         written = getattr(reported, "completion_tokens_details", None)
+        kept = getattr(read, "cache_creation_token_details", None)
         cache_write = _count(reported, "cache_creation_input_tokens") or _count(read, "cache_write_tokens")
         return Usage(
             total_input=_count(reported, "prompt_tokens"),
@@ -210,6 +211,7 @@ class Decoder:
             cache_write=cache_write,
             output=_count(reported, "completion_tokens"),
             reasoning=_count(written, "reasoning_tokens") if self._counts_reasoning else 0,
+            cache_write_hour=min(_count(kept, "ephemeral_1h_input_tokens"), cache_write),
         )
 
 

@@ -38,7 +38,7 @@ class Requests:
         self._origin = origin
         self._last_mark = -1
         self.format: AnswerFormat | None = None
-        self.sees = model_facts(model).sees is not False
+        self.sees = model_facts(model).images is not False
 
     def arguments(self, request: Request, *, marks: bool) -> dict[str, Any]:
         """What differs from request to request: messages, tools and output limit. All lists are fresh ones.

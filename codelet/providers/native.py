@@ -91,7 +91,7 @@ class NativeProvider(ABC):
         self._notes: list[str] = []
         self._asked: AskedEffort | None = None
         self._format: AnswerFormat | None = None
-        self._sees = model_facts(model).sees is not False
+        self._sees = model_facts(model).images is not False
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`."""

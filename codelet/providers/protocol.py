@@ -89,12 +89,16 @@ class FinishChunk(Record):
 
 
 class RetryChunk(Record, kw_only=True):
-    """The request failed before it gave anything and will be sent again after `wait` seconds."""
+    """The request failed before it gave anything and will be sent again after `wait` seconds.
+
+    `other_form` says that the server wanted it otherwise, which is no failure of the server's.
+    """
 
     attempt: int
     attempts: int
     wait: float
     reason: str
+    other_form: bool = False
 
 
 class NoteChunk(Record):
@@ -234,7 +238,7 @@ async def with_retries(
                     raise
                 wait = waits.before(number + 1, error)
         if other_form:
-            yield RetryChunk(attempt=number, attempts=retries.attempts, wait=0.0, reason=reason)
+            yield RetryChunk(attempt=number, attempts=retries.attempts, wait=0.0, reason=reason, other_form=True)
             continue
         number += 1
         yield RetryChunk(attempt=number, attempts=retries.attempts, wait=wait, reason=reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from codelet.context.tokens import estimate_text
 from codelet.providers.facts import model_facts
@@ -20,14 +20,18 @@ _ANSWER = 600
 
 
 def dry_run_text(
-    change: ReviewedChange, plan: ReviewPlan, system: str, tools: Sequence[Tool], model: str | None
+    change: ReviewedChange, plan: ReviewPlan, system: str, tools: Sequence[Tool], model: str | None, *, local: bool
 ) -> str:
-    """The plan as text: each file with its hunks, then the sums. Tokens and cost are estimates."""
-    return "\n".join(_lines(change, plan, system, tools, model)) + "\n"
+    """The plan as text: each file with its hunks, then the sums. Tokens and cost are estimates.
+
+    `local` says that the model answers on this machine, where nothing is paid.
+    """
+    lines = _lines(change, plan, system, tools, lambda tokens: _cost(plan, tokens, model, local=local))
+    return "\n".join(lines) + "\n"
 
 
 def _lines(
-    change: ReviewedChange, plan: ReviewPlan, system: str, tools: Sequence[Tool], model: str | None
+    change: ReviewedChange, plan: ReviewPlan, system: str, tools: Sequence[Tool], cost: Callable[[int], str]
 ) -> Iterator[str]:
     yield f"Would review {one_line(change.subject, 200)}"
     if not plan.hunks:
@@ -48,14 +52,17 @@ def _lines(
     beside = estimate_text(system) + sum(estimate_text(str(tool.schema())) for tool in tools) + estimate_text(ASK)
     tokens = plan.tokens + beside * len(plan.chunks)
     yield f"{counted(len(plan.chunks), 'request')}, about {tokens:,} tokens in, {beside:,} of each beside the diff"
-    yield _cost(plan, tokens, model)
+    yield cost(tokens)
 
 
-def _cost(plan: ReviewPlan, tokens: int, model: str | None) -> str:
+def _cost(plan: ReviewPlan, tokens: int, model: str | None, *, local: bool) -> str:
     if model is None:
         return "cost unknown: no model is named"
+    if local:
+        return f"cost with {one_line(model, 80)}: none, it answers on this machine"
     usage = Usage(total_input=tokens, output=_ANSWER * len(plan.chunks))
-    cost = model_facts(model).cost(usage)
+    prices = model_facts(model).priced_at(tokens // max(1, len(plan.chunks)))  # each chunk is a request of its own
+    cost = None if prices is None else prices.cost(usage)
     known = (
         "unknown: its prices are not known" if cost is None else f"about ${cost:.4f} without confirmations and caching"
     )

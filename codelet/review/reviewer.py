@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import TypeVar
 
 from codelet import events
-from codelet.errors import CodeletError, LimitReached, NoAnswer, ProviderError
+from codelet.errors import CodeletError, LimitReached, NoAnswer, ProviderError, SpendingLimit
 from codelet.extensions.base import Extension
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
@@ -69,8 +69,26 @@ class Spending:
 
     def check(self) -> None:
         """Raises LimitReached where a limit of the run is passed."""
-        if (passed := self._limits.passed(self.usage, self.cost)) is not None:
+        if (passed := self._limits.passed(self.usage, self._charged)) is not None:
             raise LimitReached(passed)
+
+    def bound(self, session: Session) -> None:
+        """Leave to this session what the others have not spent: a request that would pass that is not sent."""
+        limits = session.meter.limits
+        if self._limits.max_cost is not None:
+            left = self._limits.max_cost - self._charged + session.meter.charged
+            session.meter.limits = limits.replace(max_cost=left)
+
+    def kept(self, reached: SpendingLimit) -> LimitReached:
+        """The same of the whole run, of which a session knows what is left."""
+        most = self._limits.max_cost
+        if most is None or "--max-cost" not in str(reached):
+            return reached
+        return LimitReached(f"the next request would pass the limit of {most:g} dollars (--max-cost)")
+
+    @property
+    def _charged(self) -> float:
+        return sum(each.meter.charged for each in self._sessions)
 
 
 class Reviewer:
@@ -88,8 +106,11 @@ class Reviewer:
         """
         for attempt in range(1, _ATTEMPTS + 1):
             self._session.clear()
+            self._spending.bound(self._session)
             try:
                 return await self._answer(question, read, bad)
+            except SpendingLimit as reached:
+                raise self._spending.kept(reached) from None
             except LimitReached as reached:
                 self._spending.check()
                 raise Unanswered(str(reached)) from None

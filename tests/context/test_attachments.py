@@ -78,7 +78,7 @@ def test_a_picture_that_cannot_be_sent_is_one_line(files: Path, make_session: Ma
     (files / "half.png").write_bytes(png()[:-9])
     with pytest.raises(UsageError, match=r"half\.png begins as a PNG image, but is broken or not whole"):
         mentioned(session, "@half.png", person=True)
-    session.meter.facts = session.facts.replace(sees=False)
+    session.meter.facts = session.facts.replace(images=False)
     with pytest.raises(UsageError, match=r"scripted takes no pictures: my shot\.png cannot be sent; --model"):
         mentioned(session, 'what is @"my shot.png"?', person=True)
 

@@ -19,7 +19,7 @@ Open = Callable[..., tuple[Session, ScriptedProvider]]
 
 @pytest.fixture
 async def open_session(tmp_path: Path) -> AsyncIterator[Open]:
-    """Opens sessions in an empty folder or another one, closed with the test; without a policy every call is allowed."""
+    """Opens sessions in an empty folder or another one, closed with the test; without a policy all is allowed."""
     opened: list[Session] = []
 
     def begin(

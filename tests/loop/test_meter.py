@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from codelet import events
-from codelet.errors import LimitReached
+from codelet.errors import LimitReached, SpendingLimit
 from codelet.loop.meter import Limits, Meter
 from codelet.messages import assistant, user
-from codelet.providers.facts import model_facts
+from codelet.providers.facts import facts_of, model_facts
 from codelet.usage import Usage
 from tests.context.scripted import ScriptedProvider, session_of
 
@@ -89,6 +89,58 @@ def test_cost_is_summed_until_it_is_not_known(tmp_path: Path) -> None:
     taken_up.cost = None
     taken_up.count(used(1_000))
     assert (taken_up.cost, taken_up.spent_cost) == (None, pytest.approx(price))
+
+
+def test_a_request_that_would_cost_too_much_is_not_admitted(tmp_path: Path) -> None:
+    """$3 a million in, $3.75 where it is written to the cache, $15 out; what is left of the money bounds the answer."""
+    model = "anthropic/claude-sonnet-4-5"
+    meter = meter_of(tmp_path, model, max_cost=1.0)
+    most = meter_of(tmp_path, model).admit()
+    assert (meter.admit(), meter.held_by) == (most, "") == (4_000, ""), "$1 is enough for all of it"
+    meter.count(Usage(total_input=0, output=64_000))  # $0.96
+    room = meter.admit()
+    assert room is not None
+    assert 2_000 < room < 2_667, "four cents are left for the input and the answer"
+    assert meter.held_by == "--max-cost"
+    meter.count(Usage(total_input=0, output=2_660))
+    with pytest.raises(SpendingLimit, match=r"over the limit of 1 dollars \(--max-cost\)"):
+        meter.admit()
+    meter.check()
+    assert meter.charged < 1.0, "the limit has not been passed"
+
+
+def test_what_nobody_reported_is_charged_by_estimate_and_shown_as_unknown(tmp_path: Path) -> None:
+    meter = meter_of(tmp_path, "anthropic/claude-sonnet-4-5", max_cost=1.0)
+    meter.admit()
+    meter.count(None)
+    assert meter.spent_cost is None
+    assert meter.charged > 0
+
+
+def test_a_free_request_adds_nothing_and_is_no_cost(tmp_path: Path) -> None:
+    meter = meter_of(tmp_path, "anthropic/claude-sonnet-4-5", max_cost=1.0)
+    paid, free = meter.facts, facts_of("anthropic/claude-sonnet-4-5", local=True)
+    meter.facts = free
+    assert meter.admit() == 4_000
+    meter.count(used(1_000))
+    assert (meter.spent_cost, meter.cost, meter.charged) == (None, None, 0.0)
+    meter.facts = paid
+    meter.count(used(1_000))
+    assert meter.spent_cost == meter.charged == pytest.approx(0.018)
+    meter.facts = free
+    meter.count(None)
+    assert meter.spent_cost == pytest.approx(0.018)
+
+
+def test_no_answer_is_asked_for_that_cannot_be_long_enough(tmp_path: Path) -> None:
+    meter = meter_of(tmp_path, max_tokens=40)
+    assert (meter.admit(), meter.held_by) == (40, "--max-tokens")
+    meter.count(used(20))
+    assert meter.admit() == 20
+    meter.count(used(5))
+    with pytest.raises(SpendingLimit, match=r"of the limit of 40 output tokens 15 are left \(--max-tokens\)"):
+        meter.admit()
+    assert meter_of(tmp_path, max_tokens=5).admit() == 5, "the first request is sent"
 
 
 def test_a_report_that_cannot_be_right_is_doubted_once(tmp_path: Path) -> None:

@@ -341,16 +341,18 @@ async def test_the_limit_of_cost_where_prices_are_known(
         session = Session(provider, workspace=repo, limits=Limits(max_cost=0.4), bare=True)
         _, error = await turn_until_error(session)
         await provider.close()
+    assert "would be about $0.45" in str(error), "the third request is not sent"
     assert "limit of 0.4 dollars" in str(error)
-    assert len(model_server.requests) == 3
-    assert session.cost == pytest.approx(0.45)
+    assert len(model_server.requests) == 2
+    assert session.cost == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize("base", ["http://127.0.0.1:{}/v1", "http://localhost:{}/v1", "http://127.1.2.3:{}/v1"])
 async def test_no_list_price_holds_on_this_machine(model_server: ModelServer, repo: Path, base: str):
     provider = open_provider("openai/gpt-4o-mini", ProviderOptions(base.format(model_server.port), "k"))
     session = Session(provider, workspace=repo, bare=True)
-    assert session.facts.input_price is None
+    assert session.facts.prices is None
+    assert session.facts.free
     assert session.facts.window == 128_000, "sizes hold anywhere"
     if "127.1" not in base:
         model_server.script = [Reply("ok", usage=Tokens(1_000_000))]
@@ -358,7 +360,7 @@ async def test_no_list_price_holds_on_this_machine(model_server: ModelServer, re
         assert session.cost is None
     await provider.close()
     away = open_provider("openai/gpt-4o-mini", ProviderOptions("https://models.example/v1", "k"))
-    assert Session(away, workspace=repo, bare=True).facts.input_price
+    assert Session(away, workspace=repo, bare=True).facts.prices
 
 
 async def test_unknown_prices_make_the_cost_unknown(make_session: MakeSession, model_server: ModelServer):

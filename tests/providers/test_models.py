@@ -13,7 +13,8 @@ import pytest
 from codelet.errors import ProviderError, UsageError
 from codelet.providers import open_provider
 from codelet.providers.catalog import VENDORS, base_of, endpoint_for, vendor_of
-from codelet.providers.choose import choose_model, local_servers
+from codelet.providers.choice.choose import choose_model, local_servers
+from codelet.providers.choice.names import SHORT_NAMES
 from codelet.providers.facts import DEFAULT_WINDOW, ModelFacts, is_listed, model_facts
 from codelet.providers.protocol import ProviderOptions
 from codelet.usage import Usage
@@ -285,10 +286,12 @@ def test_facts_are_those_of_the_map_for_every_model_in_it():
     path = Path(spec.submodule_search_locations[0]) / "model_prices_and_context_window_backup.json"
     entries = json.loads(path.read_bytes())
     assert len(entries) > 1_000
-    for name in list(entries)[::41]:
+    for name in [*list(entries)[::41], *SHORT_NAMES.values()]:
+        name = name if name in entries else name.partition("/")[2]
         entry, facts = entries[name], model_facts(name)
         assert facts.known
-        assert facts.input_price == (entry.get("input_cost_per_token") or None), name
+        priced = entry.get("input_cost_per_token") and entry.get("output_cost_per_token")
+        assert (facts.prices and facts.prices.input) == (entry["input_cost_per_token"] if priced else None), name
         if isinstance(entry.get("max_input_tokens"), int):
             assert facts.window == (entry["max_input_tokens"] or facts.window), name
 

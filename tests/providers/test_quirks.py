@@ -183,4 +183,4 @@ async def test_the_name_on_the_wire(model: str, sent: str, transport: Any, model
 
 def test_sizes_and_prices_of_the_name_behind_the_wire():
     assert model_facts("openai/chat/gpt-4o") == model_facts("openai/gpt-4o")
-    assert model_facts("openai/chat/gpt-4o").input_price
+    assert model_facts("openai/chat/gpt-4o").prices

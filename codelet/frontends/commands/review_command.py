@@ -28,6 +28,7 @@ from codelet.frontends.review_words import wanted_of
 from codelet.frontends.streams import say, stdin_pieces
 from codelet.loop.meter import Limits
 from codelet.opening import current_folder, session_from
+from codelet.providers.catalog import answers_here
 from codelet.providers.facts import DEFAULT_WINDOW, model_facts
 from codelet.review.findings import Report
 from codelet.review.packing import CHUNK_TOKENS, ReviewPlan, planned
@@ -93,7 +94,6 @@ class _Review:
         self._system = ""
         self._tools: tuple[Tool, ...] = ()
         self._spending = Spending(Limits(max_tokens=settings.max_tokens, max_cost=settings.max_cost))
-        self._warned = False
 
     async def run(self) -> int:
         task = asyncio.current_task()
@@ -186,7 +186,6 @@ class _Review:
                 system_prompt=self._system,
                 max_turns=min(MOST_STEPS, own.max_turns or MOST_STEPS),
                 max_tokens=own.max_tokens,
-                max_cost=None,
                 timeout=None,
                 mode="read-only",
                 audit=None,
@@ -202,9 +201,6 @@ class _Review:
             extensions=[ReviewTools(self._tools)],
         )
         self._settings = own.replace(model=session.provider.model if own.model is None else own.model)
-        if own.max_cost is not None and session.facts.input_price is None and not self._warned:
-            self._warned = True
-            say(f"codelet: prices of {session.provider.model} are not known: --max-cost cannot stop it")
         return Reviewer(session, self._spending)
 
     async def _follow(self, review: ReviewRun) -> Report:
@@ -235,7 +231,10 @@ class _Review:
     def _dry_run(self, change: ReviewedChange, plan: ReviewPlan) -> int:
         from codelet.review.dry_run import dry_run_text
 
-        print_report(dry_run_text(change, plan, self._system, self._tools, self._settings.model), "text")
+        own = self._settings
+        local = own.model is not None and answers_here(own.model, own.api_base, own.vendors)
+        text = dry_run_text(change, plan, self._system, self._tools, own.model, local=local)
+        print_report(text, "text")
         return EXIT_DONE
 
     def _stop(self, number: signal.Signals, task: asyncio.Task[int]) -> None:

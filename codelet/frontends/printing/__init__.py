@@ -202,8 +202,6 @@ class _OneShot:
 
             self._export = await Exporting.begin(session, self._settings, resumed)
         gc.enable()  # everything is imported by now; see cli.main
-        if self._settings.max_cost is not None and session.facts.input_price is None and session.provider.model:
-            say(f"codelet: prices of {session.provider.model} are not known: --max-cost cannot stop it")
         try:
             async with aclosing(self._turn(session)) as turn:
                 self._piped = None  # what fits stands in the list from now on, the rest in the archive
@@ -225,7 +223,7 @@ class _OneShot:
         """What answers the prompt: a /command, or the model."""
         if self._question.startswith("/"):
             from codelet.frontends.printing.command_prompt import answer_of_command
-            from codelet.providers.choose import NoModel
+            from codelet.providers.choice.choose import NoModel
 
             answer = answer_of_command(session, self._question, piped=self._piped is not None)
             if answer is not None:

@@ -16,8 +16,8 @@ FORMAT_VERSION = 1
 
 
 class JsonOutput:
-    """One object: `{version, result, partial, exit, error, usage, cost, refused, cut, model, turns, duration,
-    sandbox, metrics}`.
+    """One object: `{version, result, partial, exit, error, usage, cost, cache_share, refused, cut, model, fallbacks,
+    turns, duration, sandbox, metrics}`.
     """
 
     says_exit = True
@@ -71,9 +71,13 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "error": outcome.error,
         "usage": _usage(outcome.usage),
         "cost": outcome.cost if outcome.usage.known else None,
+        "cache_share": outcome.usage.cache_share,
         "refused": list(outcome.refused),
         "cut": [_fields(each) for each in outcome.cut],
         "model": outcome.model,
+        "fallbacks": [
+            {"from": change.replaced, "to": change.model, "reason": change.reason} for change in outcome.fallbacks
+        ],
         "turns": outcome.turns,
         "duration": round(outcome.duration, 3),
         "sandbox": outcome.sandbox,

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from codelet.frontends.terminal.review_walk import ReviewWalk
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
+    from codelet.providers.catalog import Vendor
     from codelet.safety.sandbox import Confinement
 
 
@@ -50,7 +51,7 @@ _AT_ONCE = frozenset({"help", "usage", "context", "mode", "model", "permissions"
 class Repl:
     """One REPL on one session. `open_model` makes the provider of a model's name and an effort.
 
-    `first` is a prompt to begin with.
+    `first` is a prompt to begin with, `vendors` are those of the user's settings.
 
     To its commands it is what `ReplControls` says.
     """
@@ -62,6 +63,7 @@ class Repl:
         open_model: Callable[[str, Effort | None], Provider],
         log: ExportLog,
         first: str | None = None,
+        vendors: Sequence[Vendor] = (),
         *,
         theme: ThemeName = "auto",
         debug: bool = False,
@@ -76,7 +78,7 @@ class Repl:
         self.prefill = ""
         self.offered = ""
         self.review: ReviewWalk | None = None
-        self._first = first
+        self._first, self._vendors = first, vendors
         self.attached: list[str] = []
         self.pastes = Pastes()
         self.draft = Draft(self.pastes, self._act)
@@ -214,6 +216,20 @@ class Repl:
         self.screen.set_look(theme)
         self.prompt_line.use_colours(theme != "plain")
         self._ground.ask(theme)
+
+    async def pick_model(self) -> str | None:
+        """The model that the user picks of those that can be asked now, or None; see `ReplControls`."""
+        if self.view.is_running or not self.screen.renderer.is_live:
+            return None
+        from codelet.frontends.terminal.model_picker import ModelPicker
+        from codelet.providers.choice.known import usable_models
+
+        models = await usable_models(self._vendors)
+        if not models:
+            return None
+        keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)
+        picked = await ModelPicker(self.screen.renderer, keyboard, models, self.session.provider.model).pick()
+        return None if picked is None else picked.name
 
     def set_mode(self, mode: Mode) -> None:
         """Switch the policy's mode."""

@@ -98,7 +98,7 @@ async def _run(
         return provider_named(name, settings.replace(effort=effort))
 
     commands = commands_for(session, KEYS_HELP)
-    repl = Repl(session, commands, open_model, log, first, theme=settings.theme, debug=debug)
+    repl = Repl(session, commands, open_model, log, first, settings.vendors, theme=settings.theme, debug=debug)
     return await repl.run()
 
 

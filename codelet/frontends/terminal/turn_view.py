@@ -86,6 +86,11 @@ class TurnView:
                 self._renderer.stop()
         return "stopped" if self._stopped else "done"
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a turn runs."""
+        return self._task is not None
+
     def stop(self) -> None:
         """Stop the turn, as the user's interrupt. A second call changes nothing."""
         if self._task is None or self._stopped:

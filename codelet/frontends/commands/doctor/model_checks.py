@@ -12,7 +12,8 @@ from codelet.errors import CodeletError, UsageError
 from codelet.frontends.commands.doctor.check_result import CheckResult
 from codelet.opening import provider_named
 from codelet.providers.catalog import VENDORS, Vendor
-from codelet.providers.choose import choose_model, local_servers
+from codelet.providers.choice.choose import choose_model, local_servers
+from codelet.providers.choice.known import doubts
 from codelet.providers.connection import tls_context
 from codelet.settings import Settings, user_settings_file
 
@@ -39,6 +40,8 @@ async def model(settings: Settings) -> CheckResult:
         return CheckResult(
             "model", "warn", detail, "it takes no tools there; name another with --model, or use --tools ''"
         )
+    if not provider.local and (told := doubts(provider.model, local=False, window=settings.window)) is not None:
+        return CheckResult("model", "warn", detail, told)
     return CheckResult("model", "ok", detail)
 
 

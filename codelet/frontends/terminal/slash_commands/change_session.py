@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from codelet import prompt
@@ -13,13 +14,18 @@ from codelet.safety.verdict import MODES, mode_named
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
+    from codelet.frontends.terminal.screen import Screen
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
+    from codelet.loop.session import Session
+    from codelet.providers.choice.known import KnownModel
     from codelet.providers.protocol import Provider
 
 
 async def switch_model(repl: ReplControls, argument: str) -> None:
-    """Show the model, or open the provider of another one and go on with it."""
+    """Let the user pick a model, or open the provider of one that is named, and go on with it."""
     session = repl.session
+    if not argument:
+        argument = await repl.pick_model() or ""
     if not argument:
         repl.screen.note(f"{session.provider.model}, by {session.provider.name}; /model NAME goes on with another")
         return
@@ -35,7 +41,40 @@ async def switch_model(repl: ReplControls, argument: str) -> None:
     session.switch(provider)
     await before.close()
     repl.screen.note(f"the model is now {session.provider.model}, by {session.provider.name}")
+    await _tell_doubts(repl.screen, session)
     await repl.warm_up()
+
+
+async def _tell_doubts(screen: Screen, session: Session) -> None:
+    """Say what is guessed of the session's model, and which name may have been meant."""
+    from codelet.providers.choice.known import doubts, near_offered
+
+    provider = session.provider
+    if provider.origin.startswith(REPLAY_PREFIX):
+        return
+    if (near := await near_offered(provider.model)) is not None:
+        screen.note(f"{provider.name} offers no {one_line(provider.model, 60)}; did you mean {one_line(near, 60)}?")
+    window = session.context_limits.window
+    if (told := await asyncio.to_thread(doubts, provider.model, local=provider.local, window=window)) is not None:
+        screen.note(told)
+
+
+async def list_models(screen: Screen, session: Session, argument: str) -> None:
+    """The model, and those that can be asked now: what can be said without a terminal."""
+    from codelet.providers.choice.known import usable_models
+
+    if argument:
+        screen.fail(f"/model {one_line(argument, 60)} works in the terminal session only; --model NAME chooses one")
+        return
+    now = session.provider
+    screen.note(f"{now.model}, by {now.name}" if now.model else "no model is chosen")
+    for model in await usable_models():
+        screen.text(f"  {one_line(model.name, 60)}  {model.vendor.name}, {_asked_by(model)}")
+    screen.note("codelet models tells window, price, effort, tools and images of each")
+
+
+def _asked_by(model: KnownModel) -> str:
+    return "it answers" if model.server else f"{model.key} is set"
 
 
 async def switch_effort(repl: ReplControls, argument: str) -> None:

@@ -21,7 +21,13 @@ from codelet.frontends.terminal.slash_commands.slash_command import Commands, Re
 from codelet.loop.session import Session
 
 _OWN = (
-    SlashCommand("model", "show the model, or go on with another", act=change_session.switch_model, arguments="[NAME]"),
+    SlashCommand(
+        "model",
+        "pick the model that goes on, or name it",
+        show=change_session.list_models,
+        act=change_session.switch_model,
+        arguments="[NAME]",
+    ),
     SlashCommand("mode", "show the mode, or set it", act=change_session.switch_mode, arguments="[MODE]"),
     SlashCommand(
         "permissions", "the mode, the rules that allow and deny, what was asked", show=show_session.permissions
@@ -56,7 +62,7 @@ _OWN = (
         show=show_context.reminders,
         arguments="[TYPE on|off]",
     ),
-    SlashCommand("usage", "tokens and cost so far", show=show_session.usage),
+    SlashCommand("usage", "tokens and cost so far", show=show_session.usage, aliases=("cost",)),
     SlashCommand("tools", "the tools that the model has", show=show_session.tools),
     SlashCommand(
         "diff",
@@ -117,7 +123,6 @@ _ELSEWHERE = {
     "restore": "rewind",
     "back": "rewind",
     "retry": "redo",
-    "cost": "usage",
     "tokens": "usage",
     "status": "context",
     "save": "export",

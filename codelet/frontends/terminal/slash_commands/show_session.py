@@ -28,9 +28,10 @@ def styled(*parts: str | tuple[str, str]) -> Text:
 
 
 async def usage(screen: Screen, session: Session, argument: str) -> None:
-    """Tokens as the provider reported them, and what they cost."""
+    """Tokens as the provider reported them, the share of the cache, and what they cost."""
     used = session.usage
-    cached = f", {tokens(used.cache_read)} of it read from the cache" if used.cache_read else ""
+    share = f" ({used.cache_share:.0%})" if used.cache_share else ""
+    cached = f", {tokens(used.cache_read)} of it read from the cache{share}" if used.cache_read else ""
     written = f", {tokens(used.cache_write)} written to it" if used.cache_write else ""
     thought = f", {tokens(used.reasoning)} of it reasoning" if used.reasoning else ""
     lines = [
@@ -38,10 +39,12 @@ async def usage(screen: Screen, session: Session, argument: str) -> None:
         f"{tokens(used.total_input)} tokens in{cached}{written}",
         f"{tokens(used.output)} tokens out{thought}",
     ]
-    if session.cost is None:
-        lines.append("cost unknown: there is no price for this model")
-    elif session.cost:
+    if session.cost:
         lines.append(f"{money(session.cost)} by list price")
+    elif session.facts.free:
+        lines.append("nothing to pay: the model answers on this machine")
+    elif session.cost is None or session.facts.prices is None:
+        lines.append("cost unknown: there is no price for this model, or its usage was not reported")
     screen.say(*(styled(f"  {line}") for line in lines))
 
 

@@ -66,6 +66,11 @@ class ReplControls(Protocol):
     def set_theme(self, theme: ThemeName) -> None:
         """Go on in another theme."""
 
+    async def pick_model(self) -> str | None:
+        """The model that the user picks of those that can be asked now; None where they pick none, or nothing can be
+        picked: there is none, a turn runs, or the terminal cannot show a list.
+        """
+
     def set_mode(self, mode: Mode) -> None:
         """Switch the policy's mode."""
 

@@ -1,0 +1,193 @@
+"""The models that are known, for lists and for names that nobody knows: the whole map is read, which takes a moment."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from codelet.providers.catalog import VENDORS, Vendor, base_of, key_variable, on_this_machine, vendor_of
+from codelet.providers.choice.choose import local_servers
+from codelet.providers.choice.names import SHORT_NAMES
+from codelet.providers.effort import known_words
+from codelet.providers.facts import DEFAULT_WINDOW, ModelFacts, entry_facts, facts_of, map_text, model_facts, real_name
+from codelet.providers.protocol import ProviderOptions
+from codelet.record import Record
+from codelet.system.text import one_line
+from codelet.system.text.spelling import nearest
+
+_TALKS = ("chat", "responses")
+_DATED = re.compile(r"[-@](?:\d{4}-?\d{2}-?\d{2}|\d{4}|\d{2}-\d{4})$")
+
+
+class KnownModel(Record, kw_only=True):
+    """A model that can be named. `key` is the variable that holds its vendor's key, None where none is set.
+
+    `server` says that a local server offers it, `ended` that its vendor's last day for it has passed, `default` that
+    it is taken where none is named and its key is set.
+    """
+
+    name: str
+    vendor: Vendor
+    facts: ModelFacts
+    key: str | None = None
+    server: bool = False
+    ended: bool = False
+
+    @property
+    def default(self) -> bool:
+        """Whether it is its vendor's default."""
+        return self.vendor.default_model == self.name
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can be asked: its key is set, or a server offers it."""
+        return self.server or self.key is not None
+
+    @property
+    def past(self) -> bool:
+        """Whether it is one state of a model, named by its date, or is offered no more."""
+        return self.ended or _DATED.search(self.name) is not None
+
+    @property
+    def price(self) -> str:
+        """What a million tokens in and out cost in dollars, `3/15`; "free", or "?" where that is not known."""
+        prices = self.facts.prices
+        if prices is None:
+            return "free" if self.facts.free else "?"
+        return f"{prices.input * 1_000_000:.3g}/{prices.output * 1_000_000:.3g}"
+
+    @property
+    def efforts(self) -> tuple[str, ...] | None:
+        """The words for an effort that it takes; None where that is not known."""
+        return known_words(self.name, self.facts)
+
+
+def known_models(environment: Mapping[str, str] = os.environ, own: Sequence[Vendor] = ()) -> list[KnownModel]:
+    """The models of the hosted vendors that talk and take tools, as the map lists them, and those of `own` vendors.
+
+    In the order of the vendors; each one's default comes first, then those that have a short name.
+    """
+    entries, today = _entries(), datetime.now(UTC).date().isoformat()
+    short = frozenset(SHORT_NAMES.values())
+    found: list[KnownModel] = []
+    for vendor in (*VENDORS, *own):
+        if vendor.local and vendor in VENDORS:
+            continue
+        key = key_variable(vendor, None, environment)
+        local = on_this_machine(base_of(vendor, environment))
+        models = {name: (entry_facts(entry), _ends(entry) < today) for name, entry in entries.get(vendor.prefix, ())}
+        if vendor.default_model:
+            models.setdefault(vendor.default_model, (model_facts(vendor.default_model), False))
+        for name in sorted(models, key=lambda each: (each != vendor.default_model, each not in short)):
+            facts, ended = models[name]
+            there = facts_of(name, local=True) if local else facts
+            found.append(KnownModel(name=name, vendor=vendor, facts=there, key=key, server=vendor.local, ended=ended))
+    return found
+
+
+def _ends(entry: Mapping[str, Any]) -> str:
+    """The last day on which a model is offered, as far as that is known."""
+    return str(entry.get("deprecation_date") or "9999")
+
+
+async def usable_models(own: Sequence[Vendor] = ()) -> list[KnownModel]:
+    """The models that can be asked now: of vendors with a key, and of the local servers, which are asked."""
+    servers = await local_servers()  # first by itself: reading the map would make their answers come too late
+    known = await asyncio.to_thread(known_models, own=own)
+    return [*(model for model in known if model.usable and not model.past), *served_models(servers)]
+
+
+async def near_offered(name: str) -> str | None:
+    """The model of a local server that was probably meant by one that it does not offer; None where it does.
+
+    A server with one model takes any name for it.
+    """
+    vendor = vendor_of(name)
+    if vendor is None or not vendor.local:
+        return None
+    for server, offered in await local_servers():
+        names = [f"{vendor.prefix}/{each}" for each in offered]
+        if server is vendor and len(names) > 1 and not {name, f"{name}:latest"} & set(names):
+            return nearest(name, names)
+    return None
+
+
+def served_models(servers: Iterable[tuple[Vendor, Sequence[str]]]) -> list[KnownModel]:
+    """The models that local servers offer."""
+    return [
+        KnownModel(name=name, vendor=vendor, facts=facts_of(name, local=True), server=True)
+        for vendor, models in servers
+        for name in (f"{vendor.prefix}/{model}" for model in models)
+    ]
+
+
+def near_model(name: str, own: Sequence[Vendor] = (), aliases: Iterable[str] = ()) -> str | None:
+    """The known model, or short name, that was probably meant by one that nobody knows."""
+    name = real_name(name)
+    prefix, slash, _ = name.partition("/")
+    if not slash:
+        names = [*aliases, *SHORT_NAMES, *(each.rpartition("/")[2] for each in _names(None))]
+        return nearest(name, names)
+    vendor = vendor_of(name, own)
+    if vendor is None:
+        near = nearest(prefix, [each.prefix for each in (*VENDORS, *own)])
+        return None if near is None else f"{near}/{name.partition('/')[2]}"
+    return nearest(f"{vendor.prefix}/{name.partition('/')[2]}", _names(vendor))
+
+
+def doubts(name: str, *, local: bool, window: int | None = None, own: Sequence[Vendor] = ()) -> str | None:
+    """What the user should know of a model that no list has: what is guessed, and which name is near. None for others.
+
+    Of one on this machine, where nothing is paid, only the window is a guess, unless the user has set it to `window`.
+    """
+    if model_facts(name).known or (local and window is not None):
+        return None
+    near = None if local else near_model(name, own)
+    meant = f"; did you mean {near}?" if near else ""
+    guessed = f"its window of {DEFAULT_WINDOW:,} tokens is a guess (--window N sets it)"
+    told = [guessed] if window is None else []
+    told += [] if local else ["its price is not known"]
+    return f"{one_line(name, 80)} is no model that codelet knows: {', and '.join(told)}{meant}"
+
+
+def refused_name(name: str, options: ProviderOptions) -> str:
+    """Why a name cannot be a model's, and which one is near."""
+    near = near_model(name, options.vendors)
+    return f"unknown model {name!r}; " + (
+        f"did you mean {near}?" if near else "name it as provider/model, or give --api-base"
+    )
+
+
+def _names(vendor: Vendor | None) -> list[str]:
+    """The names of a vendor's known models, or of all vendors'."""
+    entries = _entries()
+    prefixes = entries if vendor is None else (vendor.prefix,)
+    defaults = [each.default_model for each in VENDORS if each.default_model and vendor in (None, each)]
+    return [*defaults, *(name for prefix in prefixes for name, _ in entries.get(prefix, ()))]
+
+
+def _entries() -> dict[str, list[tuple[str, dict[str, Any]]]]:
+    """The entries of the map that may be chosen, by vendor, with the names that codelet gives them."""
+    hosted = {vendor.prefix for vendor in VENDORS if not vendor.local}
+    found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for name, entry in _whole_map():
+        vendor = entry.get("litellm_provider")
+        if vendor in hosted and entry.get("mode") in _TALKS and entry.get("supports_function_calling"):
+            full = name if name.startswith(f"{vendor}/") else f"{vendor}/{name}"
+            if not name.startswith("ft:"):
+                found.setdefault(vendor, []).append((full, entry))
+    return found
+
+
+def _whole_map() -> Iterator[tuple[str, dict[str, Any]]]:
+    text = map_text()
+    if text is None:
+        return
+    for name, entry in json.loads(text).items():
+        if isinstance(entry, dict):
+            yield name, entry

@@ -1,0 +1,73 @@
+"""`/model` without a name: a picker of what can be asked now, in a terminal; a list without one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.program import run
+from tests.support.recorded import STATUS, ask, recording, step
+from tests.support.script import Reply
+from tests.support.server import ModelServer
+from tests.support.terminal import Terminal
+
+
+@pytest.fixture
+def offered() -> Iterator[ModelServer]:
+    """A server in Ollama's place that has three models."""
+    with ModelServer([Reply("hello from it")], models=("qwen3", "gemma4", "llama9")) as server:
+        yield server
+
+
+def keys(server: ModelServer) -> dict[str, str | None]:
+    return {"OLLAMA_HOST": f"127.0.0.1:{server.port}", "ANTHROPIC_API_KEY": "k"}
+
+
+def test_arrows_and_enter_choose_letters_narrow_and_escape_leaves_it(
+    tmp_path: Path, repo: Path, home: Path, offered: ModelServer
+) -> None:
+    with Terminal("--model", recording(tmp_path, step("x")), cwd=repo, home=home, env=keys(offered)) as terminal:
+        terminal.wait_for(STATUS)
+        terminal.line("/model")
+        terminal.wait_for("which model is to go on?")
+        first = terminal.settle(0.15)
+        assert "› anthropic/claude-sonnet-5-5" in first
+        assert "$2/10" in first
+        assert all(len(line) <= 80 for line in first.splitlines())
+        terminal.key("esc")
+        terminal.wait_for("/model NAME goes on with another")
+        assert "which model" not in terminal.text
+        terminal.line("/model")
+        terminal.wait_for("which model is to go on?")
+        terminal.type("olla")
+        terminal.wait_for("› ollama/qwen3")
+        assert "anthropic/" not in terminal.text.rpartition("which model is to go on?")[2]
+        terminal.key("down")
+        terminal.wait_for("› ollama/gemma4")
+        terminal.key("up")
+        terminal.key("up")
+        terminal.wait_for("› ollama/llama9")
+        terminal.key("enter")
+        terminal.wait_for("the model is now ollama/llama9, by http://127.0.0.1")
+        terminal.wait_for("its window of 128,000 tokens is")
+        assert "hello from it" in ask(terminal, "say hello", "hello from it")
+        assert offered.requests[-1].json["model"] == "llama9"
+        ask(terminal, "/model ollama/lama9", "offers no ollama/lama9; did you")
+        ask(terminal, "/model sonet", "did you mean sonnet?")
+        ask(terminal, "/model sonnet", "the model is now anthropic/claude-sonnet-5-5")
+
+
+def test_without_a_terminal_it_is_a_list(repo: Path, home: Path, offered: ModelServer) -> None:
+    done = run("-p", "/model", "--output-format", "json", cwd=repo, home=home, env=keys(offered))
+    assert done.exit == 0, done.err
+    lines = json.loads(done.out)["result"].splitlines()
+    assert lines[0] == "anthropic/claude-sonnet-5-5, by Anthropic"
+    assert "  anthropic/claude-opus-5-5  Anthropic, ANTHROPIC_API_KEY is set" in lines
+    assert "  ollama/gemma4  Ollama, it answers" in lines
+    assert not any("openai/" in line for line in lines)
+    named = run("-p", "/model opus", cwd=repo, home=home, env=keys(offered))
+    assert named.exit == 2
+    assert "--model NAME chooses one" in named.err

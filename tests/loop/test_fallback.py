@@ -1,0 +1,263 @@
+"""A model that fails again and again: another one goes on in its place, or nobody is asked for a while."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codelet import events
+from codelet.errors import ProviderError
+from codelet.extensions.statistics import Statistics
+from codelet.loop.session import Session
+from codelet.messages import unpaired
+from codelet.providers import open_provider
+from codelet.providers.protocol import Deadlines, Provider, ProviderOptions, Retries
+from codelet.safety import Policy
+from tests.support.official import complaints
+from tests.support.script import Call, HttpError, Reply, Stop
+from tests.support.server import ModelServer
+from tests.support.sessions import of_type, turn, turn_until_error
+from tests.support.vendors import DIALECTS, GREP, READ, RESPONSES
+
+DOWN = HttpError(503, "overloaded")
+WRITE = Call("w1", "write", {"path": "made.txt", "content": "made once\n"})
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def other() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+Open = Callable[..., Session]
+
+
+@pytest.fixture
+async def opened(model_server: ModelServer, other: ModelServer, tmp_path: Path, clock: Clock) -> AsyncIterator[Open]:
+    """Opens a session on `first` at one server, for which models at the other one stand by."""
+    sessions: list[Session] = []
+    (tmp_path / "notes.txt").write_text("hay\nneedle\nhay\n", encoding="utf-8")
+
+    def begin(first: str = "openai/first", standing_by: tuple[str, ...] = ("openai/second",)) -> Session:
+        session = Session(
+            provider_at(model_server, first),
+            workspace=tmp_path,
+            policy=Policy(tmp_path, yes=True),
+            fallbacks=[provider_at(other, name) for name in standing_by],
+            bare=True,
+            clock=clock,
+        )
+        sessions.append(session)
+        return session
+
+    yield begin
+    for session in sessions:
+        await session.close()
+
+
+def provider_at(server: ModelServer, name: str) -> Provider:
+    quick = Retries(attempts=5, first_wait=0.001)
+    base = server.anthropic if name.startswith("anthropic/") else server.openai
+    return open_provider(name, ProviderOptions(base, "test-key", Deadlines(first_token=20), quick))
+
+
+def notes(seen: list[events.Event]) -> list[str]:
+    return [event.text for event in of_type(seen, events.Note)]
+
+
+async def test_after_three_failures_the_next_model_goes_on_and_no_call_runs_again(
+    opened: Open, model_server: ModelServer, other: ModelServer, tmp_path: Path
+):
+    model_server.script = [Reply(calls=[WRITE]), DOWN, DOWN, DOWN]
+    other.script = [Reply("done")]
+    session = opened()
+    seen = await turn(session)
+    assert len(model_server.requests) == 4, "no fourth attempt"
+    assert len(of_type(seen, events.ToolResult)) == 1
+    assert (tmp_path / "made.txt").read_text() == "made once\n"
+    assert [message["role"] for message in other.requests[0].messages][-2:] == ["assistant", "tool"]
+    (note,) = notes(seen)
+    assert note.startswith("openai/first failed 3 times in a row (")
+    assert note.endswith("): openai/second goes on")
+    assert "overloaded" in note
+    (change,) = session.standby.changes
+    assert (change.replaced, change.model) == ("openai/first", "openai/second")
+    assert session.provider.model == "openai/second"
+    assert of_type(seen, events.TurnEnd)[-1].steps == 2
+
+
+async def test_the_chosen_model_is_asked_again_with_a_new_turn_after_the_pause(
+    opened: Open, model_server: ModelServer, other: ModelServer, clock: Clock
+):
+    model_server.script = [DOWN, DOWN, DOWN, DOWN, Reply("here again"), Reply("still here")]
+    other.script = [Reply("one"), Reply("two"), Reply("three")]
+    session = opened()
+    await turn(session)
+    clock.now += 29
+    assert notes(await turn(session)) == []
+    assert (len(model_server.requests), len(other.requests)) == (3, 2)
+    clock.now += 2
+    back, gone = notes(await turn(session))
+    assert back == "openai/first is asked again"
+    assert "failed 4 times in a row" in gone
+    assert (len(model_server.requests), len(other.requests)) == (4, 3), "one probe"
+    clock.now += 31
+    assert notes(await turn(session)) == ["openai/first is asked again"]
+    assert notes(await turn(session)) == []
+    assert (len(model_server.requests), len(other.requests)) == (6, 3)
+    assert session.provider.model == "openai/first"
+
+
+async def test_without_another_model_it_fails_at_once_and_probes_after_the_pause(
+    opened: Open, model_server: ModelServer, clock: Clock
+):
+    model_server.script = [*[DOWN] * 6, Reply("back"), Reply("well")]
+    session = opened(standing_by=())
+    _, error = await turn_until_error(session)
+    assert "overloaded" in str(error)
+    assert len(model_server.requests) == 5, "the retries of the request that failed are made"
+    seen, error = await turn_until_error(session)
+    assert isinstance(error, ProviderError)
+    assert str(error).startswith("openai/first failed 5 times in a row and is not asked for 30 s; /model NAME asks")
+    assert len(model_server.requests) == 5
+    assert of_type(seen, events.TurnEnd)[-1].steps == 0
+    clock.now += 31
+    _, error = await turn_until_error(session)
+    assert "overloaded" in str(error)
+    assert len(model_server.requests) == 6, "one probe, and no retry of it"
+    clock.now += 31
+    await turn(session)
+    await turn(session)
+    assert len(model_server.requests) == 8
+
+
+async def test_the_user_may_ask_at_once(opened: Open, model_server: ModelServer):
+    model_server.script = [*[DOWN] * 5, Reply("back")]
+    session = opened(standing_by=())
+    await turn_until_error(session)
+    before = session.provider
+    session.switch(provider_at(model_server, "openai/first"))
+    await before.close()
+    await turn(session)
+    assert len(model_server.requests) == 6
+
+
+async def test_several_stand_by_in_order(opened: Open, model_server: ModelServer, other: ModelServer):
+    model_server.script = [DOWN] * 3
+    other.script = lambda request: DOWN if request.json["model"] == "second" else Reply("third here")
+    session = opened(standing_by=("openai/second", "openai/third"))
+    seen = await turn(session)
+    assert [request.json["model"] for request in other.requests] == ["second"] * 3 + ["third"]
+    assert [change.model for change in session.standby.changes] == ["openai/second", "openai/third"]
+    assert len(notes(seen)) == 2
+
+
+@pytest.mark.parametrize("answer", [HttpError(400, "bad"), HttpError(401, "no"), HttpError(404, "no such model")])
+async def test_what_is_no_failure_of_the_provider_is_told_and_nobody_stands_in(
+    opened: Open, model_server: ModelServer, other: ModelServer, answer: HttpError
+):
+    model_server.script = [answer] * 5
+    session = opened()
+    for _ in range(4):
+        _, error = await turn_until_error(session)
+        assert str(answer.status) in str(error)
+    assert other.requests == []
+    assert session.standby.changes == []
+
+
+@pytest.mark.parametrize(
+    "answer", [HttpError(402, "pay"), HttpError(429, "insufficient_quota"), HttpError(429, "wait", retry_after=3_600)]
+)
+async def test_what_no_waiting_cures_is_not_waited_for(
+    opened: Open, model_server: ModelServer, other: ModelServer, answer: HttpError
+):
+    model_server.script, other.script = [answer], [Reply("ok")]
+    seen = await turn(opened())
+    assert "failed once" in notes(seen)[0]
+    assert len(model_server.requests) == 1
+
+
+async def test_an_answer_that_broke_off_is_kept_and_not_told_by_another(
+    opened: Open, model_server: ModelServer, other: ModelServer
+):
+    model_server.script = [DOWN, DOWN, Reply(["half", " of it"], fault=Stop("cut", after=3))]
+    session = opened()
+    _, error = await turn_until_error(session)
+    assert error is not None
+    assert "half" in str(session.messages[-1]["content"])
+    assert other.requests == []
+    other.script = [Reply("whole")]
+    await turn(session, None)
+    assert len(other.requests) == 1, "what follows is asked of the other one"
+    assert len(model_server.requests) == 3
+
+
+FROM = ("anthropic", RESPONSES, "gemini", "openrouter")
+
+
+@pytest.mark.parametrize(("first", "second"), [(a, b) for a in FROM for b in DIALECTS if a != b])
+async def test_the_list_is_valid_for_whoever_goes_on(
+    opened: Open, model_server: ModelServer, other: ModelServer, first: str, second: str
+):
+    """Amid a turn, behind another vendor's calls: ids, reasoning and signatures are as this one takes them."""
+    here, there = DIALECTS[first], DIALECTS[second]
+    model_server.script = here.script([Reply("Looking.", calls=[READ, GREP]), *[DOWN] * 3])
+    other.script = there.script([Reply(calls=[GREP]), Reply("Line 2.")])
+    session = opened(here.model, (there.model,))
+    seen = await turn(session, "look for the needle")
+    assert len(other.requests) == 2, "both are taken at the first try"
+    assert [event.wait for event in of_type(seen, events.Retry) if event.wait == 0.0] == []
+    assert len(of_type(seen, events.ToolResult)) == 3
+    assert unpaired(session.messages) == []
+    for request in other.requests:
+        assert here.mark(1).encode() not in request.body, "what only the first can read stays with it"
+        if second == RESPONSES:
+            assert complaints(request.json) == []
+
+
+async def test_its_window_and_prices_are_its_own(opened: Open, model_server: ModelServer, other: ModelServer):
+    model_server.script, other.script = [DOWN] * 3, [Reply("ok")]
+    session = opened("anthropic/claude-sonnet-5-5", ("openai/gpt-4o",))
+    assert session.window == 1_000_000
+    await turn(session)
+    assert session.window == 128_000
+    assert session.facts.free
+
+
+async def test_statistics_tell_how_each_stands(
+    opened: Open, model_server: ModelServer, other: ModelServer, tmp_path: Path
+):
+    model_server.script, other.script = [DOWN] * 3, [Reply("ok")]
+    session = opened()
+    statistics = Statistics()
+    statistics.attach(session)
+    await turn(session)
+    (command,) = statistics.commands
+    shown = await command.run(session, "")
+    assert "openai/first by " in shown
+    assert "3 failures in a row, circuit open, asked again in 30 s" in shown
+    assert "openai/second stood in for openai/first" in shown
+    metrics, _ = statistics.parts
+    kept: dict[str, Any] = metrics.save()
+    assert kept["fallbacks"] == 1
+    assert kept["circuits"] == {"openai/first": {"state": "open", "failures": 3}}
+    later = Statistics()
+    later.attach(opened())
+    later.parts[0].restore(kept)
+    assert later.parts[0].save() == kept
