@@ -69,7 +69,11 @@ def provider_named(model: str, settings: Settings) -> Provider:
     if settings.max_cost is not None and not settings.allow_unknown_cost:
         facts = facts_of(provider.model, local=provider.local)
         if not facts.free and facts.prices is None:
-            told = f"the price of {provider.model} is not known, so --max-cost cannot hold"
+            from codelet.providers.choice.known import near_model  # for unknown models only
+
+            near = near_model(provider.model, settings.vendors)
+            meant = f" (did you mean {near}?)" if near else ""
+            told = f"the price of {provider.model} is not known{meant}, so --max-cost cannot hold"
             raise UsageError(f"{told}: name another --model, or go on without that limit with --allow-unknown-cost")
     if settings.record is None:
         return provider

@@ -86,6 +86,14 @@ def test_a_name_that_leads_nowhere_is_refused_with_the_near_one():
         open_provider("zzzzzzzz", ProviderOptions())
 
 
+def test_a_cost_limit_on_a_misspelt_name_tells_the_near_one():
+    settings = settings_from({"model": "openai/gpt-4.1-mni", "max_cost": 1, "api_key": "k"})
+    with pytest.raises(
+        UsageError, match=r"gpt-4.1-mni is not known \(did you mean openai/gpt-4.1-mini\?\), so --max-cost"
+    ):
+        provider_named("openai/gpt-4.1-mni", settings)
+
+
 def test_what_is_guessed_of_an_unknown_model_is_said():
     near = doubts("anthropic/claude-sonet-5-5", local=False)
     assert near is not None
