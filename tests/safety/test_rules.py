@@ -47,6 +47,7 @@ def test_a_rule_is_told_apart_from_what_it_covers() -> None:
     assert parse_rule("edit").matches_path("any/where") and not parse_rule("edit").spells("any")
     assert parse_rule("edit(./a.py)").spells("a.py") and not parse_rule("edit(src)").spells("src/a.py")
     assert parse_rule(f"edit({escaped('a*b.py')})").spells("a*b.py")
+    assert parse_rule("bash").matches_words(["any", "command"])
     git = parse_rule("bash(git log *)")
     assert git.matches_words(["git", "log"]) and git.matches_words(["git", "log", "-1"])
     assert not git.matches_words(["git"]) and not git.matches_words(["git", "show"])
