@@ -13,6 +13,7 @@ from typing import Any
 from codelet.extensions.base import Extension, Guard, GuardedCall
 from codelet.extensions.file_history.change_log import ChangeLog, KeptChange, RanCommand
 from codelet.extensions.file_history.place_state import look, missing_folders
+from codelet.tools.files import printable
 from codelet.tools.tool import ToolOutput
 
 
@@ -85,4 +86,4 @@ def _written(call: GuardedCall, workspace: Path) -> list[tuple[Path, str]]:
         found: list[Path | None] = [call.verdict.place]
     else:
         found = [judge_path(touch.what or ".", "write", workspace).place for touch in writes]
-    return [(place, relative_name(place, workspace)) for place in dict.fromkeys(found) if place is not None]
+    return [(place, printable(relative_name(place, workspace))) for place in dict.fromkeys(found) if place is not None]
