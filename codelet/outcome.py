@@ -56,14 +56,14 @@ def _metrics(session: Session) -> Mapping[str, Any] | None:
     return found
 
 
-def _without_secrets(value: Any, mask: Callable[[str], str]) -> Any:
+def _cleaned(value: Any, mask: Callable[[str], str]) -> Any:
     """A JSON value with its texts masked."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, list):
-        return [_without_secrets(each, mask) for each in value]
+        return [_cleaned(each, mask) for each in value]
     if isinstance(value, dict):
-        return {mask(name): _without_secrets(each, mask) for name, each in value.items()}
+        return {mask(name): _cleaned(each, mask) for name, each in value.items()}
     return value
 
 
@@ -154,7 +154,7 @@ class TurnProgress:
             if required is None
             else ()
             if met is None
-            else (_without_secrets(required.value, without_secrets),),
+            else (_cleaned(required.value, without_secrets),),
         )
 
     def _result(self, error: CodeletError | None, *, partial: bool) -> str:
