@@ -353,7 +353,7 @@ def test_escape_stops_a_command_of_the_user(start: Start) -> None:
     terminal.wait_for("I saw it.")
     terminal.wait_for(STATUS)
     terminal.line("/context")
-    terminal.wait_for("$ echo be''gun; sleep 614 begun [stopped by the user] well?")
+    terminal.wait_for(f"$ echo be''gun; sleep {mark} begun [stopped by the user] well?")
 
 
 def test_completion(start: Start, repo: Path) -> None:
