@@ -129,7 +129,8 @@ def _soak(folder: Path, server: ModelServer, turns: int, chance: random.Random) 
             _do_turn(terminal, chance, turn)
             server.requests.clear()
             if not Path(f"/proc/{terminal.pid}/fd").exists():
-                problems.append(f"codelet ended in turn {turn}")
+                terminal.pump(1.0)
+                problems.append(f"codelet ended in turn {turn}; its screen:\n{terminal.text}")
                 break
             if turn % 50 == 49 or turn == turns - 1:
                 terminal.settle(1.0)
