@@ -12,7 +12,8 @@ from codelet.safety import Policy
 from codelet.system.process import child_environment
 
 SECRET = "CANARY-7f3a91c2e8"
-TIME_LIMIT = 10.0
+TIME_LIMIT = 60.0
+"""Seconds: `locale --charmaps` unpacks two hundred files, each watched by strace."""
 _HOSTILE = ("core.fsmonitor", "diff.external", "core.pager", "diff.d.textconv", "filter.f.clean", "gpg.program")
 
 

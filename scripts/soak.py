@@ -1,0 +1,177 @@
+"""A long session in a real terminal with random faults: memory, descriptors and children must stay flat.
+
+Use: python -m scripts.soak [--turns N] [--seed S]
+
+The model is a server on loopback. It answers, calls tools with good and bad arguments, fails with 429 and 503, cuts
+answers off, says nothing, stalls; a person types prompts and commands, interrupts, lets commands go on in the
+background. Every request must hold a valid list: each call with exactly one result. The exit status is 1 where a list
+was not valid, a traceback or a bug was told, codelet ended, or something grew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from codelet.messages import unpaired
+from tests.support import repo
+from tests.support.program import descendants
+from tests.support.script import Call, HttpError, Insert, Reply, Stop
+from tests.support.script import Step as Answer
+from tests.support.server import ModelServer, Recorded
+from tests.support.terminal import Terminal
+
+_MOST_GROWTH_KIB, _MOST_DESCRIPTORS, _WARM = 40_000, 6, 0.1
+_LINES = ("go on", "look at app.py", "what is there?", "continue", "é" * 40, "@app.py explain")
+_COMMANDS = (
+    "/stats",
+    "/context",
+    "/usage",
+    "/tasks",
+    "/compact",
+    "/why",
+    "/permissions",
+    "/env",
+    "/rewind",
+    "/nonsense",
+)
+_BASH = ("echo hello", "ls", "false", "seq 3000", "sleep 0.2", "cat missing", "git status", "printf '\\x1b[31m\\0'")
+
+
+class Model:
+    """Answers at random, and looks at what it is sent."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.counts: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self.made = 0
+
+    def __call__(self, request: Recorded) -> Answer:
+        """The next answer, after a look at the list that came."""
+        messages: list[Any] = request.json.get("messages", [])
+        if problem := unpaired(messages):
+            self.wrong.append(f"request {request.number}: {problem}")
+        kinds = ("text", "calls", "bad calls", "503", "429", "cut", "garbled", "empty", "stall", "long")
+        last_is_tool = bool(messages) and messages[-1].get("role") == "tool"
+        weights = (50 if last_is_tool else 25, 12 if last_is_tool else 35, 4, 3, 3, 4, 2, 2, 2, 4)
+        kind = self.chance.choices(kinds, weights)[0]
+        self.counts[kind] += 1
+        return self._answer(kind)
+
+    def _answer(self, kind: str) -> Answer:
+        match kind:
+            case "calls":
+                return Reply("Let me look.", calls=[self._call() for _ in range(self.chance.randrange(1, 4))])
+            case "bad calls":
+                return Reply(calls=[Call(self._id(), "read", "{not json"), Call(self._id(), "no_such_tool", {})])
+            case "503" | "429":
+                return HttpError(int(kind), "busy", retry_after=0)
+            case "cut":
+                return Reply(["begun ", "and cut"], fault=Stop("cut", after=2))
+            case "garbled":
+                return Reply(["one ", "two"], fault=Insert(b"data: {nonsense\n\n"))
+            case "empty":
+                return Reply("")
+            case "stall":
+                return Reply(["slow ", "answer"], fault=Stop("stall", after=1, seconds=self.chance.random()))
+            case "long":
+                return Reply("\n\n".join(f"**{number}** `code` and words that go on." for number in range(60)))
+        return Reply("The answer is here. " * self.chance.randrange(1, 20))
+
+    def _call(self) -> Call:
+        background = self.chance.random() < 0.1
+        command = "sleep 0.5; echo over" if background else self.chance.choice(_BASH)
+        return self.chance.choice((
+            Call(self._id(), "bash", {"command": command, "background": background}),
+            Call(self._id(), "read", {"path": self.chance.choice(("app.py", "missing", ".env"))}),
+            Call(self._id(), "write", {"path": f"made{self.chance.randrange(9)}.txt", "content": "x\n" * 50}),
+            Call(self._id(), "grep", {"pattern": "o"}),
+        ))  # fmt: skip
+
+    def _id(self) -> str:
+        self.made += 1
+        return f"call-{self.made}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", type=int, default=2_000)
+    parser.add_argument("--seed", type=int)
+    options = parser.parse_args(arguments)
+    seed = random.randrange(1 << 32) if options.seed is None else options.seed
+    print(f"seed {seed}", flush=True)
+    with tempfile.TemporaryDirectory() as folder, ModelServer() as server:
+        return _soak(Path(folder), server, options.turns, random.Random(seed))
+
+
+def _soak(folder: Path, server: ModelServer, turns: int, chance: random.Random) -> int:
+    workspace = repo.plain(folder / "workspace")
+    home = folder / "home"
+    home.mkdir()
+    model = Model(chance)
+    server.script = model
+    words = ("--model", "openai/scripted", "--api-base", server.openai, "--yes", "--window", "24000")
+    begun, problems, measured = time.monotonic(), [], []
+    with Terminal(
+        *words, cwd=workspace, home=home, env={"OPENAI_API_KEY": "k", "CODELET_RETRIES": "1"}, columns=100, rows=40
+    ) as terminal:
+        terminal.wait_for("›")
+        for turn in range(turns):
+            _do_turn(terminal, chance, turn)
+            server.requests.clear()
+            if not Path(f"/proc/{terminal.pid}/fd").exists():
+                terminal.pump(1.0)
+                problems.append(f"codelet ended in turn {turn}; its screen:\n{terminal.text}")
+                break
+            if turn % 50 == 49 or turn == turns - 1:
+                terminal.settle(1.0)
+                measured.append(_measure(terminal.pid))
+                terminal.raw, shown = b"", terminal.raw
+                problems += [word for word in ("Traceback", "a bug in codelet") if word.encode() in shown]
+                print(turn + 1, json.dumps(measured[-1]), flush=True)
+    problems += model.wrong[:10] + _grown(measured)
+    for problem in problems:
+        print(problem)
+    done = (time.monotonic() - begun) / 60
+    print(f"{turns} turns in {done:.0f} minutes; answers {dict(model.counts)}; {len(problems)} problems")
+    return 1 if problems else 0
+
+
+def _do_turn(terminal: Terminal, chance: random.Random, turn: int) -> None:
+    terminal.line(chance.choice(_COMMANDS) if chance.random() < 0.15 else f"{chance.choice(_LINES)} {turn}")
+    if chance.random() < 0.1:
+        terminal.pump(chance.random() * 0.5)
+        terminal.key("esc")
+    terminal.settle(0.15, timeout=20.0)
+
+
+def _measure(pid: int) -> dict[str, int]:
+    status = Path(f"/proc/{pid}/status").read_text()
+    memory = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
+    return {"kib": memory, "descriptors": len(os.listdir(f"/proc/{pid}/fd")), "children": len(descendants(pid))}
+
+
+def _grown(measured: list[dict[str, int]]) -> list[str]:
+    """What is more at the end than after the first tenth, by more than it may be; a background task is two children."""
+    if len(measured) < 3:
+        return []
+    first, last = measured[int(len(measured) * _WARM)], measured[-1]
+    bounds = {"kib": _MOST_GROWTH_KIB, "descriptors": _MOST_DESCRIPTORS, "children": 3}
+    return [
+        f"{name}: {first[name]}, at the end {last[name]}"
+        for name, most in bounds.items()
+        if last[name] - first[name] > most
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
