@@ -80,7 +80,7 @@ def test_what_is_saved_without_a_model_names_none(repo: Path, home: Path, tmp_pa
 
 def test_help_lists_what_works_here(ask):
     listed = ask("/help").out
-    assert "/tools" in listed and "/context [all]" in listed
+    assert "/tools" in listed and "/context [all|N]" in listed
     assert "/rewind" not in listed and "/exit" not in listed and "Ctrl-R" not in listed
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.text import Text
 
-from codelet.frontends.terminal.show.console import truncate
+from codelet.frontends.terminal.show.console import OutputConsole, truncate
 from codelet.frontends.terminal.show.terminal_writer import TerminalWriter
 
 _BEGIN = "\x1b[?2026h"
@@ -24,7 +23,7 @@ _SHOW = "\x1b[?25h"
 class LiveArea:
     """Draws the rows below the printed text. `enabled` is False on a pipe, a file and a dumb terminal."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: OutputConsole) -> None:
         self._console = console
         self.enabled = console.is_terminal and not console.is_dumb_terminal
         self._drawn: list[int] = []
@@ -74,8 +73,4 @@ class LiveArea:
 
     def text(self, rows: Sequence[Text]) -> str:
         """The rows as the console's terminal takes them, each with its line end."""
-        if not rows:
-            return ""
-        with self._console.capture() as capture:
-            self._console.print(Text("\n").join(rows), soft_wrap=True, highlight=False)
-        return capture.get()
+        return "".join(self._console.written(row) for row in rows)
