@@ -59,7 +59,8 @@ _row: Callable[..., Any] = Setting  # of any type: in the class below a row stan
 class Settings(Record):
     """What the user chose. Times are in seconds, sizes in tokens, cost in US dollars; None is "not set".
 
-    `given` names what the command line set, `files` the files that were read; `vendors` are the user's. Profiles are
+    `given` names what the command line set, `files` the files that were read, `unknown_variables` those named CODELET_*
+    that set nothing; `vendors` are the user's. Profiles are
     looked for in the folders `own_profiles`, and in the project's `trusted_profiles`.
     """
 
@@ -204,6 +205,7 @@ class Settings(Record):
     force: bool = _row(False, switch, KEEPING, by=(FLAG,), about="replace what stands at --export's target")
 
     given: frozenset[str] = frozenset()
+    unknown_variables: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     own_profiles: tuple[Path, ...] = ()
     trusted_profiles: tuple[Path, ...] = ()
@@ -251,13 +253,14 @@ def load_settings(
                 why = f"this may not come from a variable; give the flag {setting.flag} instead"
                 raise UsageError(f"{setting.variable}: {why}")
             _put(values, setting, text, setting.variable)
-    _check_variables(environment)
+    unknown = _unknown_variables(environment)
     given = {name: value for name, value in flags.items() if value is not None}
     for name, value in given.items():
         _put(values, SETTINGS[name], value, SETTINGS[name].flag)
     return Settings(
         **values,
         given=frozenset(given),
+        unknown_variables=unknown,
         files=tuple(files),
         own_profiles=_own_profiles(user_file, environment),
         trusted_profiles=_there(project_profiles(workspace)) if trust else (),
@@ -334,14 +337,18 @@ def _read_file(values: dict[str, Any], path: Path, source: str) -> None:
         _put(values, setting, value, str(path) if setting.is_table else f"{path}: {name}")
 
 
-def _check_variables(environment: Mapping[str, str]) -> None:
-    """Raise UsageError for a variable that is nearly the name of a setting. Others may be anybody's."""
+def _unknown_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables that look like settings and are none. Raises UsageError for one that is nearly one's name."""
+    unknown = []
     for variable in environment:
         if not variable.startswith("CODELET_") or variable in _NOT_SETTINGS:
             continue
         name = variable.removeprefix("CODELET_").lower()
         if name not in SETTINGS and (near := _nearest(name)):
             raise UsageError(f"{variable}: unknown setting; did you mean {SETTINGS[near].variable}?")
+        if name not in SETTINGS:
+            unknown.append(variable)
+    return tuple(sorted(unknown))
 
 
 def _known(name: str, place: str = "") -> Setting:

@@ -25,7 +25,7 @@ from codelet.errors import (
     LimitReached,
     UsageError,
 )
-from codelet.frontends.streams import KEPT, read_stdin, say, say_ending
+from codelet.frontends.streams import KEPT, read_stdin, say, say_ending, unknown_settings
 from codelet.loop.session import Session
 from codelet.opening import session_from, turn_of
 from codelet.outcome import Outcome, TurnProgress
@@ -76,7 +76,7 @@ def run_one_shot(settings: Settings, text: str | None, *, output_format: str, qu
     _check(text, piped)
     if text is not None and valid_unicode(text) != text:
         notes.append("the prompt is not all UTF-8 text: what is not is replaced")
-    for note in notes if not quiet else ():
+    for note in (*unknown_settings(settings), *notes) if not quiet else ():
         say(f"codelet: {note}")
     run = _OneShot(settings, text or "", piped, output, begun)
     return asyncio.run(run.run())

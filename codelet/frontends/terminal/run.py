@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE, CodeletError, UsageError
-from codelet.frontends.streams import say, say_ending
+from codelet.frontends.streams import say, say_ending, unknown_settings
 from codelet.frontends.terminal.last_save import LastSave
 from codelet.system.text import one_line
 
@@ -44,6 +44,8 @@ async def run_repl(settings: Settings, first: str | None = None) -> int:
             ended.append(status)
             task.cancel()
 
+    for line in unknown_settings(settings):
+        say(f"codelet: {line}")
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, end, EXIT_TERMINATE)
     loop.add_signal_handler(signal.SIGHUP, end, EXIT_HANGUP)
