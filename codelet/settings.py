@@ -218,6 +218,11 @@ class Settings(Record):
         return None if self.facts is None else Path(self.facts).expanduser()
 
     @property
+    def keeps_changes(self) -> bool:
+        """Whether what changes in the session is saved."""
+        return self.export is not None or self.snapshots is not None
+
+    @property
     def keeps(self) -> bool:
         """Whether the session is read from somewhere, or saved."""
         return any(each is not None for each in (self.export, self.snapshots, self.resume))
