@@ -26,6 +26,7 @@ from codelet.setting_kinds import (
     count_or_zero,
     four_shares,
     names,
+    own_keys,
     own_vendors,
     percent,
     rules,
@@ -49,8 +50,9 @@ ONE_SHOT = Group("one shot")
 MODEL = Group("model")
 PROMPT = Group("prompt and tools")
 PERMISSIONS = Group("permissions")
+TERMINAL = Group("in the terminal")
 KEEPING = Group("keeping a session", "TARGET is a file or redis://HOST[:PORT][/DATABASE]/NAME")
-GROUPS = (ONE_SHOT, MODEL, PROMPT, PERMISSIONS, KEEPING)
+GROUPS = (ONE_SHOT, MODEL, PROMPT, PERMISSIONS, TERMINAL, KEEPING)
 
 _ALL = (USER_FILE, PROJECT_FILE, VARIABLE, FLAG)
 _row: Callable[..., Any] = Setting  # of any type: in the class below a row stands for the value that it describes
@@ -177,6 +179,15 @@ class Settings(Record):
     raw: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="do not mask keys of the environment")
     plan: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="change nothing before you approved a plan")
 
+    edit_mode: str = _row("emacs", ("emacs", "vi"), TERMINAL, about="the keys of the input line (emacs)")
+    keys: tuple[tuple[str, tuple[str, ...]], ...] = _row((), own_keys, by=(USER_FILE,))
+    notify: str = _row(
+        "off", ("off", "bell", "osc9", "osc777"), TERMINAL, alone="bell",
+        about="call you at a question and after a long turn: by the bell, or a notification of the terminal (off); by "
+        "itself it means bell",
+    )  # fmt: skip
+    title: bool = _row(False, switch, TERMINAL, about="show in the window's title what codelet is doing")
+
     export: str | None = _row(
         None,
         text,
@@ -201,6 +212,9 @@ class Settings(Record):
         by=(FLAG,),
         metavar="DIR|URL",
         about="let the model search the sessions saved there",
+    )
+    history: str | None = _row(
+        None, text, KEEPING, by=(FLAG,), metavar="FILE", about="keep what you type at the prompt in this file"
     )
     force: bool = _row(False, switch, KEEPING, by=(FLAG,), about="replace what stands at --export's target")
 

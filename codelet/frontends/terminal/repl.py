@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from functools import cached_property
@@ -16,9 +17,11 @@ from codelet import __version__
 from codelet.context.tokens.budget import percent_of
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT
 from codelet.events import Event, ToolResult
+from codelet.frontends.terminal.attention import Attention
 from codelet.frontends.terminal.draft import Draft, Pastes
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.keys import Keyboard
+from codelet.frontends.terminal.preferences import Preferences
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.style import writable
@@ -27,7 +30,7 @@ from codelet.frontends.terminal.status_row import extension_words, fitted, short
 from codelet.loop.session import Session
 from codelet.providers.protocol import Effort, Provider
 from codelet.safety.secrets import masked
-from codelet.safety.verdict import MODES, Mode
+from codelet.safety.verdict import MODES, Answer, Mode, Question
 from codelet.system.git import run_git
 from codelet.system.text import clean, one_line
 
@@ -57,6 +60,7 @@ class Repl:
         open_model: Callable[[str, Effort | None], Provider],
         log: ExportLog,
         first: str | None = None,
+        preferences: Preferences | None = None,
     ) -> None:
         self.session = session
         self.commands = commands
@@ -69,10 +73,12 @@ class Repl:
         self.offered = ""
         self.review: ReviewWalk | None = None
         self._first = first
+        self._preferences = preferences or Preferences()
         self.attached: list[str] = []
         self.pastes = Pastes()
         self.draft = Draft(self.pastes, self._act)
         self._branch = ""
+        self._told: list[str] = []
         self._main: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[Confinement | None] | None = None
         self._input = create_input()
@@ -84,6 +90,14 @@ class Repl:
             status=self._status,
             cycle_mode=self._cycle_mode,
             sign=self.screen.signs.prompt,
+            preferences=self._preferences,
+            complain=self._told.append,
+        )
+        self.attention = Attention(
+            self._preferences.notify,
+            title=self._preferences.title,
+            workspace=session.workspace,
+            send=self.screen.send,
         )
 
     @cached_property
@@ -91,11 +105,12 @@ class Repl:
         """Runs the turns; its dialog answers the session's questions."""
         from codelet.frontends.terminal.turn_view import TurnView
 
-        keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)
+        own = self._preferences.while_running
+        keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up, own)
         self.screen.renderer.quiet = self.session.reminders.quiet
         view = TurnView(self.screen.renderer, keyboard, self.draft, self.session, self.log)
         view.status, view.cycle_mode = self._running_status, self._cycle_mode
-        self.session.ask = view.approver.ask
+        self.session.ask = self._ask
         self.session.upkeep.steering = self._steering
         return view
 
@@ -107,6 +122,7 @@ class Repl:
     async def loop(self) -> None:
         """Read and evaluate until `exit_status` is set."""
         self._greet()
+        self.attention.begin()
         helpers = [asyncio.create_task(self._read_branch()), asyncio.create_task(self._prepare())]
         try:
             if self._first is not None:
@@ -119,6 +135,7 @@ class Repl:
         finally:
             for task in helpers:
                 task.cancel()
+            self.attention.end()
 
     async def _begin(self, text: str) -> None:
         """Send the prompt of the command line to the model, whatever it begins with: it may come from a file."""
@@ -158,7 +175,17 @@ class Repl:
 
     async def watch(self, events: AsyncGenerator[Event, None]) -> TurnStatus:
         """Show events that are no turn, such as a compaction, and let the user stop them."""
-        return await self.view.run(events)
+        since = time.monotonic()
+        self.attention.title("working")
+        outcome = await self.view.run(events)
+        self.attention.ended(time.monotonic() - since, outcome)
+        return outcome
+
+    async def _ask(self, question: Question) -> Answer:
+        self.attention.asked()
+        answer = await self.view.approver.ask(question)
+        self.attention.title("working")
+        return answer
 
     def show(self, event: Event) -> None:
         """Show one event that belongs to no turn."""
@@ -293,8 +320,9 @@ class Repl:
         """Print the export's remarks, and a blank row before the next prompt."""
         from rich.text import Text
 
-        for line in self.log.notices():
+        for line in (*self.log.notices(), *self._told):
             self.screen.note(line)
+        self._told.clear()
         if self.exit_status is None:
             self.screen.say(Text())
 

@@ -77,6 +77,7 @@ async def run_repl(settings: Settings, first: str | None = None) -> int:
 async def _run(settings: Settings, opened: list[tuple[Session, Exporting | None]], first: str | None) -> int:
     """The REPL on a prepared terminal; the session and its export, which are still to be closed, go to `opened`."""
     from codelet.frontends.terminal.export_log import ExportLog
+    from codelet.frontends.terminal.preferences import preferences_of
     from codelet.frontends.terminal.prompt_line import KEYS_HELP
     from codelet.frontends.terminal.repl import Repl
     from codelet.frontends.terminal.slash_commands.command_list import commands_for
@@ -96,7 +97,8 @@ async def _run(settings: Settings, opened: list[tuple[Session, Exporting | None]
     def open_model(name: str, effort: Effort | None) -> Provider:
         return provider_named(name, settings.replace(effort=effort))
 
-    return await Repl(session, commands_for(session, KEYS_HELP), open_model, log, first).run()
+    preferences = preferences_of(settings)
+    return await Repl(session, commands_for(session, KEYS_HELP), open_model, log, first, preferences).run()
 
 
 @contextmanager

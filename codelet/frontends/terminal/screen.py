@@ -66,6 +66,14 @@ class TerminalScreen(Screen):
 
         return Renderer(OutputConsole(), hint="esc stops")
 
+    def send(self, sequence: str) -> None:
+        """Tell the terminal what it obeys and nobody reads, behind all that was printed."""
+        if "renderer" in self.__dict__:
+            self.renderer.send(sequence)
+        elif sys.stdout.isatty():
+            sys.stdout.write(sequence)
+            sys.stdout.flush()
+
     @property
     def width(self) -> int:
         """Columns of the terminal."""

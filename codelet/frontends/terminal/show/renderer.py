@@ -131,6 +131,10 @@ class Renderer:
         """Print rows above the live area."""
         self._say("note", rows)
 
+    def send(self, sequence: str) -> None:
+        """Tell the terminal what it obeys and nobody reads; a terminal that is none is told nothing."""
+        self._live.send(sequence)
+
     def seen(self, shown: str) -> None:
         """Remember that what a call would do was printed in full: its result does not print it again."""
         self._seen.add(shown)
