@@ -6,7 +6,6 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from prompt_toolkit.input import create_input
 from codelet import __version__
 from codelet.context.tokens.budget import percent_of
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT
-from codelet.events import Event, ToolResult
+from codelet.events import Event
 from codelet.frontends.terminal.attention import Attention
 from codelet.frontends.terminal.draft import Draft, Pastes
 from codelet.frontends.terminal.export_log import ExportLog
@@ -29,7 +28,6 @@ from codelet.frontends.terminal.slash_commands.slash_command import Commands
 from codelet.frontends.terminal.status_row import extension_words, fitted, short_path, status_parts
 from codelet.loop.session import Session
 from codelet.providers.protocol import Effort, Provider
-from codelet.safety.secrets import masked
 from codelet.safety.verdict import MODES, Answer, Mode, Question
 from codelet.system.git import run_git
 from codelet.system.text import clean, one_line
@@ -37,6 +35,7 @@ from codelet.system.text import clean, one_line
 if TYPE_CHECKING:
     from codelet.frontends.terminal.review_walk import ReviewWalk
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
+    from codelet.frontends.terminal.user_shell import UserShell
     from codelet.safety.sandbox import Confinement
 
 
@@ -158,10 +157,8 @@ class Repl:
             command, argument = found
             await command.run(self, self.pastes.expand(argument))
             self.log.save()
-        elif text == "!":
-            self.screen.fail("write the shell command right after the !")
         elif text.startswith("!"):
-            await self._shell(self.pastes.expand(text[1:].strip()))
+            await self._shell(text).run()
         elif text:
             await self.turn(self.session.send(self._with_attached(text)))
 
@@ -269,8 +266,9 @@ class Repl:
     def _act(self, line: str) -> bool:
         """Do what a line asks for while a turn runs, where the turn does not mind."""
         text = line.strip()
-        if text.startswith("!") and len(text) > 1:
-            self.view.beside(self._shell_beside(self.pastes.expand(text[1:].strip())))
+        if text.strip("! ") and text.startswith("!"):
+            self._echo(text)
+            self.view.beside(self._shell(text).run_beside())
             return True
         try:
             found = self.commands.find(text)
@@ -282,29 +280,10 @@ class Repl:
         self.view.beside(found[0].run(self, found[1]))
         return True
 
-    async def _shell_beside(self, command: str) -> None:
-        """Run a shell command of the user's beside the turn; its rows come when it has ended."""
-        from codelet.frontends.terminal.shell_command import UserCommand
-        from codelet.frontends.terminal.show.call_rows import result_rows
+    def _shell(self, text: str) -> UserShell:
+        from codelet.frontends.terminal.user_shell import UserShell
 
-        masker = self.session.approvals.masker
-        run = UserCommand(command, self.session.workspace)
-        self._echo(f"!{command}")
-        try:
-            async with aclosing(masked(run.events(), masker)) as events:
-                async for event in events:
-                    if isinstance(event, ToolResult):
-                        self.screen.say(*result_rows(command, event, self.screen.width, self.screen.signs))
-        finally:
-            self.attached.append(masker.mask(run.text))
-
-    async def _shell(self, command: str) -> None:
-        from codelet.frontends.terminal.shell_command import UserCommand
-
-        masker = self.session.approvals.masker
-        run = UserCommand(command, self.session.workspace)
-        await self.watch(masked(run.events(), masker))
-        self.attached.append(masker.mask(run.text))
+        return UserShell(self.pastes.expand(text), self.session, self.screen, self.attached)
 
     def _greet(self) -> None:
         dot = f" {self.screen.signs.dot} "

@@ -169,6 +169,7 @@ class Commands:
         keys = self._keys if found is None else ()
         if keys:
             entries.append(("!COMMAND", "run a shell command; the model sees its output with your next prompt"))
+            entries.append(("!!COMMAND", "the same, and the model does not see its output"))
             entries.append(("#TEXT", "keep a fact that the model is told from now on"))
             entries.append(("@PATH", "name a file, with completion"))
         name_width = max(len(name) for name, _ in (*entries, *keys)) + 2
