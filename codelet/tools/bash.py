@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from codelet import prompt
 from codelet.errors import ToolError
@@ -66,7 +67,7 @@ async def bash(
     background: bool = False,
     unconfined: bool = False,
 ) -> ToolOutput:
-    """Run a shell command in the workspace, for `timeout` seconds (most 600). No stdin.
+    """Run a command in a fresh shell in the workspace, `timeout` in seconds (most 600). No stdin.
     `unconfined` asks the user.
     """
     from codelet.system.git import hardened_environment
@@ -88,7 +89,7 @@ async def bash(
     argv = shell if context.wrap_command is None else context.wrap_command(prepared, own)
     if tasks is not None and background:
         return await tasks.start(command, argv, context, {**own, **start_variables(context.resources, shell[0], None)})
-    with _told() as (heard, told):
+    with _told() as (heard, told), _ScreenWatch(progress) as watch:
         try:
             done = await run_child(
                 argv,
@@ -96,9 +97,13 @@ async def bash(
                 environment={**own, **start_variables(context.resources, shell[0], told if "|" in command else None)},
                 timeout=seconds,
                 output_limit=_KEPT,
-                on_output=lambda piece: progress(piece.replace(PREFIX, "")),
+                on_output=lambda piece: watch.see(piece.replace(PREFIX, "")),
                 keep=(told,),
             )
+        except asyncio.CancelledError:
+            if not watch.ends_it():
+                raise
+            return ToolOutput(f"{printed(watch.seen)}\n{prompt.FULL_SCREEN}".lstrip("\n"), failed=True, most=_SHOWN)
         except StartError as error:
             raise ToolError(str(error)) from error
         statuses = _heard(heard)
@@ -110,15 +115,54 @@ async def bash(
 
 
 def printed(output: str) -> str:
-    """What a command printed, as a result may hold it: a NUL is legal in JSON, but several servers refuse it."""
+    """What a command printed, as a result may hold it: as a terminal's lines would stand in the end, without escapes.
+
+    A NUL is legal in JSON, but several servers refuse it.
+    """
+    from codelet.system.text.printout import as_printed
     from codelet.tools.encoding import readable
 
-    return readable(output).replace("\0", "\N{REPLACEMENT CHARACTER}").rstrip("\n")
+    return readable(as_printed(output)).replace("\0", "\N{REPLACEMENT CHARACTER}").rstrip("\n")
 
 
 def exit_line(code: int) -> str:
     """How a command ended; the code is negative for a signal."""
     return prompt.ENDED_BY_SIGNAL.format(number=-code) if code < 0 else prompt.EXIT_CODE.format(code=code)
+
+
+class _ScreenWatch:
+    """Sees what a command prints, and cancels the task that runs it where it draws on a whole screen: it never ends."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.seen = ""
+        self._progress = progress
+        self._task: asyncio.Task[object] | None = None
+        self._cancelled = False
+
+    def __enter__(self) -> Self:
+        self._task = asyncio.current_task()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._task = None
+
+    def see(self, piece: str) -> None:
+        """Take in what came, and hand it on."""
+        self._progress(piece)
+        if self._task is None or self._cancelled or not ("\x1b" in piece or "Vim: " in piece):
+            self.seen = (self.seen + piece)[-_SHOWN:]
+            return
+        from codelet.system.text.printout import draws_on_screen
+
+        before, self.seen = self.seen[-400:], (self.seen + piece)[-_SHOWN:]
+        # What is read at the end is read by the task itself: it is over anyway.
+        if draws_on_screen(before + piece) and asyncio.current_task() is not self._task:
+            self._cancelled = True
+            self._task.cancel()
+
+    def ends_it(self) -> bool:
+        """Whether the cancellation is this watch's own and nobody else's; then it is taken back."""
+        return self._cancelled and self._task is not None and self._task.uncancel() == 0
 
 
 @contextmanager

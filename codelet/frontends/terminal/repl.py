@@ -33,6 +33,7 @@ from codelet.system.git import run_git
 from codelet.system.text import clean, one_line
 
 if TYPE_CHECKING:
+    from codelet.export.snapshot import Snapshot
     from codelet.frontends.terminal.review_walk import ReviewWalk
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
     from codelet.frontends.terminal.user_shell import UserShell
@@ -74,6 +75,7 @@ class Repl:
         self._first = first
         self._preferences = preferences or Preferences()
         self.attached: list[str] = []
+        self.forks: list[Snapshot] = []
         self.pastes = Pastes()
         self.draft = Draft(self.pastes, self._act)
         self._branch = ""

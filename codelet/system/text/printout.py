@@ -7,6 +7,11 @@ import re
 FULL_SCREEN = re.compile(r"\x1b\[\?(?:1049|1047|47)h")
 """What a program sends that takes the whole screen."""
 
+_PLACED = re.compile(r"\x1b\[\d{1,4};\d{1,4}H")
+_PLACES = 8
+"""So many texts at places of the screen in one piece are no line that is overwritten."""
+_SAYS_SO = re.compile(r"^Vim: Warning: (?:Output is not to|Input is not from) a terminal", re.MULTILINE)
+
 _SCREENFUL = re.compile(rf"{FULL_SCREEN.pattern}.*?(?:\x1b\[\?(?:1049|1047|47)l|\Z)", re.DOTALL)
 _SEQUENCE = re.compile(
     r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]"
@@ -16,6 +21,11 @@ _SEQUENCE = re.compile(
 )
 _OTHER = re.compile(r"[\x00-\x07\x0b-\x1f\x7f]")
 _BACK = re.compile(r"[^\n\x08]\x08")
+
+
+def draws_on_screen(text: str) -> bool:
+    """Whether a program that printed this draws on a whole screen, or wants to."""
+    return bool(FULL_SCREEN.search(text) or _SAYS_SO.search(text)) or len(_PLACED.findall(text)) >= _PLACES
 
 
 def as_printed(text: str) -> str:

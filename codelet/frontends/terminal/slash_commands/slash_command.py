@@ -17,6 +17,7 @@ from codelet.system.text.spelling import nearest
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from codelet.export.snapshot import Snapshot
     from codelet.frontends.terminal.export_log import ExportLog
     from codelet.frontends.terminal.review_walk import ReviewWalk
     from codelet.frontends.terminal.turn_view import TurnStatus
@@ -32,7 +33,8 @@ class ReplControls(Protocol):
 
     `attached` are outputs that go along with the next prompt, `prefill` is what the line editor begins with, or else
     `offered`, which what is typed replaces. `exit_status` ends the REPL once it is set. `can_resume` says that
-    `continue` has a turn to take up. `review` holds the findings that the user is going through, if any.
+    `continue` has a turn to take up. `forks` are conversations that were put aside. `review` holds the findings that
+    the user is going through, if any.
     """
 
     session: Session
@@ -43,6 +45,7 @@ class ReplControls(Protocol):
     can_resume: bool
     exit_status: int | None
     review: ReviewWalk | None
+    forks: list[Snapshot]
 
     @property
     def screen(self) -> Screen:
@@ -154,7 +157,8 @@ class Commands:
         """The command that was probably meant by a name that none has."""
         names = [name for command in self for name in command.names]
         begun = (known for known in names if known.startswith(name))
-        return self._elsewhere.get(name) or nearest(name, names) or next(begun, None)
+        meant = self._elsewhere.get(name)
+        return (meant if meant in names else None) or nearest(name, names) or next(begun, None)
 
     async def help(self, screen: Screen, session: Session, argument: str) -> None:
         """Show the list, with what else can be typed and pressed, or one command of it."""
