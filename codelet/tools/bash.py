@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
@@ -70,8 +70,7 @@ async def bash(
     """Run a command in a fresh shell in the workspace, `timeout` in seconds (most 600). No stdin.
     `unconfined` asks the user.
     """
-    from codelet.system.git import hardened_environment
-    from codelet.system.process import StartError, child_environment, run_child, shell_argv
+    from codelet.system.process import StartError, run_child
     from codelet.system.process.shell_start import PREFIX, start_variables
 
     seconds = min(max(timeout, 0.1), _LONGEST)
@@ -83,18 +82,15 @@ async def bash(
         raise ToolError("nothing runs in the background here")
     if tasks is not None and is_control(command):  # it was judged as such: no shell may ever see it
         return await tasks.control(command, seconds, progress)
-    prepared = PREFIX + (context.prepare_command(command) if context.prepare_command else command)
-    own = hardened_environment(child_environment() if context.environment is None else context.environment)
-    shell = shell_argv(prepared, own, context.workspace)
-    argv = shell if context.wrap_command is None else context.wrap_command(prepared, own)
+    argv, own, shell = _prepared(context, command)
     if tasks is not None and background:
-        return await tasks.start(command, argv, context, {**own, **start_variables(context.resources, shell[0], None)})
+        return await tasks.start(command, argv, context, {**own, **start_variables(context.resources, shell, None)})
     with _told() as (heard, told), _ScreenWatch(progress) as watch:
         try:
             done = await run_child(
                 argv,
                 cwd=context.workspace,
-                environment={**own, **start_variables(context.resources, shell[0], told if "|" in command else None)},
+                environment={**own, **start_variables(context.resources, shell, told if "|" in command else None)},
                 timeout=seconds,
                 output_limit=_KEPT,
                 on_output=lambda piece: watch.see(piece.replace(PREFIX, "")),
@@ -108,10 +104,22 @@ async def bash(
             raise ToolError(str(error)) from error
         statuses = _heard(heard)
     failed = done.timed_out or done.exit_code != 0
-    text = "\n".join((_text(done, seconds), *_notes(done, context.resources, shell[0], statuses)))
+    text = "\n".join((_text(done, seconds), *_notes(done, context.resources, shell, statuses)))
     context.outputs.append((began, f"{command}\n{text}"))
     shown = f"{text}\n{context.sandbox_note}" if failed and context.sandbox_note else text
     return ToolOutput(shown, failed=failed, most=_SHOWN)
+
+
+def _prepared(context: ToolContext, command: str) -> tuple[Sequence[str], dict[str, str], str]:
+    """The words that run a command, what they get for an environment, and the shell among them."""
+    from codelet.system.git import hardened_environment
+    from codelet.system.process import child_environment, shell_argv
+    from codelet.system.process.shell_start import PREFIX
+
+    prepared = PREFIX + (context.prepare_command(command) if context.prepare_command else command)
+    own = hardened_environment(child_environment() if context.environment is None else context.environment)
+    shell = shell_argv(prepared, own, context.workspace)
+    return shell if context.wrap_command is None else context.wrap_command(prepared, own), own, shell[0]
 
 
 def printed(output: str) -> str:
