@@ -136,6 +136,8 @@ def _run(arguments: list[str], ending: _Ending) -> int:
 
         _raise_at_interrupt()
         return run_sessions(options)
+    if options.command == "completion":
+        return _completion(options.form)
     if options.command == "demo":
         return _demo(keep=options.keep)
     settings = _settings(options)
@@ -181,6 +183,13 @@ def _settings(options: argparse.Namespace, *, trust: bool = False) -> Settings:
 
     flags = {key: getattr(options, key, None) for key in SETTINGS}
     return load_settings(flags, workspace=current_folder(), trust=trust or options.trust)
+
+
+def _completion(form: str) -> int:
+    from codelet.frontends.arguments import whole_parser
+    from codelet.frontends.commands.shell_completion import run_completion
+
+    return run_completion(form, whole_parser())
 
 
 def _demo(*, keep: bool) -> int:

@@ -79,6 +79,7 @@ LINES_SHOWN = "[lines {first}-{last}{of}; go on with offset={next}]"
 LINES_OF = " of {total}"
 LINE_CUT = "{line} [… {more} more bytes]"
 ENTRIES_SHOWN = "[entries {first}-{last} of {total}; go on with offset={next}]"
+NOTEBOOK = "[a notebook, shown as cells; in the file each line of a cell is a JSON string: edit it as it stands there]"
 EMPTY_FILE = "({name} is empty)"
 EMPTY_FOLDER = "({name} is an empty folder)"
 PICTURE = "{name} is {kind}, {width} × {height} pixels: it is shown to you"
@@ -138,6 +139,10 @@ RESOURCE_LIMITS = {
 """What is said where a failed command speaks of such a limit: the limit that was in force."""
 BACKGROUND_ENDED = "[it left processes in the background; they were ended. With background=true a command goes on]"
 NO_OUTPUT = "(no output)"
+FULL_SCREEN = (
+    "[it was ended: it draws on a terminal's whole screen or reads keys, and there is neither here; use a command that "
+    "prints and ends]"
+)
 SANDBOXED = (
     "[it ran in a sandbox: {network}no sockets of services; only the workspace can be written, without .git, "
     "environments, CI files and the settings of agents and editors]"
@@ -292,3 +297,20 @@ def is_cut(text: object) -> bool:
     """Whether an assistant's text is what was left of an answer that was stopped."""
     last = text.rpartition("\n\n")[2] if isinstance(text, str) else ""
     return last == INTERRUPTED_TEXT or last.startswith((CUT_TEXT.partition("{")[0], NO_TEXT.partition("{")[0]))
+
+
+BY_THE_WAY = """\
+A question beside the work: answer it briefly from what stands above, in words alone, without a tool. It is not kept, \
+so do not go on with the work.
+
+{question}"""
+INIT = """\
+Write {name} for this repository: instructions for coding agents that work here. Look first: the manifest files, the \
+folders, the tests, the continuous integration, what the README promises. Say in at most 60 lines: the commands to \
+build, check and test (all, and a single test), run once where that is cheap; the layout, by what each part is for; \
+the conventions that the code really follows; what goes wrong easily. Only what you saw here, nothing general."""
+INIT_AGAIN = """\
+Bring {name} up to date: it instructs coding agents that work in this repository. Check what it says against the \
+code, the manifest files, the tests and the continuous integration. Mend what is wrong and add what is missing: how \
+to build, check and test, the layout, conventions, what goes wrong easily. Keep what the user wrote where it holds. \
+Only what you saw here, nothing general."""

@@ -134,6 +134,31 @@ def models(value: Any) -> tuple[str, ...]:
     return tuple(name for item in names([value] if isinstance(value, str) else value) for name in names(item))
 
 
+KEY_ACTIONS = ("send", "newline", "later", "stop", "mode", "search", "editor")
+"""What a key can be given to in the table `keys`."""
+
+
+def own_keys(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """A table of actions, each with a key or a list of keys, such as `send = "c-s"`. The keys are read elsewhere."""
+    if isinstance(value, tuple):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError("must be a table, such as: search = 'c-f'")
+    for action, keys in value.items():
+        if action not in KEY_ACTIONS:
+            raise ValueError(f"keys: there is no {action!r}; there are {', '.join(KEY_ACTIONS)}")
+        if not names_of_keys(keys):
+            raise ValueError(f"keys.{action} must be a key such as 'c-s', or a list of keys")
+    return tuple((action, names_of_keys(keys)) for action, keys in value.items())
+
+
+def names_of_keys(value: Any) -> tuple[str, ...]:
+    """The keys that a text or a list of texts names; nothing where it is neither."""
+    items = [value] if isinstance(value, str) else value
+    right = isinstance(items, list) and all(isinstance(item, str) and item.strip() for item in items)
+    return tuple(items) if right else ()
+
+
 def rules(value: Any) -> tuple[str, ...]:
     """The same; what several places say adds up."""
     return names(value)
@@ -198,7 +223,7 @@ class Setting:
     @property
     def is_table(self) -> bool:
         """Whether it is a table, whose errors say themselves where in it something is wrong."""
-        return self.parse in (own_vendors, own_aliases)
+        return self.parse in (own_vendors, own_aliases, own_keys)
 
     @property
     def adds_up(self) -> bool:

@@ -30,6 +30,7 @@ from codelet.setting_kinds import (
     models,
     names,
     own_aliases,
+    own_keys,
     own_vendors,
     percent,
     rules,
@@ -54,8 +55,8 @@ ONE_SHOT = Group("one shot")
 MODEL = Group("model")
 PROMPT = Group("prompt and tools")
 PERMISSIONS = Group("permissions")
+TERMINAL = Group("in the terminal")
 KEEPING = Group("keeping a session", "TARGET is a file or redis://HOST[:PORT][/DATABASE]/NAME")
-TERMINAL = Group("terminal")
 GROUPS = (ONE_SHOT, MODEL, PROMPT, PERMISSIONS, TERMINAL, KEEPING)
 
 _ALL = (USER_FILE, PROJECT_FILE, VARIABLE, FLAG)
@@ -65,7 +66,8 @@ _row: Callable[..., Any] = Setting  # of any type: in the class below a row stan
 class Settings(Record):
     """What the user chose. Times are in seconds, sizes in tokens, cost in US dollars; None is "not set".
 
-    `given` names what the command line set, `files` the files that were read; `vendors` are the user's. Profiles are
+    `given` names what the command line set, `files` the files that were read, `unknown_variables` those named CODELET_*
+    that set nothing; `vendors` are the user's. Profiles are
     looked for in the folders `own_profiles`, and in the project's `trusted_profiles`.
     """
 
@@ -217,6 +219,14 @@ class Settings(Record):
         by=(USER_FILE, VARIABLE, FLAG),
         about="the terminal's colours; auto asks the terminal, plain has none (auto)",
     )
+    edit_mode: str = _row("emacs", ("emacs", "vi"), TERMINAL, about="the keys of the input line (emacs)")
+    keys: tuple[tuple[str, tuple[str, ...]], ...] = _row((), own_keys, by=(USER_FILE,))
+    notify: str = _row(
+        "off", ("off", "bell", "osc9", "osc777"), TERMINAL, alone="bell",
+        about="call you at a question and after a long turn: by the bell, or a notification of the terminal (off); by "
+        "itself it means bell",
+    )  # fmt: skip
+    title: bool = _row(False, switch, TERMINAL, about="show in the window's title what codelet is doing")
 
     export: str | None = _row(
         None,
@@ -246,11 +256,15 @@ class Settings(Record):
     record: str | None = _row(
         None, text, KEEPING, by=(FLAG,), metavar="FILE", about="keep what the model answers, for --model replay:FILE"
     )
+    history: str | None = _row(
+        None, text, KEEPING, by=(FLAG,), metavar="FILE", about="keep what you type at the prompt in this file"
+    )
     force: bool = _row(
         False, switch, KEEPING, by=(FLAG,), about="replace what stands at the target of --export or --record"
     )
 
     given: frozenset[str] = frozenset()
+    unknown_variables: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     own_profiles: tuple[Path, ...] = ()
     trusted_profiles: tuple[Path, ...] = ()
@@ -270,6 +284,11 @@ class Settings(Record):
         from codelet.providers.choice.names import full_name  # for short names only
 
         return full_name(model, own, self.api_base)
+
+    @property
+    def keeps_changes(self) -> bool:
+        """Whether what changes in the session is saved."""
+        return self.export is not None or self.snapshots is not None
 
     @property
     def keeps(self) -> bool:
@@ -307,7 +326,7 @@ def load_settings(
                 why = f"this may not come from a variable; give the flag {setting.flag} instead"
                 raise UsageError(f"{setting.variable}: {why}")
             _put(values, setting, text, setting.variable)
-    _check_variables(environment)
+    unknown = _unknown_variables(environment)
     given = {name: value for name, value in flags.items() if value is not None}
     for name, value in given.items():
         _put(values, SETTINGS[name], value, SETTINGS[name].flag)
@@ -315,6 +334,7 @@ def load_settings(
         Settings(
             **values,
             given=frozenset(given),
+            unknown_variables=unknown,
             files=tuple(files),
             own_profiles=_own_profiles(user_file, environment),
             trusted_profiles=_there(project_profiles(workspace)) if trust else (),
@@ -401,14 +421,18 @@ def _read_file(values: dict[str, Any], path: Path, source: str) -> None:
         _put(values, setting, value, str(path) if setting.is_table else f"{path}: {name}")
 
 
-def _check_variables(environment: Mapping[str, str]) -> None:
-    """Raise UsageError for a variable that is nearly the name of a setting. Others may be anybody's."""
+def _unknown_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables that look like settings and are none. Raises UsageError for one that is nearly one's name."""
+    unknown = []
     for variable in environment:
         if not variable.startswith("CODELET_") or variable in _NOT_SETTINGS:
             continue
         name = variable.removeprefix("CODELET_").lower()
         if name not in SETTINGS and (near := _nearest(name)):
             raise UsageError(f"{variable}: unknown setting; did you mean {SETTINGS[near].variable}?")
+        if name not in SETTINGS:
+            unknown.append(variable)
+    return tuple(sorted(unknown))
 
 
 def _known(name: str, place: str = "") -> Setting:

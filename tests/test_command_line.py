@@ -321,6 +321,11 @@ def test_a_prompt_flag_without_a_prompt_means_the_pipe(codelet: Codelet, flags: 
         (("--keep", "demo"), "unknown option --keep; did you mean codelet demo --keep?"),
         (("--jsno", "doctor"), "unknown option --jsno; did you mean codelet doctor --json?"),
         (("dmeo",), "there is no command 'dmeo'; did you mean demo?"),
+        (("revew", "--uncommitted"), "there is no command 'revew'; did you mean review?"),
+        (("--continue", "a.json", "--export", "b.json", "-p", "x"), "--continue TARGET is --export TARGET --resume"),
+        (("--allow", "Bash(git log:*)", "-p", "x"), "write 'bash(git log *)'"),
+        (("--allow", "Edit(/src/**)", "-p", "x"), "write 'edit(src/**)'"),
+        (("--allow", "Read(//etc/hosts)", "-p", "x"), "write 'read(/etc/hosts)'"),
         (("demo", "the", "feature"), "a prompt that begins with a command's name is given with -p"),
         (("help", "dmeo"), "there is no command 'dmeo'"),
         (("fix", "-p", "the test"), "two prompts"),
@@ -414,5 +419,18 @@ def test_help_and_version(codelet: Codelet):
 def test_a_variable_that_is_nearly_a_setting_is_told(codelet: Codelet):
     said = one_line(codelet("-p", "go", env={"CODELET_MODLE": "x"}), 2)
     assert said == "codelet: CODELET_MODLE: unknown setting; did you mean CODELET_MODEL?"
-    foreign = {"CODELET_SHARED": "x", "CODELET_COLOUR": "x", "CODELET_REDIS_PASSWORD": "x", "CODELET_": "x"}
-    assert codelet("-p", "go", env=foreign).exit == 0
+    known = {"CODELET_SHARED": "x", "CODELET_REDIS_PASSWORD": "x"}
+    done = codelet("-p", "go", env=known)
+    assert (done.exit, done.err) == (0, "")
+    done = codelet("-p", "go", env=known | {"CODELET_COLOUR": "x"})
+    assert (done.exit, done.err) == (0, "codelet: CODELET_COLOUR is no setting of codelet's: it changes nothing\n")
+    assert codelet("-q", "-p", "go", env={"CODELET_COLOUR": "x"}).err == ""
+
+
+def test_continue_begins_a_session_and_goes_on_with_it(codelet: Codelet, tmp_path: Path):
+    for prompt in ("the first", "the second"):
+        done = codelet("-p", prompt, "--continue", str(tmp_path / "work.json"))
+        assert done.exit == 0, done.err
+    said = codelet.server.requests[-1].body.decode()
+    assert "the first" in said
+    assert "the second" in said

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from codelet.errors import UsageError
 from codelet.setting_kinds import Setting
-from codelet.settings import GROUPS, ONE_SHOT, PERMISSIONS, SETTINGS
+from codelet.settings import GROUPS, KEEPING, ONE_SHOT, PERMISSIONS, SETTINGS
 
 _EPILOG = """\
 exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomplete,
@@ -72,6 +72,10 @@ def parse_command_line(arguments: Sequence[str]) -> argparse.Namespace:
     read, prompt = _read_words(parser, arguments)
     options = parser.parse_args(read)
     options.bare_prompt = prompt is not None
+    if options.continued is not None:
+        if options.export is not None or options.resume is not None:
+            raise UsageError("--continue TARGET is --export TARGET --resume TARGET: give one or the other")
+        options.export = options.resume = options.continued
     if prompt is not None:
         if options.prompt is not None:
             raise UsageError("two prompts: give one, with -p or without")
@@ -91,6 +95,11 @@ def print_help(command: str | None) -> None:
         raise UsageError(f"there is no command {command!r}, only {', '.join(_COMMANDS)}")
     parser = build_parser([command or "--help"])
     (_commands_of(parser)[command] if command else parser).print_help()
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line, each command with all its options."""
+    return build_parser(tuple(_COMMANDS))
 
 
 def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
@@ -138,6 +147,12 @@ def _add_help(about: argparse.ArgumentParser) -> None:
     about.add_argument("about", nargs="?", metavar="COMMAND")
 
 
+def _add_completion(completion: argparse.ArgumentParser) -> None:
+    from codelet.frontends.commands.shell_completion import add_completion_arguments
+
+    add_completion_arguments(completion)
+
+
 def _add_demo(demo: argparse.ArgumentParser) -> None:
     demo.add_argument("--keep", action="store_true", help="keep the demo's folder")
 
@@ -147,30 +162,15 @@ def _add_doctor(doctor: argparse.ArgumentParser) -> None:
 
 
 def _add_policy(policy: argparse.ArgumentParser) -> None:
-    check = policy.add_subparsers(
-        dest="policy_command", metavar="check", required=True, prog="codelet policy"
-    ).add_parser("check", help="say what would happen to a command, without running it")
-    check.add_argument("shell_command", nargs="?", metavar="COMMAND", help="the command line, quoted as one word")
-    check.add_argument("--cases", metavar="FILE", help="judge the cases of a JSON lines file instead")
-    check.add_argument("--mode", dest="check_mode", choices=SETTINGS["mode"].choices)
-    check.add_argument(
-        "--sandbox",
-        dest="check_sandbox",
-        choices=("auto", "off"),
-        default="auto",
-        help="judge as where a sandbox works (auto), or as where none does",
-    )
-    check.add_argument("--json", action="store_true", help="one JSON object a line")
+    from codelet.frontends.commands.check_arguments import add_policy_arguments
+
+    add_policy_arguments(policy)
 
 
 def _add_audit(audit: argparse.ArgumentParser) -> None:
-    verify = audit.add_subparsers(
-        dest="audit_command", metavar="verify", required=True, prog="codelet audit"
-    ).add_parser("verify", help="find changed, removed, added and moved lines")
-    verify.add_argument("file", metavar="FILE")
-    verify.add_argument("--open", action="store_true", help="a session without its closing record may still run")
-    verify.add_argument("--expect", metavar="HASH", help="the last hash, as an earlier run gave it")
-    verify.add_argument("--json", action="store_true", help="print one JSON object")
+    from codelet.frontends.commands.check_arguments import add_audit_arguments
+
+    add_audit_arguments(audit)
 
 
 def _add_profiles(profiles: argparse.ArgumentParser) -> None:
@@ -211,6 +211,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "models": ("list the models that there are, with key, window and price", _add_models),
     "profiles": ("list the profiles, and what each takes away", _add_profiles),
     "review": ("review a change: findings on its lines, for a pipeline or before a push", _add_review),
+    "completion": ("print a completion script for a shell, or the man page", _add_completion),
 }
 """The commands: what the help says of each, and what adds its arguments."""
 
@@ -225,6 +226,9 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
                 choices=("text", "json", "stream-json"),
                 help="text (default), one JSON object, or one event a line",
             )
+        elif group is KEEPING:
+            about = "save there, and go on with what is saved there: short for --export and --resume"
+            heading.add_argument("--continue", dest="continued", metavar="TARGET", help=about)
         for setting in SETTINGS.values():
             if setting.group is group:
                 _add_setting(heading, setting)
@@ -269,13 +273,21 @@ def _read_words(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> tu
             bare.append(word)
             continue
         options.append(_ALONE.get(word, word))
+        if bare and _unknown(parser, word):
+            _refuse_near_command(bare[0])
         if word not in _ALONE and _takes_value(parser, word, rest):
             value = rest.pop(0)
             # As one word with its option, a prompt is never taken for something else.
             options[-1:] = [f"--prompt={value}"] if word in ("-p", "--prompt") else [word, value]
-    if len(bare) == 1 and not said and (near := _nearest(bare[0], _COMMANDS)):
-        raise UsageError(f"there is no command {bare[0]!r}; did you mean {near}? As a prompt: -p {bare[0]}")
+    if len(bare) == 1 and not said:
+        _refuse_near_command(bare[0])
     return options, " ".join(bare) if bare else None
+
+
+def _refuse_near_command(word: str) -> None:
+    """Raise UsageError for a word that is nearly a command."""
+    if near := _nearest(word, _COMMANDS):
+        raise UsageError(f"there is no command {word!r}; did you mean {near}? As a prompt: -p {word}")
 
 
 def _asked_format(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> str | None:

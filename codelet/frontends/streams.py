@@ -15,6 +15,7 @@ from codelet.errors import LimitReached
 if TYPE_CHECKING:
     from codelet.context import Piped
     from codelet.loop.session import Session
+    from codelet.settings import Settings
 
 KEPT = 16_000_000
 """Bytes of a pipe to keep in memory. Of a longer one, three quarters are its beginning and one quarter is its end."""
@@ -33,6 +34,11 @@ def say(line: str) -> None:
         if sys.stderr is not None:
             sys.stderr.write(f"{mask(line)}\n")
             sys.stderr.flush()
+
+
+def unknown_settings(settings: Settings) -> list[str]:
+    """What a user has to know of variables that look like settings; one that is nearly one was an error before."""
+    return [f"{name} is no setting of codelet's: it changes nothing" for name in settings.unknown_variables]
 
 
 def say_ending(session: Session) -> None:

@@ -167,9 +167,10 @@ class CallRunner:
         if item.prepared:
             return
         item.prepared = True
-        tool = self._toolbox.tools.get(item.name)
+        tool = self._toolbox.tool_named(item.name)
         arguments = parsed_arguments(item.asked)
-        item.call = item.call.replace(tool=tool, arguments=arguments if isinstance(arguments, dict) else {})
+        name = item.name if tool is None else tool.name  # rules and guards know it by this one
+        item.call = item.call.replace(name=name, tool=tool, arguments=arguments if isinstance(arguments, dict) else {})
         if tool is None:
             names = ", ".join(self._toolbox.tools)
             item.problem = prompt.UNKNOWN_TOOL.format(name=item.name, names=names)

@@ -77,7 +77,7 @@ class Meter:
     `spent` and `spent_cost` leave out what the session had used before it was taken up here: limits are about these.
     `charged` is that cost with an estimate where a provider did not report what was used.
     `timer` is the time limit of the turn that runs, if any. `requests` were answered, in `waited` seconds altogether;
-    `retries` were sent again.
+    `retries` were sent again. `taken` are seconds of the time limit that were used before a turn could begin.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Meter:
         self.charged = 0.0
         self.timer: asyncio.Timeout | None = None
         self.requests = self.retries = 0
-        self.waited = 0.0
+        self.waited = self.taken = 0.0
         self.held_by = ""
         self._all, self._here = Bill(), Bill()
         self._asked: Usage | None = None
@@ -103,6 +103,11 @@ class Meter:
     def out_of_time(self) -> str:
         """What the time limit says once it has passed."""
         return f"the time limit of {self.limits.timeout:g} s is reached (--timeout)" if self.limits.timeout else ""
+
+    @property
+    def time_left(self) -> float | None:
+        """Seconds that a turn may take, None without a limit."""
+        return None if self.limits.timeout is None else max(0.1, self.limits.timeout - self.taken)
 
     @property
     def is_out_of_time(self) -> bool:

@@ -321,7 +321,7 @@ class Session:
         self.standby.begin_turn()
         turn = run_turn(self.conversation, self.standby, self._toolbox, self.upkeep, meter)
         yield events.TurnStart(self.turns, self.provider.model)
-        seconds = meter.limits.timeout
+        seconds = meter.time_left
         deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
         self._turn_in_hand.runs()
         try:

@@ -67,6 +67,14 @@ class Toolbox:
         self._only: Collection[str] | None = None
         self._told = False
 
+    def tool_named(self, name: str) -> Tool | None:
+        """The tool of this name, or what a model means that learnt on other tools: `Bash`, `str_replace`."""
+        if name in self.tools:
+            return self.tools[name]
+        from codelet.tools.call_arguments import OTHER_TOOLS
+
+        return self.tools.get(OTHER_TOOLS.get(name.lower(), name.lower()))
+
     async def ready(self, touches: Sequence[Touch]) -> ToolContext:
         """What a call that touches these is judged with. Raises ToolError where a sandbox is due and none works."""
         policy = self.approvals.policy

@@ -63,12 +63,18 @@ def _meant(text: str) -> str | None:
         return None
     tool = found[1].lower()
     tool = _OTHER_NAMES.get(tool, tool)
-    body = re.sub(r":\*\s*$", " *", found[2] or "").strip() if tool == "bash" else (found[2] or "").strip()
+    body = re.sub(r":\*\s*$", " *", found[2] or "") if tool == "bash" else _meant_path(found[2] or "")
+    body = body.strip()
     meant = f"{tool}({body})" if body and body != "*" else tool
     try:
         return parse_rule(meant).text if meant != text.strip() else None
     except UsageError:
         return None
+
+
+def _meant_path(glob: str) -> str:
+    """A path as other programs spell it: one that begins with / is the project's there, one with // the machine's."""
+    return glob.removeprefix("/")
 
 
 def escaped(path: str) -> str:

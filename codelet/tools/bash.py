@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from codelet import prompt
 from codelet.errors import ToolError
@@ -66,11 +67,10 @@ async def bash(
     background: bool = False,
     unconfined: bool = False,
 ) -> ToolOutput:
-    """Run a shell command in the workspace, for `timeout` seconds (most 600). No stdin.
+    """Run a command in a fresh shell in the workspace, `timeout` in seconds (most 600). No stdin.
     `unconfined` asks the user.
     """
-    from codelet.system.git import hardened_environment
-    from codelet.system.process import StartError, child_environment, run_child, shell_argv
+    from codelet.system.process import StartError, run_child
     from codelet.system.process.shell_start import PREFIX, start_variables
 
     seconds = min(max(timeout, 0.1), _LONGEST)
@@ -81,44 +81,98 @@ async def bash(
         raise ToolError("nothing runs in the background here")
     if tasks is not None and is_control(command):  # it was judged as such: no shell may ever see it
         return await tasks.control(command, seconds, progress)
-    prepared = PREFIX + (context.prepare_command(command) if context.prepare_command else command)
-    own = hardened_environment(child_environment() if context.environment is None else context.environment)
-    shell = shell_argv(prepared, own, context.workspace)
-    wrap = (context.wrap_lasting if background else None) or context.wrap_command
-    argv = shell if wrap is None else wrap(prepared, own)
+    argv, own, shell = _prepared(context, command, lasting=background)
     if tasks is not None and background:
-        return await tasks.start(command, argv, context, {**own, **start_variables(context.resources, shell[0], None)})
-    with _told() as (heard, told):
+        return await tasks.start(command, argv, context, {**own, **start_variables(context.resources, shell, None)})
+    with _told() as (heard, told), _ScreenWatch(progress) as watch:
         try:
             done = await run_child(
                 argv,
                 cwd=context.workspace,
-                environment={**own, **start_variables(context.resources, shell[0], told if "|" in command else None)},
+                environment={**own, **start_variables(context.resources, shell, told if "|" in command else None)},
                 timeout=seconds,
                 output_limit=_KEPT,
-                on_output=lambda piece: progress(piece.replace(PREFIX, "")),
+                on_output=lambda piece: watch.see(piece.replace(PREFIX, "")),
                 keep=(told,),
             )
+        except asyncio.CancelledError:
+            if not watch.ends_it():
+                raise
+            return ToolOutput(f"{printed(watch.seen)}\n{prompt.FULL_SCREEN}".lstrip("\n"), failed=True, most=_SHOWN)
         except StartError as error:
             raise ToolError(str(error)) from error
         statuses = _heard(heard)
     failed = done.timed_out or done.exit_code != 0
-    text = "\n".join((_text(done, seconds), *_notes(done, context.resources, shell[0], statuses)))
+    text = "\n".join((_text(done, seconds), *_notes(done, context.resources, shell, statuses)))
     context.outputs.append((began, f"{command}\n{text}"))
     shown = f"{text}\n{context.sandbox_note}" if failed and context.sandbox_note else text
     return ToolOutput(shown, failed=failed, most=_SHOWN)
 
 
+def _prepared(
+    context: ToolContext, command: str, *, lasting: bool = False
+) -> tuple[Sequence[str], dict[str, str], str]:
+    """The words that run a command, what they get for an environment, and the shell among them."""
+    from codelet.system.git import hardened_environment
+    from codelet.system.process import child_environment, shell_argv
+    from codelet.system.process.shell_start import PREFIX
+
+    prepared = PREFIX + (context.prepare_command(command) if context.prepare_command else command)
+    own = hardened_environment(child_environment() if context.environment is None else context.environment)
+    shell = shell_argv(prepared, own, context.workspace)
+    wrap = (context.wrap_lasting if lasting else None) or context.wrap_command
+    return shell if wrap is None else wrap(prepared, own), own, shell[0]
+
+
 def printed(output: str) -> str:
-    """What a command printed, as a result may hold it: a NUL is legal in JSON, but several servers refuse it."""
+    """What a command printed, as a result may hold it: as a terminal's lines would stand in the end, without escapes.
+
+    A NUL is legal in JSON, but several servers refuse it.
+    """
+    from codelet.system.text.printout import as_printed
     from codelet.tools.encoding import readable
 
-    return readable(output).replace("\0", "\N{REPLACEMENT CHARACTER}").rstrip("\n")
+    return readable(as_printed(output)).replace("\0", "\N{REPLACEMENT CHARACTER}").rstrip("\n")
 
 
 def exit_line(code: int) -> str:
     """How a command ended; the code is negative for a signal."""
     return prompt.ENDED_BY_SIGNAL.format(number=-code) if code < 0 else prompt.EXIT_CODE.format(code=code)
+
+
+class _ScreenWatch:
+    """Sees what a command prints, and cancels the task that runs it where it draws on a whole screen: it never ends."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.seen = ""
+        self._progress = progress
+        self._task: asyncio.Task[object] | None = None
+        self._cancelled = False
+
+    def __enter__(self) -> Self:
+        self._task = asyncio.current_task()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._task = None
+
+    def see(self, piece: str) -> None:
+        """Take in what came, and hand it on."""
+        self._progress(piece)
+        if self._task is None or self._cancelled or not ("\x1b" in piece or "Vim: " in piece):
+            self.seen = (self.seen + piece)[-_SHOWN:]
+            return
+        from codelet.system.text.printout import draws_on_screen
+
+        before, self.seen = self.seen[-400:], (self.seen + piece)[-_SHOWN:]
+        # What is read at the end is read by the task itself: it is over anyway.
+        if draws_on_screen(before + piece) and asyncio.current_task() is not self._task:
+            self._cancelled = True
+            self._task.cancel()
+
+    def ends_it(self) -> bool:
+        """Whether the cancellation is this watch's own and nobody else's; then it is taken back."""
+        return self._cancelled and self._task is not None and self._task.uncancel() == 0
 
 
 @contextmanager

@@ -10,8 +10,54 @@ from codelet.errors import ToolError
 _LONGEST_PROBLEM = 300
 
 
-_OTHER_NAMES = {"file_path": "path", "filePath": "path", "cmd": "command"}
-_OTHER_PARTS = {"old_string": "old", "new_string": "new", "replace_all": "all"}
+OTHER_TOOLS = {
+    "shell": "bash",
+    "run_shell_command": "bash",
+    "run_command": "bash",
+    "execute_command": "bash",
+    "read_file": "read",
+    "view": "read",
+    "cat": "read",
+    "ls": "read",
+    "list_directory": "read",
+    "write_file": "write",
+    "create_file": "write",
+    "str_replace": "edit",
+    "edit_file": "edit",
+    "replace": "edit",
+    "multiedit": "edit",
+    "search": "grep",
+    "search_files": "grep",
+    "grep_search": "grep",
+    "glob": "find",
+    "find_files": "find",
+}
+"""What tools are called elsewhere, in small letters; nothing here where the meaning of the arguments differs."""
+
+_OTHER_NAMES = {
+    "file_path": "path",
+    "filePath": "path",
+    "filepath": "path",
+    "absolute_path": "path",
+    "target_file": "path",
+    "cmd": "command",
+    "script": "command",
+    "run_in_background": "background",
+    "contents": "content",
+    "regex": "pattern",
+    "include": "glob",
+    "-i": "ignore_case",
+    "head_limit": "limit",
+}
+_OTHER_PARTS = {
+    "old_string": "old",
+    "new_string": "new",
+    "old_str": "old",
+    "new_str": "new",
+    "old_text": "old",
+    "new_text": "new",
+    "replace_all": "all",
+}
 
 
 def with_known_names(arguments: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
@@ -23,8 +69,8 @@ def with_known_names(arguments: dict[str, Any], known: Iterable[str]) -> dict[st
         return arguments  # both names were given: one too many
     if "edits" not in known:
         return renamed
-    if "edits" not in renamed and not renamed.keys().isdisjoint(_OTHER_PARTS):
-        parts = {name: renamed.pop(name) for name in _OTHER_PARTS if name in renamed}
+    if "edits" not in renamed and not renamed.keys().isdisjoint((*_OTHER_PARTS, "old")):
+        parts = {name: renamed.pop(name) for name in (*_OTHER_PARTS, "old", "new", "all") if name in renamed}
         renamed["edits"] = [parts]
     edits = _as_meant(renamed.get("edits"), "array")
     if isinstance(edits, dict):

@@ -42,6 +42,10 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
             if encoding.is_binary(head):
                 kind = encoding.binary_kind(head)
                 return ToolOutput(prompt.NOT_TEXT.format(name=name, kind=kind, size=status.st_size))
+            if name.endswith(".ipynb") and (cells := _cells(file, status.st_size)) is not None:
+                context.seen[resolved] = files.fingerprint(status)
+                page = await read_page(cells, status.st_size, first, count, _LINE_BYTES, _MOST_BYTES)
+                return ToolOutput(f"{_numbered(page, name, first)[0]}\n{prompt.NOTEBOOK}", counted="line")
             text = _text_file(file, head, name, status.st_size)
             page = await read_page(text, status.st_size, first, count, _LINE_BYTES, _MOST_BYTES)
         except OSError as error:
@@ -58,6 +62,17 @@ def _picture(context: ToolContext, file: BinaryIO, head: bytes, name: str, size:
     picture = read_picture(file, head, name, size)
     told = prompt.PICTURE.format(name=name, kind=kind, width=picture["width"], height=picture["height"])
     return ToolOutput(told, images=[picture])
+
+
+def _cells(file: BinaryIO, size: int) -> BinaryIO | None:
+    """A notebook's cells as a text file; None where it is no notebook, or too large."""
+    from codelet.tools.notebooks import LARGEST, cells_as_text
+
+    if size > LARGEST:
+        return None
+    file.seek(0)
+    text = cells_as_text(file.read())
+    return None if text is None else io.BytesIO(text.encode("utf-8", "replace"))
 
 
 def _text_file(file: BinaryIO, head: bytes, name: str, size: int) -> BinaryIO:

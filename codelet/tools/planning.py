@@ -107,8 +107,11 @@ def plan_edit(context: ToolContext, path: str, edits: Sequence[Mapping[str, Any]
     resolved = files.resolve(context, path)
     name = files.shown(context, resolved)
     try:
-        status_of(resolved)
+        if not status_of(resolved).st_size and _is_new_text(edits):
+            return plan_write(context, path, edits[0]["new"])
     except FileNotFoundError as error:
+        if _is_new_text(edits):
+            return plan_write(context, path, edits[0]["new"])
         raise ToolError(f"{name} does not exist: to create it use write; find looks for files by name") from error
     except OSError as error:
         raise files.failure(error, name) from error
@@ -130,6 +133,11 @@ def plan_edit(context: ToolContext, path: str, edits: Sequence[Mapping[str, Any]
         places += count
     summary = prompt.EDITED.format(name=name, count=places, s="s" if places > 1 else "")
     return Change(path=resolved, name=name, before=before, after=after, form=form, expected=current, summary=summary)
+
+
+def _is_new_text(edits: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the edits are one that replaces nothing: several models make a new file so."""
+    return len(edits) == 1 and not edits[0]["old"]
 
 
 def _may_edit(context: ToolContext, path: Path, name: str, current: Fingerprint) -> bool:
@@ -158,7 +166,7 @@ def _replace(text: str, replacement: Mapping[str, Any]) -> tuple[str, int]:
     old, new = replacement["old"], replacement["new"].replace("\r\n", "\n")
     everywhere = replacement.get("all", False)
     if not old:
-        raise ToolError("old is empty: give the text to replace; to create a file use write")
+        raise ToolError("old is empty: give the text to replace; it may be empty for a new file only")
     if old == new:
         raise ToolError("old and new are the same")
     encoding.must_be_text(new, "new")

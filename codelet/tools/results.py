@@ -16,7 +16,10 @@ MOST_FILES_SHOWN = 200
 
 
 def lines_found(context: ToolContext, result: SearchResult, most: int, around: int) -> str:
-    """At most `most` matching lines as `path:line:text`, lines of context with `-` in place of `:`."""
+    """At most `most` matching lines as `path:line:text`, lines of context with `-` in place of `:`.
+
+    The path of a file stands before its first line only.
+    """
     lines: list[str] = []
     matches = room = 0
     last: FoundLine | None = None
@@ -28,7 +31,7 @@ def lines_found(context: ToolContext, result: SearchResult, most: int, around: i
             break
         if around and last and (hit.path, hit.line) != (last.path, last.line + 1):
             lines.append("--")
-        lines.append(_line(context, hit))
+        lines.append(_line(context, hit, named=last is None or hit.path != last.path))
         room += len(lines[-1])
         last = hit
     notes = []
@@ -43,12 +46,12 @@ def lines_found(context: ToolContext, result: SearchResult, most: int, around: i
     return "\n".join([*(lines or [prompt.NO_MATCHES]), *notes])
 
 
-def _line(context: ToolContext, hit: FoundLine) -> str:
+def _line(context: ToolContext, hit: FoundLine, *, named: bool) -> str:
     sign = ":" if hit.match else "-"
     text = encoding.readable(encoding.decode_part(hit.text))
     if len(text) > _LINE_CHARACTERS:
         text = f"{text[:_LINE_CHARACTERS]} […]"
-    return f"{files.shown(context, Path(hit.path))}{sign}{hit.line}{sign}{text}"
+    return f"{files.shown(context, Path(hit.path)) if named else ''}{sign}{hit.line}{sign}{text}"
 
 
 def files_found(context: ToolContext, result: SearchResult) -> str:

@@ -30,7 +30,7 @@ async def grep(
     around: int = 0,
     limit: int = 100,
 ) -> ToolOutput:
-    """Search files, or those like `glob` *.{ts,tsx}, for a regex, with `around` lines of context.
+    """Search files, or those like `glob` *.{ts,tsx}, for a regex, with `around` context lines.
 
     Skips what git ignores, and files with secrets.
     """

@@ -51,7 +51,7 @@ def edit_preview(context: ToolContext, arguments: Arguments) -> Preview:
 
 
 async def edit(context: ToolContext, progress: Progress, *, path: str, edits: list[Replacement]) -> ToolOutput:
-    """Replace exact text in a file that is unchanged since it was shown.
+    """Replace exact text in a file unchanged since it was shown.
 
     Each `old` must occur once, unless `all`. In order, all or none.
     """

@@ -347,6 +347,13 @@ def test_a_stalled_stream_ends_at_the_time_limit(codelet_on_each_wire: Codelet, 
     assert codelet.server.requests[0].gone.wait(PATIENCE)
 
 
+def test_what_the_pipe_took_of_the_time_limit_is_not_told_as_the_limit(codelet: Codelet):
+    codelet.server.script = [Reply("x", fault=Stop("stall", 0))]
+    line = "(sleep 0.4; echo slow) | " + '"$@"'
+    done = codelet("-p", "go", "--timeout", "1.5", command=("bash", "-c", line, "bash", *CODELET))
+    assert (done.exit, done.complaints[-1]) == (4, "codelet: the time limit of 1.5 s is reached (--timeout)")
+
+
 @pytest.mark.parametrize("after", [None, 0, 4])
 def test_a_stalled_stream_ends_at_its_deadline(codelet_on_each_wire: Codelet, after: int | None):
     """Without --timeout: the deadlines for the first token and between chunks."""

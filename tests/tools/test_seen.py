@@ -225,5 +225,5 @@ class TestEdit:
         assert "was not read" in await refused("edit", path="long.txt", edits=[{"old": "line 4321\n", "new": ""}])
 
     async def test_a_file_that_is_not_there_is_for_write(self, refused: Refused) -> None:
-        told = await refused("edit", path="new.py", edits=[{"old": "", "new": "x = 1\n"}])
+        told = await refused("edit", path="new.py", edits=[{"old": "a", "new": "x = 1\n"}])
         assert told == "new.py does not exist: to create it use write; find looks for files by name"

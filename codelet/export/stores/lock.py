@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +57,8 @@ def lock_path(target: Path) -> Path:
 
 def take(target: Path) -> FileLease:
     """The right to write `target`. Raises SessionHeld or ExportError."""
-    from filelock import FileLock, Timeout
+    with _no_temporary_files():
+        from filelock import FileLock, Timeout
 
     path = lock_path(target)
     if not target.parent.is_dir():  # the library would make it
@@ -71,6 +74,19 @@ def take(target: Path) -> FileLease:
     with suppress(OSError):  # who it is helps others to understand; the lock itself does not need it
         _write_holder(path)
     return FileLease(lock, target)
+
+
+@contextmanager
+def _no_temporary_files() -> Iterator[None]:
+    """Keep the library from trying, when it is imported, whether links work in the temporary folder: nobody named that.
+
+    It takes the failure for a no, which matters to kinds of locks that are not used here.
+    """
+    before, tempfile.tempdir = tempfile.tempdir, "\0"  # no folder has such a name: it fails before anything is asked
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def holder(target: Path) -> str | None:

@@ -26,7 +26,7 @@ from codelet.errors import (
     LimitReached,
     UsageError,
 )
-from codelet.frontends.streams import KEPT, read_stdin, say, say_ending
+from codelet.frontends.streams import KEPT, read_stdin, say, say_ending, unknown_settings
 from codelet.loop.session import Session
 from codelet.opening import mentioned, session_from, turn_of
 from codelet.outcome import Outcome, TurnProgress
@@ -71,16 +71,15 @@ def run_one_shot(settings: Settings, text: str | None, *, output_format: str, qu
         piped, notes = read_stdin(settings.timeout, _kept(settings)) or (None, [])
     except LimitReached as reached:
         return _unanswered(output, reached, settings.model, time.monotonic() - begun)
-    if settings.timeout is not None and (taken := round(time.monotonic() - begun, 1)):
-        settings = settings.replace(timeout=max(0.1, settings.timeout - taken))
+    taken = time.monotonic() - begun
     if piped is not None and not piped.text.strip() and not piped.tail.strip():
         piped = None
     _check(text, piped)
     if text is not None and valid_unicode(text) != text:
         notes.append("the prompt is not all UTF-8 text: what is not is replaced")
-    for note in notes if not quiet else ():
+    for note in (*unknown_settings(settings), *notes) if not quiet else ():
         say(f"codelet: {note}")
-    run = _OneShot(settings, text or "", piped, output, begun)
+    run = _OneShot(settings, text or "", piped, output, begun, taken)
     return asyncio.run(run.run())
 
 
@@ -144,11 +143,15 @@ def _output(output_format: str, *, quiet: bool, whole: bool) -> Output:
 class _OneShot:
     """One run: ask, write the answer, save, close. A signal cancels the phase that is going on; those after it follow.
 
-    `_stopped` is the exit status and the word of the newest signal.
+    `taken` are the seconds that the pipe took, of those that the time limit gives. `_stopped` is the exit status and
+    the word of the newest signal.
     """
 
-    def __init__(self, settings: Settings, question: str, piped: Piped | None, output: Output, begun: float) -> None:
+    def __init__(
+        self, settings: Settings, question: str, piped: Piped | None, output: Output, begun: float, taken: float
+    ) -> None:
         self._settings = settings
+        self._taken = taken
         self._question = question
         self._piped = piped
         self._output = output
@@ -197,6 +200,7 @@ class _OneShot:
         """Open the session, run the turn, and show its events as they come."""
         session, resumed = await session_from(self._settings, needs_model=not self._question.startswith("/"))
         self._session = session
+        session.meter.taken = self._taken
         if self._settings.keeps:
             from codelet.frontends.exporting import Exporting
 
@@ -225,7 +229,9 @@ class _OneShot:
             from codelet.frontends.printing.command_prompt import answer_of_command
             from codelet.providers.choice.choose import NoModel
 
-            answer = answer_of_command(session, self._question, piped=self._piped is not None)
+            settings = self._settings
+            kept = settings.keeps_changes or (settings.facts is not None and self._question.startswith("/facts"))
+            answer = answer_of_command(session, self._question, piped=self._piped is not None, kept=kept)
             if answer is not None:
                 if self._settings.json_schema is not None:
                     raise UsageError("--json-schema is for an answer of the model: a /command has none")

@@ -6,17 +6,24 @@ from collections.abc import AsyncGenerator
 
 from codelet.errors import UsageError
 from codelet.events import Event, Text
+from codelet.extensions.base import UNSAID
 from codelet.frontends.terminal.screen import TextScreen
 from codelet.frontends.terminal.slash_commands.command_list import commands_for
 from codelet.frontends.terminal.slash_commands.slash_command import SlashCommand
 from codelet.loop.session import Session
 
+_COUNTED = frozenset({"metrics", "tool_stats"})
+"""Keys of the export that a command only looks at."""
+_NOT_KEPT = "the session ends here, and this change with it: --export FILE keeps it"
 
-def answer_of_command(session: Session, prompt: str, *, piped: bool) -> AsyncGenerator[Event, None] | None:
+
+def answer_of_command(
+    session: Session, prompt: str, *, piped: bool, kept: bool = True
+) -> AsyncGenerator[Event, None] | None:
     """The events of the command that the prompt names; None where it names none and is for the model, such as a path.
 
     Raises UsageError for a word that is nearly a command, for a command that only works in a terminal, and where
-    something is `piped` to one.
+    something is `piped` to one. What changes the session says so where nothing of that is `kept`.
     """
     commands = commands_for(session)
     name = prompt.split(maxsplit=1)[0][1:]
@@ -33,11 +40,23 @@ def answer_of_command(session: Session, prompt: str, *, piped: bool) -> AsyncGen
         raise UsageError(f"/{command.name} works in the terminal session only, not with -p")
     if piped:
         raise UsageError(f"/{command.name} takes nothing from a pipe")
-    return _shown(command, session, argument)
+    return _shown(command, session, argument, kept=kept)
 
 
-async def _shown(command: SlashCommand, session: Session, argument: str) -> AsyncGenerator[Event, None]:
+async def _shown(command: SlashCommand, session: Session, argument: str, *, kept: bool) -> AsyncGenerator[Event, None]:
     assert command.show is not None
     screen = TextScreen()
+    before = _state(session)
     await command.show(screen, session, argument)
+    if not kept and _state(session) != before:
+        screen.note(_NOT_KEPT)
     yield Text(session.mask("\n".join(screen.lines)))
+
+
+def _state(session: Session) -> str:
+    """What of a session a command may change, to be compared."""
+    saved = ((part.key, part.save()) for extension in session.extensions for part in extension.parts)
+    parts = {key: value for key, value in saved if value and value is not UNSAID and key not in _COUNTED}
+    shown = [id(message) for message in session.messages]
+    pinned = [row.number for row in session.context() if row.pinned]
+    return repr([shown, pinned, sorted(session.reminders.off), parts])

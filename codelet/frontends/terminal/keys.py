@@ -7,9 +7,10 @@ key itself. ESC directly before another character is an Alt combination and stop
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from prompt_toolkit.input import Input
@@ -51,14 +52,20 @@ _MEANINGS: dict[str, Meaning] = {
 }
 
 
-def read_meanings(presses: Iterable[KeyPress]) -> list[Key]:
-    """The meanings of one batch of key presses. Unknown keys are left out."""
+def read_meanings(presses: Iterable[KeyPress], own: Mapping[str, Meaning] = MappingProxyType({})) -> list[Key]:
+    """The meanings of one batch of key presses. Unknown keys are left out. `own` are those that the user set."""
     found: list[Key] = []
     waiting = list(presses)
     while waiting:
         press = waiting.pop(0)
-        if press.key == Keys.Escape:
-            _read_escape(waiting, found)
+        if press.key in own:
+            found.append(Key(own[press.key]))
+        elif press.key == Keys.Escape:
+            if waiting and (meaning := own.get(f"escape {waiting[0].key}")) is not None:
+                del waiting[0]
+                found.append(Key(meaning))
+            else:
+                _read_escape(waiting, found)
         elif press.key == Keys.BracketedPaste:
             found.append(Key("paste", press.data))
         elif press.key in _MEANINGS:
@@ -88,14 +95,21 @@ def _read_escape(following: list[KeyPress], found: list[Key]) -> None:
 class Keyboard:
     """Reads the keys and hands them to `handler`, which may be exchanged while it listens.
 
-    `closed` is called when the terminal goes away.
+    `closed` is called when the terminal goes away. `own` are the user's keys, each with its meaning.
     """
 
-    def __init__(self, source: Input, output: Output, closed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        source: Input,
+        output: Output,
+        closed: Callable[[], None],
+        own: Mapping[str, Meaning] = MappingProxyType({}),
+    ) -> None:
         self.handler: Callable[[Key], None] = lambda key: None
         self._input = source
         self._output = output
         self._closed = closed
+        self._own = own
         self._flush: asyncio.TimerHandle | None = None
 
     @contextmanager
@@ -153,7 +167,7 @@ class Keyboard:
         self._hand_on(self._input.flush_keys())
 
     def _hand_on(self, presses: Iterable[KeyPress]) -> None:
-        for key in read_meanings(presses):
+        for key in read_meanings(presses, self._own):
             self.handler(key)
 
     def _cancel_flush(self) -> None:

@@ -33,7 +33,7 @@ def last_part(renderer: Renderer) -> list[Text]:
 async def _page(text: str, line: int) -> bool:
     """Show a text from that line on, counted from 1; False where no pager can be started."""
     from codelet.system.process import StartError
-    from codelet.system.process.on_terminal import run_on_terminal
+    from codelet.system.process.foreground import run_on_terminal
 
     command = _command()
     if not command:

@@ -12,16 +12,16 @@ from pathlib import Path
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import create_app_session, get_app, in_terminal
+from prompt_toolkit.cursor_shapes import ModalCursorShapeConfig
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
-from prompt_toolkit.enums import DEFAULT_BUFFER
-from prompt_toolkit.filters import Condition, Filter, completion_is_selected, has_focus, is_done
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition, has_completions, is_done, to_filter
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.history import History, InMemoryHistory
 from prompt_toolkit.input import Input
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.keys import Keys
-from prompt_toolkit.layout import ConditionalContainer, FormattedTextControl, HSplit, Window
+from prompt_toolkit.layout import ConditionalContainer, FloatContainer, FormattedTextControl, HSplit, Window
+from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.plain_text import PlainTextOutput
 from prompt_toolkit.output.vt100 import Vt100_Output
@@ -32,6 +32,8 @@ from prompt_toolkit.utils import is_dumb_terminal
 from codelet.errors import EXIT_DONE, EXIT_INTERRUPT
 from codelet.frontends.terminal.completion import ReplCompleter, wants_completion
 from codelet.frontends.terminal.draft import Pastes
+from codelet.frontends.terminal.preferences import Preferences
+from codelet.frontends.terminal.prompt_keys import prompt_bindings
 
 KEYS_HELP = (
     ("Enter", "send; while a turn runs: the model reads it with its next step, Up takes it back"),
@@ -48,9 +50,6 @@ KEYS_HELP = (
 
 _MENU_ROWS = 8
 _LEAVE_SECONDS = 2.0
-_TWICE_SECONDS = 1.0
-"""Two ESCs within this time are one wish."""
-
 _STYLE = Style.from_dict(
     {
         "prompt": "ansicyan bold",
@@ -85,7 +84,8 @@ class PromptLine:
         cycle_mode: Callable[[], None],
         show_whole: Callable[[], Coroutine[None, None, None]],
         sign: str,
-        colours: bool = True,
+        preferences: Preferences,
+        complain: Callable[[str], None],
     ) -> None:
         self._status = status
         self._sign = sign
@@ -93,7 +93,6 @@ class PromptLine:
         self._whole: asyncio.Task[None] | None = None
         self._leave_at = 0.0
         self._offered = ""
-        self._menu_open = False
         self.exit_status = EXIT_DONE
         self.output = make_output()
         with create_app_session(input=source, output=self.output):
@@ -103,26 +102,27 @@ class PromptLine:
                 output=None if is_dumb_terminal() else self.output,
                 multiline=True,
                 wrap_lines=True,
-                history=InMemoryHistory(),
+                history=_history(preferences, pastes, complain),
+                editing_mode=EditingMode.VI if preferences.edit_mode == "vi" else EditingMode.EMACS,
+                cursor=ModalCursorShapeConfig() if preferences.edit_mode == "vi" else None,
                 completer=ReplCompleter(workspace, commands),
                 complete_while_typing=Condition(self._completing),
                 complete_style=CompleteStyle.COLUMN,
-                reserve_space_for_menu=_MENU_ROWS,
+                reserve_space_for_menu=0,  # the menu has a place of its own, below
                 prompt_continuation="  ",
-                key_bindings=prompt_bindings(pastes, self._interrupted, cycle_mode, self._open_whole),
+                key_bindings=prompt_bindings(pastes, self._interrupted, cycle_mode, self._open_whole, preferences.keys),
                 enable_open_in_editor=False,
                 enable_suspend=True,
                 search_ignore_case=True,
                 style=_STYLE,
                 include_default_pygments_style=False,
-                color_depth=_color_depth(colours),
+                color_depth=_color_depth(preferences.theme != "plain"),
                 erase_when_done=self.erases,
             )
         self._session.app.ttimeoutlen = 0.03
         self._session.app.timeoutlen = 0.1
-        self._session.default_buffer.on_text_changed += lambda _: self._close_menu()
         self._session.default_buffer.on_text_insert += lambda _: self._type_over_offer()
-        self._add_status_row()
+        self._add_rows_below()
 
     @property
     def erases(self) -> bool:
@@ -172,13 +172,21 @@ class PromptLine:
     def _message(self) -> StyleAndTextTuples:
         return [("class:prompt", f"{self._sign} ")]
 
-    def _add_status_row(self) -> None:
+    def _add_rows_below(self) -> None:
         # prompt-toolkit's own toolbar waits until the terminal has told where its cursor is; this one is
         # there at once, right below the line.
         row = Window(FormattedTextControl(self._status_row), height=1, style="class:status")
+        # The menu takes this row's place, so that the line above stays where it is. prompt-toolkit's own one floats
+        # over rows that it keeps free below the line, and the row below would jump.
+        menu = CompletionsMenu(max_height=_MENU_ROWS, scroll_offset=1)
         container = self._session.layout.container
         assert isinstance(container, HSplit)
-        container.children.append(ConditionalContainer(row, filter=~is_done))
+        for part in container.children:
+            if isinstance(part, FloatContainer):
+                part.floats[:] = [each for each in part.floats if not isinstance(each.content, CompletionsMenu)]
+        self._session.layout.current_window.dont_extend_height = to_filter(True)
+        below = HSplit([ConditionalContainer(row, filter=~has_completions), Window()])
+        container.children += [menu, ConditionalContainer(below, filter=~is_done)]
 
     def _status_row(self) -> StyleAndTextTuples:
         if time.monotonic() < self._leave_at:
@@ -187,13 +195,6 @@ class PromptLine:
 
     def _completing(self) -> bool:
         return wants_completion(self._session.default_buffer.document.text_before_cursor)
-
-    def _close_menu(self) -> None:
-        """Erase the menu once it is no longer wanted."""
-        completing = self._completing()
-        if self._menu_open and not completing and get_app().is_running:
-            self._session.app.renderer.erase()
-        self._menu_open = completing
 
     def _type_over_offer(self) -> None:
         """Take what was offered away once something is typed behind it."""
@@ -220,81 +221,13 @@ class PromptLine:
             app.loop.call_later(_LEAVE_SECONDS + 0.05, app.invalidate)
 
 
-def prompt_bindings(
-    pastes: Pastes,
-    interrupted: Callable[[], None],
-    cycle_mode: Callable[[], None],
-    open_whole: Callable[[], None],
-) -> KeyBindings:
-    """Bindings on top of prompt-toolkit's Emacs ones."""
-    bindings = KeyBindings()
-    editing = has_focus(DEFAULT_BUFFER)
-    _bind_going_back(bindings, editing)
+def _history(preferences: Preferences, pastes: Pastes, complain: Callable[[str], None]) -> History:
+    """What the arrows and the search go through: this session's lines, and those of the file that the user named."""
+    if preferences.history is None:
+        return InMemoryHistory()
+    from codelet.frontends.terminal.history_file import HistoryFile
 
-    @bindings.add("enter", filter=editing & ~completion_is_selected)
-    def _send(event: KeyPressEvent) -> None:
-        buffer = event.current_buffer
-        if buffer.document.text_before_cursor.endswith("\\"):
-            buffer.delete_before_cursor()
-            buffer.insert_text("\n")
-        elif buffer.text.strip():
-            buffer.validate_and_handle()
-
-    @bindings.add("enter", filter=editing & completion_is_selected)
-    def _take_completion(event: KeyPressEvent) -> None:
-        buffer = event.current_buffer
-        buffer.complete_state = None
-        if buffer.text.startswith("/"):
-            buffer.validate_and_handle()
-
-    @bindings.add("escape", "enter", filter=editing)
-    @bindings.add("c-j", filter=editing)
-    def _new_line(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text("\n")
-
-    @bindings.add(Keys.BracketedPaste, filter=editing)
-    def _paste(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text(pastes.collapse(event.data))
-
-    @bindings.add("c-c", filter=editing)
-    @bindings.add("<sigint>", filter=editing)
-    def _interrupt(event: KeyPressEvent) -> None:
-        interrupted()
-
-    @bindings.add("s-tab", filter=editing)
-    def _mode(event: KeyPressEvent) -> None:
-        cycle_mode()
-        event.app.invalidate()
-
-    _add_programs(bindings, pastes, open_whole)
-    return bindings
-
-
-def _add_programs(bindings: KeyBindings, pastes: Pastes, open_whole: Callable[[], None]) -> None:
-    """The keys that open another program."""
-    editing = has_focus(DEFAULT_BUFFER)
-
-    @bindings.add("c-o", filter=editing)
-    def _whole(event: KeyPressEvent) -> None:
-        open_whole()
-
-    @bindings.add("c-x", "c-e", filter=editing)
-    def _editor(event: KeyPressEvent) -> None:
-        buffer = event.current_buffer
-        buffer.text = pastes.expand(buffer.text)
-        buffer.open_in_editor()
-
-
-def _bind_going_back(bindings: KeyBindings, editing: Filter) -> None:
-    """ESC twice on an empty line is /rewind."""
-    pressed = [float("-inf")]
-
-    @bindings.add("escape", filter=editing & Condition(lambda: not get_app().current_buffer.text))
-    def _go_back(event: KeyPressEvent) -> None:
-        before, pressed[0] = pressed[0], time.monotonic()
-        if pressed[0] - before < _TWICE_SECONDS:
-            event.current_buffer.text = "/rewind"
-            event.current_buffer.validate_and_handle()
+    return HistoryFile(preferences.history, pastes.expand, complain)
 
 
 def make_output() -> Output:

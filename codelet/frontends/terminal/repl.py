@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,13 @@ from prompt_toolkit.input import create_input
 from codelet import __version__
 from codelet.context.tokens.budget import percent_of
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT, UsageError
-from codelet.events import Event, ToolResult
+from codelet.events import Event
+from codelet.frontends.terminal.attention import Attention
 from codelet.frontends.terminal.draft import Draft, Pastes
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.ground import GroundQuestion
 from codelet.frontends.terminal.keys import Keyboard
+from codelet.frontends.terminal.preferences import Preferences
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.style import writable
@@ -28,8 +30,7 @@ from codelet.frontends.terminal.status_row import extension_words, fitted, short
 from codelet.loop.session import Session
 from codelet.opening import mentioned
 from codelet.providers.protocol import Effort, Provider
-from codelet.safety.secrets import masked
-from codelet.safety.verdict import MODES, Mode
+from codelet.safety.verdict import MODES, Answer, Mode, Question
 from codelet.setting_kinds import ThemeName
 from codelet.system.git import run_git
 from codelet.system.text import clean, one_line
@@ -37,8 +38,10 @@ from codelet.system.text import clean, one_line
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from codelet.export.snapshot import Snapshot
     from codelet.frontends.terminal.review_walk import ReviewWalk
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
+    from codelet.frontends.terminal.user_shell import UserShell
     from codelet.providers.catalog import Vendor
     from codelet.safety.sandbox import Confinement
 
@@ -63,16 +66,17 @@ class Repl:
         open_model: Callable[[str, Effort | None], Provider],
         log: ExportLog,
         first: str | None = None,
+        preferences: Preferences | None = None,
         vendors: Sequence[Vendor] = (),
         *,
-        theme: ThemeName = "auto",
         debug: bool = False,
     ) -> None:
+        self._preferences = preferences or Preferences()
         self.session = session
         self.commands = commands
         self.log = log
         self.open_model = open_model
-        self.screen = TerminalScreen(theme, debug=debug)
+        self.screen = TerminalScreen(self._preferences.theme, debug=debug)
         self.exit_status: int | None = None
         self.can_resume = log.unfinished
         self.prefill = ""
@@ -80,9 +84,11 @@ class Repl:
         self.review: ReviewWalk | None = None
         self._first, self._vendors = first, vendors
         self.attached: list[str] = []
+        self.forks: list[Snapshot] = []
         self.pastes = Pastes()
         self.draft = Draft(self.pastes, self._act)
         self._branch = ""
+        self._told: list[str] = []
         self._main: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[Confinement | None] | None = None
         self._input = create_input()
@@ -95,7 +101,14 @@ class Repl:
             cycle_mode=self._cycle_mode,
             show_whole=self._show_whole,
             sign=self.screen.signs.prompt,
-            colours=theme != "plain",
+            preferences=self._preferences,
+            complain=self._told.append,
+        )
+        self.attention = Attention(
+            self._preferences.notify,
+            title=self._preferences.title,
+            workspace=session.workspace,
+            send=self.screen.send,
         )
         self._ground = GroundQuestion(self._input, lambda ground: self.screen.set_look(ground=ground))
 
@@ -104,11 +117,12 @@ class Repl:
         """Runs the turns; its dialog answers the session's questions."""
         from codelet.frontends.terminal.turn_view import TurnView
 
-        keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)
+        own = self._preferences.while_running
+        keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up, own)
         self.screen.renderer.quiet = self.session.reminders.quiet
         view = TurnView(self.screen.renderer, keyboard, self.draft, self.session, self.log)
         view.status, view.cycle_mode = self._running_status, self._cycle_mode
-        self.session.ask = view.approver.ask
+        self.session.ask = self._ask
         self.session.upkeep.steering = self._steering
         return view
 
@@ -121,6 +135,7 @@ class Repl:
         """Read and evaluate until `exit_status` is set."""
         self._greet()
         self._ground.ask(self.screen.theme)
+        self.attention.begin()
         helpers = [asyncio.create_task(self._read_branch()), asyncio.create_task(self._prepare())]
         try:
             if self._first is not None:
@@ -133,6 +148,7 @@ class Repl:
         finally:
             for task in helpers:
                 task.cancel()
+            self.attention.end()
 
     async def _begin(self, text: str) -> None:
         """Send the prompt of the command line to the model, whatever it begins with: it may come from a file."""
@@ -155,10 +171,8 @@ class Repl:
             command, argument = found
             await command.run(self, self.pastes.expand(argument))
             self.log.save()
-        elif text == "!":
-            self.screen.fail("write the shell command right after the !")
         elif text.startswith("!"):
-            await self._shell(self.pastes.expand(text[1:].strip()))
+            await self._shell(text).run()
         elif text:
             await self._ask_model(text)
 
@@ -187,7 +201,17 @@ class Repl:
 
     async def watch(self, events: AsyncGenerator[Event, None]) -> TurnStatus:
         """Show events that are no turn, such as a compaction, and let the user stop them."""
-        return await self.view.run(events)
+        since = time.monotonic()
+        self.attention.title("working")
+        outcome = await self.view.run(events)
+        self.attention.ended(time.monotonic() - since, outcome)
+        return outcome
+
+    async def _ask(self, question: Question) -> Answer:
+        self.attention.asked()
+        answer = await self.view.approver.ask(question)
+        self.attention.title("working")
+        return answer
 
     @property
     def can_choose(self) -> bool:
@@ -311,8 +335,9 @@ class Repl:
     def _act(self, line: str) -> bool:
         """Do what a line asks for while a turn runs, where the turn does not mind."""
         text = line.strip()
-        if text.startswith("!") and len(text) > 1:
-            self.view.beside(self._shell_beside(self.pastes.expand(text[1:].strip())))
+        if text.strip("! ") and text.startswith("!"):
+            self._echo(text)
+            self.view.beside(self._shell(text).run_beside())
             return True
         try:
             found = self.commands.find(text)
@@ -324,29 +349,10 @@ class Repl:
         self.view.beside(found[0].run(self, found[1]))
         return True
 
-    async def _shell_beside(self, command: str) -> None:
-        """Run a shell command of the user's beside the turn; its rows come when it has ended."""
-        from codelet.frontends.terminal.shell_command import UserCommand
-        from codelet.frontends.terminal.show.call_rows import result_rows
+    def _shell(self, text: str) -> UserShell:
+        from codelet.frontends.terminal.user_shell import UserShell
 
-        masker = self.session.approvals.masker
-        run = UserCommand(command, self.session.workspace)
-        self._echo(f"!{command}")
-        try:
-            async with aclosing(masked(run.events(), masker)) as events:
-                async for event in events:
-                    if isinstance(event, ToolResult):
-                        self.screen.say(*result_rows(command, event, self.screen.width, self.screen.signs))
-        finally:
-            self.attached.append(masker.mask(run.text))
-
-    async def _shell(self, command: str) -> None:
-        from codelet.frontends.terminal.shell_command import UserCommand
-
-        masker = self.session.approvals.masker
-        run = UserCommand(command, self.session.workspace)
-        await self.watch(masked(run.events(), masker))
-        self.attached.append(masker.mask(run.text))
+        return UserShell(self.pastes.expand(text), self.session, self.screen, self.attached)
 
     def _greet(self) -> None:
         dot = f" {self.screen.signs.dot} "
@@ -362,8 +368,9 @@ class Repl:
         """Print the export's remarks, and a blank row before the next prompt."""
         from rich.text import Text
 
-        for line in self.log.notices():
+        for line in (*self.log.notices(), *self._told):
             self.screen.note(line)
+        self._told.clear()
         if self.exit_status is None:
             self.screen.say(Text())
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE, CodeletError, UsageError
-from codelet.frontends.streams import say, say_ending
+from codelet.frontends.streams import say, say_ending, unknown_settings
 from codelet.frontends.terminal.last_save import LastSave
 from codelet.system.text import one_line
 
@@ -45,6 +45,8 @@ async def run_repl(settings: Settings, first: str | None = None, *, debug: bool 
             ended.append(status)
             task.cancel()
 
+    for line in unknown_settings(settings):
+        say(f"codelet: {line}")
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, end, EXIT_TERMINATE)
     loop.add_signal_handler(signal.SIGHUP, end, EXIT_HANGUP)
@@ -78,6 +80,7 @@ async def _run(
 ) -> int:
     """The REPL on a prepared terminal; the session and its export, which are still to be closed, go to `opened`."""
     from codelet.frontends.terminal.export_log import ExportLog
+    from codelet.frontends.terminal.preferences import preferences_of
     from codelet.frontends.terminal.prompt_line import KEYS_HELP
     from codelet.frontends.terminal.repl import Repl
     from codelet.frontends.terminal.slash_commands.command_list import commands_for
@@ -97,8 +100,8 @@ async def _run(
     def open_model(name: str, effort: Effort | None) -> Provider:
         return provider_named(name, settings.replace(effort=effort))
 
-    commands = commands_for(session, KEYS_HELP)
-    repl = Repl(session, commands, open_model, log, first, settings.vendors, theme=settings.theme, debug=debug)
+    commands, preferences = commands_for(session, KEYS_HELP), preferences_of(settings)
+    repl = Repl(session, commands, open_model, log, first, preferences, settings.vendors, debug=debug)
     return await repl.run()
 
 

@@ -82,6 +82,14 @@ class TerminalScreen(Screen):
         renderer.debug = self._debug
         return renderer
 
+    def send(self, sequence: str) -> None:
+        """Tell the terminal what it obeys and nobody reads, behind all that was printed."""
+        if "renderer" in self.__dict__:
+            self.renderer.send(sequence)
+        elif sys.stdout.isatty():
+            sys.stdout.write(sequence)
+            sys.stdout.flush()
+
     @property
     def width(self) -> int:
         """Columns of the terminal."""

@@ -1,40 +1,20 @@
-"""Runs a program that has the terminal to itself until it ends, such as a pager: it reads its keys from there.
+"""A program of its own: it makes a terminal its own and becomes a command there. Short, as it does nothing else.
 
-Short: the other ways to run a program keep it away from the terminal, this one needs nothing of theirs.
+It needs nothing but the standard library. Arguments: the number of the terminal's descriptor, then the words.
 """
 
 from __future__ import annotations
 
-import asyncio
-import subprocess
-from collections.abc import Mapping, Sequence
+import fcntl
+import os
+import sys
+import termios
 
-from codelet.system.process.start import StartError
-
-_SECONDS_TO_END = 1.0
-
-
-async def run_on_terminal(argv: Sequence[str], text: str, environment: Mapping[str, str]) -> int:
-    """Run it with `text` as its input; its exit code. It is ended when the caller is cancelled. Raises StartError.
-
-    It stays in the caller's process group, as only that may read from the terminal; the caller reads no key meanwhile.
-    """
-    process = _started(argv, environment)
-    feeding = asyncio.ensure_future(asyncio.to_thread(process.communicate, text.encode("utf-8", "replace")))
-    try:
-        await asyncio.shield(feeding)
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            await asyncio.wait([feeding], timeout=_SECONDS_TO_END)
-            if process.poll() is None:
-                process.kill()
-                await asyncio.wait([feeding])
-    return process.returncode
-
-
-def _started(argv: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(argv, stdin=subprocess.PIPE, env=dict(environment))
-    except (OSError, ValueError) as error:
-        raise StartError(f"{argv[0]} cannot be started: {error}") from None
+if __name__ == "__main__":
+    _terminal = int(sys.argv[1])
+    os.setsid()
+    fcntl.ioctl(_terminal, termios.TIOCSCTTY, 0)
+    for _descriptor in range(3):
+        os.dup2(_terminal, _descriptor)
+    os.set_inheritable(_terminal, False)
+    os.execv(sys.argv[2], sys.argv[2:])

@@ -326,6 +326,13 @@ def child_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
     return kept | _SETTINGS
 
 
+def attended_environment() -> dict[str, str]:
+    """The same for a program that the user started and watches: editor, pager and colours are the user's."""
+    own = own_variables()
+    kept = {name: value for name, value in child_environment(own).items() if name not in _SETTINGS}
+    return kept | {name: own[name] for name in _SETTINGS if name in own}
+
+
 @contextmanager
 def lent(name: str, value: str) -> Iterator[None]:
     """Have a variable say `value` meanwhile, for a library that reads it; children get what the user had set."""

@@ -62,6 +62,17 @@ def test_a_command_needs_no_model(prompt: str, repo: Path, home: Path):
     assert (told.exit, told.err, told.json()["model"]) == (0, "", None)
 
 
+def test_what_is_not_kept_is_not_called_kept(ask, tmp_path: Path):
+    told = "the session ends here, and this change with it: --export FILE keeps it\n"
+    for prompt in ("/facts add the port is 8443", "/plan add write tests"):
+        assert ask(prompt).out.endswith(told)
+        assert told not in ask(prompt, "--export", str(tmp_path / "kept.json"), "--force").out
+    for prompt in ("/facts", "/stats"):
+        assert told not in ask(prompt).out
+    assert ask("/facts add the port is 8443", "--facts", str(tmp_path / "team.facts")).out.startswith("kept: ")
+    assert told not in ask("/facts", "--resume", str(tmp_path / "kept.json")).out
+
+
 def test_a_path_needs_a_model_and_a_model_that_is_named_has_to_be_there(repo: Path, home: Path):
     for words in (("-p", "/etc/hosts: what is it?"), ("-p", "hello")):
         done = run(*words, "--export", "kept.json", cwd=repo, home=home)

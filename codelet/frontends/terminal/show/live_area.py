@@ -56,6 +56,11 @@ class LiveArea:
         if not live:
             self._writer.finish()
 
+    def send(self, sequence: str) -> None:
+        """Write a sequence that moves nothing, such as a bell, between two frames."""
+        if self._console.is_terminal:
+            self._writer.write(sequence)
+
     def _cursor_change(self, seen: bool) -> str:
         if seen == self._cursor:
             return ""

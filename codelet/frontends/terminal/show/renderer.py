@@ -151,6 +151,10 @@ class Renderer:
         rows = event_rows.prompt_rows(text, self.width, self.signs, band=self.console.look.band)
         self._say("prompt", rows if self._live.enabled or self.console.look.band else rows[1:])
 
+    def send(self, sequence: str) -> None:
+        """Tell the terminal what it obeys and nobody reads; a terminal that is none is told nothing."""
+        self._live.send(sequence)
+
     def seen(self, shown: str) -> None:
         """Remember that what a call would do was printed in full: its result does not print it again."""
         self._seen.add(shown)

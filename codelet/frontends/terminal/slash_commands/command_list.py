@@ -8,6 +8,7 @@ from codelet.events import Event
 from codelet.extensions.base import Command
 from codelet.frontends.terminal.screen import Screen
 from codelet.frontends.terminal.slash_commands import (
+    beside_conversation,
     change_context,
     change_session,
     export_import,
@@ -91,6 +92,28 @@ _OWN = (
         "import", "go on with a saved session in place of this one", act=export_import.import_session, arguments="FILE"
     ),
     SlashCommand(
+        "resume",
+        "the sessions saved in a folder, or go on with one of them",
+        act=beside_conversation.resume,
+        arguments="FOLDER [N]",
+    ),
+    SlashCommand(
+        "fork",
+        "keep the conversation aside in memory, or go on with one that was kept",
+        act=beside_conversation.fork,
+        arguments="[N|list]",
+    ),
+    SlashCommand(
+        "btw",
+        "ask beside the conversation: answered from it, not kept in it",
+        act=beside_conversation.by_the_way,
+        arguments="QUESTION",
+    ),
+    SlashCommand(
+        "copy", "copy an answer, the last one or the N-th from the end", act=beside_conversation.copy, arguments="[N]"
+    ),
+    SlashCommand("init", "have AGENTS.md written, which is asked about", act=beside_conversation.init),
+    SlashCommand(
         "review",
         "review a change, then go through the findings: next, previous, fix, ignore REASON, quit",
         act=review_change.review,
@@ -128,7 +151,22 @@ _ELSEWHERE = {
     "save": "export",
     "share": "export",
     "load": "import",
-    "resume": "import",
+    "sessions": "resume",
+    "branch": "fork",
+    "aside": "btw",
+    "clipboard": "copy",
+    "yank": "copy",
+    "memory": "facts",
+    "remember": "facts",
+    "todo": "plan",
+    "todos": "plan",
+    "jobs": "tasks",
+    "bashes": "tasks",
+    "agents": "profile",
+    "login": "model",
+    "logout": "exit",
+    "rules": "permissions",
+    "doctor": "env",
     "approvals": "permissions",
     "config": "mode",
     "models": "model",

@@ -31,7 +31,7 @@ async def export_session(repl: ReplControls, argument: str) -> None:
         return
     name = name or time.strftime("codelet-%Y%m%d-%H%M%S.json")
     try:
-        where = await export_once(name, await _snapshot(repl), raw=repl.log.raw, force=_FORCE in words)
+        where = await export_once(name, await snapshot_of(repl), raw=repl.log.raw, force=_FORCE in words)
     except CodeletError as error:
         repl.screen.fail(str(error))
         return
@@ -44,10 +44,8 @@ async def export_session(repl: ReplControls, argument: str) -> None:
 async def import_session(repl: ReplControls, argument: str) -> None:
     """Go on with a saved session in place of this one."""
     from codelet.export.live import read_export
-    from codelet.export.recorder import restore
     from codelet.export.snapshot import pruned
     from codelet.frontends.exporting import resumed_note
-    from codelet.opening import unfinished
 
     if not argument:
         repl.screen.fail("name the file: /import FILE")
@@ -57,15 +55,22 @@ async def import_session(repl: ReplControls, argument: str) -> None:
     except CodeletError as error:
         repl.screen.fail(str(error))
         return
-    snapshot = pruned(resumed.snapshot, time.time())
+    take_up(repl, pruned(resumed.snapshot, time.time()))
+    repl.screen.note(resumed_note(repl.session, resumed.target.shown))
+
+
+def take_up(repl: ReplControls, snapshot: Snapshot) -> None:
+    """Go on with a snapshot in place of what the session holds."""
+    from codelet.export.recorder import restore
+    from codelet.opening import unfinished
+
     restore(repl.session, snapshot)
     repl.log.replaced_by(snapshot)
     repl.can_resume = unfinished(repl.session)
     repl.attached.clear()
-    repl.screen.note(resumed_note(repl.session, resumed.target.shown))
 
 
-async def _snapshot(repl: ReplControls) -> Snapshot:
+async def snapshot_of(repl: ReplControls) -> Snapshot:
     """The session as it is now, with what was logged of its events."""
     from codelet.export.recorder import Recorder
     from codelet.export.session_context import context_of

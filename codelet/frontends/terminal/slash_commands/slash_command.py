@@ -17,6 +17,7 @@ from codelet.system.text.spelling import nearest
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from codelet.export.snapshot import Snapshot
     from codelet.frontends.terminal.draft import Pastes
     from codelet.frontends.terminal.export_log import ExportLog
     from codelet.frontends.terminal.review_walk import ReviewWalk
@@ -34,7 +35,8 @@ class ReplControls(Protocol):
 
     `attached` are outputs that go along with the next prompt, `prefill` is what the line editor begins with, or else
     `offered`, which what is typed replaces. `pastes` knows the long ones that stand behind markers. `exit_status` ends
-    the REPL once it is set. `can_resume` says that `continue` has a turn to take up. `review` holds the findings that
+    the REPL once it is set. `can_resume` says that `continue` has a turn to take up. `forks` are conversations that
+    were put aside. `review` holds the findings that
     the user is going through, if any.
     """
 
@@ -47,6 +49,7 @@ class ReplControls(Protocol):
     can_resume: bool
     exit_status: int | None
     review: ReviewWalk | None
+    forks: list[Snapshot]
 
     @property
     def screen(self) -> Screen:
@@ -177,7 +180,8 @@ class Commands:
         """The command that was probably meant by a name that none has."""
         names = [name for command in self for name in command.names]
         begun = (known for known in names if known.startswith(name))
-        return self._elsewhere.get(name) or nearest(name, names) or next(begun, None)
+        meant = self._elsewhere.get(name)
+        return (meant if meant in names else None) or nearest(name, names) or next(begun, None)
 
     async def help(self, screen: Screen, session: Session, argument: str) -> None:
         """Show the list, with what else can be typed and pressed, or one command of it."""
@@ -192,6 +196,7 @@ class Commands:
         keys = self._keys if found is None else ()
         if keys:
             entries.append(("!COMMAND", "run a shell command; the model sees its output with your next prompt"))
+            entries.append(("!!COMMAND", "the same, and the model does not see its output"))
             entries.append(("#TEXT", "keep a fact that the model is told from now on"))
             entries.append(("@PATH", "name a file, with completion"))
         name_width = max(len(name) for name, _ in (*entries, *keys)) + 2

@@ -1,0 +1,71 @@
+"""Calls for the user's attention: the bell or a notification at a question and after a long turn, and the title."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from codelet.system.text import clean, one_line
+
+LONG_SECONDS = 10.0
+"""A turn that took less is still being watched."""
+
+_KEEP_TITLE, _GIVE_TITLE_BACK = "\x1b[22;2t", "\x1b[23;2t"
+
+
+class Attention:
+    """What the terminal is told beside what it shows. `send` writes to it; nothing is sent that was not asked for.
+
+    `way` is off, bell, osc9 or osc777. With `title` the window's title says what goes on, and is given back at the end.
+    """
+
+    def __init__(self, way: str, *, title: bool, workspace: Path, send: Callable[[str], None]) -> None:
+        self._way = way
+        self._titled = title
+        self._name = one_line(clean(workspace.name or "/"), 40)
+        self._send = send
+
+    def begin(self) -> None:
+        """The session begins."""
+        if self._titled:
+            self._send(_KEEP_TITLE)
+        self.title("")
+
+    def end(self) -> None:
+        """The session is over: the title is as it was before, where the terminal keeps one."""
+        if self._titled:
+            self._send(f"\x1b]2;\x07{_GIVE_TITLE_BACK}")
+
+    def title(self, doing: str) -> None:
+        """Say in the title what goes on."""
+        if self._titled:
+            self._send(f"\x1b]2;{f'{doing} - ' if doing else ''}{self._name} - codelet\x07")
+
+    def asked(self) -> None:
+        """A question waits for the user."""
+        self.title("asking")
+        self._call("codelet asks you something")
+
+    def ended(self, seconds: float, status: str) -> None:
+        """A turn is over after so many seconds."""
+        self.title("")
+        if seconds >= LONG_SECONDS:
+            self._call(f"codelet: the turn is {status}")
+
+    def _call(self, words: str) -> None:
+        told = f"{words} ({self._name})"
+        match self._way:
+            case "bell":
+                self._send("\x07")
+            case "osc9":
+                self._send(_passed_on(f"\x1b]9;{told}\x07"))
+            case "osc777":
+                self._send(_passed_on(f"\x1b]777;notify;codelet;{told.replace(';', ',')}\x07"))
+
+
+def _passed_on(sequence: str) -> str:
+    """The sequence as tmux hands it on to the terminal around it, where that is allowed there."""
+    if not os.environ.get("TMUX"):
+        return sequence
+    return f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}\x1b\\"

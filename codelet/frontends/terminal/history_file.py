@@ -1,0 +1,84 @@
+"""What was typed in earlier sessions, where the user named a file for it: one JSON text a line, the newest last."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from prompt_toolkit.history import History
+
+from codelet.errors import UsageError
+from codelet.safety.secrets import mask
+
+_MOST_READ = 2 << 20
+"""Bytes from the file's end that are read."""
+
+_LONGEST_KEPT = 20_000
+"""Characters of one entry; a longer one is no line that anybody typed."""
+
+
+class HistoryFile(History):
+    """The line editor's history, kept in a file that only its owner can read. Several sessions may write it at once.
+
+    `whole` gives a line with what stands behind its paste markers, `complain` tells once why nothing more is kept.
+    Keys and tokens are masked in the file. Raises UsageError where the file cannot be read and written.
+    """
+
+    def __init__(self, path: Path, whole: Callable[[str], str], complain: Callable[[str], None]) -> None:
+        super().__init__()
+        self._path = path
+        self._whole = whole
+        self._complain = complain
+        self._earlier = self._read()
+
+    def load_history_strings(self) -> Iterable[str]:
+        """What earlier sessions left, the newest first."""
+        return reversed(self._earlier)
+
+    def store_string(self, string: str) -> None:
+        """Append one entry. A file that cannot be written any more is told once, and left alone from then on."""
+        text = self._whole(string)
+        if len(text) > _LONGEST_KEPT:
+            return
+        line = json.dumps(mask(text, patterns=True), ensure_ascii=False) + "\n"
+        try:
+            descriptor = self._open()
+            try:
+                os.write(descriptor, line.encode("utf-8", "replace"))  # one write: lines of two sessions do not mix
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            told, self._complain = self._complain, lambda text: None
+            told(f"what you type is not kept: {self._path}: {error.strerror or error}")
+
+    def _open(self) -> int:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.open(self._path, flags, 0o600)
+
+    def _read(self) -> list[str]:
+        try:
+            descriptor = self._open()
+        except OSError as error:
+            raise UsageError(f"--history {self._path}: {error.strerror or error}") from None
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise UsageError(f"--history {self._path}: this is no file")
+            file.seek(max(0, status.st_size - _MOST_READ))
+            lines = file.read().split(b"\n")
+        entries = [_entry(line) for line in lines[status.st_size > _MOST_READ :] if line]
+        if lines and any(lines) and not any(entries):
+            raise UsageError(f"--history {self._path}: this is no history of codelet's, so it is left alone")
+        return [entry for entry in entries if entry]
+
+
+def _entry(line: bytes) -> str:
+    """The entry in a line; nothing where a crash or somebody else has left something else there."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return ""
+    return found if isinstance(found, str) else ""

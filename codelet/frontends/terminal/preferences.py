@@ -1,0 +1,68 @@
+"""What the user set for the terminal: keys, colours, calls for attention, a file of what was typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codelet.errors import UsageError
+from codelet.record import Record
+
+if TYPE_CHECKING:
+    from codelet.frontends.terminal.keys import Meaning
+    from codelet.setting_kinds import ThemeName
+    from codelet.settings import Settings
+
+_WHILE_RUNNING: dict[str, Meaning] = {"newline": "newline", "later": "later", "stop": "escape", "mode": "mode"}
+"""The actions that mean something while a turn runs."""
+
+
+class Preferences(Record, kw_only=True):
+    """The terminal as the user wants it. `keys` are pairs of an action and a key sequence, as prompt_toolkit names it.
+
+    Keys come on top of those that there are; a key that is given to an action no longer does what it did.
+    """
+
+    edit_mode: str = "emacs"
+    keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    notify: str = "off"
+    title: bool = False
+    history: Path | None = None
+    theme: ThemeName = "auto"
+
+    @property
+    def while_running(self) -> dict[str, Meaning]:
+        """The keys that are read while a turn runs: one alone, or one behind ESC, as `escape x`."""
+        return {
+            " ".join(keys): _WHILE_RUNNING[action]
+            for action, keys in self.keys
+            if action in _WHILE_RUNNING and (len(keys) == 1 or (len(keys) == 2 and keys[0] == "escape"))
+        }
+
+
+def preferences_of(settings: Settings) -> Preferences:
+    """The preferences in the settings. Raises UsageError for a key that there is none of."""
+    keys = [(action, _sequence(action, key)) for action, named in settings.keys for key in named]
+    return Preferences(
+        edit_mode=settings.edit_mode,
+        keys=tuple(keys),
+        notify=settings.notify,
+        title=settings.title,
+        history=None if settings.history is None else Path(settings.history).expanduser(),
+        theme=settings.theme,
+    )
+
+
+def _sequence(action: str, text: str) -> tuple[str, ...]:
+    """The keys of a sequence such as `c-x c-e`, `a-enter` (ESC before Enter), `f5`."""
+    from prompt_toolkit.key_binding import KeyBindings
+
+    keys: list[str] = []
+    for key in text.split():
+        keys += ["escape", key[2:]] if key.startswith("a-") and len(key) > 2 else [key]
+    try:
+        added = KeyBindings()
+        added.add(*keys)(lambda event: None)
+    except ValueError:
+        raise UsageError(f"keys.{action}: there is no key {text!r}; a key is named c-s, a-enter, f5, s-tab") from None
+    return tuple(getattr(key, "value", key) for key in added.bindings[0].keys)

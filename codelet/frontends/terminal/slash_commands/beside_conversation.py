@@ -1,0 +1,174 @@
+"""Commands that use the conversation and leave it as it is, or put it aside: copy, btw, fork, resume, init."""
+
+from __future__ import annotations
+
+import base64
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codelet import prompt
+from codelet.errors import CodeletError
+from codelet.events import Event, Note, Text
+from codelet.frontends.terminal.show.numbers import plural, tokens
+from codelet.frontends.terminal.slash_commands.export_import import import_session, snapshot_of, take_up
+from codelet.messages import kind_of, text_of, user
+from codelet.providers.protocol import TextChunk, ToolCallChunk, UsageChunk
+from codelet.safety.rules import parse_rule
+from codelet.safety.secrets import masked
+from codelet.system.text import clean, one_line
+
+if TYPE_CHECKING:
+    from codelet.export.snapshot import Snapshot
+    from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
+    from codelet.loop.session import Session
+
+_MOST_COPIED = 74_000
+"""Bytes of text that terminals take into the clipboard in one sequence."""
+_MOST_LISTED = 20
+_INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
+
+
+async def copy(repl: ReplControls, argument: str) -> None:
+    """Have the terminal put an answer into its clipboard: the last one, or the N-th from the end."""
+    answers = [
+        text_of(each) for each in repl.session.messages if kind_of(each) == "assistant" and text_of(each).strip()
+    ]
+    number = int(argument) if argument.isascii() and argument.isdecimal() and len(argument) < 9 else 0
+    if argument and number < 1:
+        repl.screen.fail(f"/copy takes a number, 1 for the last answer: {one_line(argument, 60)} is none")
+    elif not answers:
+        repl.screen.note("there is no answer to copy yet")
+    elif number > len(answers):
+        repl.screen.fail(f"so far there is only {plural(len(answers), 'answer')} to copy")
+    else:
+        text = clean(repl.session.mask(answers[-(number or 1)].strip()))
+        data = text.encode()
+        if len(data) > _MOST_COPIED:
+            repl.screen.fail(f"the answer has {len(data):,} bytes, more than terminals take ({_MOST_COPIED:,})")
+            return
+        sys.stdout.write(f"\x1b]52;c;{base64.b64encode(data).decode()}\x07")
+        sys.stdout.flush()
+        repl.screen.note(f"{len(text):,} characters went to the terminal's clipboard, where it takes them (OSC 52)")
+
+
+async def by_the_way(repl: ReplControls, argument: str) -> None:
+    """Answer a question from the conversation as it stands; neither enters the list."""
+    if not argument:
+        repl.screen.fail("/btw takes a question: it is answered from the conversation, and not kept in it")
+        return
+    session = repl.session
+    repl.screen.note("beside the conversation, not kept in it:")
+    await repl.watch(masked(_answered(session, argument), session.approvals.masker))
+
+
+async def _answered(session: Session, question: str) -> AsyncGenerator[Event, None]:
+    """The answer as it comes. What it costs counts; the tools stand in the request for the cache's sake alone."""
+    asked = user(prompt.BY_THE_WAY.format(question=question))
+    request = session.upkeep.request([*session.conversation.sent(), asked])
+    used, said, called = None, False, False
+    try:
+        async with aclosing(session.provider.stream(request)) as chunks:
+            async for chunk in chunks:
+                match chunk:
+                    case TextChunk(text=text):
+                        said = said or bool(text.strip())
+                        yield Text(text)
+                    case ToolCallChunk():
+                        called = True
+                    case UsageChunk(usage=usage):
+                        used = usage
+    finally:
+        session.meter.count(used)
+    if called:
+        yield Note("the model wanted to use a tool, which it cannot do here: ask it with a prompt")
+    elif not said:
+        yield Note("the model said nothing")
+
+
+async def fork(repl: ReplControls, argument: str) -> None:
+    """Keep the conversation aside in memory and go on with a copy of it, or go on with one that was kept."""
+    kept = repl.forks
+    number = int(argument) if argument.isascii() and argument.isdecimal() and len(argument) < 9 else 0
+    if argument not in ("", "list") and not 0 < number <= len(kept):
+        known = f"the last one is {len(kept)}" if kept else "none was kept yet; /fork keeps one"
+        repl.screen.fail(f"there is no fork {one_line(argument, 40)}: {known}")
+    elif argument == "list" and not kept:
+        repl.screen.note("no fork was kept yet; /fork keeps the conversation as it is now")
+    elif argument == "list":
+        for place, snapshot in enumerate(kept, 1):
+            repl.screen.note(f"{place}  {_described(snapshot)}")
+    elif not repl.session.messages:
+        repl.screen.note("there is no conversation to keep yet")
+    else:
+        now = await snapshot_of(repl)
+        if not number:
+            kept.append(now)
+            repl.screen.note(
+                f"kept as fork {len(kept)}, in memory; /fork {len(kept)} goes back to it. This goes on here"
+            )
+            return
+        wanted, kept[number - 1] = kept[number - 1], now
+        usage, cost = repl.session.meter.usage, repl.session.meter.cost
+        take_up(repl, wanted)
+        repl.session.meter.usage, repl.session.meter.cost = usage, cost  # what was spent was spent
+        repl.screen.note(f"on with fork {number}: {_described(wanted)}; what was here until now is fork {number}")
+
+
+def _described(snapshot: Snapshot) -> str:
+    said = [text_of(message) for message in snapshot.messages if kind_of(message) == "prompt"]
+    newest = one_line(said[-1], 50) if said else "nothing"
+    return f"{plural(len(snapshot.messages), 'message')}, {tokens(snapshot.token_count)} tokens, last: {newest}"
+
+
+async def resume(repl: ReplControls, argument: str) -> None:
+    """List the sessions saved in a folder, or go on with one of them by its number or name."""
+    from codelet.export.store_target import open_place
+
+    where, _, which = argument.rpartition(" ") if " " in argument else (argument, "", "")
+    if not where:
+        repl.screen.fail("/resume takes the folder with the exports, and then the number of one: /resume FOLDER N")
+        return
+    folder = Path(where).expanduser()
+    if not which and folder.is_file():
+        await import_session(repl, where)
+        return
+    try:
+        entries = [entry for entry in open_place(str(folder)).entries() if not entry.problem]
+    except CodeletError as error:
+        repl.screen.fail(str(error))
+        return
+    if not which:
+        for number, entry in enumerate(entries[:_MOST_LISTED], 1):
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.saved))
+            repl.screen.note(f"{number:>2}  {when}  {entry.size:>9,} bytes  {one_line(entry.name, 60)}")
+        more = f"; the newest {_MOST_LISTED} of {len(entries)}" if len(entries) > _MOST_LISTED else ""
+        repl.screen.note(f"/resume {one_line(where, 60)} N goes on with one{more}" if entries else "no export is there")
+        return
+    names = {str(number): entry.name for number, entry in enumerate(entries, 1)}
+    name = names.get(which) or next((each for each in names.values() if each in (which, f"{which}.json")), None)
+    if name is None:
+        repl.screen.fail(f"there is no session {one_line(which, 60)} there; /resume {one_line(where, 60)} lists them")
+        return
+    await import_session(repl, str(folder / name))
+
+
+async def init(repl: ReplControls, argument: str) -> None:
+    """Have the model write the project's instruction file; the change is asked about, whatever the mode allows."""
+    session = repl.session
+    policy = session.policy
+    if policy.mode == "read-only":
+        repl.screen.fail("/init writes a file, which the mode read-only refuses; /mode ask asks before it does")
+        return
+    there = [name for name in _INSTRUCTION_FILES if (session.workspace / name).is_file()]
+    name = there[0] if there else _INSTRUCTION_FILES[0]
+    before = policy.ask
+    policy.ask = [*before, parse_rule(f"edit({name})")]
+    try:
+        task = prompt.INIT_AGAIN if there else prompt.INIT
+        await repl.turn(session.send(task.format(name=name)))
+    finally:
+        policy.ask = before

@@ -1,0 +1,191 @@
+"""`!command` while no turn runs: it has a terminal of its own, so that vim, `git add -p` and sudo work.
+
+Keys go to it as they come, and what it prints comes to the screen as it is, without secrets of the environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import fcntl
+import os
+import re
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from codelet.safety.secrets import Masker
+from codelet.system.process import Finished, StartError, run_child, shell_argv
+from codelet.system.process.start import attended_environment
+from codelet.system.text.printout import FULL_SCREEN, as_printed
+
+_KEPT = 30_000
+_SECONDS = 86_400.0
+_CHUNK = 1 << 16
+_HELD_SECONDS = 0.02
+"""A word that may be the beginning of a secret is held back so long, in case it goes on."""
+_BACK_TO_NORMAL = "\x1b[0m\x1b[?25h\x1b[?1l\x1b[?1000l\x1b[?1002l\x1b[?1006l\x1b[?2004l"
+"""Plain text, a cursor, no mouse: what a program that was ended did not take back."""
+
+_LEAVE_SCREEN = "\x1b[?1049l"
+_ENTERED = re.compile(rf"{FULL_SCREEN.pattern}(?!.*\x1b\[\?(?:1049|1047|47)l)", re.DOTALL)
+"""A screen of its own that a program has not left."""
+
+
+class TerminalCommand:
+    """One run. `text` is what the model will read of it, `exit_code` is None for one that the user stopped."""
+
+    def __init__(self, command: str, workspace: Path, masker: Masker) -> None:
+        self._command = command
+        self._workspace = workspace
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._masking = masker.stream() if masker.has_secrets else None
+        self._flush: asyncio.TimerHandle | None = None
+        self._printed = ""
+        self._cut = False
+        self._keys = b""
+        self._master = -1
+        self._task: asyncio.Task[Finished] | None = None
+        self._stopped = False
+        self.exit_code: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The command, what it printed, and how it ended."""
+        output = as_printed(self._printed).rstrip("\n")
+        if self._cut:
+            output = f"[… the beginning is left out …]\n{output}"
+        end = "[stopped by the user]" if self.exit_code is None else f"[exit code {self.exit_code}]"
+        return "\n".join(part for part in (f"$ {self._command}", output, end) if part)
+
+    async def run(self) -> None:
+        """Run it to its end. Raises StartError."""
+        loop = asyncio.get_running_loop()
+        self._master, terminal = os.openpty()
+        os.set_blocking(self._master, False)
+        self._resized()
+        try:
+            with _raw_keys():
+                loop.add_reader(self._master, self._show_next)
+                loop.add_reader(sys.stdin.fileno(), self._pass_keys)
+                loop.add_signal_handler(signal.SIGWINCH, self._resized)
+                try:
+                    await self._to_its_end(terminal)
+                finally:
+                    loop.remove_signal_handler(signal.SIGWINCH)
+                    for descriptor in (sys.stdin.fileno(), self._master):
+                        loop.remove_reader(descriptor)
+                    loop.remove_writer(self._master)
+                    self._finish()
+        finally:
+            os.close(terminal)
+            os.close(self._master)
+
+    async def _to_its_end(self, terminal: int) -> None:
+        environment = attended_environment()
+        helper = Path(sys.modules[run_child.__module__].__file__ or "").with_name("on_terminal.py")
+        shell = shell_argv(self._command, environment, self._workspace)
+        words = [sys.executable, "-I", "-S", str(helper), str(terminal), *shell]
+        self._task = asyncio.create_task(
+            run_child(
+                words,
+                cwd=self._workspace,
+                environment=environment,
+                timeout=_SECONDS,
+                output_limit=_KEPT,
+                keep=(terminal,),
+            )
+        )
+        try:
+            self.exit_code = (await self._task).exit_code
+        except asyncio.CancelledError:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError, StartError):
+                await self._task
+            if not self._stopped:
+                raise
+
+    def _pass_keys(self) -> None:
+        """Hand on what the user types. ESC alone stops a command that reads whole lines or nothing."""
+        try:
+            keys = os.read(sys.stdin.fileno(), _CHUNK)
+        except OSError:
+            keys = b""
+        if not keys or (keys == b"\x1b" and self._reads_lines()):
+            self._stopped = True
+            if self._task is not None:
+                self._task.cancel()
+            return
+        self._keys += keys
+        self._hand_on()
+
+    def _hand_on(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_writer(self._master)
+        with suppress(BlockingIOError):
+            self._keys = self._keys[os.write(self._master, self._keys) :]
+        if self._keys:
+            loop.add_writer(self._master, self._hand_on)
+
+    def _reads_lines(self) -> bool:
+        return bool(termios.tcgetattr(self._master)[tty.LFLAG] & termios.ICANON)
+
+    def _show_next(self) -> bool:
+        """Show what has been printed; whether there was anything."""
+        try:
+            data = os.read(self._master, _CHUNK)
+        except OSError:  # nothing now, or nobody has the terminal open
+            return False
+        text = self._decoder.decode(data)
+        self._show(text if self._masking is None else self._masking.feed(text))
+        if self._masking is not None:
+            if self._flush is not None:
+                self._flush.cancel()
+            self._flush = asyncio.get_running_loop().call_later(_HELD_SECONDS, self._show_held)
+        return bool(data)
+
+    def _show_held(self) -> None:
+        if self._masking is not None:
+            self._show(self._masking.flush())
+
+    def _show(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        self._printed += text
+        if len(self._printed) > 2 * _KEPT:
+            self._printed, self._cut = self._printed[-_KEPT:], True
+
+    def _finish(self) -> None:
+        """Show what is left, and leave the screen as the next prompt needs it."""
+        while self._show_next():
+            pass
+        if self._flush is not None:
+            self._flush.cancel()
+        self._show_held()
+        if "\x1b[" in self._printed:
+            left = _LEAVE_SCREEN if _ENTERED.search(self._printed) else ""
+            sys.stdout.write(left + _BACK_TO_NORMAL)
+        if self._printed and not self._printed.endswith("\n"):
+            sys.stdout.write("\r\n")
+        sys.stdout.flush()
+
+    def _resized(self) -> None:
+        size = fcntl.ioctl(sys.stdout.fileno(), termios.TIOCGWINSZ, bytes(8))
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
+
+
+@contextmanager
+def _raw_keys() -> Iterator[None]:
+    """The user's terminal without any reading of keys or changing of output of its own; as it was afterwards."""
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    tty.setraw(terminal, termios.TCSANOW)
+    try:
+        yield
+    finally:
+        with suppress(termios.error):  # the terminal may be gone
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)

@@ -1,0 +1,76 @@
+"""A line that begins with `!`: it runs on a terminal of its own, or beside the turn. `!!` tells the model nothing."""
+
+from __future__ import annotations
+
+import time
+from contextlib import aclosing
+
+from codelet.events import ToolResult
+from codelet.frontends.terminal.screen import TerminalScreen
+from codelet.frontends.terminal.shell_command import UserCommand
+from codelet.frontends.terminal.show.call_rows import result_rows
+from codelet.frontends.terminal.show.numbers import duration
+from codelet.loop.session import Session
+from codelet.safety.secrets import masked
+from codelet.system.process import StartError
+
+_TOLD_SECONDS = 5.0
+"""A command that took longer is told with its time."""
+
+
+class UserShell:
+    """One such line. What it printed goes to `attached`, and with it to the model's next prompt."""
+
+    def __init__(self, line: str, session: Session, screen: TerminalScreen, attached: list[str]) -> None:
+        self._command = line.lstrip("!").strip()
+        self._tells_model = not line.startswith("!!")
+        self._session = session
+        self._screen = screen
+        self._attached = attached
+
+    async def run(self) -> None:
+        """Run it on a terminal of its own."""
+        from codelet.frontends.terminal.terminal_command import TerminalCommand
+
+        if not self._command:
+            self._screen.fail(
+                "write the shell command right after the !, or after !! to keep its output from the model"
+            )
+            return
+        masker = self._session.approvals.masker
+        command = TerminalCommand(self._command, self._session.workspace, masker)
+        began = time.monotonic()
+        try:
+            await command.run()
+        except StartError as error:
+            self._screen.fail(str(error))
+            return
+        seconds = time.monotonic() - began
+        took = f" after {duration(seconds)}" if seconds > _TOLD_SECONDS else ""
+        if command.exit_code is None:
+            self._screen.note("stopped")
+        elif command.exit_code:
+            self._screen.fail(f"exit {command.exit_code}{took}")
+        elif took:
+            self._screen.note(f"done{took}")
+        if self._command.split()[0] in ("cd", "pushd", "popd", "export"):
+            self._screen.note(
+                f"each ! has a shell of its own, in the workspace: {self._command.split()[0]} does not last"
+            )
+        self._keep(masker.mask(command.text))
+
+    async def run_beside(self) -> None:
+        """Run it beside the turn, without keys; its rows come when it has ended."""
+        masker = self._session.approvals.masker
+        run = UserCommand(self._command, self._session.workspace)
+        try:
+            async with aclosing(masked(run.events(), masker)) as events:
+                async for event in events:
+                    if isinstance(event, ToolResult):
+                        self._screen.say(*result_rows(self._command, event, self._screen.width, self._screen.signs))
+        finally:
+            self._keep(masker.mask(run.text))
+
+    def _keep(self, text: str) -> None:
+        if self._tells_model:
+            self._attached.append(text)

@@ -1,0 +1,112 @@
+"""Every command of /help in one session, with right and wrong arguments; strace sees that it writes nothing unnamed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import KEYS, Codelet
+from tests.e2e.test_nothing_on_disk import offences, strace, warm_up
+from tests.support.program import CODELET
+from tests.support.script import Reply
+from tests.support.terminal import Terminal
+
+STATUS = "% of "
+MARK = "there is no command /zzzz"
+# In this order: what is typed, and what of the answer has to come. Together they have every command of /help.
+ROWS = [
+    ("/help", "list"), ("/help usage", "tokens and cost"), ("/help nothing", "there is no command /nothing"),
+    ("first words", "Answer 1"),
+    ("second words", "Answer 2"),
+    ("/usage", "2 turns"), ("/usage now", "takes nothing after it"),
+    ("/model", "scripted"), ("/model two words", "takes one name"), ("/model nobody/x", "nobody"),
+    ("/mode auto-edit", "mode auto-edit"), ("/mode nonsense", "there is no mode nonsense"),
+    ("/permissions", "auto-edit"), ("/permissions x", "takes nothing"),
+    ("/context", "second words"), ("/context foo", "foo"),
+    ("/pin 2", "stays word for word"), ("/pin 999", "no message 999"), ("/pin x", "by its number"),
+    ("/unpin 2", "no longer pinned"), ("/unpin 2", "is not pinned"), ("/unpin x", "by its number"),
+    ("/compact --preview", "compact"), ("/compact --nothing", "takes a size"), ("/compact 1k", "compact"),
+    ("/why", "compacted"), ("/why 77", "nothing was compacted"),
+    ("/uncompact", "compaction"), ("/uncompact x", "takes nothing"),
+    ("/drop 999", "no message 999"), ("/drop x", "by its number"),
+    ("/reminders", "environment"), ("/reminders nothing off", "there is no reminder"),
+    ("/reminders gitStatus maybe", "maybe"), ("/reminders gitStatus on", "is on"),
+    ("/tools", "execute"), ("/tools x", "takes nothing"),
+    ("/diff", "no "), ("/diff x", "takes nothing"),
+    ("/reasoning", "no reasoning"), ("/reasoning x", "takes nothing"),
+    ("/continue", "nothing to continue"), ("/continue x", "takes nothing"),
+    ("/copy", "clipboard"), ("/copy 99", "so far there is only"), ("/copy x", "takes a number"),
+    ("/btw is it so?", "Answer 3"), ("/btw", "takes a question"),
+    ("/fork", "kept as fork 1"), ("/fork 7", "there is no fork 7"), ("/fork list", "second words"),
+    ("/fork 1", "on with fork 1"),
+    ("/export {export}", "saved in"), ("/export --nothing", "there is no --nothing"), ("/export {export}", "--force"),
+    ("/import {export}", "resumed"), ("/import /nowhere.json", "nowhere"), ("/import", "name the file"),
+    ("/resume {folder}", "kept.json"), ("/resume {folder} 1", "messages"), ("/resume", "takes the folder"),
+    ("/resume {folder} 9", "there is no session 9"),
+    ("/review quit", "review"), ("/review --nothing", "--nothing"),
+    ("/effort", "the effort is"), ("/effort nonsense", "there is no effort"),
+    ("/init x", "takes nothing"),
+    ("/facts add the port is 8443", "kept"), ("/facts", "8443"), ("/facts nonsense", "no use of /facts"),
+    ("/plan add write tests", "write tests"), ("/plan", "write tests"), ("/plan done 9", "9"),
+    ("/tasks", "background"), ("/tasks stop 9", "9"),
+    ("/profile", "pair"), ("/profile nobody", "nobody"),
+    ("/stats", "requests"), ("/stats x", "takes nothing"),
+    ("/env", "Memory"), ("/env x", "takes nothing"),
+    ("!echo mine-$((40+2))", "mine-42"), ("!!echo own-$((40+2))", "own-42"), ("#a fact of mine", "kept"),
+    ("/redo", "Answer 4"), ("/redo x", "takes nothing"),
+    ("/rewind", "back before"), ("/rewind 99x", "99x"),
+    ("/clear", "forgotten"), ("/clear x", "takes nothing"),
+    ("/exit x", "takes nothing"), ("/nothing", "there is no command"),
+]  # fmt: skip
+
+
+def answer(terminal: Terminal, line: str) -> str:
+    """What comes of a line, up to the next prompt."""
+    terminal.type("\x15")  # what a command left in the line goes
+    terminal.settle(0.05)
+    before = terminal.scrollback.count(MARK)
+    terminal.line(line)
+    terminal.line("\x15/zzzz")  # it is answered once the line before is done
+    terminal.until(lambda: terminal.scrollback.count(MARK) > before, f"the answer to {line}")
+    terminal.wait_for(STATUS)
+    return terminal.scrollback.rpartition(f"› {line}")[2]
+
+
+@pytest.mark.needs("strace", "git")
+def test_every_command_and_nothing_written_that_was_not_named(codelet: Codelet, tmp_path: Path) -> None:
+    warm_up(codelet)
+    command, trace = strace(tmp_path)
+    kept = tmp_path / "kept" / "kept.json"
+    kept.parent.mkdir()
+    answers = iter(range(1, 100))
+    codelet.server.script = lambda request: Reply(f"Answer {next(answers)}")
+    wrong: list[str] = []
+    before = sorted(codelet.home.rglob("*")), sorted(codelet.cwd.rglob("*"))
+    words = (*codelet.arguments, "--compact", "off")
+    size = {"columns": 100, "rows": 50}
+    with Terminal(
+        *words, cwd=codelet.cwd, home=codelet.home, env=KEYS, command=(*command, *CODELET), **size
+    ) as terminal:
+        terminal.wait_for(STATUS)
+        for line, expected in ROWS:
+            said = answer(terminal, line.format(export=kept, folder=kept.parent))
+            if expected not in " ".join(said.split()) or "a bug" in said:
+                wrong.append(f"{line}: {expected!r} is not in {said}")
+        listed = answer(terminal, "/help")
+        terminal.type("\x15")
+        terminal.line("exit")
+        assert terminal.wait_exit() == 0
+    assert wrong == [], "\n".join(wrong)
+    newest = codelet.server.requests[-1].body.decode()
+    assert "second words" in newest
+    assert "is it so" not in newest, "what was asked beside the conversation is not in it"
+    commands = set(re.findall(r"^  (/[a-z]+)", listed, re.MULTILINE))
+    assert commands <= {line.split()[0] for line, _ in ROWS}, "a command of /help has no row here"
+    assert "/exit" in commands
+    found = offences(trace.read_text())  # ftruncate names no file: the one that it cuts was opened for writing before
+    written = [line for line in found if str(kept.parent) not in line and "ftruncate(" not in line]
+    assert written == []
+    assert (sorted(codelet.home.rglob("*")), sorted(codelet.cwd.rglob("*"))) == before
+    assert [file.name for file in kept.parent.iterdir()] == ["kept.json"]
