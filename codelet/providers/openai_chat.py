@@ -38,7 +38,7 @@ class OpenAIChatProvider(OpenAIWire):
             self._note()
         else:
             options |= self._effort_fields()
-        fragments = self._cache.fragments(request.messages)
+        fragments = self._cache.fragments(self._ordered(request))
         closing = self._closing(self._cache.state) + b"]," + compact_json(options)[1:]
         return b"".join([head, b',"messages":[', system, *fragments, closing])
 

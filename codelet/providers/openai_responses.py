@@ -72,7 +72,7 @@ class OpenAIResponsesProvider(OpenAIWire):
             options["reasoning"] = {**options.get("reasoning", {}), **effort}
         if request.max_output is not None:
             options["max_output_tokens"] = max(_LEAST_OUTPUT, request.max_output)
-        fragments = self._cache.fragments(request.messages)
+        fragments = self._cache.fragments(request.messages if self._marked else self._ordered(request))
         if self._marked:
             options["prompt_cache_options"] = {"mode": "explicit"}
             self._mark(fragments, request.messages[: len(request.messages) - request.tail])
