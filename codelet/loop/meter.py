@@ -8,7 +8,8 @@ from codelet import events
 from codelet.context import CacheWatch, ContextWindow
 from codelet.errors import LimitReached
 from codelet.loop.conversation import Conversation
-from codelet.providers.facts import ModelFacts
+from codelet.providers.facts import ModelFacts, model_facts
+from codelet.providers.protocol import Provider
 from codelet.record import Record
 from codelet.usage import Usage
 
@@ -35,6 +36,12 @@ class Limits(Record):
             return most
         left = max(1, self.max_tokens - usage.output)
         return left if most is None else min(left, most)
+
+
+def facts_of(provider: Provider) -> ModelFacts:
+    """What is known of the provider's model before its server is asked; no list price holds on this machine."""
+    facts = model_facts(provider.model)
+    return facts.without_prices().replace(local=True) if provider.local else facts
 
 
 class Meter:
@@ -74,8 +81,12 @@ class Meter:
 
     @property
     def room(self) -> int | None:
-        """The output limit for a request, where one must or should be named: the model's, less what is used up."""
-        return self.limits.output_left(self._window.budget.reserve if self.facts.known else None, self.spent)
+        """The output limit for a request, where one must or should be named: the model's, less what is used up.
+
+        A local model always has one: a small one may go on without end, and its server has no limit of its own.
+        """
+        named = self.facts.known or self.facts.told or self.facts.local
+        return self.limits.output_left(self._window.budget.reserve if named else None, self.spent)
 
     def check(self, steps: int = 0) -> None:
         """Raises LimitReached where a limit of the session is passed, or the turn has made as many steps as it may."""

@@ -33,12 +33,12 @@ from codelet.extensions.base import Extension, end_extension, named, offered_by
 from codelet.extensions.builtin import Builtin
 from codelet.loop.approvals import Approvals
 from codelet.loop.conversation import Conversation, Messages
-from codelet.loop.meter import Limits, Meter
+from codelet.loop.meter import Limits, Meter, facts_of
 from codelet.loop.toolbox import Safeguards, equip
-from codelet.loop.turn import OpenTurn, run_turn
+from codelet.loop.turn import OpenTurn, end_of, run_turn
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import Message
-from codelet.providers.facts import ModelFacts, model_facts
+from codelet.providers.facts import ModelFacts
 from codelet.providers.protocol import Provider
 from codelet.safety import Policy
 from codelet.safety.secrets import MaskedPieces
@@ -83,7 +83,7 @@ class Session:
         self.provider, self.workspace, self.turns = provider, workspace, 0
         self.safeguards = safeguards or Safeguards()
         context = ToolContext(workspace, None if environment is None else dict(environment))
-        facts, self.context_limits = _facts_of(provider), ContextLimits(window, budget)
+        facts, self.context_limits = facts_of(provider), ContextLimits(window, budget)
         self.context_window = ContextWindow(self.context_limits.of(facts), 0, clock, model=provider.model)
         self.cache = CacheWatch(clock)
         self.conversation = Conversation(self.context_window, self.cache, context, placement=placement)
@@ -128,6 +128,7 @@ class Session:
             Renewal(self.conversation, sources, self.reminders, mask=self.mask),
             self.extensions,
             system=system,
+            ask_server=self.ask_server,
         )
 
     @property
@@ -213,7 +214,7 @@ class Session:
     @property
     def window_is_guessed(self) -> bool:
         """Whether neither a list, nor the server, nor the user has named the window."""
-        return not self.facts.known and self.context_limits.window is None
+        return not (self.facts.known or self.facts.told) and self.context_limits.window is None
 
     @property
     def budget(self) -> int:
@@ -274,7 +275,7 @@ class Session:
 
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
-        self.provider, self.meter.facts = provider, _facts_of(provider)
+        self.provider, self.meter.facts = provider, facts_of(provider)
         self.context_window.switch(self.context_limits.within(self.facts), provider.model)
         self.cache.switched()
 
@@ -282,6 +283,13 @@ class Session:
         """Go on with the same model, asked for another effort."""
         self.provider = provider
         self.cache.list_changed("another effort was chosen", body=False)
+
+    def ask_server(self) -> None:
+        """Begin to ask the server for what the list of models does not tell, once for each model; nobody waits."""
+        from codelet.loop.asked_server import AskedServer
+
+        self.upkeep.server = self.upkeep.server or AskedServer(self)
+        self.upkeep.server.begin()
 
     def context(self) -> list[ContextRow]:
         """What the next request would carry, entry by entry, with estimates."""
@@ -330,7 +338,7 @@ class Session:
                             raise
                         raise LimitReached(meter.out_of_time) from None
                     if meter.is_out_of_time:  # what the turn says of its own cancellation is said of the limit instead
-                        event = await _end_of(turn, meter.out_of_time)
+                        event = await end_of(turn, meter.out_of_time)
                     for each in shown.take(event):
                         yield each
                     if meter.is_out_of_time:
@@ -373,6 +381,7 @@ class Session:
         await self._turn_in_hand.end()
         async with AsyncExitStack() as ending:  # each is ended, whatever happens to the others
             ending.push_async_callback(self.provider.close)
+            ending.push_async_callback(self.upkeep.close)
             for each in self.extensions:
                 ending.push_async_callback(end_extension, each)
 
@@ -384,16 +393,3 @@ class Session:
         async with aclosing(self.compactor.run("asked", instruction, size)) as steps:
             async for event in steps:
                 yield event
-
-
-def _facts_of(provider: Provider) -> ModelFacts:
-    facts = model_facts(provider.model)
-    return facts.without_prices() if provider.local else facts
-
-
-async def _end_of(turn: AsyncGenerator[events.Event, None], reason: str) -> events.TurnEnd:
-    """The last event of a turn that the time limit ended."""
-    async for event in turn:
-        if isinstance(event, events.TurnEnd):
-            return event.replace(reason="limit", error=reason)
-    raise LimitReached(reason)

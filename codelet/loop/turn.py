@@ -21,7 +21,7 @@ from codelet.loop.meter import Meter
 from codelet.loop.toolbox import Toolbox
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import assistant, tool_result
-from codelet.providers.protocol import Provider, RetryChunk
+from codelet.providers.protocol import NoteChunk, Provider, RetryChunk
 from codelet.system.text import is_blank
 from codelet.usage import Usage
 
@@ -64,6 +64,18 @@ class _Turn:
             self.reply = Reply()
         return self.reply
 
+    def again(self) -> None:
+        """The request is sent once more: what its answer was reported to have used until then was spent."""
+        self.meter.retries += 1
+        if self.reply is not None:
+            self._spend_reported(self.reply)
+
+    def _spend_reported(self, reply: Reply) -> None:
+        if reply.usage is not None:
+            self.usage += reply.usage
+            self.meter.count(reply.usage)
+            reply.usage = None
+
     def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
         """The turn's last event."""
         return events.TurnEnd(reason, self.steps, self.usage, error, self.upkeep.cut)
@@ -78,9 +90,7 @@ class _Turn:
         note = prompt.INTERRUPTED_TEXT if reason is None else prompt.CUT_TEXT.format(reason=reason)
         receipt = events.Interrupted(done=(), half_done=(), not_done=())
         if self.reply is not None:
-            if self.reply.usage is not None:  # what had been reported before the answer broke off was spent
-                self.usage += self.reply.usage
-                self.meter.count(self.reply.usage)
+            self._spend_reported(self.reply)
             if not is_blank(self.reply.text):
                 self.conversation.append(assistant(f"{self.reply.text}\n\n{note}"))
             self.reply = None
@@ -139,6 +149,8 @@ async def run_turn(
             async with aclosing(_run_step(turn)) as step:
                 async for event in step:
                     yield event
+        for event in await upkeep.learnt():
+            yield event
         yield turn.end("done")
     except asyncio.CancelledError:
         yield turn.settle()
@@ -158,6 +170,14 @@ async def run_turn(
         raise
 
 
+async def end_of(turn: AsyncGenerator[events.Event, None], reason: str) -> events.TurnEnd:
+    """The last event of a turn that the time limit ended."""
+    async for event in turn:
+        if isinstance(event, events.TurnEnd):
+            return event.replace(reason="limit", error=reason)
+    raise LimitReached(reason)
+
+
 async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
     turn.meter.check(turn.steps)
     if turn.steps:
@@ -175,8 +195,8 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
         async with aclosing(turn.provider.stream(turn.upkeep.request(max_output=turn.meter.room))) as chunks:
             async for chunk in chunks:
                 if isinstance(chunk, RetryChunk):
-                    turn.meter.retries += 1
-                elif not begun:
+                    turn.again()
+                elif not begun and not isinstance(chunk, NoteChunk):
                     begun = True
                     turn.upkeep.answering()
                 shown = turn.answer.add(chunk)
@@ -185,11 +205,8 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
     except ProviderError as error:
         if not error.overflow or turn.overflow != "no":
             raise
-        if not turn.upkeep.may_compact:
-            raise ProviderError(f"{error}; compaction is off (--compact auto)", status=error.status) from error
-        turn.overflow = "now"  # one forced compaction, then the step is tried once more
-        turn.steps -= 1
-        turn.reply = None
+        for event in _overflow(turn, error):
+            yield event
         return
     turn.meter.answered(time.monotonic() - sent)
     turn.overflow, reply = "no", turn.answer
@@ -207,6 +224,21 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
         _after_calls(turn)
     else:
         _after_answer(turn, reply)
+
+
+def _overflow(turn: _Turn, error: ProviderError) -> Iterator[events.Event]:
+    """The list was too long: the step is tried once more, behind a forced compaction. Raises where none may be.
+
+    What did not fit may have been the room for the answer alone: then a window that the refusal names is enough.
+    """
+    too_long, told = turn.upkeep.overflowed(error)
+    yield from told
+    if too_long:
+        if not turn.upkeep.may_compact:
+            raise ProviderError(f"{error}; compaction is off (--compact auto)", status=error.status) from error
+        turn.overflow = "now"
+    turn.steps -= 1
+    turn.reply = None
 
 
 def _spend(turn: _Turn, reply: Reply, answered: int) -> Iterator[events.Event]:

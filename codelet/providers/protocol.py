@@ -89,7 +89,7 @@ class FinishChunk(Record):
 
 
 class RetryChunk(Record, kw_only=True):
-    """The request failed before it gave anything and will be sent again after `wait` seconds."""
+    """The request failed and will be sent again after `wait` seconds. What came of its answer counts no more."""
 
     attempt: int
     attempts: int
@@ -117,13 +117,17 @@ Chunk = (
 
 
 class Request(Record):
-    """One model request. The last `tail` messages are volatile reminders: the cache mark goes before them."""
+    """One model request. The last `tail` messages are volatile reminders: the cache mark goes before them.
+
+    `unseen`: nobody sees the answer before it is whole, so one that broke off is asked for again.
+    """
 
     system: str
     messages: Sequence[Message]
     tail: int = 0
     tools: Sequence[dict[str, Any]] = ()
     max_output: int | None = None
+    unseen: bool = False
 
 
 class Deadlines(Record, kw_only=True):
@@ -194,6 +198,8 @@ async def with_retries(
     retries: Retries,
     adapted: Callable[[ProviderError], bool] = lambda _: False,
     notes: list[str] | None = None,
+    *,
+    unseen: bool = False,
 ) -> AsyncGenerator[Chunk, None]:
     """The chunks of the first attempt that yields any; a RetryChunk announces each wait.
 
@@ -202,8 +208,9 @@ async def with_retries(
 
     `notes` go out before the next attempt and are taken off the list; `adapted` may add to it.
 
-    An attempt that fails after its first chunk (other than usage) is not repeated: it has been shown already. Each wait
-    is twice the one before, with jitter, and never shorter than the server asks for; their sum is bounded.
+    An attempt that fails after its first chunk (usage and notes aside) is not repeated, unless it is `unseen`: it has
+    been shown already. Each wait is twice the one before, with jitter, and never shorter than the server asks for;
+    their sum is bounded.
     """
     waits = _Waits(retries)
     number = 1
@@ -216,14 +223,15 @@ async def with_retries(
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:
                     size.add(chunk)
-                    begun = begun or not isinstance(chunk, UsageChunk)
+                    begun = begun or not isinstance(chunk, UsageChunk | NoteChunk)
                     yield chunk
             return
         except ProviderError as error:
             reason = str(error)
             other_form = not begun and adapted(error)
             if not other_form:
-                if begun or not error.retryable or number >= retries.attempts:
+                shown = begun and not unseen
+                if shown or not error.retryable or number >= retries.attempts:
                     raise
                 wait = waits.before(number + 1, error)
         if other_form:
