@@ -26,10 +26,10 @@ from codelet.providers.protocol import Deadlines, ProviderOptions, Retries
 from codelet.safety import Policy
 from tests.providers.chunks import collect_until_error, joined, options, request
 from tests.support.server import closed_port
-from tests.support.sessions import of_type, turn
+from tests.support.sessions import of_type, turn_until_error
 from tests.support.waiting import until
 
-WINDOW = 4_096
+WINDOW = 1_024
 SLOW = Deadlines(connect=20.0, first_token=200.0, between_chunks=200.0)
 LLAMA = f"""
 import sys, time, xllamacpp
@@ -74,17 +74,27 @@ def llama() -> Iterator[str]:
 
 async def test_llama_cpps_window_is_found_and_an_overflow_is_survived(llama: str, tmp_path: Path):
     provider = open_provider("openai/smol", options(llama, deadlines=SLOW))
-    session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), tools=(), bare=True)
-    session.meter.limits = session.meter.limits.replace(max_tokens=60)  # it may talk on and on
-    seen = await turn(session, "Say hello.")
+    session = Session(
+        provider, workspace=tmp_path, policy=Policy(tmp_path), tools=(), bare=True, system_prompt="Be brief."
+    )
+    session.meter.limits = session.meter.limits.replace(max_tokens=60)
+    seen, _ = await turn_until_error(session, "Say hello.")  # it may reach its limit
     assert "".join(event.delta for event in of_type(seen, events.Text)).strip()
     assert (session.window, session.window_is_guessed) == (WINDOW, False)
     assert session.usage.total_input > 0
     await session.close()
     provider = open_provider("openai/smol", options(llama, deadlines=SLOW))
-    guessing = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), tools=(), bare=True, window=100_000)
+    guessing = Session(
+        provider,
+        workspace=tmp_path,
+        policy=Policy(tmp_path),
+        tools=(),
+        bare=True,
+        window=100_000,
+        system_prompt="Be brief.",
+    )
     guessing.meter.limits = guessing.meter.limits.replace(max_tokens=20)
-    seen = await turn(guessing, "what is this? " + "word " * 6_000)
+    seen, _ = await turn_until_error(guessing, "what is this? " + "word " * 2_000)
     assert [note.text for note in of_type(seen, events.Note)] == [
         f"the model's window is {WINDOW:,} tokens, says its server: that counts from now on"
     ]
