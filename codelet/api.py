@@ -98,6 +98,7 @@ async def run(prompt: str, *, model: str, **options: Any) -> Result:
     error: CodeletError | None = None
     try:
         async with open_session(model=model, **options) as session, aclosing(turn_of(session, prompt)) as stream:
+            session.upkeep.unseen = True
             async for event in stream:
                 turn.see(event)
             turn.is_over = True

@@ -53,7 +53,7 @@ class ProviderError(CodeletError):
     `status` is the HTTP status where there was one. `retryable` says whether the same request may be sent
     again, `retry_after` the seconds the server asked us to wait, `patience` for how many seconds from the first such
     failure it is worth trying, attempts included, where that is less than usual. `overflow` marks "the prompt is too
-    long".
+    long"; `window` and `prompt_size` are what the server then said of both, in tokens.
     """
 
     exit_status = EXIT_PROVIDER
@@ -67,9 +67,13 @@ class ProviderError(CodeletError):
         retry_after: float | None = None,
         patience: float | None = None,
         overflow: bool = False,
+        window: int | None = None,
+        prompt_size: int | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
+        self.window = window
+        self.prompt_size = prompt_size
         self.retryable = retryable
         self.retry_after = retry_after
         self.patience = patience

@@ -95,12 +95,17 @@ class TurnProgress:
         match event:
             case events.StepStart():
                 self._steps = event.step
-                self._earlier = "".join(self._answer) or self._earlier
-                self._answer.clear()
+                self._begin_anew()
+            case events.Retry():  # what came of the answer is asked for again
+                self._begin_anew()
             case events.Text():
                 self._answer.append(event.delta)
             case events.TurnEnd():
                 self._steps = event.steps
+
+    def _begin_anew(self) -> None:
+        self._earlier = "".join(self._answer) or self._earlier
+        self._answer.clear()
 
     def outcome(
         self,

@@ -134,7 +134,8 @@ class Meter:
         `held_by` is then the flag that makes it smaller than the model's, or "". Raises LimitReached where the request,
         by an estimate, would pass a limit with the shortest answer: it is not to be sent.
         """
-        most = self._window.budget.reserve if self.facts.known else None
+        named = self.facts.known or self.facts.told or self.facts.free  # a small one may go on without end
+        most = self._window.budget.reserve if named else None
         limits, size, cached = self.limits, self._window.size(self._conversation), self._window.cached
         room, self.held_by = limits.output_left(most, self.spent), ""
         if room != most:

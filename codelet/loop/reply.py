@@ -27,6 +27,7 @@ from codelet.system.text import is_blank
 from codelet.usage import Usage
 
 _PLAIN = {"role", "content", "tool_calls"}
+_CONTENT = (TextChunk, ReasoningChunk, ToolCallChunk, ExtraChunk, RefusalChunk, FinishChunk)
 
 
 class _OpenCall:
@@ -48,6 +49,10 @@ class Reply:
 
     def __init__(self) -> None:
         self.usage: Usage | None = None
+        self._again = False
+        self._forget()
+
+    def _forget(self) -> None:
         self.finish: FinishReason | None = None
         self.refusal = ""
         """What the model says instead of an answer, where its wire tells that apart."""
@@ -62,7 +67,13 @@ class Reply:
         self._by_id: dict[tuple[str, int], _OpenCall] = {}
 
     def add(self, chunk: Chunk) -> events.Event | None:
-        """Take one chunk in; gives the event that shows it, if it is one to show."""
+        """Take one chunk in; gives the event that shows it, if it is one to show.
+
+        What came of an answer that is asked for again is kept until something of the other one comes.
+        """
+        if self._again and isinstance(chunk, _CONTENT):
+            self._again = False
+            self._forget()
         match chunk:
             case TextChunk():
                 self._text.append(chunk.text)
@@ -84,6 +95,7 @@ class Reply:
                 if self.finish == "refused":
                     self._calls.clear()  # what was refused is not to be run: a filter may have taken parts of it
             case RetryChunk():
+                self._again = True
                 return events.Retry(
                     attempt=chunk.attempt, attempts=chunk.attempts, wait=chunk.wait, reason=chunk.reason
                 )

@@ -133,6 +133,7 @@ class Session:
             Renewal(self.conversation, sources, self.reminders, mask=self.mask),
             self.extensions,
             system=system,
+            ask_server=self.ask_server,
         )
 
     @property
@@ -218,7 +219,7 @@ class Session:
     @property
     def window_is_guessed(self) -> bool:
         """Whether neither a list, nor the server, nor the user has named the window."""
-        return not self.facts.known and self.context_limits.window is None
+        return not (self.facts.known or self.facts.told) and self.context_limits.window is None
 
     @property
     def budget(self) -> int:
@@ -292,6 +293,13 @@ class Session:
         self.provider = provider
         self.standby.choose(provider)
         self.cache.list_changed("another effort was chosen", body=False)
+
+    def ask_server(self) -> None:
+        """Begin to ask the server for what the list of models does not tell, once for each model; nobody waits."""
+        from codelet.loop.asked_server import AskedServer
+
+        self.upkeep.server = self.upkeep.server or AskedServer(self)
+        self.upkeep.server.begin()
 
     def context(self) -> list[ContextRow]:
         """What the next request would carry, entry by entry, with estimates."""
@@ -384,6 +392,7 @@ class Session:
         await self._turn_in_hand.end()
         async with AsyncExitStack() as ending:  # each is ended, whatever happens to the others
             ending.push_async_callback(self.standby.close)
+            ending.push_async_callback(self.upkeep.close)
             for each in self.extensions:
                 ending.push_async_callback(end_extension, each)
 

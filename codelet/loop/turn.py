@@ -21,7 +21,7 @@ from codelet.loop.meter import Meter
 from codelet.loop.toolbox import Toolbox
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import assistant, tool_result, user
-from codelet.providers.protocol import Provider, RetryChunk
+from codelet.providers.protocol import NoteChunk, Provider, RetryChunk
 from codelet.system.text import is_blank
 from codelet.usage import Usage
 
@@ -67,6 +67,18 @@ class _Turn:
             self.reply = Reply()
         return self.reply
 
+    def again(self) -> None:
+        """The request is sent once more: what its answer was reported to have used until then was spent."""
+        self.meter.retries += 1
+        if self.reply is not None:
+            self._spend_reported(self.reply)
+
+    def _spend_reported(self, reply: Reply) -> None:
+        if reply.usage is not None:
+            self.usage += reply.usage
+            self.meter.count(reply.usage)
+            reply.usage = None
+
     def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
         """The turn's last event."""
         return events.TurnEnd(reason, self.steps, self.usage, error, self.upkeep.cut)
@@ -81,9 +93,7 @@ class _Turn:
         note = prompt.INTERRUPTED_TEXT if reason is None else prompt.CUT_TEXT.format(reason=reason)
         receipt = events.Interrupted(done=(), half_done=(), not_done=())
         if self.reply is not None:
-            if self.reply.usage is not None:  # what had been reported before the answer broke off was spent
-                self.usage += self.reply.usage
-                self.meter.count(self.reply.usage)
+            self._spend_reported(self.reply)
             if not is_blank(self.reply.text):
                 self.conversation.append(assistant(f"{self.reply.text}\n\n{note}"))
             self.reply = None
@@ -206,6 +216,8 @@ async def run_turn(
             async with aclosing(_run_step(turn)) as step:
                 async for event in step:
                     yield event
+        for event in await upkeep.learnt():
+            yield event
         yield turn.end("done")
     except asyncio.CancelledError:
         yield turn.settle()
@@ -260,18 +272,19 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
         async with aclosing(turn.standby.provider.stream(turn.upkeep.request(max_output=room))) as chunks:
             async for chunk in chunks:
                 if isinstance(chunk, RetryChunk):
-                    turn.meter.retries += 1
+                    turn.again()
                     if not chunk.other_form and turn.standby.opened().failed(chunk.reason):
                         replaced = True
                         break
-                elif not begun:
+                elif not begun and not isinstance(chunk, NoteChunk):
                     begun = True
                     turn.upkeep.answering()
                 shown = turn.answer.add(chunk)
                 if shown is not None:
                     yield shown
     except ProviderError as error:
-        _check_final(turn, error)
+        for event in _once_more(turn, error):
+            yield event
         replaced = True
     if replaced:  # the step is made once more, of a shorter list or by another model
         turn.steps -= 1
@@ -299,17 +312,24 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
         yield again
 
 
-def _check_final(turn: _Turn, error: ProviderError) -> None:
-    """Raise the error, unless the step is worth making once more: after one forced compaction, or by another model."""
-    if error.overflow:
-        if turn.overflow != "no":
+def _once_more(turn: _Turn, error: ProviderError) -> Iterator[events.Event]:
+    """Raise the error, unless the step is worth making once more: after one forced compaction, or by another model.
+
+    What did not fit may have been the room for the answer alone: then a window that the refusal names is enough.
+    """
+    if not error.overflow:
+        begun = turn.reply is not None and turn.reply.has_begun and not turn.upkeep.unseen
+        if not turn.standby.opened().gave_up(error, begun=begun):
             raise error
+        return
+    if turn.overflow != "no":
+        raise error
+    too_long, told = turn.upkeep.overflowed(error)
+    yield from told
+    if too_long:
         if not turn.upkeep.may_compact:
             raise ProviderError(f"{error}; compaction is off (--compact auto)", status=error.status) from error
         turn.overflow = "now"
-        return
-    if not turn.standby.opened().gave_up(error, begun=turn.reply is not None and turn.reply.has_begun):
-        raise error
 
 
 def _spend(turn: _Turn, reply: Reply, answered: int) -> Iterator[events.Event]:

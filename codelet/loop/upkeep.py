@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codelet import events
 from codelet.context import Compactor, ContextWindow, Entry, Renewal
 from codelet.context.tokens import estimate_text
+from codelet.errors import ProviderError
 from codelet.extensions.base import Extension, offered_by
 from codelet.loop.conversation import Conversation
 from codelet.loop.toolbox import Toolbox
@@ -18,15 +19,23 @@ from codelet.system.text import valid_unicode
 from codelet.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from codelet.loop.asked_server import AskedServer
     from codelet.loop.required_answer import RequiredAnswer
+
+_SMALL_WINDOW = 4_000
+"""Tokens that any model takes: a longer first request waits until the server has said how much it takes."""
+
+_ANSWER_WAIT = 1.0
+"""Seconds for which a request waits at most for what the server says of the model."""
 
 
 class Upkeep:
     """Cuts the user's input to size, compacts where that is due, renews the reminders, offers what tools are new.
 
     `system` is the system prompt; `window.fixed` follows from it and from the tools. `steering` hands over what the
-    user wrote for the running turn; `required` is the schema that the final answer has to meet, which
-    the system prompt tells.
+    user wrote for the running turn; `required` is the schema that the final answer has to meet, which the system
+    prompt tells. `unseen`: whoever follows the turn shows no answer before it is whole, and drops what came of one
+    when it is asked for again. `server` is what the model's server was asked, once `ask_server` did.
     """
 
     def __init__(
@@ -40,10 +49,14 @@ class Upkeep:
         extensions: Sequence[Extension],
         *,
         system: str,
+        ask_server: Callable[[], None],
     ) -> None:
         self.system = system
+        self.server: AskedServer | None = None
+        self._ask_server = ask_server
         self.steering: Callable[[], Sequence[str]] | None = None
         self.required: RequiredAnswer | None = None
+        self.unseen = False
         self._conversation = conversation
         self._window = window
         self._toolbox = toolbox
@@ -74,7 +87,8 @@ class Upkeep:
         if messages is not None:
             return Request(self.system, messages, tools=tools, max_output=max_output)
         schema = None if self.required is None else self.required.schema
-        return Request(self.system, self._conversation.sent(), len(self._conversation.tail), tools, max_output, schema)
+        sent, tail = self._conversation.sent(), len(self._conversation.tail)
+        return Request(self.system, sent, tail, tools, max_output=max_output, schema=schema, unseen=self.unseen)
 
     def add_tool(self, tool: Tool) -> None:
         """Offer one more tool from the next request on: the provider's cache of the whole list is lost by it."""
@@ -107,6 +121,10 @@ class Upkeep:
 
     async def before_step(self, overflow: bool) -> AsyncGenerator[events.Event, None]:
         """Make the list fit and renew the volatile reminders. `overflow`: the provider said that it was too long."""
+        if self.server is None and self._window.size(self._conversation) > _SMALL_WINDOW:
+            self._ask_server()
+        for event in await self.learnt():
+            yield event
         self._entry.fit()
         reason = "overflow" if overflow else self._compactor.due()
         if reason in ("overflow", "hard") and self._entry.shrink():
@@ -134,6 +152,21 @@ class Upkeep:
         """The provider has begun to answer, so that it was sent the list."""
         self._entry.sent()
         self._renewal.sent()
+        self._ask_server()
+
+    async def learnt(self) -> list[events.Event]:
+        """Use what the server has said of the model, for which it is waited a moment; what is to be told of it."""
+        return [] if self.server is None else await self.server.learnt(_ANSWER_WAIT)
+
+    def overflowed(self, error: ProviderError) -> tuple[bool, list[events.Event]]:
+        """Keep to the window that a refusal names. Whether the list has to get shorter, and what is to be told."""
+        self._ask_server()
+        return (True, []) if self.server is None else self.server.refused(error)
+
+    async def close(self) -> None:
+        """Nobody asks the server any more."""
+        if self.server is not None:
+            await self.server.close()
 
     def after_calls(self) -> None:
         """Calls may have changed files: begin at once to see what is different."""

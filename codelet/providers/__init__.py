@@ -10,7 +10,7 @@ from typing import Literal
 
 from codelet.errors import UsageError
 from codelet.providers.catalog import endpoint_for, speaks_responses, vendor_of
-from codelet.providers.facts import is_listed
+from codelet.providers.facts import is_listed, is_provider
 from codelet.providers.protocol import Provider, ProviderOptions
 
 Transport = Literal["auto", "native", "litellm"]
@@ -50,7 +50,9 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
     if transport == "native":
         raise UsageError(f"no native wire for {model!r}; use --transport auto, or give --api-base")
     reachable = options.api_base is not None or vendor is not None
-    if not reachable and not is_listed(model) and not is_listed(model.partition("/")[0]):
+    prefix, slash, _ = model.partition("/")
+    listed = is_listed(model) or is_listed(prefix) or (slash and is_provider(prefix))
+    if not reachable and not listed:
         from codelet.providers.choice.known import refused_name  # for mistakes only
 
         raise UsageError(refused_name(model, options))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from codelet.errors import UsageError
@@ -35,6 +35,12 @@ class Vendor(Record, kw_only=True):
     default_model: str | None = None
     local: bool = False
     quirks: Quirks = Quirks()
+
+
+def _hosted(prefix: str, name: str, base: str, *key_names: str, model: str | None = None, **more: Any) -> Vendor:
+    """A service whose default model, where it has one, is called `model` there."""
+    default = f"{prefix}/{model}" if model else None
+    return Vendor(prefix=prefix, name=name, base=base, key_names=key_names, default_model=default, **more)
 
 
 VENDORS = (
@@ -112,6 +118,44 @@ VENDORS = (
         default_model="moonshot/kimi-k3",
         quirks=Quirks(effort_field="thinking"),
     ),
+    _hosted(
+        "zai",
+        "Z.ai",
+        "https://api.z.ai/api/paas/v4",
+        "ZAI_API_KEY",
+        base_names=("ZAI_API_BASE",),
+        model="glm-5.2",
+        quirks=Quirks(effort_field="thinking"),
+    ),
+    # Over Chat Completions its models mix what they think into the text.
+    _hosted(
+        "minimax",
+        "MiniMax",
+        "https://api.minimax.io/anthropic",
+        "MINIMAX_API_KEY",
+        model="MiniMax-M3",
+        wire="anthropic",
+    ),
+    _hosted(
+        "dashscope",
+        "Qwen",
+        "https://dashscope.aliyuncs.com/compatible-mode/v1",
+        "DASHSCOPE_API_KEY",
+        base_names=("DASHSCOPE_API_BASE",),
+        model="qwen3.8-max",
+    ),
+    _hosted(
+        "cerebras",
+        "Cerebras",
+        "https://api.cerebras.ai/v1",
+        "CEREBRAS_API_KEY",
+        base_names=("CEREBRAS_API_BASE",),
+        model="gpt-oss-120b",
+    ),
+    _hosted("together_ai", "Together AI", "https://api.together.ai/v1", "TOGETHER_API_KEY", "TOGETHERAI_API_KEY"),
+    _hosted("fireworks_ai", "Fireworks AI", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+    _hosted("nvidia_nim", "NVIDIA", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY", "NVIDIA_NIM_API_KEY"),
+    _hosted("github", "GitHub Models", "https://models.github.ai/inference", "GITHUB_API_KEY"),
     Vendor(
         prefix="ollama",
         name="Ollama",
@@ -198,10 +242,14 @@ class Endpoint(Record, kw_only=True):
         return on_this_machine(self.base)
 
     def model_name(self, model: str) -> str:
-        """The model's name as the server knows it: without the vendor's prefix, but for OpenRouter's own models."""
+        """The model's name as the server knows it: without the vendor's prefix, but for OpenRouter's own models, and
+        with the place where Fireworks keeps those that it serves to everybody.
+        """
         prefix, _, rest = real_name(model).partition("/")
         if prefix == "openrouter" and "/" not in rest:
             return model
+        if prefix == "fireworks_ai" and "/" not in rest:
+            return f"accounts/fireworks/models/{rest}"
         return rest if rest and (prefix == self.vendor.prefix or prefix in _BY_PREFIX or prefix in _ALIASES) else model
 
     def origin(self, model: str) -> str:
@@ -238,9 +286,11 @@ def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Q
     thinks = any(maker in name for maker in _THINKS) and "instruct" not in name
     chats = vendor.prefix in ("openai", "") and not model.startswith(RESPONSES_PREFIX)
     silent = chats and model_facts(model).tools_without_reasoning
+    own_server = on_this_machine(api_base or "") and not model_facts(model).known  # every server knows "max_tokens"
     signs = vendor.prefix in ("gemini", "openai", "") and re.search(_SIGNS, name) is not None
     return quirks.replace(
         alternating=_alternates(model, api_base, own),
+        max_output_option="max_tokens" if own_server else quirks.max_output_option,
         effort="none" if silent else quirks.effort,
         reasoning=quirks.reasoning or (thinks and service and not quirks.strict),
         signatures=quirks.signatures or signs,

@@ -39,6 +39,8 @@ _WORDS: tuple[tuple[str, str, tuple[str, ...] | None], ...] = (
     ("moonshot", r"kimi-k[3-9]", ("low", "high", "max")),
     ("moonshot", r"kimi-k2\.[56]\b", ("none", "default")),
     ("moonshot", r"", ()),
+    ("zai", r"glm-5\.[2-9]", None),
+    ("zai", r"", ("none", "default")),
     ("openrouter", r"", (*EFFORTS[:-1], "xhigh", "max")),
     ("ollama", r"", _GRADED),
     ("lm_studio", r"", None),

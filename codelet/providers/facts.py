@@ -78,7 +78,7 @@ class ModelFacts(Record):
     `efforts` are the words for an effort that it takes, weakest first, `default_effort` the one that holds unless a
     request says another, if the map tells. `adaptive_thinking`: one of Anthropic's that decides itself how long it
     thinks; `always_thinks`: it cannot be told not to. `tools`: it takes them, as the map says; `images`: it takes
-    pictures, None where nobody says.
+    pictures, None where nobody says. `told`: the server itself named the window.
     """
 
     window: int = DEFAULT_WINDOW
@@ -95,6 +95,7 @@ class ModelFacts(Record):
     tools: bool | None = None
     images: bool | None = None
     known: bool = False
+    told: bool = False
 
     @property
     def prices(self) -> Prices | None:
@@ -153,6 +154,19 @@ def map_text() -> bytes | None:
     return None if path is None else path.read_bytes()
 
 
+def is_provider(name: str) -> bool:
+    """Whether litellm has a provider of this name, by the list in its own code, which is read and not run."""
+    import re
+
+    folder = _folder()
+    path = folder / "types" / "utils.py" if folder else None
+    if path is None or not path.is_file():
+        return False
+    _, found, behind = path.read_text(encoding="utf-8", errors="replace").partition("class LlmProviders(")
+    listed = behind.partition("\nclass ")[0]
+    return bool(found) and re.search(rf'^    \w+ = "{re.escape(name)}" *(#.*)?$', listed, re.MULTILINE) is not None
+
+
 def _entry(name: str) -> dict[str, Any] | None:
     start = _place(name)
     if start < 0:
@@ -191,15 +205,19 @@ def _open_map() -> mmap.mmap:
 
 @cache
 def _map_path() -> Path | None:
-    """The map beside litellm's code, found without importing it; None if litellm is not installed."""
+    """The map beside litellm's code; None if litellm is not installed."""
+    folder = _folder()
+    path = folder / "model_prices_and_context_window_backup.json" if folder else None
+    return path if path is not None and path.is_file() else None
+
+
+def _folder() -> Path | None:
+    """Where litellm's code is, found without importing it; None if it is not installed."""
     from importlib.util import find_spec
 
     spec = find_spec("litellm")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        path = Path(folder) / "model_prices_and_context_window_backup.json"
-        if path.is_file():
-            return path
-    return None
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    return Path(folders[0]) if folders else None
 
 
 def entry_facts(entry: dict[str, Any]) -> ModelFacts:

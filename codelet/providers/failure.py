@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from codelet.errors import ProviderError
@@ -97,6 +99,31 @@ OVERFLOW_WORDINGS = (
 )
 """How servers say that a prompt is longer than the model's window: pieces of their messages, types and codes."""
 
+_WINDOW_SAID = (
+    r'"n_ctx": ?(\d+)',  # llama.cpp
+    r"(?:context|model|allowed) (?:length|size)(?: is| of|:)?(?: only)? ?\(?(\d+)",  # OpenAI, vLLM, SGLang, LM Studio
+    r"maximum prompt length is (\d+)",  # xAI
+    r"(?:> )?(\d+) maximum",  # Anthropic, Mistral
+    r"\d+ \+ \d+ > (\d+)",  # Anthropic, where the answer's room is counted in
+    r"limit(?: of|:)? (\d+)",  # Azure, Copilot, Kimi, Databricks, watsonx
+    r"tokens allowed:? \(?(\d+)",  # Gemini
+    r"max_input_len \((\d+)",  # TensorRT-LLM
+    r"must be <= (\d+)",  # Together, TGI
+    r"must have less than (\d+)",  # TGI
+    r"length should be \[\d+, (\d+)",  # Qwen
+    r"in the prompt exceeds (\d+)",  # Cohere
+)
+_PROMPT_SAID = (
+    r'"n_prompt_tokens": ?(\d+)',
+    r"request \((\d+) tokens\)",  # llama.cpp
+    r"(\d+) in the messages",  # OpenAI, vLLM
+    r"request has (\d+) input tokens",  # vLLM
+    r"(\d+) tokens from the input",  # SGLang
+    r"prompt is too long: (\d+)",  # Anthropic
+    r"context limit: (\d+) \+",
+)
+_LEAST_WINDOW = 256
+
 _OF_THE_RATE = ("per minute", "per day", "per hour", "(tpm)", "rate_limit", "rate limit", "please wait", "throttl")
 _OVERFLOW_STATUSES = (400, 413, 422, 500)
 
@@ -131,6 +158,8 @@ def http_failure(
         retryable=not final and _asks_again(headers, is_passing(status)),
         retry_after=retry_after(headers),
         overflow=overflow,
+        window=window_said(body) if overflow else None,
+        prompt_size=prompt_size_said(body) if overflow else None,
     )
 
 
@@ -151,7 +180,14 @@ def stream_failure(error: Any) -> ProviderError:
     final = overflow or any(words in lowered for words in (*_EXHAUSTED, *_ALTERNATION))
     headline = "the prompt does not fit the model's window" if overflow else "the provider broke off"
     message = f"{headline}: {error_detail(said)}"
-    return ProviderError(message, status=status, retryable=passing and not final, overflow=overflow)
+    return ProviderError(
+        message,
+        status=status,
+        retryable=passing and not final,
+        overflow=overflow,
+        window=window_said(said) if overflow else None,
+        prompt_size=prompt_size_said(said) if overflow else None,
+    )
 
 
 def unreachable(message: str, *, local: bool, refused: bool = False) -> ProviderError:
@@ -176,6 +212,23 @@ def is_overflow(said: str, status: int | None = None) -> bool:
     if status not in (None, *_OVERFLOW_STATUSES) or any(words in lowered for words in _OF_THE_RATE):
         return False
     return status == 413 or any(words in lowered for words in OVERFLOW_WORDINGS)
+
+
+def window_said(said: str) -> int | None:
+    """The model's window in tokens, as a server names it that refuses a prompt as too long; None where it does not."""
+    return _number_in(said, _WINDOW_SAID)
+
+
+def prompt_size_said(said: str) -> int | None:
+    """The size of the prompt in tokens, as such a server counts it, without the room for the answer."""
+    return _number_in(said, _PROMPT_SAID)
+
+
+def _number_in(said: str, patterns: Sequence[str]) -> int | None:
+    plain = re.sub(r"(?<=\d),(?=\d{3})", "", said[:5_000].lower())
+    found = (re.search(pattern, plain) for pattern in patterns)
+    numbers = [int(match[1]) for match in found if match is not None and len(match[1]) <= 10]
+    return next((number for number in numbers if number >= _LEAST_WINDOW), None)
 
 
 def is_passing(status: int) -> bool:

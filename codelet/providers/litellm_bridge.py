@@ -23,7 +23,7 @@ from codelet.providers.failure import stalled
 from codelet.providers.litellm_decode import Decoder, InterceptedStream, StreamEnd
 from codelet.providers.litellm_errors import translated
 from codelet.providers.litellm_request import Requests, is_claude
-from codelet.providers.protocol import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, with_retries
+from codelet.providers.protocol import LONGEST_ORIGIN, Chunk, NoteChunk, ProviderOptions, Request, with_retries
 
 # Releases with a stealer in them: these are never imported.
 MALICIOUS = ("1.82.7", "1.82.8", "1.107.0")
@@ -35,6 +35,10 @@ _SWITCHES = {
     "LITELLM_LOG": "CRITICAL",
     "REPEATED_STREAMING_CHUNK_LIMIT": "1000000",  # else 100 equal chunks in a row are an error
 }
+_SILENCE = 1.0
+"""Seconds of the import after which the user is told of it."""
+IMPORTING = "litellm is being imported, which takes some seconds"
+
 _WARNING = r"(litellm|openai|pydantic|httpx|aiohttp|botocore|google)(\.|$)"
 _LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 
@@ -57,6 +61,15 @@ class _Library:
     async def loaded(self) -> ModuleType:
         """The module; raises ProviderError where it cannot be imported."""
         return await asyncio.wrap_future(self.warm())
+
+    async def is_loaded_within(self, seconds: float) -> bool:
+        """Whether the import has come to its end, or does within so many seconds."""
+        loading = self.warm()
+        if not loading.done():
+            waiting = asyncio.wrap_future(loading)
+            waiting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # `loaded` raises it
+            await asyncio.wait([waiting], timeout=seconds)
+        return loading.done()
 
     def if_loaded(self) -> ModuleType | None:
         """The module if it is there already."""
@@ -97,9 +110,11 @@ class LiteLLMProvider:
             words = chat_words(model, vendor.prefix if vendor else "")
             switched = quirks.effort_field == "thinking"  # everything else litellm translates itself
             asked = AskedEffort(options.effort, model, "thinking" if switched else "reasoning_effort", words)
-        self._requests = Requests(model, self.origin, quirks, asked)
+        marked = is_claude(model)  # there reminders stand behind the last mark
+        self._requests = Requests(model, self.origin, quirks, asked, local=self.local and not marked)
         self._notes: list[str] = []
         self._noted = False
+        self._told = False
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`. Closing it closes the connection too."""
@@ -108,7 +123,8 @@ class LiteLLMProvider:
         def adapted(error: ProviderError) -> bool:
             return self._adapted(error) or self._unseen(error, request)
 
-        return with_retries(lambda: self._attempt(request), self._options.retries, adapted, self._notes)
+        attempt, retries = lambda: self._attempt(request), self._options.retries
+        return with_retries(attempt, retries, adapted, self._notes, unseen=request.unseen)
 
     async def warm(self) -> None:
         """Start importing litellm."""
@@ -166,6 +182,9 @@ class LiteLLMProvider:
 
         The queue is unbounded, so that the task always waits for the network, where a cancel reaches it.
         """
+        if not await _library.is_loaded_within(_SILENCE) and not self._told:
+            self._told = True
+            yield NoteChunk(IMPORTING)
         queue: asyncio.Queue[Chunk | None] = asyncio.Queue()
         task = asyncio.create_task(self._pump(request, queue))
         _running.add(task)

@@ -14,7 +14,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from codelet.errors import CodeletError, ProviderError, UsageError
-from codelet.providers.failure import http_failure, is_overflow, is_passing, stream_failure, unreachable, without_key
+from codelet.providers.failure import (
+    http_failure,
+    is_overflow,
+    is_passing,
+    stream_failure,
+    unreachable,
+    window_said,
+    without_key,
+)
 
 _MISSING_KEY = ("missing credentials", "api key", "api_key", "unable to locate credentials")
 
@@ -51,7 +59,8 @@ def _translated(
         return UsageError(f"unknown model {model!r}: write it as provider/name, as litellm spells it")
     if any(words in text.lower() for words in _MISSING_KEY):
         return ProviderError(f"no key for {place}: set {key_name} ({text})", status=401)
-    return ProviderError(f"{place}: {text}", overflow=is_overflow(text))
+    overflow = is_overflow(text)
+    return ProviderError(f"{place}: {text}", overflow=overflow, window=window_said(text) if overflow else None)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from codelet.messages import Message, ToolCall
 from codelet.providers.facts import model_facts
 from codelet.providers.protocol import Request
-from codelet.providers.quirks import Quirks, alternating, returned
+from codelet.providers.quirks import Quirks, alternating, prompt_last, returned
 
 if TYPE_CHECKING:
     from codelet.providers.content.structured import AnswerFormat
@@ -28,11 +28,15 @@ class Requests:
     """Makes the arguments of one `acompletion` call after another for one model.
 
     Remembers where the last cache mark stood, so that a step with many results still finds its prefix.
-    `quirks` says what its requests need beyond that, `asked` is the effort that the user asked for.
+    `quirks` says what its requests need beyond that, `asked` is the effort that the user asked for, `local` that the
+    server is on this machine.
     """
 
-    def __init__(self, model: str, origin: str, quirks: Quirks, asked: AskedEffort | None = None) -> None:
+    def __init__(
+        self, model: str, origin: str, quirks: Quirks, asked: AskedEffort | None = None, *, local: bool = False
+    ) -> None:
         self.quirks = quirks
+        self._local = local
         self.asked = asked
         self._model = model
         self._origin = origin
@@ -45,7 +49,7 @@ class Requests:
 
         `marks` sets Anthropic's cache marks.
         """
-        messages: Sequence[Message] = request.messages
+        messages: Sequence[Message] = prompt_last(request.messages, request.tail) if self._local else request.messages
         if any("images" in message for message in messages):
             messages = self._with_pictures(messages)
         if self.quirks.alternating:

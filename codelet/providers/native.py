@@ -15,7 +15,7 @@ from codelet.providers.catalog import Endpoint, quirks_of
 from codelet.providers.facts import model_facts
 from codelet.providers.http import HttpClient
 from codelet.providers.protocol import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, UsageChunk, with_retries
-from codelet.providers.quirks import SEPARATOR, EffortField, joint_of, stand_in
+from codelet.providers.quirks import SEPARATOR, EffortField, joint_of, prompt_last, stand_in
 from codelet.system.text import valid_unicode
 
 if TYPE_CHECKING:
@@ -104,7 +104,8 @@ class NativeProvider(ABC):
             body = self.body(request)
             return True
 
-        return with_retries(lambda: self._attempt(body), self._options.retries, adapted, self._notes)
+        attempt, retries = lambda: self._attempt(body), self._options.retries
+        return with_retries(attempt, retries, adapted, self._notes, unseen=request.unseen)
 
     async def warm(self) -> None:
         """Start opening the connection."""
@@ -300,6 +301,10 @@ class OpenAIWire(NativeProvider):
             return text
         parts = b",".join(map(compact_json, [*self._pictures(message), {"type": self._text_type, "text": ""}]))
         return _CLOSING + b"," + parts.removesuffix(_CLOSING) + text
+
+    def _ordered(self, request: Request) -> Sequence[Message]:
+        """The messages in the order in which the server reads them best."""
+        return prompt_last(request.messages, request.tail) if self.local else request.messages
 
     def _closing(self, role: str) -> bytes:
         """What closes a message of that role, the last one so far."""

@@ -44,7 +44,7 @@ class OpenAIChatProvider(OpenAIWire):
         else:
             options |= self._effort_fields()
         options |= self._answer_fields(request)
-        messages = self._with_pictures(request.messages)  # which may begin another cache
+        messages = self._with_pictures(self._ordered(request))  # which may begin another cache
         fragments = self._cache.fragments(messages)
         closing = self._closing(self._cache.state) + b"]," + compact_json(options)[1:]
         return b"".join([head, b',"messages":[', system, *fragments, closing])

@@ -77,7 +77,7 @@ class OpenAIResponsesProvider(OpenAIWire):
             options["max_output_tokens"] = max(_LEAST_OUTPUT, request.max_output)
         if self._sees:
             self._look(request.messages)
-        fragments = self._cache.fragments(request.messages)
+        fragments = self._cache.fragments(request.messages if self._marked else self._ordered(request))
         if self._marked:
             options["prompt_cache_options"] = {"mode": "explicit"}
             self._mark(fragments, request.messages[: len(request.messages) - request.tail])

@@ -89,7 +89,7 @@ class FinishChunk(Record):
 
 
 class RetryChunk(Record, kw_only=True):
-    """The request failed before it gave anything and will be sent again after `wait` seconds.
+    """The request failed and will be sent again after `wait` seconds. What came of its answer counts no more.
 
     `other_form` says that the server wanted it otherwise, which is no failure of the server's.
     """
@@ -123,7 +123,8 @@ Chunk = (
 class Request(Record):
     """One model request. The last `tail` messages are volatile reminders: the cache mark goes before them.
 
-    `schema` is the JSON Schema that the final answer has to meet, where there is one.
+    `schema` is the JSON Schema that the final answer has to meet, where there is one. `unseen`: nobody sees the answer
+    before it is whole, so one that broke off is asked for again.
     """
 
     system: str
@@ -132,6 +133,7 @@ class Request(Record):
     tools: Sequence[dict[str, Any]] = ()
     max_output: int | None = None
     schema: dict[str, Any] | None = None
+    unseen: bool = False
 
 
 class Deadlines(Record, kw_only=True):
@@ -205,6 +207,8 @@ async def with_retries(
     retries: Retries,
     adapted: Callable[[ProviderError], bool] = lambda _: False,
     notes: list[str] | None = None,
+    *,
+    unseen: bool = False,
 ) -> AsyncGenerator[Chunk, None]:
     """The chunks of the first attempt that yields any; a RetryChunk announces each wait.
 
@@ -213,8 +217,9 @@ async def with_retries(
 
     `notes` go out before the next attempt and are taken off the list; `adapted` may add to it.
 
-    An attempt that fails after its first chunk (other than usage) is not repeated: it has been shown already. Each wait
-    is twice the one before, with jitter, and never shorter than the server asks for; their sum is bounded.
+    An attempt that fails after its first chunk (usage and notes aside) is not repeated, unless it is `unseen`: it has
+    been shown already. Each wait is twice the one before, with jitter, and never shorter than the server asks for;
+    their sum is bounded.
     """
     waits = _Waits(retries)
     number = 1
@@ -227,14 +232,15 @@ async def with_retries(
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:
                     size.add(chunk)
-                    begun = begun or not isinstance(chunk, UsageChunk)
+                    begun = begun or not isinstance(chunk, UsageChunk | NoteChunk)
                     yield chunk
             return
         except ProviderError as error:
             reason = str(error)
             other_form = not begun and adapted(error)
             if not other_form:
-                if begun or not error.retryable or number >= retries.attempts:
+                shown = begun and not unseen
+                if shown or not error.retryable or number >= retries.attempts:
                     raise
                 wait = waits.before(number + 1, error)
         if other_form:

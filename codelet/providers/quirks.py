@@ -39,6 +39,9 @@ _FORM_REFUSED = (400, 422)
 SEPARATOR = "\n\n"
 """What stands between two texts that go out as one message."""
 
+_SHORT_PROMPT = 4_000
+"""Characters of a prompt that a local server may as well read twice."""
+
 Joint = Literal["apart", "joined", "after_user", "after_assistant"]
 """How a message follows another: on its own, as a part of it, or behind a message that stands in."""
 
@@ -175,6 +178,20 @@ def joint_of(message: Message, before: str) -> Joint:
     if message["role"] == "assistant" and before in ("", "assistant"):
         return "after_user"
     return "apart"
+
+
+def prompt_last(messages: Sequence[Message], tail: int) -> Sequence[Message]:
+    """The messages with the `tail` of volatile reminders before the prompt that they stand behind, for a local server.
+
+    Small models answer what they read last. The next request has the reminders elsewhere, so from the prompt on nothing
+    is in the server's cache then: a long prompt stays where it is.
+    """
+    last = len(messages) - tail - 1
+    if tail == 0 or last < 0 or kind_of(messages[last]) != "prompt":
+        return messages
+    if len(messages[last]["content"] or "") > _SHORT_PROMPT:
+        return messages
+    return [*messages[:last], *messages[last + 1 :], messages[last]]
 
 
 def stand_in(joint: Joint) -> Message | None:

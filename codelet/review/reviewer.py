@@ -97,6 +97,7 @@ class Reviewer:
     def __init__(self, session: Session, spending: Spending) -> None:
         self._session = session
         self._spending = spending
+        session.upkeep.unseen = True
         spending.watch(session)
 
     async def ask(self, question: str, read: Callable[[str], Answered], bad: type[Exception]) -> Answered:
@@ -147,6 +148,8 @@ class Reviewer:
                     case events.StepStart():
                         self._spending.check()
                         self._spending.requests += 1
+                        answer.clear()
+                    case events.Retry():
                         answer.clear()
                     case events.Text():
                         answer.append(event.delta)

@@ -15,6 +15,7 @@ from tests.support.server import ModelServer
 READ = Call("c1", "read", {"path": "app.py"})
 TOUCH = Call("c1", "bash", {"command": "touch made"})
 
+BROKEN = Reply(["Half", " of", " it"], calls=[TOUCH], fault=Stop("cut", 6))  # once its call is whole
 LONG = {"prompt": "word " * 60_000, "window": 32_000}
 
 CASES: dict[str, tuple[int, str, list[Step], dict[str, Any]]] = {
@@ -23,6 +24,8 @@ CASES: dict[str, tuple[int, str, list[Step], dict[str, Any]]] = {
     "a server that fails": (3, "", [HttpError(503)], {}),
     "one that fails later": (3, "Let me look.", [Reply("Let me look.", calls=[READ]), HttpError(503)], {}),
     "an answer that breaks off": (3, "Half", [Reply(["Half", " of", " it"], fault=Stop("cut", 2))], {}),
+    "one that breaks off, then is whole": (0, "Whole.", [BROKEN, BROKEN, Reply("Whole.")], {"retries": 2}),
+    "one that breaks off, then none": (3, "Half of it", [BROKEN, HttpError(400)], {"retries": 1}),
     "a limit": (4, "Let me look.", [Reply("Let me look.", calls=[READ]), Reply("never")], {"max_turns": 1}),
     "a time limit": (4, "slow", [Reply(["slow", "er"], fault=Stop("stall", 2))], {"timeout": 0.5}),
     "an empty answer": (5, "", [Reply(""), Reply("")], {}),
@@ -48,7 +51,7 @@ async def test_a_result_is_that_of_the_command_line(
     for name, value in settings.items():
         if name != "retries":
             flags += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(value)])
-    variables = {"OPENAI_API_KEY": "test-key", "CODELET_RETRIES": "0"}
+    variables = {"OPENAI_API_KEY": "test-key", "CODELET_RETRIES": str(settings["retries"])}
     done = run_program("-p", "-", *flags, cwd=repo, home=home, env=variables, stdin=prompt.encode())
     told = done.json()
     assert (result.exit, done.exit) == (status, status), (result, done.out)

@@ -164,23 +164,37 @@ def test_names_that_providers_refuse_stand_in_the_list_as_legal_ones(name: str, 
 def test_each_chunk_gives_the_event_that_shows_it():
     reply = Reply()
     shown = [
+        reply.add(RetryChunk(attempt=2, attempts=5, wait=1.5, reason="busy")),
         reply.add(TextChunk("Hel")),
         reply.add(ReasoningChunk("why")),
         reply.add(ReasoningChunk(block={"type": "thinking"})),
         reply.add(piece(0, "{}", call_id="a", name="read")),
         reply.add(UsageChunk(Usage(total_input=1))),
         reply.add(UsageChunk(Usage(total_input=2, output=3))),
-        reply.add(RetryChunk(attempt=2, attempts=5, wait=1.5, reason="busy")),
         reply.add(FinishChunk("stop")),
         reply.add(TextChunk("lo")),
     ]
     assert [event for event in shown if event] == [
+        events.Retry(attempt=2, attempts=5, wait=1.5, reason="busy"),
         events.Text("Hel"),
         events.Reasoning("why"),
-        events.Retry(attempt=2, attempts=5, wait=1.5, reason="busy"),
         events.Text("lo"),
     ]
     assert (reply.text, reply.usage, reply.finish) == ("Hello", Usage(total_input=2, output=3), "stop")
+
+
+def test_an_answer_that_is_asked_for_again_counts_no_more_once_the_other_begins():
+    reply = Reply()
+    for chunk in (TextChunk("Half"), ReasoningChunk("hm"), piece(0, "{", call_id="a", name="read")):
+        reply.add(chunk)
+    reply.add(RetryChunk(attempt=2, attempts=5, wait=0.0, reason="cut"))
+    reply.add(UsageChunk(Usage(total_input=1)))
+    assert reply.text == "Half", "nothing has come in its place"
+    reply.add(piece(0, "{}", call_id="b", name="grep"))
+    reply.add(FinishChunk("tool_calls"))
+    [call] = reply.calls(set())
+    assert (reply.text, call["id"], call["function"]) == ("", "b", {"name": "grep", "arguments": "{}"})
+    assert reply.message([call], "here").keys() == {"role", "content", "tool_calls"}
 
 
 def test_reasoning_is_kept_with_its_origin():

@@ -310,7 +310,7 @@ async def test_the_limit_of_output_tokens_shrinks_from_step_to_step(
     session = make_session(wire, limits=Limits(max_tokens=100))
     _, error = await turn_until_error(session)
     assert "--max-tokens" in str(error)
-    names = {"openai": "max_completion_tokens", "openai/responses": "max_output_tokens", "anthropic": "max_tokens"}
+    names = {"openai": "max_tokens", "openai/responses": "max_output_tokens", "anthropic": "max_tokens"}
     assert [request.json[names[wire]] for request in model_server.requests] == [100, 60, 20]
     _, error = await turn_until_error(session, "again")
     assert error is not None

@@ -202,6 +202,15 @@ async def test_what_a_provider_tells_meanwhile_is_shown(tmp_path: Path):
     assert events.Note("by the way") in seen
 
 
+async def test_what_an_answer_had_used_before_it_was_asked_for_again_is_counted(tmp_path: Path):
+    again = RetryChunk(attempt=2, attempts=3, wait=0.0, reason="cut")
+    session = session_of(played([TextChunk("ha"), SPENT, again, TextChunk("whole"), SPENT, STOP]), tmp_path)
+    seen = await turn(session)
+    assert session.usage == SPENT.usage + SPENT.usage
+    assert isinstance(seen[-1], events.TurnEnd) and seen[-1].usage == session.usage
+    assert [message["content"] for message in session.messages if message["role"] == "assistant"] == ["whole"]
+
+
 async def test_without_a_report_nobody_knows_what_it_cost(tmp_path: Path):
     session = session_of(played([TextChunk("x"), STOP], [TextChunk("y"), SPENT, STOP]), tmp_path)
     assert session.cost == 0.0

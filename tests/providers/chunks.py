@@ -9,11 +9,13 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.messages import Message, user
+from codelet.providers.litellm_bridge import IMPORTING
 from codelet.providers.protocol import (
     Chunk,
     Deadlines,
     Effort,
     FinishChunk,
+    NoteChunk,
     Provider,
     ProviderOptions,
     ReasoningChunk,
@@ -73,21 +75,29 @@ def request(*messages: Message, tail: int = 0, tools: Sequence[dict[str, Any]] =
 async def collect(provider: Provider, wanted: Request | None = None) -> list[Chunk]:
     """All chunks of one answer."""
     async with aclosing(provider.stream(wanted or request(tools=TOOLS))) as stream:
-        return [chunk async for chunk in stream]
+        return [chunk async for chunk in stream if not _of_the_import(chunk)]
 
 
-async def collect_until_error(provider: Provider) -> tuple[list[Chunk], ProviderError | None]:
+async def collect_until_error(
+    provider: Provider, wanted: Request | None = None
+) -> tuple[list[Chunk], ProviderError | None]:
     """The chunks of one answer and the error that ended it, if one did."""
     chunks: list[Chunk] = []
     failed: ProviderError | None = None
-    async with aclosing(provider.stream(request(tools=TOOLS))) as stream:
+    async with aclosing(provider.stream(wanted or request(tools=TOOLS))) as stream:
         with contextlib.suppress(ProviderError):
             try:
                 async for chunk in stream:
-                    chunks.append(chunk)
+                    if not _of_the_import(chunk):
+                        chunks.append(chunk)
             except ProviderError as error:
                 failed = error
     return chunks, failed
+
+
+def _of_the_import(chunk: Chunk) -> bool:
+    """Whether a chunk only says that litellm is being imported, which any first answer may wait for."""
+    return isinstance(chunk, NoteChunk) and chunk.text == IMPORTING
 
 
 def joined(chunks: Sequence[Chunk]) -> dict[str, Any]:

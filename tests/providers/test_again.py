@@ -12,7 +12,7 @@ import pytest
 from codelet.providers import open_provider
 from codelet.providers.failure import unreachable
 from codelet.providers.protocol import Chunk, Deadlines, ProviderOptions, Retries, RetryChunk
-from tests.providers.chunks import IN_TEXT, MODELS, QUICK, WAYS, collect_until_error, joined, options, request
+from tests.providers.chunks import IN_TEXT, MODELS, QUICK, TOOLS, WAYS, collect_until_error, joined, options, request
 from tests.support.script import HttpError, Insert, Reply, Step, Stop, StreamError
 from tests.support.server import ModelServer, closed_port
 
@@ -121,6 +121,22 @@ async def test_nothing_is_tried_again_once_a_word_was_shown(
     assert joined(chunks)["text"] == "all "
     assert error is not None
     assert len(model_server.requests) == 1
+
+
+@each_way
+@pytest.mark.parametrize("how", ["cut", "reset", "clean_end", "error"])
+async def test_an_answer_that_nobody_has_seen_is_asked_for_again(
+    how: Any, model: str, transport: Any, model_server: ModelServer
+):
+    at = IN_TEXT[model]
+    model_server.script = [broken(StreamError(after=at) if how == "error" else Stop(how, at)), WHOLE]
+    provider = open_provider(model, options(model_server.openai, attempts=3), transport)
+    chunks, error = await collect_until_error(provider, request(tools=TOOLS).replace(unseen=True))
+    await provider.close()
+    assert error is None
+    said = joined(chunks)
+    assert (said["text"], said["finish"], said["retries"]) == ("all all of it", ["stop"], [(2, 3)])
+    assert len(model_server.requests) == 2
 
 
 @both_ways

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.program import ROOT, environment
-from tests.support.script import HttpError, Reply, Stop
+from tests.support.script import Call, HttpError, Reply, Stop
 from tests.support.server import ModelServer
 
 ASK = """
@@ -239,4 +239,59 @@ def test_the_pinned_release_is_the_one_that_is_tested():
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     (pin,) = [name for name in project["dependencies"] if name.startswith("litellm")]
-    assert pin == f"litellm[mcp]=={version('litellm')}"
+    assert pin == f"litellm=={version('litellm')}"
+
+
+SLOW = """
+import importlib.abc, sys, time
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "litellm":
+            time.sleep(1.5)  # clock: longer than a user is left in silence
+
+sys.meta_path.insert(0, Slow())
+
+async def twice(base):
+    provider = LiteLLMProvider("openai/scripted", options(base, attempts=2))
+    for _ in range(2):
+        async with aclosing(provider.stream(request())) as stream:
+            print([chunk.text for chunk in [chunk async for chunk in stream] if hasattr(chunk, "text")])
+    await provider.close()
+
+asyncio.run(twice(sys.argv[1]))
+"""
+
+
+def test_a_silence_of_more_than_a_second_is_told_once(tmp_path: Path, compiled: Path, model_server: ModelServer):
+    """A failure behind it is tried again all the same: nothing of an answer was shown."""
+    model_server.script = [HttpError(503), Reply("yes"), Reply("yes")]
+    done = run(SLOW, tmp_path, compiled, model_server.openai)
+    assert done.stdout.splitlines() == ["['litellm is being imported, which takes some seconds', 'yes']", "['yes']"]
+
+
+def test_what_litellms_extra_would_install_is_not_needed(tmp_path: Path, compiled: Path, model_server: ModelServer):
+    """Neither for calls with tools on the wires that it speaks itself, nor to read an error."""
+    call = Call("c1", "read", {"x": "1"})
+    model_server.script = [Reply("a", calls=[call]), Reply("b", calls=[call]), HttpError(401, "who are you")]
+    code = """
+    import importlib.abc
+
+    class Missing(importlib.abc.MetaPathFinder):
+        def find_spec(self, name, path, target=None):
+            if name.partition(".")[0] in ("mcp", "mcp_types", "httpx2", "cryptography", "starlette", "uvicorn", "jwt"):
+                raise ModuleNotFoundError(name, name=name.partition(".")[0])
+
+    sys.meta_path.insert(0, Missing())
+
+    async def all_of_them():
+        for model in ("openai/scripted", "anthropic/claude-sonnet-4-5", "github/scripted"):
+            print(await ask(model, sys.argv[1]))
+
+    asyncio.run(all_of_them())
+    """
+    done = run(code, tmp_path, compiled, model_server.openai)
+    said, refused = done.stdout.splitlines()[:2], done.stdout.splitlines()[2]
+    assert said == ["a", "b"], done.stderr
+    assert "who are you" in refused
+    assert [len(request.json["tools"]) for request in model_server.requests[:2]] == [2, 2]

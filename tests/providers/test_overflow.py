@@ -9,7 +9,13 @@ import pytest
 
 from codelet.errors import ProviderError
 from codelet.providers import open_provider
-from codelet.providers.failure import OVERFLOW_WORDINGS, http_failure, stream_failure
+from codelet.providers.failure import (
+    OVERFLOW_WORDINGS,
+    http_failure,
+    prompt_size_said,
+    stream_failure,
+    window_said,
+)
 from tests.providers.chunks import WAYS, collect_until_error, options
 from tests.support.script import HttpError, Reply, Step, StreamError
 from tests.support.server import ModelServer
@@ -110,6 +116,47 @@ OVERFLOWS: dict[str, tuple[int, Any]] = {
     "another gateway": (400, {"message": "maximum context reached"}),
 }
 
+WINDOWS = {
+    "OpenAI": 128_000,
+    "Azure": 272_000,
+    "Anthropic": 200_000,
+    "Anthropic with output": 200_000,
+    "Gemini": 1_048_576,
+    "vLLM": 4096,
+    "vLLM, newer": 4096,
+    "xAI": 131_072,
+    "Together, TGI": 4097,
+    "TGI, input alone": 4096,
+    "Copilot": 128_000,
+    "Databricks": 8192,
+    "TensorRT-LLM": 8192,
+    "SGLang": 8192,
+    "SGLang, input alone": 8192,
+    "Bedrock, Mistral": 32_768,
+    "Mistral": 32_768,
+    "Cohere": 128_000,
+    "Kimi": 131_072,
+    "LM Studio": 4096,
+    "OpenRouter": 8192,
+    "Qwen": 30_720,
+    "watsonx": 8192,
+    "Fireworks": 131_071,
+}
+"""The windows that these name; the others name none."""
+
+PROMPTS = {
+    "the prompt's length (1500), of 32000 for the answer": (None, None),
+    "maximum context length is 4096 tokens. However, you requested 33500 tokens (1500 in the messages, 32000 in the "
+    "completion).": (4096, 1500),
+    "This model's maximum context length is 16384 tokens and your request has 1,500 input tokens": (16_384, 1500),
+    '{"error":{"message":"it is too long","n_prompt_tokens":5000,"n_ctx":4096}}': (4096, 5000),
+    "request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it": (4096, 5000),
+    "You requested a total of 33500 tokens: 1500 tokens from the input messages. Context length of 4096": (4096, 1500),
+    "context limit: 190000 + 20000 > 200000": (200_000, 190_000),
+    "a context length of 12": (None, None),
+    f"a context length of {'9' * 40}": (None, None),
+}
+
 GROQ = {
     "message": "Request too large for model `gpt-oss-120b` in organization `org_1` service tier `on_demand` on tokens "
     "per minute (TPM): Limit 8000, Requested 9137, please reduce your message size and try again.",
@@ -140,6 +187,15 @@ def test_each_vendors_words_are_known_as_a_status_and_as_an_event(vendor: str):
         streamed = stream_failure(error)
         assert (streamed.overflow, streamed.retryable) == (True, False)
         assert "does not fit the model's window" in str(streamed)
+
+
+def test_the_window_that_a_refusal_names_is_read():
+    found = {vendor: failing(status, error).window for vendor, (status, error) in OVERFLOWS.items()}
+    assert {vendor: window for vendor, window in found.items() if window is not None} == WINDOWS
+    assert stream_failure(OVERFLOWS["vLLM"][1]).window == 4096
+    assert failing(400, {"message": "max_tokens is too large, the limit is 4096"}).window is None
+    for said, sizes in PROMPTS.items():
+        assert (window_said(said), prompt_size_said(said)) == sizes, said
 
 
 def test_each_wording_is_somebodys():

@@ -6,12 +6,15 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
 from codelet.errors import ProviderError
+from codelet.providers.failure import PATIENCE
 from codelet.providers.protocol import Chunk, FinishChunk, Retries, RetryChunk, TextChunk, UsageChunk, with_retries
 from codelet.usage import Usage
+from tests.support.fake_clock import timed
 from tests.support.waiting import happens
 
 BUSY = ProviderError("busy", status=503, retryable=True)
@@ -162,6 +165,24 @@ async def test_usage_alone_has_shown_nothing_yet():
     chunks, error = await collect(attempts, QUICK)
     assert error is None
     assert [type(chunk) for chunk in chunks] == [UsageChunk, RetryChunk, TextChunk, FinishChunk]
+
+
+def failing(**said: Any) -> Attempts:
+    return Attempts([ProviderError("busy", retryable=True, **said)])
+
+
+def test_under_a_clock_of_its_own_each_wait_is_as_long_as_it_is_said_to_be():
+    """The bounds that every request has, with the waits between attempts as long as they are."""
+    many = Retries(attempts=100)
+    (chunks, _), passed = timed(collect(failing(status=429, retry_after=50.0), many))
+    assert ([chunk.wait for chunk in chunks if isinstance(chunk, RetryChunk)], passed) == ([50.0, 50.0], 100.0)
+    (chunks, error), passed = timed(collect(failing(status=429, retry_after=121.0), many))
+    assert (chunks, passed) == ([], 0.0)
+    assert "limit of 120 s" in str(error)
+    for wanted, said in ((30.0, {"status": 503}), (30.0, {"patience": PATIENCE}), (10.0, {"patience": 10.0})):
+        (chunks, error), passed = timed(collect(failing(**said), many))
+        waits = [chunk.wait for chunk in chunks if isinstance(chunk, RetryChunk)]
+        assert (str(error), sum(waits), passed) == ("busy", pytest.approx(wanted), pytest.approx(wanted))
 
 
 async def test_a_cancel_ends_the_wait_at_once():

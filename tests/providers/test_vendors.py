@@ -174,7 +174,9 @@ async def test_an_interrupted_answer_and_a_stopped_tool_are_taken_back(
 ):
     """The text that was cut has no reasoning, the calls of the turn before have."""
     dialect = DIALECTS[name]
-    before = {"anthropic": 8, RESPONSES: 12}.get(name, 3 if dialect.reasoning else 2)  # the first piece is out by then
+    before = {"anthropic": 8, "minimax": 8, RESPONSES: 12}.get(
+        name, 3 if dialect.reasoning else 2
+    )  # the first piece is out by then
     stalled = Reply(["It is", " in"], fault=Stop("stall", before))
     model_server.script = dialect.script([*STEPS[:1], stalled, Reply("It is in line 2."), Reply("Indeed.")])
     provider = provider_of(dialect, model_server, transport)

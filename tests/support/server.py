@@ -21,7 +21,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -108,7 +108,9 @@ class LoopThread:
 class ModelServer:
     """Plays a script.
 
-    `on_request` runs in the server's thread when a request's last byte has arrived, before any answer.
+    `on_request` runs in the server's thread when a request's last byte has arrived, before any answer. `said` are its
+    answers to GET requests by path, None for one that never comes; any other one is answered with its `models`.
+    `asked` are their paths.
     """
 
     def __init__(
@@ -119,11 +121,14 @@ class ModelServer:
         tls: ssl.SSLContext | None = None,
         on_request: Callable[[Recorded], None] | None = None,
         models: tuple[str, ...] = ("scripted",),
+        said: Mapping[str, Any] | None = None,
     ) -> None:
         self.script = script
         self.requests: list[Recorded] = []
         self.connections = 0
         self.models = models
+        self.said = dict(said or {})
+        self.asked: list[str] = []
         self.on_request = on_request
         self._tls = tls
         self._port = port
@@ -166,10 +171,10 @@ class ModelServer:
 
     async def _shut(self) -> None:
         self._server.close()
-        for _ in range(4):  # connections that are just being accepted come in
+        for _ in range(8):  # connections that are just being accepted come in
             await asyncio.sleep(0)
-        for connection in list(self._open):
-            connection.abort()
+            for connection in list(self._open):
+                connection.abort()
         await asyncio.sleep(0)
 
     def drop_connections(self) -> None:
@@ -274,7 +279,8 @@ class Connection(asyncio.Protocol):
         del self._buffer[:size]
         self._whole = 0
         if method == "GET":
-            self._answering = asyncio.get_running_loop().create_task(self._models())
+            self._server.asked.append(path)
+            self._answering = asyncio.get_running_loop().create_task(self._say(path))
             return
         number = len(self._server.requests)
         recorded = Recorded(number, self.number, method, path, headers, body, arrived)
@@ -290,10 +296,13 @@ class Connection(asyncio.Protocol):
         if not self._left.is_set():
             self._next(time.monotonic())  # clock: noted, not bounded
 
-    async def _models(self) -> None:
+    async def _say(self, path: str) -> None:
         models = [{"id": name, "object": "model"} for name in self._server.models]
-        listing = {"object": "list", "data": models}
-        await self._plain(200, "application/json", json.dumps(listing).encode(), {})
+        answer = self._server.said.get(path, {"object": "list", "data": models})
+        if answer is None:
+            await self._left.wait()
+            return
+        await self._plain(200, "application/json", json.dumps(answer).encode(), {})
 
     async def _answer(self, recorded: Recorded, step: Step) -> None:
         match step:

@@ -264,6 +264,26 @@ def claude_thinking(body: Body) -> str | None:
     return None
 
 
+def minimax_fields(body: Body) -> str | None:
+    return claude_fields({name: value for name, value in body.items() if name != "thinking"})
+
+
+def minimax_thinking(body: Body) -> str | None:
+    """The whole answer goes back, what it thought with it; what another vendor signed never does."""
+    for at, message in assistants(body):
+        blocks = message["content"]
+        if any(block["type"] == "thinking" and "secret-of-minimax" not in block["signature"] for block in blocks):
+            return f"invalid params, messages.{at} has a thinking block of another model"
+        own = any(block["type"] == "tool_use" and block["id"].startswith("call_function_") for block in blocks)
+        if own and blocks[0]["type"] != "thinking":
+            return f"invalid params, messages.{at} lacks its thinking"
+    return None
+
+
+def fireworks_name(body: Body) -> str | None:
+    return None if body["model"].startswith("accounts/") else "Model not found, inaccessible, and/or not deployed"
+
+
 def claude_blocks(body: Body) -> str | None:
     roles = [message["role"] for message in body["messages"]]
     if roles[0] != "user" or any(a == b for a, b in itertools.pairwise(roles)):
@@ -368,6 +388,38 @@ DIALECTS: dict[str, Dialect] = {
         ),
         reasoning="reasoning",
     ),
+    "zai": Dialect(
+        "zai/glm-5.2",
+        (*CHAT, Rule(without("Invalid API parameter: {}", "max_completion_tokens", "presence_penalty"))),
+        reasoning="reasoning_content",
+        litellm="openai/glm-5.2",
+    ),
+    "minimax": Dialect(
+        "minimax/MiniMax-M3",
+        (Rule(minimax_fields), Rule(claude_blocks), Rule(minimax_thinking)),
+        reasoning="reasoning_content",
+        ids="call_function_{}",
+        native_only=True,  # litellm has it over Chat Completions
+    ),
+    "dashscope": Dialect("dashscope/qwen3.8-max", CHAT, reasoning="reasoning_content", litellm="openai/qwen3.8-max"),
+    "cerebras": Dialect(
+        "cerebras/gpt-oss-120b",
+        (
+            *CHAT,
+            Rule(
+                without(
+                    "{} is not supported",
+                    *("frequency_penalty", "presence_penalty", "logit_bias", "parallel_tool_calls", "service_tier"),
+                )
+            ),
+        ),
+        reasoning="reasoning",
+        litellm="openai/gpt-oss-120b",
+    ),
+    "together_ai": Dialect("together_ai/openai/gpt-oss-20b", (*CHAT, Rule(model_with_maker)), reasoning="reasoning"),
+    "fireworks_ai": Dialect("fireworks_ai/glm-5p3-flash", (*CHAT, Rule(fireworks_name)), reasoning="reasoning_content"),
+    "nvidia_nim": Dialect("nvidia_nim/openai/gpt-oss-120b", (*CHAT, Rule(model_with_maker))),
+    "github": Dialect("github/openai/gpt-4.1", (*CHAT, Rule(model_with_maker))),
     "ollama": Dialect("ollama/qwen3", LOCAL, reasoning="reasoning", litellm="openai/qwen3"),
     "lm_studio": Dialect("lm_studio/qwen3", LOCAL, reasoning="reasoning_content"),
     "llamafile": Dialect("llamafile/qwen3", LOCAL, reasoning="reasoning_content"),

@@ -49,9 +49,13 @@ _UNSAVED = "stopped before the session was saved for the last time"
 
 
 class Output(Protocol):
-    """One output format. `says_exit` means that it writes the exit status, so the last save has to come before it."""
+    """One output format. `says_exit` means that it writes the exit status, so the last save has to come before it.
+
+    One that is not `is_live` writes nothing of the answer before its end.
+    """
 
     says_exit: bool
+    is_live: bool
 
     def show(self, event: events.Event) -> None:
         """Take in one event."""
@@ -201,6 +205,7 @@ class _OneShot:
         session, resumed = await session_from(self._settings, needs_model=not self._question.startswith("/"))
         self._session = session
         session.meter.taken = self._taken
+        session.upkeep.unseen = not self._output.is_live
         if self._settings.keeps:
             from codelet.frontends.exporting import Exporting
 

@@ -21,6 +21,7 @@ class JsonOutput:
     """
 
     says_exit = True
+    is_live = False
 
     def show(self, event: events.Event) -> None:
         """Nothing is shown before the end."""
@@ -37,6 +38,7 @@ class StreamJsonOutput:
         self._end: events.TurnEnd | None = None
 
     says_exit = True
+    is_live = True
 
     def show(self, event: events.Event) -> None:
         """Write the event. The end of the turn is held back until the outcome is known."""

@@ -24,7 +24,7 @@ class TextOutput:
     says_exit = False
 
     def __init__(self, *, quiet: bool, whole: bool = False) -> None:
-        self._live = sys.stdout.isatty() and not whole
+        self.is_live = sys.stdout.isatty() and not whole
         self._quiet = quiet
         self._cleaner = Cleaner(ci=in_ci())
         self._line_open = False
@@ -32,7 +32,7 @@ class TextOutput:
     def show(self, event: events.Event) -> None:
         """Show one event, if this format shows events of its type."""
         match event:
-            case events.Text() if self._live:
+            case events.Text() if self.is_live:
                 self._write(self._cleaner.feed(event.delta))
             case events.ToolCallStarted():
                 self._progress(describe_call(event))
@@ -53,7 +53,7 @@ class TextOutput:
     def finish(self, outcome: Outcome) -> None:
         """Write the answer, and say on stderr what cut it short."""
         try:
-            if self._live:
+            if self.is_live:
                 self._write(self._cleaner.flush())
             else:
                 self._write(self._cleaner.feed(outcome.result) + self._cleaner.flush())
@@ -78,7 +78,7 @@ class TextOutput:
         if text:
             sys.stdout.write(text)
             self._line_open = not text.endswith("\n")
-            if self._live:
+            if self.is_live:
                 sys.stdout.flush()
 
     def _end_line(self) -> None:
@@ -89,7 +89,7 @@ class TextOutput:
     def _progress(self, text: str) -> None:
         if self._quiet:
             return
-        if self._live:
+        if self.is_live:
             self._end_line()
         from codelet.system.text import one_line  # there is nothing to say before the first answer
 

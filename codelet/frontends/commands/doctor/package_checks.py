@@ -41,7 +41,7 @@ def litellm() -> CheckResult:
         return CheckResult("litellm", "fail", f"{installed} is a malicious release", advice)
     tested = _tested_version()
     if tested is not None and installed != tested:
-        return CheckResult("litellm", "warn", f"{installed}, tested with {tested}", f"install litellm[mcp]=={tested}")
+        return CheckResult("litellm", "warn", f"{installed}, tested with {tested}", f"install litellm=={tested}")
     return CheckResult("litellm", "ok", installed)
 
 

@@ -1,0 +1,85 @@
+"""What a server says of the model behind it: asked once for each, beside a turn, and what a refusal tells of it.
+
+Servers of vendors whose models the list knows are not asked. Nothing of this is imported before the first request has
+left, unless that is a long one: a server that cuts silently what does not fit would cut it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from codelet import events
+from codelet.errors import ProviderError
+
+if TYPE_CHECKING:
+    from codelet.loop.session import Session
+    from codelet.providers.asking import ServerFacts
+
+
+class AskedServer:
+    """Asks the server of a session's model, and has the session keep to what it says."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._of: tuple[str, str] | None = None
+        self._asking: asyncio.Task[ServerFacts | None] | None = None
+
+    def begin(self) -> None:
+        """Begin to ask what the list of models does not tell; a second time only for another model."""
+        provider = self._session.provider
+        here = (provider.model, provider.origin)
+        if here == self._of or not (provider.local or not self._session.facts.known):
+            return
+        self._stop()
+        self._of, self._asking = here, asyncio.create_task(provider.ask())
+
+    async def learnt(self, seconds: float) -> list[events.Event]:
+        """Use what the server has said, once; gives what the user is to be told. It is waited for so long at most."""
+        if self._asking is None:
+            return []
+        await asyncio.wait([self._asking], timeout=seconds)
+        if not self._asking.done():
+            return []
+        asked, self._asking = self._asking, None
+        said = asked.result()
+        if said is None or self._of != (self._session.provider.model, self._session.provider.origin):
+            return []
+        self._keep(said.window, said.max_output)
+        if said.tools is not False or not self._session.tools:
+            return []
+        told = f"{self._of[0]} takes no tools, says its server: it can read and change nothing; name another --model"
+        return [events.Note(told)]
+
+    def refused(self, error: ProviderError) -> tuple[bool, list[events.Event]]:
+        """Keep to the window that a refusal names: whether the prompt itself has to shrink, and what is to be told."""
+        limits, budget = self._session.context_limits, self._session.context_window.budget
+        if error.window is None or error.window >= budget.window:
+            return True, []
+        if limits.window is not None:
+            self._session.context_limits = limits.replace(window=error.window)
+        self._keep(error.window, None)
+        fits = error.prompt_size is not None and error.prompt_size <= self._session.context_window.budget.limit
+        told = f"the model's window is {error.window:,} tokens, says its server: that counts from now on"
+        return not fits, [events.Note(told)]
+
+    async def close(self) -> None:
+        """Ask no more."""
+        asking = self._asking
+        self._stop()
+        if asking is not None:
+            await asyncio.wait([asking])
+
+    def _stop(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            self._asking = None
+
+    def _keep(self, window: int | None, max_output: int | None) -> None:
+        session, facts = self._session, self._session.facts
+        if window is not None:
+            facts = facts.replace(window=window, told=True)
+        if max_output is not None:
+            facts = facts.replace(max_output=max_output)
+        session.meter.facts = facts
+        session.context_window.budget = session.context_limits.within(facts)

@@ -1,0 +1,173 @@
+"""What a server says of its model: asked beside the first request, once, and kept to; a refusal's window as well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codelet import events
+from codelet.loop.session import Session
+from codelet.providers.asking import ServerFacts
+from codelet.providers.facts import DEFAULT_WINDOW
+from codelet.safety import Policy
+from tests.context.scripted import ScriptedProvider
+from tests.support.script import Call, HttpError, Reply
+from tests.support.server import ModelServer
+from tests.support.sessions import MakeSession, of_type, provider_of, turn
+
+READ = Reply(calls=[Call("r", "read", {"path": "app.py"})])
+LLAMA: dict[str, Any] = {
+    "/v1/models": {"data": [{"id": "scripted", "meta": {"n_ctx": 16384, "n_ctx_train": 131072}}]},
+    "/props": {"chat_template_caps": {"supports_tools": False}},
+}
+LONG = "word " * 6_000
+
+
+def notes(seen: list[events.Event]) -> list[str]:
+    return [note.text for note in of_type(seen, events.Note)]
+
+
+async def test_what_the_server_says_counts_from_the_second_request_on(
+    make_session: MakeSession, model_server: ModelServer
+):
+    asked_before: list[int] = []
+    model_server.on_request = lambda request: asked_before.append(len(model_server.asked))
+    model_server.said, model_server.script = LLAMA, [READ, Reply("done"), Reply("again")]
+    session = make_session()
+    assert (session.window, session.window_is_guessed) == (DEFAULT_WINDOW, True)
+    seen = await turn(session)
+    assert asked_before[0] == 0, "the first request did not wait"
+    assert (session.window, session.window_is_guessed) == (16_384, False)
+    assert session.budget == 16_384 - 4_096
+    assert [request.json["max_tokens"] for request in model_server.requests] == [32_000, 4_096]
+    assert [event.window for event in of_type(seen, events.UsageReport)] == [DEFAULT_WINDOW, 16_384]
+    assert notes(seen) == [
+        "openai/scripted takes no tools, says its server: it can read and change nothing; name another --model"
+    ]
+    assert notes(await turn(session)) == []
+    assert sorted(model_server.asked) == ["/props", "/v1/models"], "it is asked once"
+    await session.close()
+
+
+async def test_an_answer_without_steps_tells_it_too(make_session: MakeSession, model_server: ModelServer):
+    model_server.said, model_server.script = LLAMA, [Reply("done"), Reply("bare")]
+    session = make_session()
+    assert len(notes(await turn(session))) == 1
+    bare = make_session(tools=())
+    assert notes(await turn(bare)) == []
+    assert bare.window == 16_384
+
+
+async def test_a_long_first_request_waits_for_the_servers_window(make_session: MakeSession, model_server: ModelServer):
+    asked_before: list[int] = []
+    model_server.on_request = lambda request: asked_before.append(len(model_server.asked))
+    model_server.said, model_server.script = LLAMA, [Reply("done")]
+    session = make_session()
+    await turn(session, LONG)
+    assert asked_before == [2]
+    assert model_server.requests[0].json["max_tokens"] == 4_096
+
+
+@pytest.mark.parametrize("prompt", ["go", LONG], ids=["short", "long"])
+async def test_a_server_that_does_not_say_anything_is_not_waited_for_long(
+    make_session: MakeSession, model_server: ModelServer, prompt: str
+):
+    model_server.said, model_server.script = {"/v1/models": None}, [READ, READ, Reply("done")]
+    session = make_session()
+    seen = await turn(session, prompt)
+    assert isinstance(seen[-1], events.TurnEnd) and seen[-1].reason == "done"
+    assert session.window == DEFAULT_WINDOW
+    await session.close()
+
+
+async def test_what_the_user_named_stays(make_session: MakeSession, model_server: ModelServer):
+    model_server.said, model_server.script = LLAMA, [Reply("done")]
+    session = make_session(window=8_000)
+    await turn(session)
+    assert session.window == 8_000
+
+
+class Asked(ScriptedProvider):
+    """A provider elsewhere that counts how often it is asked."""
+
+    local = False
+
+    def __init__(self, model: str) -> None:
+        super().__init__([[]] * 4)
+        self.model = model
+        self.times = 0
+
+    async def ask(self) -> ServerFacts | None:
+        self.times += 1
+        return ServerFacts(window=50_000, max_output=2_000)
+
+
+async def test_who_the_list_of_models_knows_is_not_asked(tmp_path: Path):
+    known, unknown = Asked("gpt-4o"), Asked("openai/house-1")
+    session = Session(known, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
+    window = session.window
+    session.ask_server()
+    assert session.upkeep.server is not None
+    assert (await session.upkeep.learnt(), known.times, session.window) == ([], 0, window)
+    session.switch(unknown)
+    session.ask_server()
+    session.ask_server()
+    assert (await session.upkeep.learnt(), unknown.times, session.window) == ([], 1, 50_000)
+    assert session.context_window.budget.reserve == 2_000
+    session.switch(known)
+    assert session.window == window
+    await session.close()
+
+
+async def test_what_is_said_of_a_model_that_was_left_meanwhile_does_not_count(tmp_path: Path):
+    first, second = Asked("openai/house-1"), Asked("openai/house-2")
+    session = Session(first, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
+    session.ask_server()
+    session.switch(second)
+    assert (await session.upkeep.learnt(), session.window) == ([], DEFAULT_WINDOW)
+    await session.close()
+
+
+TOO_LONG = HttpError(400, "This model's maximum context length is 16384 tokens. However, you requested 20000 tokens.")
+NO_ROOM = HttpError(
+    400,
+    "This model's maximum context length is 16384 tokens. However, you requested 33500 tokens (1500 in the messages, "
+    "32000 in the completion).",
+)
+TOLD = "the model's window is 16,384 tokens, says its server: that counts from now on"
+
+
+async def test_a_window_that_a_refusal_names_is_kept_and_told_once(
+    make_session: MakeSession, model_server: ModelServer
+):
+    model_server.script = [TOO_LONG, READ, Reply("done"), TOO_LONG, Reply("again")]
+    session = make_session()
+    seen = await turn(session, LONG)
+    assert notes(seen) == [TOLD]
+    assert (session.window, session.window_is_guessed) == (16_384, False)
+    assert [event.reason for event in of_type(seen, events.Compaction)][:1] in (["overflow"], ["entry"])
+    assert notes(await turn(session)) == []
+    assert session.window == 16_384
+
+
+async def test_where_the_room_for_the_answer_did_not_fit_nothing_of_the_prompt_is_cut(
+    make_session: MakeSession, model_server: ModelServer
+):
+    model_server.script = [NO_ROOM, Reply("done")]
+    session = make_session(window=200_000)
+    seen = await turn(session)
+    assert notes(seen) == [TOLD]
+    assert of_type(seen, events.Compaction) == []
+    assert [request.json["max_tokens"] for request in model_server.requests] == [32_000, 4_096]
+    assert isinstance(seen[-1], events.TurnEnd) and seen[-1].steps == 1
+    assert session.window == 16_384, "also where the user had named a larger one"
+
+
+async def test_over_anthropics_wire_the_window_is_kept_too(make_session: MakeSession, model_server: ModelServer):
+    refusal = HttpError(400, "prompt is too long: 215000 tokens > 100000 maximum")
+    model_server.script = [refusal, Reply("done")]
+    session = make_session("anthropic")
+    assert notes(await turn(session, LONG)) == [TOLD.replace("16,384", "100,000")]
+    assert provider_of(model_server, "anthropic").local
