@@ -177,7 +177,7 @@ def mentioned(session: Session, text: str, *, person: bool) -> Attached | None:
     attached = mentions.attached(text)
     for each in mentions.refused if not person else ():
         about = f"read {each.path}"
-        session.refused.append(about)
+        session.approvals.refused.append(about)
         if each.denied:
             session.approvals.denied[about] = each.reason
     return attached

@@ -67,6 +67,14 @@ def _cleaned(value: Any, mask: Callable[[str], str]) -> Any:
     return value
 
 
+def _structured(session: Session | None, mask: Callable[[str], str]) -> tuple[Any, ...] | None:
+    """`Outcome.structured` of a session."""
+    required = session.upkeep.required if session else None
+    if required is None:
+        return None
+    return () if required.text is None else (_cleaned(required.value, mask),)
+
+
 def _masked(session: Session) -> tuple[ModelChange, ...]:
     return tuple(change.replace(reason=session.mask(change.reason)) for change in session.standby.changes)
 
@@ -123,7 +131,7 @@ class TurnProgress:
         not read is no failure. `unsaved` is why the session could not be saved, where it should have been.
         """
         without_secrets = session.mask if session else mask
-        refused = tuple(session.refused) if session else ()
+        refused = tuple(session.approvals.refused) if session else ()
         if stopped is not None:
             status, message = stopped
         elif error is not None:
@@ -137,10 +145,10 @@ class TurnProgress:
         if unsaved is not None:
             status = status if stopped is not None else unsaved.exit_status
             message = without_secrets(f"{message}; {unsaved}" if message else str(unsaved))
-        required = session.upkeep.required if session else None
-        met = None if required is None else required.text
+        structured = _structured(session, without_secrets)
+        required = session.upkeep.required.text if session and session.upkeep.required and structured else None
         return Outcome(
-            result=self._result(error, partial=partial) if met is None else without_secrets(met),
+            result=self._result(error, partial=partial) if required is None else without_secrets(required),
             partial=partial,
             exit_status=status,
             error=message,
@@ -155,11 +163,7 @@ class TurnProgress:
             duration=time.monotonic() - self._begun,
             sandbox=None if session is None or session.safeguards.sandbox is None else session.safeguards.sandbox.state,
             metrics=None if session is None else _metrics(session),
-            structured=None
-            if required is None
-            else ()
-            if met is None
-            else (_cleaned(required.value, without_secrets),),
+            structured=structured,
         )
 
     def _result(self, error: CodeletError | None, *, partial: bool) -> str:

@@ -192,19 +192,9 @@ class Session:
     def interruption(self, left: events.Interrupted | None) -> None:
         self.conversation.interruption = left
 
-    @property
-    def system_prompt(self) -> str:
-        """What the model is told first."""
-        return self.upkeep.system
-
     def add_tool(self, tool: Tool) -> None:
         """Offer one more tool from the next request on: the provider's cache of the whole list is lost by it."""
         self.upkeep.add_tool(tool)
-
-    @property
-    def refused(self) -> list[str]:
-        """The calls that were refused because of the policy, each in one line."""
-        return self.approvals.refused
 
     @property
     def facts(self) -> ModelFacts:
@@ -305,7 +295,7 @@ class Session:
         """What the next request would carry, entry by entry, with estimates."""
         from codelet.context.rows import context_rows
 
-        system, schemas = estimate_text(self.system_prompt), estimate_text(str(self._toolbox.schemas))
+        system, schemas = estimate_text(self.upkeep.system), estimate_text(str(self._toolbox.schemas))
         return context_rows(self.conversation.sent(), system, schemas, self.compactor.is_pinned)
 
     def _take_in(self, text: str, piped: Piped | None, attached: Attached | None) -> None:

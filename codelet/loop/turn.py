@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Literal
 from weakref import ref
 
 from codelet import events, prompt
-from codelet.errors import LimitReached, NoAnswer, ProviderError
+from codelet.errors import LimitReached, ProviderError
 from codelet.loop.conversation import Conversation
 from codelet.loop.meter import Meter
 from codelet.loop.toolbox import Toolbox
 from codelet.loop.upkeep import Upkeep
-from codelet.messages import assistant, tool_result, user
+from codelet.messages import assistant, tool_result
 from codelet.providers.protocol import NoteChunk, Provider, RetryChunk
 from codelet.system.text import is_blank
 from codelet.usage import Usage
@@ -31,13 +31,9 @@ if TYPE_CHECKING:
     from codelet.loop.route import ModelChange, Route
 
 _UNUSABLE_STEPS = 5
-_LONGEST_REFUSAL = 1_000
-_PAUSED = "the provider paused the answer: it is not finished"
-_UNMET = "the answer does not meet the schema, also when asked again: {problem}"
-_REFUSED = "the model or the provider's content filter refused to answer"
 
 
-class _Turn:
+class TurnState:
     """What one turn works with and what it has come to."""
 
     def __init__(
@@ -205,7 +201,7 @@ async def run_turn(
     What an early end left is in `conversation.interruption`. Raises what ended it early, after the list is settled and
     its TurnEnd is out: CancelledError, ProviderError or LimitReached.
     """
-    turn = _Turn(conversation, standby, toolbox, upkeep, meter)
+    turn = TurnState(conversation, standby, toolbox, upkeep, meter)
     try:
         await standby.provider.warm()
         for event in standby.told():
@@ -240,7 +236,7 @@ async def run_turn(
             standby.route.end_turn()
 
 
-async def _before_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
+async def _before_step(turn: TurnState) -> AsyncGenerator[events.Event, None]:
     """What comes before a request: limits, what the user wrote meanwhile, who answers, a list that fits.
 
     Raises LimitReached, and ProviderError where nobody may be asked.
@@ -260,7 +256,7 @@ async def _before_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
         turn.overflow = "handled"
 
 
-async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
+async def _run_step(turn: TurnState) -> AsyncGenerator[events.Event, None]:
     async with aclosing(_before_step(turn)) as preparation:
         async for event in preparation:
             yield event
@@ -299,8 +295,17 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
     answered = _take_in(turn, reply)
     for event in _spend(turn, reply, answered):
         yield event
+    async with aclosing(_act_on(turn, reply)) as acting:
+        async for event in acting:
+            yield event
+
+
+async def _act_on(turn: TurnState, reply: Reply) -> AsyncGenerator[events.Event, None]:
+    """Run the calls that the reply asks for; one without calls ends the turn, or is asked for once more."""
+    from codelet.loop.final_answer import asked_again_or_failed, final_or_again  # behind the first request
+
     if reply.is_void:
-        yield _again_or_fail(turn, reply)
+        yield asked_again_or_failed(turn, reply)
         return
     turn.asked_again = False
     if turn.calls is not None:
@@ -308,11 +313,11 @@ async def _run_step(turn: _Turn) -> AsyncGenerator[events.Event, None]:
             async for event in results:
                 yield event
         _after_calls(turn)
-    elif (again := _after_answer(turn, reply)) is not None:
+    elif (again := final_or_again(turn, reply)) is not None:
         yield again
 
 
-def _once_more(turn: _Turn, error: ProviderError) -> Iterator[events.Event]:
+def _once_more(turn: TurnState, error: ProviderError) -> Iterator[events.Event]:
     """Raise the error, unless the step is worth making once more: after one forced compaction, or by another model.
 
     What did not fit may have been the room for the answer alone: then a window that the refusal names is enough.
@@ -332,7 +337,7 @@ def _once_more(turn: _Turn, error: ProviderError) -> Iterator[events.Event]:
         turn.overflow = "now"
 
 
-def _spend(turn: _Turn, reply: Reply, answered: int) -> Iterator[events.Event]:
+def _spend(turn: TurnState, reply: Reply, answered: int) -> Iterator[events.Event]:
     """Count what the reply cost, where the provider says it; what is to be told of that."""
     if reply.usage is None:
         turn.meter.count(None)
@@ -341,7 +346,7 @@ def _spend(turn: _Turn, reply: Reply, answered: int) -> Iterator[events.Event]:
     yield from turn.meter.spend(reply.usage, answered)
 
 
-def _take_in(turn: _Turn, reply: Reply) -> int:
+def _take_in(turn: TurnState, reply: Reply) -> int:
     """Put the finished reply into the list, together with a placeholder result for each call.
 
     Gives the index behind the assistant message.
@@ -360,7 +365,7 @@ def _take_in(turn: _Turn, reply: Reply) -> int:
     return place + 1
 
 
-def _after_calls(turn: _Turn) -> None:
+def _after_calls(turn: TurnState) -> None:
     assert turn.calls is not None
     if turn.calls.changed:
         turn.upkeep.after_calls()
@@ -372,61 +377,9 @@ def _after_calls(turn: _Turn) -> None:
         )
 
 
-def _again_or_fail(turn: _Turn, reply: Reply) -> events.Retry:
-    """An answer without text and calls: asked for once more, unless it says that the model refuses.
-
-    Raises NoAnswer where that is final, with a note of it in the answer's place: else the next prompt would follow
-    right on this one.
-    """
-    if not is_blank(reply.refusal):
-        why = f"the model refused: {_refusal(reply)}"
-    else:
-        why = _REFUSED if reply.finish == "refused" else "the model's answer is empty"
-        if not turn.asked_again:
-            turn.asked_again = True
-            turn.meter.retries += 1
-            turn.steps -= 1
-            return events.Retry(attempt=2, attempts=2, wait=0.0, reason=why)
-        why = f"{why}, also when asked again"
-    turn.conversation.append(assistant(prompt.NO_TEXT.format(reason=why)))
-    raise NoAnswer(why)
-
-
 async def end_of(turn: AsyncGenerator[events.Event, None], reason: str) -> events.TurnEnd:
     """The last event of a turn that the time limit ended."""
     async for event in turn:
         if isinstance(event, events.TurnEnd):
             return event.replace(reason="limit", error=reason)
     raise LimitReached(reason)
-
-
-def _refusal(reply: Reply) -> str:
-    from codelet.system.text import one_line
-
-    return one_line(reply.refusal, _LONGEST_REFUSAL)
-
-
-def _after_answer(turn: _Turn, reply: Reply) -> events.Retry | None:
-    """The turn ends with its answer, unless that does not meet the schema that it has to: once it is asked for anew.
-
-    Raises LimitReached and NoAnswer where the answer is not whole, or is none.
-    """
-    turn.open = False
-    if reply.finish == "length":
-        left = f": it is what {turn.meter.held_by} leaves" if turn.meter.held_by else ""
-        raise LimitReached(f"the answer reached its output limit{left}")
-    if reply.finish == "refused":
-        said = f": {_refusal(reply)}" if not is_blank(reply.refusal) else ""
-        raise NoAnswer(f"{_REFUSED}{said}")
-    if reply.finish == "paused":
-        raise NoAnswer(_PAUSED)
-    required = turn.upkeep.required
-    problem = None if required is None else required.objection(reply.text)
-    if problem is not None and turn.objected:
-        raise NoAnswer(_UNMET.format(problem=problem))
-    turn.meter.check()
-    if problem is None:
-        return None
-    turn.open = turn.objected = True
-    turn.conversation.append(user(prompt.NOT_AS_ASKED.format(problem=problem)))
-    return events.Retry(attempt=2, attempts=2, wait=0.0, reason=f"the answer does not meet the schema: {problem}")

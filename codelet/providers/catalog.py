@@ -12,7 +12,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from codelet.errors import UsageError
-from codelet.providers.facts import CHAT_PREFIX, RESPONSES_PREFIX, model_facts, real_name
+from codelet.providers.facts import CHAT_PREFIX, RESPONSES_PREFIX, model_facts, on_this_machine, real_name
 from codelet.providers.quirks import Quirks
 from codelet.record import Record
 
@@ -192,7 +192,6 @@ VENDORS = (
     ),
 )
 
-_LOOPBACK = r"127(\.\d{1,3}){1,3}"
 _THINKS = ("deepseek", "kimi")
 _SIGNS = r"gemini-(?![12]\b)"
 _ALIASES = {"ollama_chat": "ollama", "llamacpp": "llamafile", "vllm": "hosted_vllm"}
@@ -354,19 +353,6 @@ def key_variable(vendor: Vendor | None, api_key: str | None, environment: Mappin
     if api_key:
         return OWN_KEY
     return next((name for name in (vendor.key_names if vendor else ()) if environment.get(name)), None)
-
-
-def on_this_machine(address: str) -> bool:
-    """Whether an address is this machine's own."""
-    try:
-        host = (urlsplit(address).hostname or "").rstrip(".")
-    except ValueError:
-        return False  # the wire says what is wrong with it
-    return (
-        host in ("localhost", "::1", "0.0.0.0")
-        or host.endswith(".localhost")
-        or re.fullmatch(_LOOPBACK, host) is not None
-    )
 
 
 def answers_here(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> bool:

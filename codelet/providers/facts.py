@@ -10,6 +10,7 @@ import json
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from codelet.record import Record
 from codelet.usage import Usage
@@ -66,6 +67,7 @@ class Prices(Record, kw_only=True):
 
 
 _MAKERS = ("anthropic", "openai", "gemini", "deepseek", "xai", "mistral", "moonshot")
+_LOOPBACK = r"127(\.\d{1,3}){1,3}"
 
 
 class ModelFacts(Record):
@@ -110,6 +112,21 @@ class ModelFacts(Record):
         """What a request with that usage cost in US dollars, or None if a price is unknown."""
         prices = self.priced_at(usage.total_input)
         return None if prices is None else prices.cost(usage)
+
+
+def on_this_machine(address: str) -> bool:
+    """Whether an address is this machine's own."""
+    import re
+
+    try:
+        host = (urlsplit(address).hostname or "").rstrip(".")
+    except ValueError:
+        return False  # the wire says what is wrong with it
+    return (
+        host in ("localhost", "::1", "0.0.0.0")
+        or host.endswith(".localhost")
+        or re.fullmatch(_LOOPBACK, host) is not None
+    )
 
 
 def facts_of(model: str, *, local: bool) -> ModelFacts:

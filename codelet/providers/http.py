@@ -15,7 +15,6 @@ from urllib.parse import SplitResult
 
 from codelet import __version__
 from codelet.errors import ProviderError
-from codelet.providers.catalog import on_this_machine
 from codelet.providers.connection import (
     READ_SIZE,
     ClosedEarly,
@@ -26,6 +25,7 @@ from codelet.providers.connection import (
     port_of,
     proxy_for,
 )
+from codelet.providers.facts import on_this_machine
 from codelet.providers.protocol import Deadlines
 
 if TYPE_CHECKING:

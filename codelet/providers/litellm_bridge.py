@@ -17,8 +17,8 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from codelet.errors import ProviderError
-from codelet.providers.catalog import base_of, key_variable, on_this_machine, quirks_of, vendor_of
-from codelet.providers.facts import RESPONSES_PREFIX, real_name
+from codelet.providers.catalog import base_of, key_variable, quirks_of, vendor_of
+from codelet.providers.facts import RESPONSES_PREFIX, on_this_machine, real_name
 from codelet.providers.failure import stalled
 from codelet.providers.litellm_decode import Decoder, InterceptedStream, StreamEnd
 from codelet.providers.litellm_errors import translated

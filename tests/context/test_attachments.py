@@ -62,7 +62,7 @@ def test_the_policy_decides_what_may_be_read(files: Path, make_session: MakeSess
     found = mentioned(session, words, person=False)
     assert found is not None
     assert ("elsewhere" in found.text, "hunter2" in found.text, "needle" in found.text) == (False, False, True)
-    assert session.refused == [f"read {outside}", "read .env"]
+    assert session.approvals.refused == [f"read {outside}", "read .env"]
     assert len(found.notes) == 2
     typed = mentioned(session, words, person=True)
     assert typed is not None

@@ -43,7 +43,7 @@ class Profiles(Extension, Guard, ExportPart):
     def attach(self, session: Any) -> None:
         """Take from the session what the profile that it begins with does not leave it."""
         self._session = session
-        self._system, self._limits, self._yes = session.system_prompt, session.meter.limits, session.policy.yes
+        self._system, self._limits, self._yes = session.upkeep.system, session.meter.limits, session.policy.yes
         if self._profile is not None:
             self._use(self._profile)
 
@@ -81,7 +81,7 @@ class Profiles(Extension, Guard, ExportPart):
         """Put a profile in force, or none."""
         session, self._profile = self._session, profile
         system = self._system if profile is None else profile.instructed(self._system)
-        if system != session.system_prompt:
+        if system != session.upkeep.system:
             session.cache.list_changed("the profile was switched", body=False)
         session.upkeep.instruct(system)
         session.upkeep.offer_only(None if profile is None else profile.permitted_tools)

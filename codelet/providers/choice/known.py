@@ -10,11 +10,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from codelet.providers.catalog import VENDORS, Vendor, base_of, key_variable, on_this_machine, vendor_of
+from codelet.providers.catalog import VENDORS, Vendor, base_of, key_variable, vendor_of
 from codelet.providers.choice.choose import local_servers
 from codelet.providers.choice.names import SHORT_NAMES
 from codelet.providers.effort import known_words
-from codelet.providers.facts import DEFAULT_WINDOW, ModelFacts, entry_facts, facts_of, map_text, model_facts, real_name
+from codelet.providers.facts import (
+    DEFAULT_WINDOW,
+    ModelFacts,
+    entry_facts,
+    facts_of,
+    map_text,
+    model_facts,
+    on_this_machine,
+    real_name,
+)
 from codelet.providers.protocol import ProviderOptions
 from codelet.record import Record
 from codelet.system.text import one_line

@@ -53,7 +53,7 @@ async def test_it_is_shown_and_nothing_else(stranger: Path, tmp_path: Path, reme
     assert called(with_it) == called(without)
     assert session.policy.mode == plain.policy.mode
     assert session.policy.rules == plain.policy.rules
-    assert session.system_prompt == plain.system_prompt
+    assert session.upkeep.system == plain.upkeep.system
     assert [event for event in seen if isinstance(event, events.ToolResult)] == []
     told = reminded(with_it)
     assert told.count("<system-reminder>") == told.count("</system-reminder>") == 1

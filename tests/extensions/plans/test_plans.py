@@ -227,7 +227,7 @@ async def test_where_nobody_can_approve_it_the_answer_ends_with_the_plan(open_se
     assert said == "That is it.\n\nship\n1. [>] read the tests\n2. [ ] write the parser\n3. [ ] publish"
     assert isinstance(seen[-1], events.TurnEnd)
     assert "it is your answer" in told(provider.sent[0].tail)
-    assert session.refused == []
+    assert session.approvals.refused == []
 
 
 async def test_chosen_tools_gain_the_plan_where_a_plan_is_wanted_first(open_session: Open) -> None:

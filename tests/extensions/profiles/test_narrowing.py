@@ -112,7 +112,7 @@ async def test_souls_as_the_seed_writes_them(own_profiles: Path, with_profile: W
     seen = await turn(session)
     assert [tool.name for tool in session.tools] == ["read", "write"]
     assert json.loads(provider.sent[0].tools)[0]["function"]["name"] == "read"
-    assert "limited system access" in session.system_prompt
+    assert "limited system access" in session.upkeep.system
     assert session.meter.limits.max_turns == 10
     told = [event.text for event in seen if isinstance(event, events.Note)]
     assert told == [
@@ -123,7 +123,7 @@ async def test_souls_as_the_seed_writes_them(own_profiles: Path, with_profile: W
 
 async def test_souls_are_switched_in_a_session_without_losing_the_list(with_profile: WithProfile):
     session, _ = with_profile(None, limits=Limits(max_turns=15))
-    before, tools = session.system_prompt, [tool.name for tool in session.tools]
+    before, tools = session.upkeep.system, [tool.name for tool in session.tools]
     await turn(session)
     said = list(session.messages)
     shown = await session.run_command("profile")
@@ -140,7 +140,7 @@ async def test_souls_are_switched_in_a_session_without_losing_the_list(with_prof
         await session.run_command("profile", "reviewr")
     assert list(session.messages) == said
     assert "no profile is in force" in await session.run_command("profile", "none")
-    assert (session.system_prompt, session.policy.yes) == (before, True)
+    assert (session.upkeep.system, session.policy.yes) == (before, True)
     assert [tool.name for tool in session.tools] == tools
 
 
@@ -178,7 +178,7 @@ async def test_an_import_does_not_lift_the_profile_that_the_user_switched_to(wit
 
 async def test_it_survives_five_compactions_a_clear_and_another_model(with_profile: WithProfile):
     session, _ = with_profile("safe")
-    before = (session.system_prompt, [tool.name for tool in session.tools], session.meter.limits.max_turns)
+    before = (session.upkeep.system, [tool.name for tool in session.tools], session.meter.limits.max_turns)
     for number in range(5):
         for _ in range(4):
             await turn(session, f"turn {number}: " + "words to be compacted " * 200)
@@ -190,7 +190,7 @@ async def test_it_survives_five_compactions_a_clear_and_another_model(with_profi
     session.switch(other)
     await turn(session)
     system, tools, most = before
-    assert (session.system_prompt, session.meter.limits.max_turns) == (system, most)
+    assert (session.upkeep.system, session.meter.limits.max_turns) == (system, most)
     assert [tool["function"]["name"] for tool in json.loads(other.sent[0].tools)] == [*tools, "recall"]
     assert session.policy.yes is False
 
@@ -231,7 +231,7 @@ async def test_agents_of_other_tools_are_read(
     (own_profiles / "helper.md").write_text(text)
     session, _ = with_profile("helper")
     assert [tool.name for tool in session.tools] == tools
-    assert session.system_prompt.endswith("\n\nYou help.")
+    assert session.upkeep.system.endswith("\n\nYou help.")
 
 
 async def test_a_mode_of_elsewhere_only_takes_away(tmp_path: Path, own_profiles: Path, with_profile: WithProfile):
@@ -248,4 +248,4 @@ async def test_a_mode_of_elsewhere_only_takes_away(tmp_path: Path, own_profiles:
 def test_the_shipped_ones_are_in_order(with_profile: WithProfile):
     for name in ("pair", "reviewer", "explainer", "safe"):
         session, _ = with_profile(name)
-        assert len(session.system_prompt) > 200
+        assert len(session.upkeep.system) > 200

@@ -107,7 +107,7 @@ async def _turn(session: Session, renderer: Renderer) -> str | None:
     finally:
         ticker.cancel()
         renderer.stop()
-    return f"{len(session.refused)} calls were refused" if session.refused else None
+    return f"{len(session.approvals.refused)} calls were refused" if session.approvals.refused else None
 
 
 async def _tick(renderer: Renderer) -> None:

@@ -206,7 +206,7 @@ async def _exact(screen: Screen, session: Session) -> Text | None:
     from codelet.context.tokens.exact import ExactUnavailable, encoding_name
 
     model = session.provider.model
-    beside = [session.system_prompt, json.dumps([tool.schema() for tool in session.tools], ensure_ascii=False)]
+    beside = [session.upkeep.system, json.dumps([tool.schema() for tool in session.tools], ensure_ascii=False)]
     try:
         counted = await asyncio.to_thread(exact_size, session.conversation.sent(), beside, model)
     except ExactUnavailable:

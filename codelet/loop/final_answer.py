@@ -1,0 +1,72 @@
+"""Whether an answer without calls may end its turn: as it is, after it was asked for once more, or not at all.
+
+Imported once an answer is there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codelet import events, prompt
+from codelet.errors import LimitReached, NoAnswer
+from codelet.messages import assistant, user
+from codelet.system.text import is_blank, one_line
+
+if TYPE_CHECKING:
+    from codelet.loop.reply import Reply
+    from codelet.loop.turn import TurnState
+
+_LONGEST_REFUSAL = 1_000
+_PAUSED = "the provider paused the answer: it is not finished"
+_UNMET = "the answer does not meet the schema, also when asked again: {problem}"
+_REFUSED = "the model or the provider's content filter refused to answer"
+
+
+def asked_again_or_failed(turn: TurnState, reply: Reply) -> events.Retry:
+    """An answer without text and calls: asked for once more, unless it says that the model refuses.
+
+    Raises NoAnswer where that is final, with a note of it in the answer's place: else the next prompt would follow
+    right on this one.
+    """
+    if not is_blank(reply.refusal):
+        why = f"the model refused: {_refusal(reply)}"
+    else:
+        why = _REFUSED if reply.finish == "refused" else "the model's answer is empty"
+        if not turn.asked_again:
+            turn.asked_again = True
+            turn.meter.retries += 1
+            turn.steps -= 1
+            return events.Retry(attempt=2, attempts=2, wait=0.0, reason=why)
+        why = f"{why}, also when asked again"
+    turn.conversation.append(assistant(prompt.NO_TEXT.format(reason=why)))
+    raise NoAnswer(why)
+
+
+def _refusal(reply: Reply) -> str:
+    return one_line(reply.refusal, _LONGEST_REFUSAL)
+
+
+def final_or_again(turn: TurnState, reply: Reply) -> events.Retry | None:
+    """The turn ends with its answer, unless that does not meet the schema that it has to: once it is asked for anew.
+
+    Raises LimitReached and NoAnswer where the answer is not whole, or is none.
+    """
+    turn.open = False
+    if reply.finish == "length":
+        left = f": it is what {turn.meter.held_by} leaves" if turn.meter.held_by else ""
+        raise LimitReached(f"the answer reached its output limit{left}")
+    if reply.finish == "refused":
+        said = f": {_refusal(reply)}" if not is_blank(reply.refusal) else ""
+        raise NoAnswer(f"{_REFUSED}{said}")
+    if reply.finish == "paused":
+        raise NoAnswer(_PAUSED)
+    required = turn.upkeep.required
+    problem = None if required is None else required.objection(reply.text)
+    if problem is not None and turn.objected:
+        raise NoAnswer(_UNMET.format(problem=problem))
+    turn.meter.check()
+    if problem is None:
+        return None
+    turn.open = turn.objected = True
+    turn.conversation.append(user(prompt.NOT_AS_ASKED.format(problem=problem)))
+    return events.Retry(attempt=2, attempts=2, wait=0.0, reason=f"the answer does not meet the schema: {problem}")
