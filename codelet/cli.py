@@ -126,20 +126,9 @@ def _run(arguments: list[str], ending: _Ending) -> int:
         return 0
     if options.command not in (None, "review") or _interactive(options):
         gc.enable()
-    if options.command in ("policy", "audit"):
-        from codelet.frontends.commands.checks import run_check, run_verify
-
-        _raise_at_interrupt()
-        return run_check(options) if options.command == "policy" else run_verify(options)
-    if options.command == "sessions":
-        from codelet.frontends.commands.sessions import run_sessions
-
-        _raise_at_interrupt()
-        return run_sessions(options)
-    if options.command == "completion":
-        return _completion(options.form)
-    if options.command == "demo":
-        return _demo(keep=options.keep)
+    done = _without_settings(options)
+    if done is not None:
+        return done
     settings = _settings(options)
     ending.model = settings.model
     if options.command == "profiles":
@@ -165,6 +154,25 @@ def _run(arguments: list[str], ending: _Ending) -> int:
         output_format=options.output_format or "text",
         quiet=options.quiet,
     )
+
+
+def _without_settings(options: argparse.Namespace) -> int | None:
+    """Run a command that reads no settings; its exit status, None where another one was given, or none."""
+    if options.command in ("policy", "audit"):
+        from codelet.frontends.commands.checks import run_check, run_verify
+
+        _raise_at_interrupt()
+        return run_check(options) if options.command == "policy" else run_verify(options)
+    if options.command == "sessions":
+        from codelet.frontends.commands.sessions import run_sessions
+
+        _raise_at_interrupt()
+        return run_sessions(options)
+    if options.command == "completion":
+        return _completion(options.form)
+    if options.command == "demo":
+        return _demo(keep=options.keep)
+    return None
 
 
 def _interactive(options: argparse.Namespace) -> bool:

@@ -1,4 +1,4 @@
-"""What a setting is: a row of the table in `settings.py`, and the kinds of value that one can take.
+"""What a setting is: a row of the table in `settings.py`; the kinds of value that one can take; how values are read.
 
 A kind is a function that gives the value as the program uses it, from what a file, a variable, a flag or a caller in
 Python says, and raises ValueError that says what it must be.
@@ -6,12 +6,15 @@ Python says, and raises ValueError that says what it must be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from codelet.errors import UsageError
 from codelet.record import Record
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from codelet.providers.catalog import Vendor
 
 ThemeName = Literal["auto", "dark", "light", "colour-blind", "plain"]
@@ -234,3 +237,70 @@ class Setting:
     def may_repeat(self) -> bool:
         """Whether its flag may stand several times, for one value more each."""
         return self.parse in (rules, models)
+
+
+class ChosenValues:
+    """The `values` that several places give to the rows of a table, by name; a later place wins over an earlier one.
+
+    What a place says wrong raises UsageError naming it.
+    """
+
+    def __init__(self, table: Mapping[str, Setting]) -> None:
+        self.values: dict[str, Any] = {}
+        self._table = table
+
+    def take(self, name: str, value: Any, place: str) -> None:
+        """Take in one value; `place` is where it stands, as an error names it."""
+        setting = self._known(name)
+        try:
+            parsed = setting.parse(value)
+        except ValueError as error:
+            raise UsageError(f"{place}: {error}") from None
+        self.values[name] = (*self.values.get(name, ()), *parsed) if setting.adds_up else parsed
+
+    def read_file(self, path: Path, source: str) -> None:
+        """Take in a settings file, which is the user's or a project's, as `source` says."""
+        import tomllib  # only where there is a file: the import costs more than the reading
+
+        try:
+            found = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise UsageError(f"{path}: {error}") from None
+        for name, value in found.items():
+            setting = self._known(name, f"{path}: ")
+            if source not in setting.by:
+                raise UsageError(f"{path}: {name!r} may not be set in this file")
+            self.take(name, value, str(path) if setting.is_table else f"{path}: {name}")
+
+    def read_variables(self, environment: Mapping[str, str], others: Collection[str]) -> tuple[str, ...]:
+        """Take in the variables of the table; those that look so and are none, but for `others`, are returned.
+
+        One whose name is nearly that of a setting raises UsageError too.
+        """
+        for setting in self._table.values():
+            if text := environment.get(setting.variable):
+                if VARIABLE not in setting.by:
+                    why = f"this may not come from a variable; give the flag {setting.flag} instead"
+                    raise UsageError(f"{setting.variable}: {why}")
+                self.take(setting.name, text, setting.variable)
+        unknown = []
+        for variable in environment:
+            if not variable.startswith("CODELET_") or variable in others:
+                continue
+            name = variable.removeprefix("CODELET_").lower()
+            if name not in self._table and (near := self._nearest(name)):
+                raise UsageError(f"{variable}: unknown setting; did you mean {self._table[near].variable}?")
+            if name not in self._table:
+                unknown.append(variable)
+        return tuple(sorted(unknown))
+
+    def _known(self, name: str, place: str = "") -> Setting:
+        if name not in self._table:
+            near = self._nearest(name)
+            raise UsageError(f"{place}unknown setting {name!r}" + (f"; did you mean {near!r}?" if near else ""))
+        return self._table[name]
+
+    def _nearest(self, name: str) -> str | None:
+        from codelet.system.text.spelling import nearest  # for mistakes only
+
+        return nearest(name, self._table)

@@ -11,13 +11,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from codelet.errors import UsageError
 from codelet.record import Record
 from codelet.setting_kinds import (
     FLAG,
     PROJECT_FILE,
     USER_FILE,
     VARIABLE,
+    ChosenValues,
     Group,
     Setting,
     ThemeName,
@@ -191,10 +191,7 @@ class Settings(Record):
         None, amount, PERMISSIONS, metavar="SECONDS", about="a question not answered in this time means no"
     )
     sandbox: Use = _row(
-        "auto",
-        ("auto", "on", "off"),
-        PERMISSIONS,
-        about="confine commands: what nobody approved (auto), all, none",
+        "auto", ("auto", "on", "off"), PERMISSIONS, about="confine commands: what nobody approved (auto), all, none"
     )
     sandbox_network: bool = _row(False, switch, PERMISSIONS, about="leave confined commands the network")
     sandbox_sockets: bool = _row(
@@ -246,12 +243,7 @@ class Settings(Record):
         None, text, KEEPING, by=(FLAG,), metavar="FILE", about="share facts with other sessions in this file"
     )
     memory: str | None = _row(
-        None,
-        text,
-        KEEPING,
-        by=(FLAG,),
-        metavar="DIR|URL",
-        about="let the model search the sessions saved there",
+        None, text, KEEPING, by=(FLAG,), metavar="DIR|URL", about="let the model search the sessions saved there"
     )
     record: str | None = _row(
         None, text, KEEPING, by=(FLAG,), metavar="FILE", about="keep what the model answers, for --model replay:FILE"
@@ -304,35 +296,25 @@ _NOT_SETTINGS = frozenset({"CODELET_REDIS_PASSWORD", "CODELET_SHARED"})
 
 
 def load_settings(
-    flags: Mapping[str, Any],
-    *,
-    workspace: Path,
-    trust: bool = False,
-    environment: Mapping[str, str] = os.environ,
+    flags: Mapping[str, Any], *, workspace: Path, trust: bool = False, environment: Mapping[str, str] = os.environ
 ) -> Settings:
     """The settings in force; `flags` holds what the command line named. Raises UsageError naming the place."""
-    values: dict[str, Any] = {}
+    chosen = ChosenValues(SETTINGS)
     user_file, project_file = user_settings_file(environment), project_settings_file(workspace)
     files: list[Path] = []
     if user_file is not None and _is_file(user_file):
-        _read_file(values, user_file, USER_FILE)
+        chosen.read_file(user_file, USER_FILE)
         files.append(user_file)
     if trust and _is_file(project_file):
-        _read_file(values, project_file, PROJECT_FILE)
+        chosen.read_file(project_file, PROJECT_FILE)
         files.append(project_file)
-    for setting in SETTINGS.values():
-        if text := environment.get(setting.variable):
-            if VARIABLE not in setting.by:
-                why = f"this may not come from a variable; give the flag {setting.flag} instead"
-                raise UsageError(f"{setting.variable}: {why}")
-            _put(values, setting, text, setting.variable)
-    unknown = _unknown_variables(environment)
+    unknown = chosen.read_variables(environment, _NOT_SETTINGS)
     given = {name: value for name, value in flags.items() if value is not None}
     for name, value in given.items():
-        _put(values, SETTINGS[name], value, SETTINGS[name].flag)
+        chosen.take(name, value, SETTINGS[name].flag)
     return _spelled_out(
         Settings(
-            **values,
+            **chosen.values,
             given=frozenset(given),
             unknown_variables=unknown,
             files=tuple(files),
@@ -350,10 +332,10 @@ def settings_from(values: Mapping[str, Any], environment: Mapping[str, str] = os
     key = SETTINGS["api_key"]
     given = {key.name: environment.get(key.variable) or None, **values}
     given = {name: value for name, value in given.items() if value is not None}
-    parsed: dict[str, Any] = {}
+    chosen = ChosenValues(SETTINGS)
     for name, value in given.items():
-        _put(parsed, _known(name), value, name)
-    return _spelled_out(Settings(**parsed, given=frozenset(given)))
+        chosen.take(name, value, name)
+    return _spelled_out(Settings(**chosen.values, given=frozenset(given)))
 
 
 def _spelled_out(settings: Settings) -> Settings:
@@ -404,54 +386,3 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
-
-
-def _read_file(values: dict[str, Any], path: Path, source: str) -> None:
-    """Take in a settings file."""
-    import tomllib  # only where there is a file: the import costs more than the reading
-
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path}: {error}") from None
-    for name, value in found.items():
-        setting = _known(name, f"{path}: ")
-        if source not in setting.by:
-            raise UsageError(f"{path}: {name!r} may not be set in this file")
-        _put(values, setting, value, str(path) if setting.is_table else f"{path}: {name}")
-
-
-def _unknown_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The variables that look like settings and are none. Raises UsageError for one that is nearly one's name."""
-    unknown = []
-    for variable in environment:
-        if not variable.startswith("CODELET_") or variable in _NOT_SETTINGS:
-            continue
-        name = variable.removeprefix("CODELET_").lower()
-        if name not in SETTINGS and (near := _nearest(name)):
-            raise UsageError(f"{variable}: unknown setting; did you mean {SETTINGS[near].variable}?")
-        if name not in SETTINGS:
-            unknown.append(variable)
-    return tuple(sorted(unknown))
-
-
-def _known(name: str, place: str = "") -> Setting:
-    if name not in SETTINGS:
-        near = _nearest(name)
-        raise UsageError(f"{place}unknown setting {name!r}" + (f"; did you mean {near!r}?" if near else ""))
-    return SETTINGS[name]
-
-
-def _nearest(name: str) -> str | None:
-    from codelet.system.text.spelling import nearest  # for mistakes only
-
-    return nearest(name, SETTINGS)
-
-
-def _put(values: dict[str, Any], setting: Setting, value: Any, place: str) -> None:
-    """Take in one value; `place` is where it stands, as an error names it."""
-    try:
-        parsed = setting.parse(value)
-    except ValueError as error:
-        raise UsageError(f"{place}: {error}") from None
-    values[setting.name] = (*values.get(setting.name, ()), *parsed) if setting.adds_up else parsed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from codelet.errors import UsageError
@@ -21,9 +21,10 @@ exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomp
 
 
 FROM_PIPE = "-"
-# Flags that mean something by themselves, and take no word after them.
-_ALONE = {setting.flag: f"{setting.flag}={setting.alone}" for setting in SETTINGS.values() if setting.alone}
 """What `--prompt` is where the prompt is what comes through the pipe."""
+
+_ALONE = {setting.flag: f"{setting.flag}={setting.alone}" for setting in SETTINGS.values() if setting.alone}
+"""Flags that mean something by themselves, and take no word after them."""
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -52,15 +53,9 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**(ours | options))
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{_helpful(message)}; see {self.prog} --help")
+        from codelet.frontends.mistakes import helpful
 
-
-def _helpful(message: str) -> str:
-    """The message of argparse, with what to do where people coming from other programs go wrong."""
-    if message.startswith("unrecognized arguments: "):
-        words = message.removeprefix("unrecognized arguments: ")
-        return f"nothing can be made of: {words}; a prompt that begins with a command's name is given with -p"
-    return message
+        raise UsageError(f"{helpful(message)}; see {self.prog} --help")
 
 
 def parse_command_line(arguments: Sequence[str]) -> argparse.Namespace:
@@ -286,8 +281,10 @@ def _read_words(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> tu
 
 def _refuse_near_command(word: str) -> None:
     """Raise UsageError for a word that is nearly a command."""
-    if near := _nearest(word, _COMMANDS):
-        raise UsageError(f"there is no command {word!r}; did you mean {near}? As a prompt: -p {word}")
+    from codelet.frontends.mistakes import near_command
+
+    if mistake := near_command(word, _COMMANDS):
+        raise mistake
 
 
 def _asked_format(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> str | None:
@@ -313,23 +310,14 @@ def _check(parser: argparse.ArgumentParser, words: Sequence[str], main: argparse
             return
         if _is_option(word):
             if name := _unknown(parser, word):
-                _refuse(name, parser, main, path)
+                from codelet.frontends.mistakes import unknown_to_command
+
+                raise unknown_to_command(name, path, _options(parser), _options(main))
             if _takes_value(parser, word, rest):
                 rest.pop(0)
         elif word in (inner := _commands_of(parser)):
             _check(inner[word], rest, main, f"{path} {word}")
             return
-
-
-def _refuse(name: str, parser: argparse.ArgumentParser, main: argparse.ArgumentParser, path: str) -> None:
-    """Raise UsageError for an option that a command does not have, but perhaps the program."""
-    if name in _options(main):
-        raise UsageError(f"{name} is no option of {path}: options of the whole program stand before it")
-    if near := _nearest(name, _options(parser)):
-        raise UsageError(f"unknown option {name}; did you mean {near}?")
-    if near := _nearest(name, _options(main)):
-        raise UsageError(f"unknown option {name}; did you mean {near}? It stands before {path}")
-    raise UsageError(f"unknown option {name}; codelet {path} --help lists those that there are")
 
 
 def _is_option(word: str) -> bool:
@@ -341,12 +329,10 @@ def _is_option(word: str) -> bool:
 def _takes_value(parser: argparse.ArgumentParser, word: str, rest: Sequence[str]) -> bool:
     """Whether the next word is the option's value. Raises UsageError for an option that the parser does not know."""
     if name := _unknown(parser, word):
-        commands = _commands_of(parser)
-        for command in (later for later in rest if later in commands):
-            if own := name if name in _options(commands[command]) else _nearest(name, _options(commands[command])):
-                raise UsageError(f"unknown option {name}; did you mean codelet {command} {own}?")
-        near = _nearest(name, _options(parser))
-        raise UsageError(f"unknown option {name}; " + (f"did you mean {near}?" if near else "see codelet --help"))
+        from codelet.frontends.mistakes import unknown_option
+
+        commands = {command: _options(own) for command, own in _commands_of(parser).items()}
+        raise unknown_option(name, _options(parser), [(later, commands[later]) for later in rest if later in commands])
     if word.startswith("--"):
         action = None if "=" in word else _options(parser)[word]
     else:  # -qm NAME is -q -m NAME; in -mNAME the value is there already
@@ -395,12 +381,3 @@ def _commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
         if isinstance(action, argparse._SubParsersAction):
             return action.choices
     return {}
-
-
-def _nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant."""
-    from codelet.system.text.spelling import nearest  # for mistakes only
-
-    names = list(known)
-    longer = [name for name in names if word.startswith("--") and len(word) > 4 and name.startswith(word)]
-    return nearest(word, names) or next(iter(longer), None)

@@ -13,7 +13,16 @@ from prompt_toolkit.utils import is_dumb_terminal
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from codelet.frontends.terminal.screen import TerminalScreen
     from codelet.frontends.terminal.show.renderer import Renderer
+
+
+async def show_last(screen: TerminalScreen) -> None:
+    """Show whole what the screen shows in part, in the pager, or its last part on the screen."""
+    if screen.renderer.shown_parts.last() is None:
+        screen.note("nothing was shown yet")
+    elif not await show_whole(screen.renderer):
+        screen.say(*last_part(screen.renderer))
 
 
 async def show_whole(renderer: Renderer) -> bool:

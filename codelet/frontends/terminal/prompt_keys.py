@@ -49,10 +49,7 @@ def prompt_bindings(
         open_whole()
 
     _bind_going_back(bindings)
-    bindings.add("enter", filter=_EDITING & ~completion_is_selected)(_send)
-    bindings.add("enter", filter=_EDITING & completion_is_selected)(_take_completion)
-    bindings.add("escape", "enter", filter=_EDITING)(_new_line)
-    bindings.add("c-j", filter=_EDITING)(_new_line)
+    _bind_sending(bindings)
     bindings.add(Keys.BracketedPaste, filter=_EDITING)(paste)
     bindings.add("c-c", filter=_EDITING)(interrupt)
     bindings.add("<sigint>", filter=_EDITING)(interrupt)
@@ -71,6 +68,14 @@ def prompt_bindings(
     for action, keys in own:
         bindings.add(*keys, filter=_EDITING, eager=len(keys) == 1)(actions[action])
     return bindings
+
+
+def _bind_sending(bindings: KeyBindings) -> None:
+    """Enter sends, or takes the completion that is marked; with ESC before it, and as Ctrl-J, it begins a new line."""
+    bindings.add("enter", filter=_EDITING & ~completion_is_selected)(_send)
+    bindings.add("enter", filter=_EDITING & completion_is_selected)(_take_completion)
+    bindings.add("escape", "enter", filter=_EDITING)(_new_line)
+    bindings.add("c-j", filter=_EDITING)(_new_line)
 
 
 def _bind_going_back(bindings: KeyBindings) -> None:

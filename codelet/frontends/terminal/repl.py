@@ -9,11 +9,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import create_input
 
-from codelet import __version__
-from codelet.context.tokens.budget import percent_of
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT, UsageError
 from codelet.events import Event
 from codelet.frontends.terminal.attention import Attention
@@ -26,14 +23,12 @@ from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.style import writable
 from codelet.frontends.terminal.slash_commands.slash_command import Commands
-from codelet.frontends.terminal.status_row import extension_words, fitted, short_path, status_parts
+from codelet.frontends.terminal.status_row import StatusRow, greeting
 from codelet.loop.session import Session
 from codelet.opening import mentioned
 from codelet.providers.protocol import Effort, Provider
 from codelet.safety.verdict import MODES, Answer, Mode, Question
 from codelet.setting_kinds import ThemeName
-from codelet.system.git import run_git
-from codelet.system.text import clean, one_line
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -46,7 +41,6 @@ if TYPE_CHECKING:
     from codelet.safety.sandbox import Confinement
 
 
-_STATUS_SECONDS = 0.5
 _AT_ONCE = frozenset({"help", "usage", "context", "mode", "model", "permissions", "tools"})
 """Commands that act while a turn runs: they look, or set what only the next call reads."""
 
@@ -71,12 +65,12 @@ class Repl:
         *,
         debug: bool = False,
     ) -> None:
-        self._preferences = preferences or Preferences()
+        own = self._preferences = preferences or Preferences()
         self.session = session
         self.commands = commands
         self.log = log
         self.open_model = open_model
-        self.screen = TerminalScreen(self._preferences.theme, debug=debug)
+        self.screen = TerminalScreen(own.theme, debug=debug)
         self.exit_status: int | None = None
         self.can_resume = log.unfinished
         self.prefill = ""
@@ -87,29 +81,24 @@ class Repl:
         self.forks: list[Snapshot] = []
         self.pastes = Pastes()
         self.draft = Draft(self.pastes, self._act)
-        self._branch = ""
         self._told: list[str] = []
         self._main: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[Confinement | None] | None = None
+        self._status = StatusRow(session, self.screen.signs, self.attached)
         self._input = create_input()
         self.prompt_line = PromptLine(
             self._input,
             self.pastes,
             workspace=session.workspace,
             commands=[(command.name, command.help) for command in commands],
-            status=self._status,
+            status=lambda: self._status.below_prompt(self.prompt_line.output.get_size().columns),
             cycle_mode=self._cycle_mode,
             show_whole=self._show_whole,
             sign=self.screen.signs.prompt,
-            preferences=self._preferences,
+            preferences=own,
             complain=self._told.append,
         )
-        self.attention = Attention(
-            self._preferences.notify,
-            title=self._preferences.title,
-            workspace=session.workspace,
-            send=self.screen.send,
-        )
+        self.attention = Attention(own.notify, title=own.title, workspace=session.workspace, send=self.screen.send)
         self._ground = GroundQuestion(self._input, lambda ground: self.screen.set_look(ground=ground))
 
     @cached_property
@@ -121,7 +110,8 @@ class Repl:
         keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up, own)
         self.screen.renderer.quiet = self.session.reminders.quiet
         view = TurnView(self.screen.renderer, keyboard, self.draft, self.session, self.log)
-        view.status, view.cycle_mode = self._running_status, self._cycle_mode
+        view.status = lambda: self._status.below_turn(self.screen.width)
+        view.cycle_mode = self._cycle_mode
         self.session.ask = self._ask
         self.session.upkeep.steering = self._steering
         return view
@@ -136,7 +126,7 @@ class Repl:
         self._greet()
         self._ground.ask(self.screen.theme)
         self.attention.begin()
-        helpers = [asyncio.create_task(self._read_branch()), asyncio.create_task(self._prepare())]
+        helpers = [asyncio.create_task(self._status.read_branch()), asyncio.create_task(self._prepare())]
         try:
             if self._first is not None:
                 await self._begin(self._first)
@@ -197,7 +187,7 @@ class Repl:
         self.can_resume = outcome != "done"
         if outcome == "failed":
             self.screen.note("continue takes it up from here; or type something else")
-        await self._read_branch()
+        await self._status.read_branch()
 
     async def watch(self, events: AsyncGenerator[Event, None]) -> TurnStatus:
         """Show events that are no turn, such as a compaction, and let the user stop them."""
@@ -245,15 +235,10 @@ class Repl:
         """The model that the user picks of those that can be asked now, or None; see `ReplControls`."""
         if self.view.is_running or not self.screen.renderer.is_live:
             return None
-        from codelet.frontends.terminal.model_picker import ModelPicker
-        from codelet.providers.choice.known import usable_models
+        from codelet.frontends.terminal.model_picker import pick_model
 
-        models = await usable_models(self._vendors)
-        if not models:
-            return None
         keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)
-        picked = await ModelPicker(self.screen.renderer, keyboard, models, self.session.provider.model).pick()
-        return None if picked is None else picked.name
+        return await pick_model(self.screen.renderer, keyboard, self._vendors, self.session.provider.model)
 
     def set_mode(self, mode: Mode) -> None:
         """Switch the policy's mode."""
@@ -300,7 +285,7 @@ class Repl:
             return None
         default = "\n".join(part for part in (self.pastes.fold(self.prefill), self.draft.withdraw()) if part)
         offered, self.prefill, self.offered = self.offered, "", ""
-        following = asyncio.create_task(self._follow_status()) if extension_words(self.session) else None
+        following = asyncio.create_task(self._status.follow(self.prompt_line.refresh))
         try:
             text = await self.prompt_line.read(default, offered=offered)
             if self.prompt_line.erases:
@@ -310,8 +295,7 @@ class Repl:
             self.exit_status = EXIT_HANGUP if self._input.closed else self.prompt_line.exit_status
             return None
         finally:
-            if following is not None:
-                following.cancel()
+            following.cancel()
 
     def _with_attached(self, text: str) -> str:
         """A prompt as the model gets it: outputs that go along with it, then the text with its pastes."""
@@ -356,13 +340,8 @@ class Repl:
         return UserShell(self.pastes.expand(text), self.session, self.screen, self.attached)
 
     def _greet(self) -> None:
-        dot = f" {self.screen.signs.dot} "
-        head = dot.join([f"codelet {__version__}", one_line(self.session.provider.model, 60), "/help", ""])
-        room = max(self.prompt_line.output.get_size().columns - len(head), 20)
-        path = clean(short_path(self.session.workspace))
-        path = path if len(path) <= room else self.screen.signs.more + path[len(self.screen.signs.more) - room :]
-        rows = [head + path, one_line(self.log.welcome, 200)]
-        sys.stdout.write(writable("".join(f"{row}\n" for row in rows if row), sys.stdout))
+        rows = greeting(self.session, self.log.welcome, self.prompt_line.output.get_size().columns, self.screen.signs)
+        sys.stdout.write(writable("".join(f"{row}\n" for row in rows), sys.stdout))
         sys.stdout.flush()
 
     def _part(self) -> None:
@@ -385,32 +364,6 @@ class Repl:
         await self.warm_up()
         await self.confinement()
 
-    async def _read_branch(self) -> None:
-        answer = await run_git(self.session.workspace, "symbolic-ref", "--short", "-q", "HEAD", timeout=3.0)
-        found = answer is not None and answer.exit_code == 0
-        self._branch = answer.stdout.decode("utf-8", "replace").strip() if answer is not None and found else ""
-
-    async def _follow_status(self) -> None:
-        """Show anew what extensions say of themselves: a background task may end while nobody types."""
-        shown = extension_words(self.session)
-        while shown:
-            await asyncio.sleep(_STATUS_SECONDS)
-            if (words := extension_words(self.session)) != shown:
-                shown = words
-                self.prompt_line.refresh()
-
-    def _status(self) -> StyleAndTextTuples:
-        parts = status_parts(self.session, self._branch, len(self.attached), self.screen.signs)
-        columns = self.prompt_line.output.get_size().columns
-        return [("", "  " + fitted(parts, columns - 3, self.screen.signs))]
-
-    def _running_status(self) -> str:
-        """The row that stands below a running turn: model, mode, and how full the context is."""
-        session = self.session
-        mode = f"{session.policy.mode} --yes" if session.policy.yes else session.policy.mode
-        parts = [clean(session.provider.model), mode, f"context {percent_of(session.size, session.budget)}%"]
-        return "  " + fitted(parts, self.screen.width - 3, self.screen.signs)
-
     def _cycle_mode(self) -> None:
         place = MODES.index(self.session.policy.mode)
         self.set_mode(MODES[(place + 1) % len(MODES)])
@@ -418,14 +371,9 @@ class Repl:
 
     async def _show_whole(self) -> None:
         """Show whole what the screen shows in part, in the pager, or above the prompt."""
-        from codelet.frontends.terminal.pager import last_part, show_whole
+        from codelet.frontends.terminal.pager import show_last
 
-        renderer = self.screen.renderer
-        if renderer.shown_parts.last() is None:
-            self.screen.note("nothing was shown yet")
-            return
-        if not await show_whole(renderer):
-            self.screen.say(*last_part(renderer))
+        await show_last(self.screen)
 
     def _hung_up(self) -> None:
         """The terminal is gone: stop the running turn and end."""

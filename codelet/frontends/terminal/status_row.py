@@ -1,17 +1,70 @@
-"""The row below the prompt: model, mode, branch, how much of the budget is used, what it cost."""
+"""What stands around the prompt: the greeting above; the row below with model, mode, branch, budget used and cost."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+
+from codelet import __version__
 from codelet.context.tokens.budget import percent_of
 from codelet.frontends.terminal.show.numbers import money, tokens
 from codelet.frontends.terminal.show.style import Signs
 from codelet.loop.session import Session
-from codelet.system.text import clean
+from codelet.system.git import run_git
+from codelet.system.text import clean, one_line
 
 _BAR = 8
+_FOLLOW_SECONDS = 0.5
+
+
+class StatusRow:
+    """The row below the prompt, and the shorter one below a running turn. `attached` are outputs still to be sent."""
+
+    def __init__(self, session: Session, signs: Signs, attached: Sequence[str]) -> None:
+        self._session = session
+        self._signs = signs
+        self._attached = attached
+        self._branch = ""
+
+    async def read_branch(self) -> None:
+        """Ask git for the branch."""
+        answer = await run_git(self._session.workspace, "symbolic-ref", "--short", "-q", "HEAD", timeout=3.0)
+        found = answer is not None and answer.exit_code == 0
+        self._branch = answer.stdout.decode("utf-8", "replace").strip() if answer is not None and found else ""
+
+    async def follow(self, refresh: Callable[[], None]) -> None:
+        """Show anew what extensions say of themselves: a background task may end while nobody types."""
+        shown = extension_words(self._session)
+        while shown:
+            await asyncio.sleep(_FOLLOW_SECONDS)
+            if (words := extension_words(self._session)) != shown:
+                shown = words
+                refresh()
+
+    def below_prompt(self, columns: int) -> StyleAndTextTuples:
+        """The row below the prompt, on a terminal of so many columns."""
+        parts = status_parts(self._session, self._branch, len(self._attached), self._signs)
+        return [("", "  " + fitted(parts, columns - 3, self._signs))]
+
+    def below_turn(self, columns: int) -> str:
+        """The row that stands below a running turn: model, mode, and how full the context is."""
+        session = self._session
+        mode = f"{session.policy.mode} --yes" if session.policy.yes else session.policy.mode
+        parts = [clean(session.provider.model), mode, f"context {percent_of(session.size, session.budget)}%"]
+        return "  " + fitted(parts, columns - 3, self._signs)
+
+
+def greeting(session: Session, welcome: str, columns: int, signs: Signs) -> list[str]:
+    """The rows above the first prompt: version, model and folder; then the welcome of the export, if it has one."""
+    head = f" {signs.dot} ".join([f"codelet {__version__}", one_line(session.provider.model, 60), "/help", ""])
+    room = max(columns - len(head), 20)
+    path = clean(short_path(session.workspace))
+    path = path if len(path) <= room else signs.more + path[len(signs.more) - room :]
+    return [row for row in (head + path, one_line(welcome, 200)) if row]
 
 
 def bar(part: int, whole: int, cells: int, signs: Signs) -> str:
