@@ -54,9 +54,11 @@ async def opened(model_server: ModelServer, other: ModelServer, tmp_path: Path, 
     sessions: list[Session] = []
     (tmp_path / "notes.txt").write_text("hay\nneedle\nhay\n", encoding="utf-8")
 
-    def begin(first: str = "openai/first", standing_by: tuple[str, ...] = ("openai/second",)) -> Session:
+    def begin(
+        first: str = "openai/first", standing_by: tuple[str, ...] = ("openai/second",), attempts: int = 5
+    ) -> Session:
         session = Session(
-            provider_at(model_server, first),
+            provider_at(model_server, first, attempts),
             workspace=tmp_path,
             policy=Policy(tmp_path, yes=True),
             fallbacks=[provider_at(other, name) for name in standing_by],
@@ -71,8 +73,8 @@ async def opened(model_server: ModelServer, other: ModelServer, tmp_path: Path, 
         await session.close()
 
 
-def provider_at(server: ModelServer, name: str) -> Provider:
-    quick = Retries(attempts=5, first_wait=0.001)
+def provider_at(server: ModelServer, name: str, attempts: int = 5) -> Provider:
+    quick = Retries(attempts=attempts, first_wait=0.001)
     base = server.anthropic if name.startswith("anthropic/") else server.openai
     return open_provider(name, ProviderOptions(base, "test-key", Deadlines(first_token=20), quick))
 
@@ -206,6 +208,22 @@ async def test_an_answer_that_broke_off_is_kept_and_not_told_by_another(
     await turn(session, None)
     assert len(other.requests) == 1, "what follows is asked of the other one"
     assert len(model_server.requests) == 3
+
+
+async def test_an_answer_that_nobody_has_seen_is_told_by_another_and_what_it_used_is_counted(
+    opened: Open, model_server: ModelServer, other: ModelServer
+):
+    model_server.script = [DOWN, DOWN, Reply(["half", " of it"], fault=Stop("cut", after=4))]
+    other.script = [Reply("whole")]
+    session = opened("anthropic/first", attempts=3)
+    session.upkeep.unseen = True
+    seen = await turn(session)
+    assert [event.delta for event in of_type(seen, events.Text)] == ["half", "whole"]
+    begun = [place for place, event in enumerate(seen) if isinstance(event, events.StepStart)]
+    assert seen.index(of_type(seen, events.Text)[0]) < begun[1] < seen.index(of_type(seen, events.Text)[1])
+    assert session.messages[-1]["content"] == "whole"
+    assert (len(model_server.requests), len(other.requests)) == (3, 1)
+    assert session.usage.total_input == of_type(seen, events.TurnEnd)[-1].usage.total_input == 200
 
 
 FROM = ("anthropic", RESPONSES, "gemini", "openrouter")
