@@ -323,6 +323,8 @@ def _once_more(turn: _Turn, error: ProviderError) -> Iterator[events.Event]:
         if not turn.standby.opened().gave_up(error, begun=begun):
             raise error
         return
+    if turn.standby.route is not None:
+        turn.standby.route.worked()  # it took the request in: a probe is over
     if turn.overflow != "no":
         raise error
     too_long, told = turn.upkeep.overflowed(error)

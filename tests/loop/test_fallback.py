@@ -149,6 +149,19 @@ async def test_without_another_model_it_fails_at_once_and_probes_after_the_pause
     assert len(model_server.requests) == 8
 
 
+async def test_a_probe_that_is_too_long_for_the_window_is_sent_again(
+    opened: Open, model_server: ModelServer, clock: Clock
+):
+    too_long = "maximum context length is 8192 tokens, you requested 9000 (900 in the messages, 8100 in the completion)"
+    model_server.script = [*[DOWN] * 5, HttpError(400, too_long), Reply("back")]
+    session = opened(standing_by=())
+    await turn_until_error(session)
+    clock.now += 31
+    await turn(session)
+    assert session.messages[-1]["content"] == "back"
+    assert session.window == 8192
+
+
 async def test_the_user_may_ask_at_once(opened: Open, model_server: ModelServer):
     model_server.script = [*[DOWN] * 5, Reply("back")]
     session = opened(standing_by=())
