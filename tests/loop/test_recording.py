@@ -142,7 +142,7 @@ async def test_what_a_refusal_says_of_the_window_is_played_too(record: Record, m
 async def test_each_request_stands_behind_the_one_before_it_whichever_model_was_asked(
     record: Record, model_server: ModelServer
 ):
-    """A model stands in for one turn; the chosen one, which has its own last request, is asked again."""
+    """A model stands in for one turn; the one that was chosen, whose own last request was another, is asked again."""
     model_server.script = [Reply("one"), Reply("two"), Reply("three")]
     live = record()
     await turn(live, "first")
@@ -151,11 +151,12 @@ async def test_each_request_stands_behind_the_one_before_it_whichever_model_was_
     live.rewind()
     await turn(live, "second")
     live.switch(chosen)
-    await turn(live, "third")
+    live.rewind()
+    await turn(live, "first")
     played = record(play=True)
     await turn(played, "first")
-    played.rewind()
-    for prompt in ("second", "third"):
+    for prompt in ("second", "first"):
+        played.rewind()
         await turn(played, prompt)
     assert played.messages[-1]["content"] == "three"
 
