@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from codelet.errors import ProviderError, UsageError
 from codelet.loop.reply import Reply, parsed_arguments
 from codelet.providers.content.recorded_request import plain_request, without_same
-from codelet.providers.protocol import Chunk, Provider, ReasoningChunk, Request
+from codelet.providers.protocol import Chunk, Provider, ReasoningChunk, Request, RetryChunk
 from codelet.safety.secrets import mask
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class RecordingProvider:
         self._provider = provider
         self._path = os.path.abspath(path)
         self._before: Plain | None = None
+        self._end = 0
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The other's chunks. Once the last one was taken, the answer is in the file."""
@@ -62,9 +63,12 @@ class RecordingProvider:
                     reply.add(chunk)
                     if isinstance(chunk, ReasoningChunk):
                         reasoning += chunk.text
+                    elif isinstance(chunk, RetryChunk):
+                        reasoning = ""  # of an answer that is asked for again
                     yield chunk
         except ProviderError as error:
-            failure = {"message": _masked(str(error)), "status": error.status, "overflow": error.overflow}
+            failure = {"message": _masked(str(error)), "overflow": error.overflow}
+            failure |= {"status": error.status, "window": error.window, "prompt_size": error.prompt_size}
             self._keep(request, {**_step(reply, reasoning), "error": failure})
             raise
         self._keep(request, _step(reply, reasoning))
@@ -84,18 +88,20 @@ class RecordingProvider:
     def _keep(self, request: Request, step: dict[str, Any]) -> None:
         """Add an answer to the file. Raises ProviderError where it cannot be written: none is left out in silence."""
         asked = plain_request(request)
-        kept = {**step, "request": without_same(asked, self._before)}
-        line = json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")
         try:
             with open(self._path, "r+b") as file:
                 file.seek(-len(_END), os.SEEK_END)
                 start = file.tell()
+                before = self._before if start == self._end else None  # another model's answer may stand last
+                kept = {**step, "request": without_same(asked, before)}
+                line = json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")
                 if file.read() != _END:
                     raise ProviderError(f"the recording {self._path} was changed by somebody else")
                 file.seek(start - 1)
                 first = file.read(1) == b"["
                 file.seek(start)
                 file.write((b"\n" if first else b",\n") + line + _END)
+                self._end = file.tell() - len(_END)
         except OSError as error:
             raise ProviderError(f"the recording {self._path} cannot be written: {error.strerror or error}") from None
         self._before = asked

@@ -64,16 +64,16 @@ class TurnState:
         return self.reply
 
     def again(self) -> None:
-        """The request is sent once more: what its answer was reported to have used until then was spent."""
+        """The request is sent once more."""
         self.meter.retries += 1
-        if self.reply is not None:
-            self._spend_reported(self.reply)
+        self.spend_reported()
 
-    def _spend_reported(self, reply: Reply) -> None:
-        if reply.usage is not None:
-            self.usage += reply.usage
-            self.meter.count(reply.usage)
-            reply.usage = None
+    def spend_reported(self) -> None:
+        """Count what an answer that broke off was reported to have used until then: it was spent."""
+        if self.reply is not None and self.reply.usage is not None:
+            self.usage += self.reply.usage
+            self.meter.count(self.reply.usage)
+            self.reply.usage = None
 
     def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
         """The turn's last event."""
@@ -88,8 +88,8 @@ class TurnState:
             reason = self.meter.out_of_time
         note = prompt.INTERRUPTED_TEXT if reason is None else prompt.CUT_TEXT.format(reason=reason)
         receipt = events.Interrupted(done=(), half_done=(), not_done=())
+        self.spend_reported()
         if self.reply is not None:
-            self._spend_reported(self.reply)
             if not is_blank(self.reply.text):
                 self.conversation.append(assistant(f"{self.reply.text}\n\n{note}"))
             self.reply = None
@@ -322,11 +322,14 @@ def _once_more(turn: TurnState, error: ProviderError) -> Iterator[events.Event]:
 
     What did not fit may have been the room for the answer alone: then a window that the refusal names is enough.
     """
+    turn.spend_reported()  # before another model, which has other prices
     if not error.overflow:
         begun = turn.reply is not None and turn.reply.has_begun and not turn.upkeep.unseen
         if not turn.standby.opened().gave_up(error, begun=begun):
             raise error
         return
+    if turn.standby.route is not None:
+        turn.standby.route.worked()  # it took the request in: a probe is over
     if turn.overflow != "no":
         raise error
     too_long, told = turn.upkeep.overflowed(error)

@@ -45,7 +45,8 @@ RECORDING_VERSION = 1
 _PIECE = re.compile(r"\s*\S+\s*|\s+")
 _ARGUMENT_PIECE = 24
 _STEP_KEYS = tuple("text chunks reasoning tool_calls usage finish pace refusal error request".split())
-_USAGE_KEYS = ("total_input", "cache_read", "cache_write", "output", "reasoning")
+_USAGE_KEYS = Usage.fields
+_ERROR_NUMBERS = ("status", "window", "prompt_size")
 
 
 class RecordedCall(Record, kw_only=True):
@@ -259,12 +260,12 @@ def _read_step(value: Any, place: _Place) -> RecordedStep:
 
 
 def _read_error(value: Any, place: _Place) -> dict[str, Any]:
-    error = place.object(value, ("message", "status", "overflow"))
-    message, status, overflow = (error.get(key) for key in ("message", "status", "overflow"))
-    place.at("message").text(message)
-    if status is not None:
-        place.at("status").count(status)
-    return {"message": message, "status": status, "overflow": overflow is True}
+    error = place.object(value, ("message", "overflow", *_ERROR_NUMBERS))
+    numbers = {name: error[name] for name in _ERROR_NUMBERS if error.get(name) is not None}
+    for name, number in numbers.items():
+        place.at(name).count(number)
+    message = place.at("message").text(error.get("message"))
+    return {"message": message, "overflow": error.get("overflow") is True, **numbers}
 
 
 def _with_requests(steps: Sequence[RecordedStep], place: _Place) -> list[RecordedStep]:

@@ -13,7 +13,8 @@ from tests.support.script import Call, HttpError, Reply, Step, Tokens
 from tests.support.server import ModelServer, Recorded
 
 KEY = {"OPENAI_API_KEY": "test-key"}
-OVERFLOW = HttpError(400, "This model's maximum context length is 3000 tokens. Your prompt is too long.")
+OVERFLOW = HttpError(400, "Your prompt is too long for this model's maximum context length.")
+NAMED = HttpError(400, "This model's maximum context length is 4500 tokens. Your prompt is too long.")
 
 
 @pytest.fixture
@@ -28,13 +29,13 @@ def tokens(request: Recorded) -> int:
     return len(request.body) // 4
 
 
-def reads(window: int, steps: int):
+def reads(window: int, steps: int, refusal: HttpError = OVERFLOW):
     """A model that reads pieces of a file in so many steps; what is larger than its window it refuses."""
 
     def script(request: Recorded) -> Step:
         size = tokens(request)
         if size > window:
-            return OVERFLOW
+            return refusal
         results = script.answered
         script.answered += 1
         usage = Tokens(size, cache_read=0, output=20)
@@ -72,6 +73,15 @@ def test_one_shot_over_a_window_smaller_than_believed_runs_to_its_end(codelet: C
     assert all(valid(request) for request in requests)
     assert all("never touch port 7433" in request.body.decode() for request in requests)
     assert done.err.count("context compacted") == len(refused)
+
+
+def test_a_window_that_a_refusal_names_is_kept_to_from_then_on(codelet: Codelet):
+    codelet.server.script = reads(window=4_500, steps=30, refusal=NAMED)
+    done = codelet("-p", "read long.py piece by piece")
+    assert (done.exit, done.out.strip()) == (0, "All read."), done.err
+    assert sum(tokens(request) > 4_500 for request in codelet.server.requests) == 1
+    assert done.err.count("the model's window is 4,500 tokens, says its server") == 1
+    assert done.err.count("context compacted") >= 2
 
 
 def test_one_shot_within_a_window_that_is_known_never_overflows(codelet: Codelet):
@@ -207,7 +217,7 @@ def test_the_repl_reduces_old_results_first_and_says_so(start: Start, repo: Path
         terminal.wait_for("2 steps")
         terminal.settle(0.1)
     assert terminal.scrollback.count("· compacting ") == 1
-    assert "old messages reduced, no turn summarised" in " ".join(terminal.scrollback.split())  # it may be wrapped
+    assert "old messages are shortened, no turn is summarised" in " ".join(terminal.scrollback.split())  # it may be wrapped
     terminal.line("/why")
     shown = terminal.wait_for("no turn is summarised")
     assert "cut to head and tail" in shown and "newest turns" in shown

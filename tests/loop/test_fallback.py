@@ -54,9 +54,11 @@ async def opened(model_server: ModelServer, other: ModelServer, tmp_path: Path, 
     sessions: list[Session] = []
     (tmp_path / "notes.txt").write_text("hay\nneedle\nhay\n", encoding="utf-8")
 
-    def begin(first: str = "openai/first", standing_by: tuple[str, ...] = ("openai/second",)) -> Session:
+    def begin(
+        first: str = "openai/first", standing_by: tuple[str, ...] = ("openai/second",), attempts: int = 5
+    ) -> Session:
         session = Session(
-            provider_at(model_server, first),
+            provider_at(model_server, first, attempts),
             workspace=tmp_path,
             policy=Policy(tmp_path, yes=True),
             fallbacks=[provider_at(other, name) for name in standing_by],
@@ -71,8 +73,8 @@ async def opened(model_server: ModelServer, other: ModelServer, tmp_path: Path, 
         await session.close()
 
 
-def provider_at(server: ModelServer, name: str) -> Provider:
-    quick = Retries(attempts=5, first_wait=0.001)
+def provider_at(server: ModelServer, name: str, attempts: int = 5) -> Provider:
+    quick = Retries(attempts=attempts, first_wait=0.001)
     base = server.anthropic if name.startswith("anthropic/") else server.openai
     return open_provider(name, ProviderOptions(base, "test-key", Deadlines(first_token=20), quick))
 
@@ -147,6 +149,19 @@ async def test_without_another_model_it_fails_at_once_and_probes_after_the_pause
     assert len(model_server.requests) == 8
 
 
+async def test_a_probe_that_is_too_long_for_the_window_is_sent_again(
+    opened: Open, model_server: ModelServer, clock: Clock
+):
+    too_long = "maximum context length is 8192 tokens, you requested 9000 (900 in the messages, 8100 in the completion)"
+    model_server.script = [*[DOWN] * 5, HttpError(400, too_long), Reply("back")]
+    session = opened(standing_by=())
+    await turn_until_error(session)
+    clock.now += 31
+    await turn(session)
+    assert session.messages[-1]["content"] == "back"
+    assert session.window == 8192
+
+
 async def test_the_user_may_ask_at_once(opened: Open, model_server: ModelServer):
     model_server.script = [*[DOWN] * 5, Reply("back")]
     session = opened(standing_by=())
@@ -206,6 +221,22 @@ async def test_an_answer_that_broke_off_is_kept_and_not_told_by_another(
     await turn(session, None)
     assert len(other.requests) == 1, "what follows is asked of the other one"
     assert len(model_server.requests) == 3
+
+
+async def test_an_answer_that_nobody_has_seen_is_told_by_another_and_what_it_used_is_counted(
+    opened: Open, model_server: ModelServer, other: ModelServer
+):
+    model_server.script = [DOWN, DOWN, Reply(["half", " of it"], fault=Stop("cut", after=4))]
+    other.script = [Reply("whole")]
+    session = opened("anthropic/first", attempts=3)
+    session.upkeep.unseen = True
+    seen = await turn(session)
+    assert [event.delta for event in of_type(seen, events.Text)] == ["half", "whole"]
+    begun = [place for place, event in enumerate(seen) if isinstance(event, events.StepStart)]
+    assert seen.index(of_type(seen, events.Text)[0]) < begun[1] < seen.index(of_type(seen, events.Text)[1])
+    assert session.messages[-1]["content"] == "whole"
+    assert (len(model_server.requests), len(other.requests)) == (3, 1)
+    assert session.usage.total_input == of_type(seen, events.TurnEnd)[-1].usage.total_input == 200
 
 
 FROM = ("anthropic", RESPONSES, "gemini", "openrouter")

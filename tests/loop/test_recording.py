@@ -41,9 +41,9 @@ async def record(repo: Path, tmp_path: Path, model_server: ModelServer) -> Async
     (repo / "notes.txt").write_text("hay\nneedle\n")
     opened: list[Session] = []
 
-    def make(*, play: bool = False, strict: bool = True, **more: Any) -> Session:
+    def make(*, play: bool = False, again: bool = False, strict: bool = True, **more: Any) -> Session:
         tape = tmp_path / "tape.json"
-        if not play:
+        if not (play or again):
             begin_recording(str(tape), "openai/scripted", force=False)
         live = open_replay(tape, strict=strict) if play else RecordingProvider(provider_of(model_server), str(tape))
         session = Session(live, workspace=repo, policy=Policy(repo, yes=True), **more)
@@ -81,6 +81,7 @@ async def test_what_was_recorded_plays_as_it_was_and_holds_no_key(
         "cache_write": 0,
         "output": 20,
         "reasoning": 5,
+        "cache_write_hour": 0,
     }
     assert [each["request"].get("same", 0) > 0 for each in kept["steps"]] == [False, True, True]
     (repo / "new.txt").write_text("git status tells of it, which is not compared")
@@ -125,6 +126,39 @@ async def test_an_answer_that_failed_is_kept_with_its_failure(record: Record, mo
     _, same = await turn_until_error(played, "again")
     assert isinstance(same, ProviderError)
     assert (str(same), same.status) == (str(bad), 400)
+
+
+async def test_what_a_refusal_says_of_the_window_is_played_too(record: Record, model_server: ModelServer):
+    too_long = "maximum context length is 8192 tokens, you requested 9000 (900 in the messages, 8100 in the completion)"
+    model_server.script = [HttpError(400, too_long), Reply("fits")]
+    live = record()
+    await turn(live, "go")
+    played = record(play=True)
+    await turn(played, "go")
+    assert played.messages[-1]["content"] == "fits"
+    assert played.window == live.window == 8192
+
+
+async def test_each_request_stands_behind_the_one_before_it_whichever_model_was_asked(
+    record: Record, model_server: ModelServer
+):
+    """A model stands in for one turn; the one that was chosen, whose own last request was another, is asked again."""
+    model_server.script = [Reply("one"), Reply("two"), Reply("three")]
+    live = record()
+    await turn(live, "first")
+    chosen, other = live.provider, record(again=True).provider
+    live.switch(other)
+    live.rewind()
+    await turn(live, "second")
+    live.switch(chosen)
+    live.rewind()
+    await turn(live, "first")
+    played = record(play=True)
+    await turn(played, "first")
+    for prompt in ("second", "first"):
+        played.rewind()
+        await turn(played, prompt)
+    assert played.messages[-1]["content"] == "three"
 
 
 def test_a_file_that_is_there_is_replaced_by_force_only(tmp_path: Path):

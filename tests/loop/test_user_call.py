@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from codelet.loop.user_call import user_call
 
-from codelet.errors import UsageError
-from codelet.events import ToolCallStarted, ToolResult
+from codelet.events import ToolCallStarted, ToolProgress, ToolResult
 from codelet.loop.toolbox import Safeguards
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
@@ -20,7 +18,8 @@ from tests.support.sessions import MakeSession
 
 async def called(session: Any, name: str, **arguments: Any) -> tuple[ToolCallStarted, ToolResult]:
     context = ToolContext(session.workspace, None)
-    begun, ended = [event async for event in user_call(session, context, name, arguments)]
+    begun, *between, ended = [event async for event in session.run_tool(name, arguments, context)]
+    assert all(isinstance(event, ToolProgress) for event in between)
     assert isinstance(begun, ToolCallStarted) and isinstance(ended, ToolResult)
     assert begun.id == ended.id and begun.name == ended.name == name and begun.arguments == arguments
     return begun, ended
@@ -77,7 +76,6 @@ async def test_what_cannot_be_done_is_a_failure_with_its_reason(
 
 
 async def test_a_tool_that_is_not_there_is_named(make_session: MakeSession) -> None:
-    session = make_session()
-    with pytest.raises(UsageError, match=r"^this session has no tool nothing$"):
-        async for _ in user_call(session, ToolContext(session.workspace, None), "nothing", {}):
-            pass
+    _, ended = await called(make_session(), "nothing")
+    assert ended.status == "failed"
+    assert "nothing" in ended.text

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from codelet.messages import Message, assistant, reminder, tool_call, tool_result, user
+from codelet.messages import Message, Picture, assistant, reminder, tool_call, tool_result, user
 from codelet.providers import open_provider
 from codelet.providers.native import OpenAIWire
 from codelet.providers.protocol import Request
 from tests.providers.chunks import collect, options
+from tests.support.pictures import png
 from tests.support.script import Reply
 from tests.support.server import ModelServer
 
@@ -21,6 +23,14 @@ TAIL = [reminder("gitStatus", "gitStatus: clean"), reminder("tokenStatus", "toke
 PROMPT = user("Say hello in three words.")
 LONG = user("word " * 1_000)
 CALLED: list[Message] = [assistant(None, [tool_call("c1", "read", "{}")]), tool_result("c1", "text")]
+PICTURE: Picture = {
+    "name": "a.png",
+    "media_type": "image/png",
+    "width": 3,
+    "height": 2,
+    "data": b64encode(png()).decode(),
+}
+SHOWN: list[Message] = [assistant(None, [tool_call("c1", "read", "{}")]), tool_result("c1", "text", images=[PICTURE])]
 
 LISTS: dict[str, tuple[Sequence[Message], list[str]]] = {
     "a prompt": ([HEAD, PROMPT], ["environment", "gitStatus", "tokenStatus", "Say hello"]),
@@ -29,6 +39,11 @@ LISTS: dict[str, tuple[Sequence[Message], list[str]]] = {
         ["Say hello", "Hello.", "gitStatus", "tokenStatus", "Again?"],
     ),
     "a tool's result": ([PROMPT, *CALLED], ["Say hello", "text", "gitStatus", "tokenStatus"]),
+    "a prompt with a picture": (
+        [HEAD, user("Say hello to it.", [PICTURE])],
+        ["environment", "gitStatus", "tokenStatus", "Say hello"],
+    ),
+    "a result with a picture": ([PROMPT, *SHOWN], ["Say hello", "data:image/png", "gitStatus", "tokenStatus"]),
     "a long prompt": ([HEAD, LONG], ["environment", "word", "gitStatus", "tokenStatus"]),
 }
 MODELS = {"chat": ("openai/small", "auto"), "responses": ("openai/responses/small", "auto")}

@@ -304,8 +304,8 @@ async def test_a_list_of_the_other_placement_is_brought_into_order(
     await turn(second)
     expected = {
         "prepend": [*IN_FRONT, "user", "assistant", "user"],
-        "tail": ["environment", "claudeMd", "user", "assistant", "user", "gitStatus", "tokenStatus"],
-    }
+        "tail": ["environment", "claudeMd", "user", "assistant", "gitStatus", "tokenStatus", "user"],
+    }  # a server on this machine reads the prompt last
     assert kinds(model_server.requests[-1]) == expected[after]
 
 
