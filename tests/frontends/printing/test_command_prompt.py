@@ -114,7 +114,7 @@ def test_what_is_no_command_is_a_prompt(ask, prompt: str):
     ("prompt", "told"),
     [
         ("/contxt", "there is no command /contxt; did you mean /context?; for a prompt, begin with a blank"),
-        ("/cost", "there is no command /cost; did you mean /usage?; for a prompt, begin with a blank"),
+        ("/tokens", "there is no command /tokens; did you mean /usage?; for a prompt, begin with a blank"),
         (
             "/usage now",
             "/usage takes nothing after it, so nothing was done: now; for a prompt, begin with a blank",
