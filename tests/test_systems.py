@@ -38,11 +38,12 @@ def test_a_profile_for_a_mac_denies_before_it_allows() -> None:
     bounds = Bounds(root='/w/a "b"\\c', kind="workspace", protected=("/w/.git",), hidden=("/h/.ssh",))
     rules = profile(bounds).split("\n")
     assert rules.index("(deny file-write*)") < rules.index('(allow file-write* (subpath "/w/a \\"b\\"\\\\c"))')
-    assert rules.index('(deny file-write* (subpath "/w/.git"))') > rules.index(
-        '(allow file-write* (subpath "/w/a \\"b\\"\\\\c"))'
-    )
+    protected = '(deny file-write* (subpath "/w/.git") (subpath "/w/a \\"b\\"\\\\c/.git/hooks"))'
+    assert rules.index(protected) > rules.index('(allow file-write* (subpath "/w/a \\"b\\"\\\\c"))')
     assert '(deny file-read* file-write* (subpath "/h/.ssh"))' in rules and "(deny network*)" in rules
     assert all(rule.count("(") == rule.count(")") for rule in rules)
+    settled = profile(bounds.replace(settled=True))
+    assert '(deny file-write* (subpath "/w/.git") (subpath "/w/a \\"b\\"\\\\c/.git"))' in settled
     reading = profile(bounds.replace(kind="read-only", network=True))
     assert "/w/a" not in reading and "network" not in reading
 

@@ -63,8 +63,8 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "an overflow is tried again for ever",
-        'if not error.overflow or turn.overflow != "no":',
-        "if not error.overflow:",
+        'if turn.overflow != "no":\n        raise error',
+        "if False:\n        raise error",
     ),
     ("a forced compaction is forced again", 'turn.overflow = "handled"', "pass"),
     ("reading calls run one by one", "if batch and (not following.may_run_beside or", "if batch and (True or"),
@@ -78,9 +78,9 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ("what the prompt asks about has no weight", "relevance=min(RELEVANCE_CAP,", "relevance=min(0,"),
     ("no second attempt fills the room", "if 100 * (target - summary.size) < _UNUSED_PERCENT * target:", "if True:"),
     ("the cache's loss is never told", "if not worked or expected < _LEAST_PREFIX or", "if True or"),
-    ("an error that no repetition cures is repeated", "if begun or not error.retryable or", "if begun or"),
+    ("an error that no repetition cures is repeated", "if shown or not error.retryable or", "if shown or"),
     ("somebody else's change is overwritten", "foreign=_foreign(own, now) if not", 'foreign="" if not'),
-    ("what was shown is repeated", "if begun or not error.retryable or", "if not error.retryable or"),
+    ("what was shown is repeated", "if shown or not error.retryable or", "if not error.retryable or"),
 )
 
 
