@@ -144,14 +144,8 @@ class Keyboard:
     @contextmanager
     def released(self) -> Iterator[None]:
         """Release the terminal for a while, as while the process is suspended."""
-        with self._input.detach(), self._input.cooked_mode():
-            self._output.disable_bracketed_paste()
-            self._output.flush()
-            try:
-                yield
-            finally:
-                self._output.enable_bracketed_paste()
-                self._output.flush()
+        with self.lent(), self._input.cooked_mode():
+            yield
 
     def _ready(self) -> None:
         self._cancel_flush()
