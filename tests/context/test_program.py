@@ -217,7 +217,8 @@ def test_the_repl_reduces_old_results_first_and_says_so(start: Start, repo: Path
         terminal.wait_for("2 steps")
         terminal.settle(0.1)
     assert terminal.scrollback.count("· compacting ") == 1
-    assert "old messages are shortened, no turn is summarised" in " ".join(terminal.scrollback.split())  # it may be wrapped
+    # The line may be wrapped.
+    assert "old messages are shortened, no turn is summarised" in " ".join(terminal.scrollback.split())
     terminal.line("/why")
     shown = terminal.wait_for("no turn is summarised")
     assert "cut to head and tail" in shown and "newest turns" in shown
