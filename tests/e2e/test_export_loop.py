@@ -115,7 +115,10 @@ def test_the_request_flow_over_a_restart(codelet: Codelet):
 
     again = run(codelet, "and then?")
     assert (again.exit, again.out) == (0, "Answer 2.\n"), again.err
-    assert said(codelet.server.requests[2])[: len(request)] == request
+    # The reminders are elsewhere by now: entry 60 and the prompt that followed it are one message of the user's.
+    *before, (_, entry_60), (_, asked) = request
+    joined = ("user", f"{entry_60}\n\n{asked}")
+    assert said(codelet.server.requests[2])[: len(request) - 1] == [*before, joined]
     assert said(codelet.server.requests[2])[-1] == ("user", "and then?")
     assert saved(path)["token_usage"]["turns"] == document["token_usage"]["turns"] + 1
 
