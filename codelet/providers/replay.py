@@ -45,7 +45,7 @@ RECORDING_VERSION = 1
 _PIECE = re.compile(r"\s*\S+\s*|\s+")
 _ARGUMENT_PIECE = 24
 _STEP_KEYS = tuple("text chunks reasoning tool_calls usage finish pace refusal error request".split())
-_USAGE_KEYS = ("total_input", "cache_read", "cache_write", "output", "reasoning")
+_USAGE_KEYS = ("total_input", "cache_read", "cache_write", "cache_write_hour", "output", "reasoning")
 
 
 class RecordedCall(Record, kw_only=True):

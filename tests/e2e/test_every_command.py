@@ -86,7 +86,7 @@ def answer(terminal: Terminal, line: str) -> str:
     if line.startswith("!"):  # what is typed meanwhile is the command's
         new = "› ", STATUS
         terminal.until(
-            lambda: all(part in terminal.text.rpartition(f"› {line}")[2] for part in new), f"the end of {line}"
+            lambda: all(part in terminal.text.partition(f"› {line}")[2] for part in new), f"the end of {line}"
         )
     terminal.line("\x15/zzzz")  # it is answered once the line before is done
     terminal.until(lambda: terminal.scrollback.count(MARK) > before, f"the answer to {line}")
