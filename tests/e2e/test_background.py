@@ -184,8 +184,9 @@ def test_a_crash_leaves_them_interrupted_in_the_export(codelet: Codelet, mark: s
     assert shown.out == f"%1 interrupted: echo up; sleep 600 {mark}\n"
     again = codelet("-p", "and now?", "--resume", "work.json", "--export", "work.json")
     assert again.exit == 0, again.err
-    told = str(codelet.server.requests[-1].json["messages"][-1])
-    assert f"%1 interrupted: echo up; sleep 600 {mark}" in told
+    *told, newest = map(str, codelet.server.requests[-1].json["messages"])
+    assert "and now?" in newest
+    assert f"%1 interrupted: echo up; sleep 600 {mark}" in "\n".join(told)
     assert tasks()[0]["status"] == "Interrupted"
     until(lambda: not processes_with(mark), "the end of the task")
     refused = codelet("-p", "/tasks run 1", "--resume", "work.json")

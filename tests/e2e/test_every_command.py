@@ -10,11 +10,15 @@ import pytest
 from tests.e2e.conftest import KEYS, Codelet
 from tests.e2e.test_nothing_on_disk import offences, strace, warm_up
 from tests.support.program import CODELET
-from tests.support.script import Reply
+from tests.support.script import Call, Reply
+from tests.support.server import Recorded
 from tests.support.terminal import Terminal
 
 STATUS = "% of "
 MARK = "there is no command /zzzz"
+CHANGE = "make fresh.txt"
+# What a line asks before it is done; ESC is the answer.
+ASKED = {"/model": "which model is to go on?", "/rewind": "esc leaves everything as it is"}
 # In this order: what is typed, and what of the answer has to come. Together they have every command of /help.
 ROWS = [
     ("/help", "list"), ("/help usage", "tokens and cost"), ("/help nothing", "there is no command /nothing"),
@@ -24,7 +28,8 @@ ROWS = [
     ("/model", "scripted"), ("/model two words", "takes one name"), ("/model nobody/x", "nobody"),
     ("/mode auto-edit", "mode auto-edit"), ("/mode nonsense", "there is no mode nonsense"),
     ("/permissions", "auto-edit"), ("/permissions x", "takes nothing"),
-    ("/context", "second words"), ("/context foo", "foo"),
+    ("/context", "second words"), ("/context foo", "foo"), ("/context all", "second words"),
+    ("/context 2", "message 2"), ("/context 999", "there is no message 999"),
     ("/pin 2", "stays word for word"), ("/pin 999", "no message 999"), ("/pin x", "by its number"),
     ("/unpin 2", "no longer pinned"), ("/unpin 2", "is not pinned"), ("/unpin x", "by its number"),
     ("/compact --preview", "compact"), ("/compact --nothing", "takes a size"), ("/compact 1k", "compact"),
@@ -34,11 +39,15 @@ ROWS = [
     ("/reminders", "environment"), ("/reminders nothing off", "there is no reminder"),
     ("/reminders gitStatus maybe", "maybe"), ("/reminders gitStatus on", "is on"),
     ("/tools", "execute"), ("/tools x", "takes nothing"),
-    ("/diff", "no "), ("/diff x", "takes nothing"),
+    ("/undo", "no call has changed a file"), ("/diff", "no changes"), (CHANGE, "Answer 3"),
+    ("/diff", "fresh.txt new file"), ("/diff fresh.txt", "a line of the model"), ("/diff git", "new fresh.txt"),
+    ("/diff x", "no call has changed x"),
+    ("/undo everything", "everything is neither"), ("/undo", "as before: fresh.txt"),
+    ("/undo overwrite", "no call has changed a file"), ("/diff git", "no changes"),
     ("/reasoning", "no reasoning"), ("/reasoning x", "takes nothing"),
     ("/continue", "nothing to continue"), ("/continue x", "takes nothing"),
     ("/copy", "clipboard"), ("/copy 99", "so far there is only"), ("/copy x", "takes a number"),
-    ("/btw is it so?", "Answer 3"), ("/btw", "takes a question"),
+    ("/btw is it so?", "Answer 4"), ("/btw", "takes a question"),
     ("/fork", "kept as fork 1"), ("/fork 7", "there is no fork 7"), ("/fork list", "second words"),
     ("/fork 1", "on with fork 1"),
     ("/export {export}", "saved in"), ("/export --nothing", "there is no --nothing"), ("/export {export}", "--force"),
@@ -47,6 +56,7 @@ ROWS = [
     ("/resume {folder} 9", "there is no session 9"),
     ("/review quit", "review"), ("/review --nothing", "--nothing"),
     ("/effort", "the effort is"), ("/effort nonsense", "there is no effort"),
+    ("/theme plain", "the theme is plain"), ("/theme", "the theme is plain"), ("/theme pink", "there is no theme pink"),
     ("/init x", "takes nothing"),
     ("/facts add the port is 8443", "kept"), ("/facts", "8443"), ("/facts nonsense", "no use of /facts"),
     ("/plan add write tests", "write tests"), ("/plan", "write tests"), ("/plan done 9", "9"),
@@ -55,8 +65,9 @@ ROWS = [
     ("/stats", "requests"), ("/stats x", "takes nothing"),
     ("/env", "Memory"), ("/env x", "takes nothing"),
     ("!echo mine-$((40+2))", "mine-42"), ("!!echo own-$((40+2))", "own-42"), ("#a fact of mine", "kept"),
-    ("/redo", "Answer 4"), ("/redo x", "takes nothing"),
-    ("/rewind", "back before"), ("/rewind 99x", "99x"),
+    ("/redo", "Answer 5"), ("/redo x", "takes nothing"),
+    ("/rewind", "nothing was changed"), ("/rewind 1 files", "no call has changed a file"), ("/rewind 1", "back before"),
+    ("/rewind 99x", "99x is none of these"), ("/rewind 99", "there are no 99 prompts"),
     ("/clear", "forgotten"), ("/clear x", "takes nothing"),
     ("/exit x", "takes nothing"), ("/nothing", "there is no command"),
 ]  # fmt: skip
@@ -68,6 +79,15 @@ def answer(terminal: Terminal, line: str) -> str:
     terminal.settle(0.05)
     before = terminal.scrollback.count(MARK)
     terminal.line(line)
+    if line in ASKED:
+        terminal.until(lambda: ASKED[line] in terminal.text, f"the question of {line}")
+        terminal.key("esc")
+        terminal.wait_for(ASKED[line], gone=True)
+    if line.startswith("!"):  # what is typed meanwhile is the command's
+        new = "› ", STATUS
+        terminal.until(
+            lambda: all(part in terminal.text.partition(f"› {line}")[2] for part in new), f"the end of {line}"
+        )
     terminal.line("\x15/zzzz")  # it is answered once the line before is done
     terminal.until(lambda: terminal.scrollback.count(MARK) > before, f"the answer to {line}")
     terminal.wait_for(STATUS)
@@ -81,7 +101,13 @@ def test_every_command_and_nothing_written_that_was_not_named(codelet: Codelet, 
     kept = tmp_path / "kept" / "kept.json"
     kept.parent.mkdir()
     answers = iter(range(1, 100))
-    codelet.server.script = lambda request: Reply(f"Answer {next(answers)}")
+    change = iter([Call("c1", "write", {"path": "fresh.txt", "content": "a line of the model\n"})])
+
+    def reply(request: Recorded) -> Reply:
+        call = next(change, None) if CHANGE in request.body.decode() else None
+        return Reply(calls=[call]) if call else Reply(f"Answer {next(answers)}")
+
+    codelet.server.script = reply
     wrong: list[str] = []
     before = sorted(codelet.home.rglob("*")), sorted(codelet.cwd.rglob("*"))
     words = (*codelet.arguments, "--compact", "off")
@@ -106,7 +132,8 @@ def test_every_command_and_nothing_written_that_was_not_named(codelet: Codelet, 
     assert commands <= {line.split()[0] for line, _ in ROWS}, "a command of /help has no row here"
     assert "/exit" in commands
     found = offences(trace.read_text())  # ftruncate names no file: the one that it cuts was opened for writing before
-    written = [line for line in found if str(kept.parent) not in line and "ftruncate(" not in line]
+    named = str(kept.parent), "fresh.txt", "ftruncate("
+    written = [line for line in found if not any(name in line for name in named)]
     assert written == []
     assert (sorted(codelet.home.rglob("*")), sorted(codelet.cwd.rglob("*"))) == before
     assert [file.name for file in kept.parent.iterdir()] == ["kept.json"]

@@ -89,9 +89,9 @@ def test_the_request_flow_over_a_restart(codelet: Codelet):
     request = said(codelet.server.requests[0])
     assert len(request) <= 25
     assert request[0][1].startswith("<compacted turns=")
-    # What the user said in a row is one message: the summary and entry 54, entry 60 and the prompt.
-    assert "\n\nentry 54: " in request[-7][1]
-    newest = [text.partition(":")[0] for _, text in request[-6:]]
+    # What the user said in a row is one message, but for the reminders before the prompt: the summary and entry 54.
+    assert "\n\nentry 54: " in request[-8][1]
+    newest = [text.partition(":")[0] for _, text in request[-7:-1]]
     assert newest == [f"entry {number}" for number in range(55, 61)]
     document = saved(path)
     assert document["facts"] == ["python is 3.11", "tabs, please"]
@@ -102,8 +102,7 @@ def test_the_request_flow_over_a_restart(codelet: Codelet):
     assert document["last_known_environment"]["workspace"] == str(codelet.cwd)
     assert document["last_known_environment"]["memory_total_mb"] > 0
     # 5. and 6. The prompt is appended; the model is asked until it calls no more tools.
-    assert request[-1][0] == "user"
-    assert request[-1][1].endswith("\n\nwhat is next?")
+    assert request[-1] == ("user", "what is next?")
     assert said(codelet.server.requests[1])[-1][0] == "tool"
     # 7. History, statistics and usage are brought up to date.
     assert document["recent_history"][-1]["content"] == "Answer 1."
@@ -116,7 +115,10 @@ def test_the_request_flow_over_a_restart(codelet: Codelet):
 
     again = run(codelet, "and then?")
     assert (again.exit, again.out) == (0, "Answer 2.\n"), again.err
-    assert said(codelet.server.requests[2])[: len(request)] == request
+    # The reminders are elsewhere by now: entry 60 and the prompt that followed it are one message of the user's.
+    *before, (_, entry_60), (_, asked) = request
+    joined = ("user", f"{entry_60}\n\n{asked}")
+    assert said(codelet.server.requests[2])[: len(request) - 1] == [*before, joined]
     assert said(codelet.server.requests[2])[-1] == ("user", "and then?")
     assert saved(path)["token_usage"]["turns"] == document["token_usage"]["turns"] + 1
 

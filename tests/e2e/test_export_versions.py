@@ -53,6 +53,7 @@ def turned(path: Path, old: dict[str, Any]) -> dict[str, Any]:
     assert document["timeline"][:steps] == old["timeline"]
     for mark in (*document["timeline"][steps:], *document["recent_history"][-2:], document):
         mark["timestamp"] = 0
+    document["metrics"]["request_seconds"] = 0
     del document["last_known_environment"]
     return document
 

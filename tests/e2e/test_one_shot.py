@@ -34,8 +34,10 @@ def test_json_is_one_object_with_the_named_keys(codelet_on_each_wire: Codelet):
     done = codelet("-p", "what does app.py do?", "--output-format", "json")
     assert done.exit == 0, done.err
     result = done.json()
-    names = "version result partial exit error usage cost refused cut model turns duration sandbox metrics"
-    assert list(result) == names.split()
+    names = (
+        "version result partial exit error usage cost cache_share refused cut model fallbacks turns duration sandbox "
+    )
+    assert list(result) == [*names.split(), "metrics"]
     assert str(result["result"]).endswith("It prints hello.")
     assert (result["partial"], result["exit"], result["error"], result["refused"]) == (False, 0, None, [])
     assert result["cut"] == []

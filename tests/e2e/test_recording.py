@@ -15,10 +15,10 @@ def test_a_run_is_recorded_and_played_strictly(codelet_on_each_wire: Codelet):
         Reply("It is short."),
     ]
     live = codelet("-p", "what is it?", "--record", "tape.json")
-    assert (live.exit, live.out) == (0, "It is short.\n")
+    assert (live.exit, live.out) == (0, "It is short.\n"), live.err
     play = ["--model", "replay:tape.json", "--strict"]
     again = codelet("-p", "what is it?", *play)
-    assert (again.exit, again.out) == (0, live.out)
+    assert (again.exit, again.out) == (0, live.out), again.err
     other = codelet("-p", "what is that?", *play)
     assert other.exit == 3
     assert "recorded 'what is it?', now 'what is that?'" in other.err
