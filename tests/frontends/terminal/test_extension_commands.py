@@ -47,7 +47,8 @@ def opened(name, effort=None):
 
 async def main():
     session = Session(opened(sys.argv[1]), workspace=Path.cwd(), extensions=[Greeting()])
-    return await Repl(session, commands_for(session, KEYS_HELP), opened, ExportLog()).run()
+    debug = "--debug" in sys.argv
+    return await Repl(session, commands_for(session, KEYS_HELP), opened, ExportLog(), debug=debug).run()
 
 sys.exit(asyncio.run(main()))
 """
@@ -74,8 +75,11 @@ def test_it_is_a_command_like_any_other(tmp_path: Path, repo: Path, home: Path) 
         assert terminal.wait_exit() == 0
 
 
-def test_a_quiet_reminder_is_told_once_and_a_loud_one_each_time(tmp_path: Path, repo: Path, home: Path) -> None:
-    program = (sys.executable, "-c", PROGRAM, recording(tmp_path, step("One answer."), step("Another answer.")))
+def test_with_debug_a_quiet_reminder_is_told_once_and_a_loud_one_each_time(
+    tmp_path: Path, repo: Path, home: Path
+) -> None:
+    recorded = recording(tmp_path, step("One answer."), step("Another answer."))
+    program = (sys.executable, "-c", PROGRAM, recorded, "--debug")
     with Terminal(cwd=repo, home=home, command=program, rows=60) as terminal:
         terminal.wait_for(STATUS)
         first = ask(terminal, "go", "One answer.", "1 step")

@@ -115,7 +115,10 @@ def test_commands(start: Start, repo: Path) -> None:
     terminal = start(step("One.", reasoning="Thinking\nhard about it."), step("Two."), rows=60)
     terminal.wait_for(STATUS)
 
-    ask(terminal, "/help", "/context", "Shift-Tab", "Ctrl-R")
+    listed = ask(terminal, "/help", "/context", "Shift-Tab", "Ctrl-R").splitlines()
+    assert any(
+        row.startswith("  /stats ") and row.endswith(" what calls and requests took and came to") for row in listed
+    )
     ask(terminal, "first prompt", "One.", "1 step")
     assert "› first prompt\n" in terminal.scrollback and "\n\nOne." in terminal.scrollback
     ask(terminal, "/usage", "1 turn", "1.2k tokens in", "40 tokens out")

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
-from rich.console import Console
 
 from codelet import events
 from codelet.frontends.terminal.draft import Draft, Pastes
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.keys import Keyboard
+from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.turn_view import TurnView
 from codelet.loop.session import Session
@@ -47,7 +47,7 @@ async def test_a_stop_is_the_turns_to_tell(tmp_path: Path, busy: float) -> None:
             raise
 
     shown = io.StringIO()
-    renderer = Renderer(Console(file=shown, width=80, markup=False, highlight=False))
+    renderer = Renderer(OutputConsole(file=shown, width=80))
     with create_pipe_input() as keys:
         keyboard = Keyboard(keys, DummyOutput(), closed=lambda: None)
         session = Session(ScriptedProvider(), workspace=tmp_path)

@@ -28,18 +28,22 @@ def changed_words(lines: Sequence[str]) -> Mapping[int, Sequence[WordSpan]]:
 
 
 def _pairs(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Each removed line with the added one that takes its place: as many of one as of the other in a row."""
-    number = 0
-    while number < len(lines):
-        first = number
-        while number < len(lines) and lines[number][:1] == "-":
-            number += 1
-        middle = number
-        while number < len(lines) and lines[number][:1] == "+":
-            number += 1
-        if 0 < middle - first == number - middle <= _MOST_LINES and not lines[first].startswith("--- "):
-            yield from zip(range(first, middle), range(middle, number), strict=True)
-        number = max(number, first + 1)
+    """Each removed line with the added one that takes its place: as many of one as of the other in a row.
+
+    Lines that begin with a backslash say of the line before that no line end follows it: they part nothing.
+    """
+    kept = [number for number, line in enumerate(lines) if not line.startswith("\\")]
+    place = 0
+    while place < len(kept):
+        first = place
+        while place < len(kept) and lines[kept[place]][:1] == "-":
+            place += 1
+        middle = place
+        while place < len(kept) and lines[kept[place]][:1] == "+":
+            place += 1
+        if 0 < middle - first == place - middle <= _MOST_LINES and not lines[kept[first]].startswith("--- "):
+            yield from zip(kept[first:middle], kept[middle:place], strict=True)
+        place = max(place, first + 1)
 
 
 def _between(before: str, after: str) -> tuple[list[WordSpan], list[WordSpan]]:

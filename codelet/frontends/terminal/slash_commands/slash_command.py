@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _NARROWEST = 20
 """Columns that a meaning needs beside its name."""
+_NAMES = 24
+"""Columns that names may take of any screen, of a wide one a third."""
 
 
 class ReplControls(Protocol):
@@ -199,7 +201,8 @@ class Commands:
             entries.append(("!!COMMAND", "the same, and the model does not see its output"))
             entries.append(("#TEXT", "keep a fact that the model is told from now on"))
             entries.append(("@PATH", "name a file, with completion"))
-        name_width = max(len(name) for name, _ in (*entries, *keys)) + 2
+        longest = max(len(name) for name, _ in (*entries, *keys)) + 2
+        name_width = min(longest, max(screen.width // 3, _NAMES))
         screen.say(*_columns(entries, name_width, screen))
         if keys:
             from rich.text import Text
@@ -215,7 +218,10 @@ class Commands:
 
 
 def _columns(entries: Iterable[tuple[str, str]], name_width: int, screen: Screen) -> list[Text]:
-    """Names beside their meanings, which go on below themselves; above them where the screen is narrow."""
+    """Names beside their meanings, which go on below themselves; above them where the screen is narrow.
+
+    A name that is longer than its column has a row of its own, for one long name would leave all meanings little room.
+    """
     from rich.text import Text
 
     from codelet.frontends.terminal.show.console import wrap
@@ -227,7 +233,11 @@ def _columns(entries: Iterable[tuple[str, str]], name_width: int, screen: Screen
             rows += wrap(Text(f"  {name}", ACCENT), screen.width)
             rows += [Text(f"    {row.plain}") for row in wrap(Text(meaning), max(screen.width - 4, 1))]
             continue
-        for number, row in enumerate(wrap(Text(meaning), room)):
-            lead = name if number == 0 else ""
+        lead = name
+        if len(name) + 2 > name_width:
+            rows += wrap(Text(f"  {name}", ACCENT), screen.width)
+            lead = ""
+        for row in wrap(Text(meaning), room):
             rows.append(Text.assemble((f"  {lead:<{name_width}}", ACCENT), row.plain))
+            lead = ""
     return rows

@@ -1,0 +1,46 @@
+"""A diff marks the words that an edit changed, where the lines still have something in common."""
+
+from __future__ import annotations
+
+import pytest
+from rich.text import Text
+
+from codelet.frontends.terminal.show.diff_rows import diff_rows
+from codelet.frontends.terminal.show.style import Signs
+from codelet.tools.change import unified
+
+
+def marked(row: Text) -> list[str]:
+    return [row.plain[span.start : span.end] for span in row.spans if span.style in ("look.added", "look.removed")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "removed", "added"),
+    [
+        ("total = price * 1\n", "total = price * count\n", ["1"], ["count"]),
+        ("def add(a, b):\n", "def add(a, b, c):\n", [], [", c"]),
+        ("return alpha of x\n", "return one of x\n", ["alpha"], ["one"]),
+        ("wholly different\n", "x = [1, 2, 3]\n", [], []),
+        ("\tindented = 1\n", "\tindented = 2\n", ["1"], ["2"]),
+        ("last = 1", "last = 2", ["1"], ["2"]),
+        ("word " * 400 + "\n", "word " * 399 + "\n", [], []),
+    ],
+)
+def test_words_that_changed_are_marked(old: str, new: str, removed: list[str], added: list[str]) -> None:
+    minus, plus = diff_rows(unified(old, new, "a.py"), 3_000, Signs())
+    assert (minus.plain.lstrip()[2], plus.plain.lstrip()[2]) == ("-", "+")
+    assert (marked(minus), marked(plus)) == (removed, added)
+
+
+def test_rows_keep_their_numbers_and_order() -> None:
+    old = "a\nkeep\nb = 1\nc = 1\nend\n"
+    new = "a\nkeep\nb = 2\nc = 2\nd = 3\nend\n"
+    rows = diff_rows(unified(old, new, "a.py"), 80, Signs())
+    told = [row.plain.strip() for row in rows]
+    assert told == ["1   a", "2   keep", "3 - b = 1", "4 - c = 1", "3 + b = 2", "4 + c = 2", "5 + d = 3", "6   end"]
+    assert not any(map(marked, rows)), "of unequal numbers nobody knows which line became which"
+
+
+def test_a_row_that_is_too_wide_is_cut_with_its_marks() -> None:
+    (minus, _) = diff_rows(unified("x" * 100 + " = 1\n", "x" * 100 + " = 2\n", "a.py"), 40, Signs())
+    assert minus.cell_len == 40 and marked(minus) == []
