@@ -51,8 +51,9 @@ class Outcome(Record):
 
 
 def _metrics(session: Session) -> Mapping[str, Any] | None:
+    """The session's figures, masked: a tool that a model calls and nobody has may be named like a secret."""
     parts = [part for each in session.extensions for part in each.parts if part.key == "metrics"]
-    found: Mapping[str, Any] | None = parts[0].save() if parts else None
+    found: Mapping[str, Any] | None = _cleaned(parts[0].save(), session.mask) if parts else None
     return found
 
 

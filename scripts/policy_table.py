@@ -4,6 +4,8 @@
 Use: scripts/policy_table.py FILE… [--verbose]    (JSON lines as for `codelet policy check --cases`, `class` optional)
 
 Two more kinds are judged: `rule`, the verdict with the rules `allow` in force, and `suggest`, what "always" would add.
+A case whose command is allowed because codelet makes it harmless before it runs counts as allowed here: only running
+it tells (tests/safety/shell/test_git_effects.py runs those of git-effects.jsonl, and none has an effect).
 Cases of the kind `approval` need a screen: tests/frontends/terminal/test_question.py shows them.
 """
 

@@ -194,8 +194,9 @@ class Statistics(Extension, Guard, Source):
         for name, figures in sorted(self.by_tool.items()):
             calls = int(figures["calls"])
             took = f"{figures['seconds'] / calls:.2f} s" if calls else "-"
+            shown = one_line(self._session.mask(name), 15)  # a secret that is cut off is not known as one
             rows.append(
-                f"{one_line(name, 15):<16}{calls:>7}{int(figures['failures']):>8}{int(figures['denials']):>9}"
+                f"{shown:<16}{calls:>7}{int(figures['failures']):>8}{int(figures['denials']):>9}"
                 f"{took:>9}{figures['longest']:>7.2f} s"
             )
         return "\n".join(rows)

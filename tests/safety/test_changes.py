@@ -139,7 +139,7 @@ async def test_a_session_forgets_what_its_list_no_longer_holds(long: Path, tmp_p
         ({"path": "long.txt", "edits": [{"old": "nowhere", "new": "x"}]}, "old was not found"),
         ({"path": "long.txt", "edits": [{"old": "line 4", "new": "x"}]}, "occurs 1111 times"),
         ({"path": "CLAUDE.md", "edits": [{"old": "nowhere", "new": "x"}]}, "old was not found"),
-        ({"path": "gone.txt", "edits": [{"old": "", "new": "x"}]}, "to create it use write"),
+        ({"path": "gone.txt", "edits": [{"old": "nowhere", "new": "x"}]}, "to create it use write"),
         ({"path": "unread.txt", "edits": [{"old": "x", "new": "y"}]}, "read it first"),
         ({"path": "linked.txt", "edits": [{"old": "nowhere", "new": "y"}]}, "old was not found"),
     ],

@@ -14,6 +14,7 @@ import pytest
 
 from codelet.safety import Policy
 from codelet.safety.sandbox import Confinement, Sandbox, find_confinement, landlock_helper
+from codelet.safety.sandbox.aside import MadeFile
 from codelet.safety.verdict import Answer, Question
 from codelet.system.process import child_environment, run_child
 from tests.e2e.conftest import Codelet
@@ -238,7 +239,7 @@ async def test_what_a_command_made_that_is_protected_is_told_once(tmp_path: Path
     assert sandbox.newly_protected() == [] and not sandbox.held
     sandbox.wrap("true", environment)
     (tmp_path / "AGENTS.md").write_text("made\n")
-    assert sandbox.newly_protected() == ["AGENTS.md"]
+    assert sandbox.newly_protected() == [MadeFile("AGENTS.md", "aside-1-AGENTS_md")]
     assert sandbox.newly_protected() == [], "no command ran since"
     sandbox.wrap("true", environment)
     assert sandbox.newly_protected() == []
@@ -247,12 +248,12 @@ async def test_what_a_command_made_that_is_protected_is_told_once(tmp_path: Path
     assert sandbox.held
     (tmp_path / "CLAUDE.md").write_text("made\n")
     sandbox.wrap("true", environment)
-    assert sandbox.newly_protected() == ["CLAUDE.md"], "one that runs beside it has not seen it come"
+    assert sandbox.newly_protected() == [MadeFile("CLAUDE.md")], "one that runs beside it has not seen it come"
     assert sandbox.newly_protected() == []
     sandbox.release()
     assert sandbox.held, "what it made last was not looked at"
     (tmp_path / "GEMINI.md").write_text("made\n")
-    assert sandbox.newly_protected() == ["GEMINI.md"] and not sandbox.held
+    assert sandbox.newly_protected() == [MadeFile("GEMINI.md")] and not sandbox.held
     sandbox.wrap("true", environment, "read-only")
     assert sandbox.newly_protected() == []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codelet.errors import UsageError
@@ -61,6 +61,8 @@ def test_a_text_without_steps_is_no_plan(text: str) -> None:
     assert checklist_in(text, None) is None
 
 
+# Both bounds are of the clock, and a busy machine passes them.
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 words = st.text(alphabet="ab :`[]x→é", min_size=1, max_size=20).map(lambda text: " ".join(text.split())).filter(bool)
 steps = st.builds(
     PlannedStep,
@@ -71,6 +73,7 @@ steps = st.builds(
 plans = st.builds(Checklist, words | st.just(""), st.lists(steps, min_size=1, max_size=30).map(tuple))
 
 
+@patient
 @given(plans)
 def test_the_export_gives_back_the_same_plan(plan: Checklist) -> None:
     exported = as_exported(plan)
@@ -79,6 +82,7 @@ def test_the_export_gives_back_the_same_plan(plan: Checklist) -> None:
     assert [step["id"] for step in exported["steps"]] == list(range(1, len(plan.steps) + 1))
 
 
+@patient
 @given(plans)
 def test_what_the_model_reads_it_can_give_back(plan: Checklist) -> None:
     plan = plan.replace(goal=plan.goal.replace("[", "").replace("]", "").strip(" :") or "the goal")
@@ -87,6 +91,7 @@ def test_what_the_model_reads_it_can_give_back(plan: Checklist) -> None:
     assert [step.line for step in again.steps] == [step.line for step in plan.steps]
 
 
+@patient
 @given(st.text(max_size=2000))
 def test_no_text_breaks_it_and_every_plan_is_bounded(text: str) -> None:
     plan = checklist_in(text, None)
