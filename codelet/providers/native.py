@@ -6,7 +6,8 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from operator import is_
+from itertools import repeat
+from operator import contains, is_
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from codelet.errors import ProviderError
@@ -34,6 +35,11 @@ def compact_json(value: Any) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return valid_unicode(text).encode()
+
+
+def has_pictures(messages: Sequence[Message]) -> bool:
+    """Whether there are pictures in the list, which may be long: no code of ours runs for each message."""
+    return any(map(contains, messages, repeat("images")))
 
 
 class PrefixCache:
@@ -273,7 +279,7 @@ class OpenAIWire(NativeProvider):
         """Where roles alternate, a picture may be joined to any message of the user's: from the first one on all of
         them are lists.
         """
-        if not self._parts and self._quirks.alternating and any("images" in message for message in messages):
+        if not self._parts and self._quirks.alternating and has_pictures(messages):
             self._parts, self._cache = True, PrefixCache(self._encode)
 
     def _encode(self, message: Message, before: str) -> tuple[bytes, str]:

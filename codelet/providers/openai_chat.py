@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from codelet.errors import ProviderError
 from codelet.messages import Message, ToolCall
 from codelet.providers.catalog import Endpoint
-from codelet.providers.native import OpenAIWire, compact_json
+from codelet.providers.native import OpenAIWire, compact_json, has_pictures
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
 from codelet.providers.quirks import returned
 
@@ -51,7 +51,7 @@ class OpenAIChatProvider(OpenAIWire):
 
     def _with_pictures(self, messages: Sequence[Message]) -> Sequence[Message]:
         """The messages, with the pictures of results in messages of the user's behind them."""
-        if not self._sees or not any("images" in message for message in messages):
+        if not self._sees or not has_pictures(messages):
             return messages
         if self._spread is None:
             from codelet.providers.content.picture_forms import ResultPictures

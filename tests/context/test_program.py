@@ -220,8 +220,8 @@ def test_the_repl_reduces_old_results_first_and_says_so(start: Start, repo: Path
     # The line may be wrapped.
     assert "old messages are shortened, no turn is summarised" in " ".join(terminal.scrollback.split())
     terminal.line("/why")
-    shown = terminal.wait_for("no turn is summarised")
-    assert "cut to head and tail" in shown and "newest turns" in shown
+    shown = terminal.wait_for("cut to head and tail")
+    assert "newest turns" in shown
     terminal.settle(0.1)
     terminal.line("/why 1")
     terminal.wait_for("turn 1 reduced, ")

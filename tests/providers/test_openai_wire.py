@@ -158,7 +158,7 @@ def test_joined_texts_leave_what_was_sent_a_prefix():
         messages += more
         sent = wire.body(Request("s", [*messages, *TAIL], tail=2))
         assert sent.startswith(before)
-        assert sent == provider(base=LOCAL).body(Request("s", [*messages, *TAIL])), "as without the past"
+        assert sent == provider(base=LOCAL).body(Request("s", [*messages, *TAIL], tail=2)), "as without the past"
         json.loads(sent)
         before = sent[: sent.index(b"<system-reminder>\\n<!-- type:gitStatus")].removesuffix(b"\\n\\n")
         before = before.removesuffix(b'"},{"role":"user","content":"')
