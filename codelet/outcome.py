@@ -27,7 +27,7 @@ class Outcome(Record):
     policy refused, and `denied` says why of those among them that no flag would have permitted; `cut` is the input that
     was not sent whole, `fallbacks` are the models that stood in for others. `model` is None where none was settled on;
     `turns` counts steps, as `--max-turns` does; `duration` is the wall-clock time in seconds. `sandbox` is what
-    confined commands, "none", "off", or None where no command was run. `metrics` are the figures of the session as an
+    confined commands, "none", "off", or None where no command was run. `metrics` gives the figures of the session as an
     export has them, None where none was opened. `structured` is None unless the answer had to meet a schema: then it
     holds the value that does, if one does.
     """
@@ -46,7 +46,7 @@ class Outcome(Record):
     turns: int = 0
     duration: float = 0.0
     sandbox: str | None = None
-    metrics: Mapping[str, Any] | None = None
+    metrics: Callable[[], Mapping[str, Any] | None] = lambda: None
     structured: tuple[Any, ...] | None = None
 
 
@@ -163,7 +163,7 @@ class TurnProgress:
             turns=self._steps,
             duration=time.monotonic() - self._begun,
             sandbox=None if session is None or session.safeguards.sandbox is None else session.safeguards.sandbox.state,
-            metrics=None if session is None else _metrics(session),
+            metrics=lambda: None if session is None else _metrics(session),
             structured=structured,
         )
 

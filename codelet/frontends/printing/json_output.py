@@ -83,7 +83,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "turns": outcome.turns,
         "duration": round(outcome.duration, 3),
         "sandbox": outcome.sandbox,
-        "metrics": None if outcome.metrics is None else dict(outcome.metrics),
+        "metrics": outcome.metrics(),
         **structured,
     }
 
