@@ -159,7 +159,7 @@ async def assert_goes_on(session: Session, server: ModelServer, seen: list[event
     assert isinstance(seen[-1], events.TurnEnd), seen[-3:]
     assert seen[-1].reason == "interrupted"
     assert isinstance(seen[-2], events.Interrupted)
-    assert set(descendants(os.getpid())) <= STANDING
+    await happens(lambda: set(descendants(os.getpid())) <= STANDING, "the end of all children")
     assert processes_with(SLEEP.split()[1]) == []
     server.script = lambda request: ANSWER
     before = len(server.requests)

@@ -165,7 +165,7 @@ def test_a_terminal_that_vanishes_ends_the_turn_and_its_commands(codelet: Codele
         terminal.line("go")
         terminal.until(lambda: processes_with("sleep 98713"), "the command")
         pid = terminal.pid
-        os.close(terminal.child.child_fd)
+        terminal.child.ptyproc.fileobj.close()  # the owner of the descriptor, which would close it once more
         terminal.child.closed = terminal.child.ptyproc.closed = True
         os.waitpid(pid, 0)
         until(lambda: not processes_with("sleep 98713"), "the end of the command")

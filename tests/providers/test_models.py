@@ -120,9 +120,7 @@ def test_a_moved_address_that_is_none_is_a_wrong_setting(monkeypatch: pytest.Mon
         open_provider("ollama/x", ProviderOptions())
 
 
-NOWHERE = {
-    name: f"http://127.0.0.1:{closed_port()}" for vendor in VENDORS if vendor.local for name in vendor.base_names[:1]
-}
+NOWHERE = {name: "http://127.0.0.1:1" for vendor in VENDORS if vendor.local for name in vendor.base_names[:1]}
 
 
 async def test_the_first_vendor_with_a_key():

@@ -166,7 +166,7 @@ def test_the_rule_that_always_adds_can_be_changed(start: Start, repo: Path) -> N
     terminal.wait_for(STATUS)
     terminal.line("go")
     terminal.wait_for("always in this session: bash(pytest *)")
-    assert f"where: {repo}" in terminal.text.replace("\n", "")
+    assert f"where:{repo}" in "".join(terminal.text.split())
     terminal.key("tab")
     terminal.wait_for("always: bash(pytest *)")
     for _ in range(2):
