@@ -8,7 +8,7 @@ import ssl
 from typing import Self
 from urllib.parse import urlsplit
 
-from tests.support.server import LoopThread
+from tests.support.server import LoopThread, shut
 
 
 class Proxy:
@@ -56,9 +56,7 @@ class Proxy:
 
     async def _drop(self) -> None:
         """Listen no more and close every connection, whatever still waits to be sent."""
-        self._server.close()
-        for writer in self._writers:
-            writer.transport.abort()
+        await shut(self._server, lambda: [writer.transport for writer in self._writers])
         for writer in self._writers:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()

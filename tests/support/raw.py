@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from typing import Self
 
-from tests.support.server import LoopThread
+from tests.support.server import LoopThread, shut
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -35,14 +35,8 @@ class RawServer:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._thread.run(self._drop())
+        self._thread.run(shut(self._server, lambda: [writer.transport for writer in self._writers]))
         self._thread.stop()
-
-    async def _drop(self) -> None:
-        """Listen no more and close every connection, also one whose handler has not begun."""
-        self._server.close()
-        for writer in self._writers:
-            writer.transport.abort()
 
     async def _listen(self) -> asyncio.Server:
         return await asyncio.start_server(self._begin, self._host, 0, ssl=self._tls)

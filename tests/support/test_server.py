@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import json
 import socket
 import ssl
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from tests.support.certificates import Certificates
 from tests.support.program import ROOT
 from tests.support.proxy import Proxy
+from tests.support.raw import RawServer, read_request
 from tests.support.script import Body, Call, Delivery, HttpError, Insert, Reply, Stop, StreamError, Tokens
 from tests.support.server import ModelServer, closed_port, deaf_port
 from tests.support.waiting import PATIENCE, Neighbour
@@ -181,3 +184,13 @@ def test_ports_that_refuse_or_do_not_answer():
         socket.create_connection(("127.0.0.1", closed_port()), timeout=1)
     with deaf_port() as port, pytest.raises(TimeoutError):
         socket.create_connection(("127.0.0.1", port), timeout=0.3)
+
+
+@pytest.mark.parametrize("make", [ModelServer, Proxy, lambda: RawServer(read_request)])
+def test_a_connection_that_comes_as_the_server_ends_is_closed(make: Callable[[], ModelServer | Proxy | RawServer]):
+    """What stays open is told when it is collected, in the middle of another test."""
+    for _ in range(30):
+        with make() as server, socket.socket() as client:
+            client.setblocking(False)
+            client.connect_ex(("127.0.0.1", server.port))
+    gc.collect()
