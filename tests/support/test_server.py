@@ -17,7 +17,7 @@ import pytest
 from tests.support.certificates import Certificates
 from tests.support.program import ROOT
 from tests.support.proxy import Proxy
-from tests.support.raw import RawServer, read_request
+from tests.support.raw import RawServer, saying
 from tests.support.script import Body, Call, Delivery, HttpError, Insert, Reply, Stop, StreamError, Tokens
 from tests.support.server import ModelServer, closed_port, deaf_port
 from tests.support.waiting import PATIENCE, Neighbour
@@ -186,7 +186,7 @@ def test_ports_that_refuse_or_do_not_answer():
         socket.create_connection(("127.0.0.1", port), timeout=0.3)
 
 
-@pytest.mark.parametrize("make", [ModelServer, Proxy, lambda: RawServer(read_request)])
+@pytest.mark.parametrize("make", [ModelServer, Proxy, lambda: RawServer(saying())])
 def test_a_connection_that_comes_as_the_server_ends_is_closed(make: Callable[[], ModelServer | Proxy | RawServer]):
     """What stays open is told when it is collected, in the middle of another test."""
     for _ in range(30):
