@@ -14,6 +14,7 @@ import pytest
 from tests.support.program import ROOT, environment
 from tests.support.script import Call, HttpError, Reply, Stop
 from tests.support.server import ModelServer
+from tests.support.waiting import PATIENCE
 
 ASK = """
 import asyncio, json, os, sys
@@ -35,28 +36,18 @@ async def ask(model, base):
 """
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where these processes keep compiled modules: litellm has thousands, and each process would compile them."""
-    folder = tmp_path_factory.mktemp("compiled")
-    environ = environment(None, {"PYTHONPYCACHEPREFIX": str(folder)})
-    environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
-    subprocess.run([sys.executable, "-c", "import litellm"], env=environ, cwd=folder, check=True, timeout=90)
-    return folder
-
-
 def run(
-    code: str, folder: Path, compiled: Path, *arguments: str, program: tuple[str, ...] = (), **extra: str
+    code: str, folder: Path, *arguments: str, program: tuple[str, ...] = (), **extra: str
 ) -> subprocess.CompletedProcess[str]:
     """Run Python code that may call `ask`, warnings as errors, in `folder`."""
     script = ASK + textwrap.dedent(code)
     return subprocess.run(
         [*program, sys.executable, "-W", "error", "-c", script, *arguments],
         cwd=folder,
-        env=environment(folder, {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": str(compiled), **extra}),
+        env=environment(folder, {"PYTHONDONTWRITEBYTECODE": "1", **extra}),
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=3 * PATIENCE,
     )
 
 
@@ -69,17 +60,15 @@ asyncio.run(main())
 """
 
 
-def test_nothing_is_printed_and_nothing_warned(tmp_path: Path, compiled: Path, model_server: ModelServer):
+def test_nothing_is_printed_and_nothing_warned(tmp_path: Path, model_server: ModelServer):
     model_server.script = [Reply("one"), Reply("two", usage=None), Reply("three"), Reply("four")]
-    result = run(BOTH_WIRES, tmp_path, compiled, model_server.openai)
+    result = run(BOTH_WIRES, tmp_path, model_server.openai)
     assert result.stdout.split() == ["one", "two", "three", "four"]
     assert result.stderr == ""
     assert result.returncode == 0
 
 
-def test_warnings_stay_away_where_filters_are_reset_after_the_import(
-    tmp_path: Path, compiled: Path, model_server: ModelServer
-):
+def test_warnings_stay_away_where_filters_are_reset_after_the_import(tmp_path: Path, model_server: ModelServer):
     model_server.script = [Reply("one")]
     code = """
     import warnings
@@ -90,14 +79,14 @@ def test_warnings_stay_away_where_filters_are_reset_after_the_import(
     warnings.simplefilter("error")
     print(asyncio.run(ask("openai/scripted", sys.argv[1])))
     """
-    result = run(code, tmp_path, compiled, model_server.openai)
+    result = run(code, tmp_path, model_server.openai)
     assert (result.stdout.split(), result.stderr) == (["one"], "")
 
 
-def test_failures_are_one_line_each(tmp_path: Path, compiled: Path, model_server: ModelServer):
+def test_failures_are_one_line_each(tmp_path: Path, model_server: ModelServer):
     cut = Reply(["o", "ne"], fault=Stop("cut", after=4))
     model_server.script = [HttpError(401, "who are you"), cut, HttpError(529, "overloaded"), cut]
-    result = run(BOTH_WIRES, tmp_path, compiled, model_server.openai)
+    result = run(BOTH_WIRES, tmp_path, model_server.openai)
     lines = [line for line in result.stdout.splitlines() if line]
     assert len(lines) == 4, lines
     assert "who are you" in lines[0]
@@ -106,14 +95,14 @@ def test_failures_are_one_line_each(tmp_path: Path, compiled: Path, model_server
 
 
 @pytest.mark.needs("strace")
-def test_no_file_is_written_and_nothing_is_fetched(tmp_path: Path, compiled: Path, model_server: ModelServer):
+def test_no_file_is_written_and_nothing_is_fetched(tmp_path: Path, model_server: ModelServer):
     model_server.script = [Reply("one"), Reply("two", usage=None), Reply("three"), Reply("four", usage=None)]
     trace = tmp_path / "trace"
     folder = tmp_path / "empty"
     folder.mkdir()
     calls = "trace=openat,open,creat,mkdir,mkdirat,unlink,unlinkat,rename,renameat,renameat2,connect"
     program = ("strace", "-f", "-qq", "-e", calls, "-o", str(trace))
-    result = run(BOTH_WIRES, folder, compiled, model_server.openai, program=program)
+    result = run(BOTH_WIRES, folder, model_server.openai, program=program)
     assert result.stdout.split() == ["one", "two", "three", "four"], result.stderr
     wrote, connected = [], []
     for line in trace.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -126,7 +115,7 @@ def test_no_file_is_written_and_nothing_is_fetched(tmp_path: Path, compiled: Pat
 
 
 @pytest.fixture(scope="module")
-def facts(tmp_path_factory: pytest.TempPathFactory, compiled: Path) -> dict[str, object]:
+def facts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     """One request with tools, made in a folder with a hostile `.env`; what was true afterwards."""
     folder = tmp_path_factory.mktemp("hostile")
     (folder / ".env").write_text("OPENAI_API_BASE=http://127.0.0.1:1/v1\nSTOLEN=yes\n", encoding="utf-8")
@@ -138,7 +127,7 @@ def facts(tmp_path_factory: pytest.TempPathFactory, compiled: Path) -> dict[str,
     print(json.dumps({"text": text, "switches": switches, "stolen": stolen, "modules": modules}))
     """
     with ModelServer([Reply("one")]) as server:
-        result = run(code, folder, compiled, server.openai, LITELLM_MODE="DEV")
+        result = run(code, folder, server.openai, LITELLM_MODE="DEV")
         found: dict[str, object] = json.loads(result.stdout)
         return {**found, "tools": len(server.requests[0].json["tools"])}
 
@@ -156,16 +145,16 @@ def test_calls_with_tools_do_not_import_the_mcp_library(facts: dict[str, object]
     assert facts["modules"] == ["litellm"]
 
 
-def test_the_module_is_imported_by_its_first_use_and_not_before(tmp_path: Path, compiled: Path):
+def test_the_module_is_imported_by_its_first_use_and_not_before(tmp_path: Path):
     code = """
     slow = {"litellm", "openai", "httpx", "tempfile", "tiktoken", "pydantic", "importlib.metadata"}
     LiteLLMProvider("bedrock/anthropic.claude-x", options("http://127.0.0.1:1"))
     print(sorted(slow & set(sys.modules)))
     """
-    assert run(code, tmp_path, compiled).stdout.split() == ["[]"]
+    assert run(code, tmp_path).stdout.split() == ["[]"]
 
 
-def test_the_loop_runs_on_while_the_import_does(tmp_path: Path, compiled: Path):
+def test_the_loop_runs_on_while_the_import_does(tmp_path: Path):
     code = """
     from codelet.providers.litellm_bridge import _library
     async def main():
@@ -177,13 +166,13 @@ def test_the_loop_runs_on_while_the_import_does(tmp_path: Path, compiled: Path):
         print(ticks, loading.result().__name__)
     asyncio.run(main())
     """
-    ticks, name = run(code, tmp_path, compiled).stdout.split()
+    ticks, name = run(code, tmp_path).stdout.split()
     assert name == "litellm"
     assert int(ticks) > 30
 
 
 @pytest.mark.parametrize("after", [0.0, 0.1, 0.4, 0.8])
-def test_leaving_does_not_wait_for_the_import(after: float, tmp_path: Path, compiled: Path):
+def test_leaving_does_not_wait_for_the_import(after: float, tmp_path: Path):
     """It is left after so much processor time, nearly all of it the import's; what more is used would be waited for."""
     code = """
     import atexit, time
@@ -196,13 +185,13 @@ def test_leaving_does_not_wait_for_the_import(after: float, tmp_path: Path, comp
     begun = time.process_time()
     asyncio.run(main())
     """
-    result = run(code, tmp_path, compiled, str(after))
+    result = run(code, tmp_path, str(after))
     assert (result.returncode, result.stderr) == (0, "")
     left, ended = result.stdout.split()
     assert float(ended) - float(left) < 0.3
 
 
-def test_a_malicious_release_is_not_imported(tmp_path: Path, compiled: Path):
+def test_a_malicious_release_is_not_imported(tmp_path: Path):
     marker = tmp_path / "ran"
     package = tmp_path / "library" / "litellm"
     package.mkdir(parents=True)
@@ -214,13 +203,13 @@ def test_a_malicious_release_is_not_imported(tmp_path: Path, compiled: Path):
     sys.path.insert(0, {str(tmp_path / "library")!r})
     asyncio.run(ask("bedrock/x", "http://127.0.0.1:1"))
     """
-    result = run(code, tmp_path, compiled)
+    result = run(code, tmp_path)
     assert "litellm 1.82.8 is malicious" in result.stdout
     assert result.stderr == ""
     assert not marker.exists()
 
 
-def test_an_import_that_fails_is_an_error_and_not_a_hang(tmp_path: Path, compiled: Path):
+def test_an_import_that_fails_is_an_error_and_not_a_hang(tmp_path: Path):
     package = tmp_path / "library" / "litellm"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise RuntimeError('half installed')\n", encoding="utf-8")
@@ -228,7 +217,7 @@ def test_an_import_that_fails_is_an_error_and_not_a_hang(tmp_path: Path, compile
     sys.path.insert(0, {str(tmp_path / "library")!r})
     asyncio.run(ask("bedrock/x", "http://127.0.0.1:1"))
     """
-    result = run(code, tmp_path, compiled)
+    result = run(code, tmp_path)
     assert result.stdout.strip() == "litellm cannot be imported: RuntimeError: half installed"
     assert result.stderr == ""
 
@@ -263,14 +252,14 @@ asyncio.run(twice(sys.argv[1]))
 """
 
 
-def test_a_silence_of_more_than_a_second_is_told_once(tmp_path: Path, compiled: Path, model_server: ModelServer):
+def test_a_silence_of_more_than_a_second_is_told_once(tmp_path: Path, model_server: ModelServer):
     """A failure behind it is tried again all the same: nothing of an answer was shown."""
     model_server.script = [HttpError(503), Reply("yes"), Reply("yes")]
-    done = run(SLOW, tmp_path, compiled, model_server.openai)
+    done = run(SLOW, tmp_path, model_server.openai)
     assert done.stdout.splitlines() == ["['litellm is being imported, which takes some seconds', 'yes']", "['yes']"]
 
 
-def test_what_litellms_extra_would_install_is_not_needed(tmp_path: Path, compiled: Path, model_server: ModelServer):
+def test_what_litellms_extra_would_install_is_not_needed(tmp_path: Path, model_server: ModelServer):
     """Neither for calls with tools on the wires that it speaks itself, nor to read an error."""
     call = Call("c1", "read", {"x": "1"})
     model_server.script = [Reply("a", calls=[call]), Reply("b", calls=[call]), HttpError(401, "who are you")]
@@ -290,7 +279,7 @@ def test_what_litellms_extra_would_install_is_not_needed(tmp_path: Path, compile
 
     asyncio.run(all_of_them())
     """
-    done = run(code, tmp_path, compiled, model_server.openai)
+    done = run(code, tmp_path, model_server.openai)
     said, refused = done.stdout.splitlines()[:2], done.stdout.splitlines()[2]
     assert said == ["a", "b"], done.stderr
     assert "who are you" in refused
