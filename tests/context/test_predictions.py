@@ -6,6 +6,7 @@ import asyncio
 import gc
 import time
 import tracemalloc
+from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 from statistics import fmean
@@ -15,11 +16,13 @@ import pytest
 from codelet import events
 from codelet.errors import ProviderError, UsageError
 from codelet.extensions.narrator import Narrator
+from codelet.loop.session import Session
 from codelet.messages import unpaired, user
 from codelet.settings import load_settings
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
 from tests.context.conftest import Open
 from tests.context.scripted import Answer, compactions, fill, text, turn
+from tests.support.amount import FULL
 
 MIB = 1 << 20
 
@@ -76,33 +79,46 @@ async def test_p2_a_corrupted_list_is_mended_by_a_compaction(open_session: Open)
     assert unpaired(session.messages) == []
 
 
-async def test_p3_and_p8_ten_thousand_turns_are_flat_and_the_archive_keeps_its_cap(open_session: Open):
+async def run_turns(session: Session, turns: int, compacted: Callable[[], None]) -> None:
+    """Prompts that differ, each answered in one step; `compacted` is called right after each compaction."""
+    for number in range(turns):
+        words = f"prompt {number % 97}: change value_{number % 31} in src/mod_{number % 7}.py"
+        async with aclosing(session.send(words)) as stream:
+            async for event in stream:
+                if isinstance(event, events.Compaction) and event.phase == "done":
+                    compacted()
+
+
+async def test_p3_and_p8_the_list_stays_short_and_the_archive_keeps_its_cap(open_session: Open):
+    session, provider = open_session(window=4_000)
+    provider.keep = 2
+    session.compactor.archive.cap = MIB // 32
+    lengths: list[int] = []
+    await run_turns(session, 1_200, lambda: lengths.append(len(session.messages)))
+    archive = session.compactor.archive
+    assert archive.lost > 0 and archive.bytes <= archive.cap
+    assert session.compactor.count == len(lengths) > 10
+    assert max(lengths) < 400
+
+
+@pytest.mark.skipif(not FULL, reason="ten thousand turns: with --full only")
+async def test_p3_and_p8_ten_thousand_turns_take_no_more_memory(open_session: Open):
     session, provider = open_session(window=4_000)
     provider.keep = 2
     session.compactor.archive.cap = MIB // 4
     samples: list[int] = []
 
-    async def run(turns: int) -> None:
-        for number in range(turns):
-            words = f"prompt {number % 97}: change value_{number % 31} in src/mod_{number % 7}.py"
-            async with aclosing(session.send(words)) as stream:
-                async for event in stream:
-                    if isinstance(event, events.Compaction) and event.phase == "done":
-                        gc.collect()
-                        samples.append(tracemalloc.get_traced_memory()[0])
+    def sample() -> None:
+        gc.collect()
+        samples.append(tracemalloc.get_traced_memory()[0])
 
-    await run(8_500)
-    compacted = len(samples)
+    await run_turns(session, 8_500, lambda: None)
     tracemalloc.start()
     try:
-        await run(1_500)
+        await run_turns(session, 1_500, sample)
     finally:
         tracemalloc.stop()
-    archive = session.compactor.archive
-    assert archive.lost > 0 and archive.bytes <= archive.cap
-    assert len(session.messages) < 400
-    assert session.compactor.count == len(samples) > compacted > 30
-    third = (len(samples) - compacted) // 3  # each taken right after a compaction, when the list is at its smallest
+    third = len(samples) // 3  # each taken right after a compaction, when the list is at its smallest
     early, late = fmean(samples[-2 * third : -third]), fmean(samples[-third:])
     assert early > 100_000, "the list and the archive were replaced while memory was traced"
     assert late - early < 32 * 500, f"not even 32 bytes a turn: {early:.0f} to {late:.0f}"

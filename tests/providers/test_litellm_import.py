@@ -60,14 +60,6 @@ asyncio.run(main())
 """
 
 
-def test_nothing_is_printed_and_nothing_warned(tmp_path: Path, model_server: ModelServer):
-    model_server.script = [Reply("one"), Reply("two", usage=None), Reply("three"), Reply("four")]
-    result = run(BOTH_WIRES, tmp_path, model_server.openai)
-    assert result.stdout.split() == ["one", "two", "three", "four"]
-    assert result.stderr == ""
-    assert result.returncode == 0
-
-
 def test_warnings_stay_away_where_filters_are_reset_after_the_import(tmp_path: Path, model_server: ModelServer):
     model_server.script = [Reply("one")]
     code = """
@@ -95,7 +87,7 @@ def test_failures_are_one_line_each(tmp_path: Path, model_server: ModelServer):
 
 
 @pytest.mark.needs("strace")
-def test_no_file_is_written_and_nothing_is_fetched(tmp_path: Path, model_server: ModelServer):
+def test_nothing_is_printed_written_or_fetched(tmp_path: Path, model_server: ModelServer):
     model_server.script = [Reply("one"), Reply("two", usage=None), Reply("three"), Reply("four", usage=None)]
     trace = tmp_path / "trace"
     folder = tmp_path / "empty"
@@ -103,7 +95,8 @@ def test_no_file_is_written_and_nothing_is_fetched(tmp_path: Path, model_server:
     calls = "trace=openat,open,creat,mkdir,mkdirat,unlink,unlinkat,rename,renameat,renameat2,connect"
     program = ("strace", "-f", "-qq", "-e", calls, "-o", str(trace))
     result = run(BOTH_WIRES, folder, model_server.openai, program=program)
-    assert result.stdout.split() == ["one", "two", "three", "four"], result.stderr
+    assert result.stdout.split() == ["one", "two", "three", "four"]
+    assert (result.returncode, result.stderr) == (0, "")
     wrote, connected = [], []
     for line in trace.read_text(encoding="utf-8", errors="replace").splitlines():
         if re.search(r"O_(CREAT|WRONLY|RDWR)|mkdir|unlink|rename|creat\(", line) and "/dev/null" not in line:
@@ -114,11 +107,10 @@ def test_no_file_is_written_and_nothing_is_fetched(tmp_path: Path, model_server:
     assert connected == []
 
 
-@pytest.fixture(scope="module")
-def facts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """One request with tools, made in a folder with a hostile `.env`; what was true afterwards."""
-    folder = tmp_path_factory.mktemp("hostile")
-    (folder / ".env").write_text("OPENAI_API_BASE=http://127.0.0.1:1/v1\nSTOLEN=yes\n", encoding="utf-8")
+def test_neither_a_dotenv_nor_the_mcp_library_is_loaded_no_switch_left(tmp_path: Path, model_server: ModelServer):
+    """One request with tools, made in a folder with a hostile `.env`."""
+    (tmp_path / ".env").write_text("OPENAI_API_BASE=http://127.0.0.1:1/v1\nSTOLEN=yes\n", encoding="utf-8")
+    model_server.script = [Reply("one")]
     code = """
     text = asyncio.run(ask("openai/scripted", sys.argv[1]))
     switches = {name: value for name, value in os.environ.items() if "LITELLM" in name or "REPEATED" in name}
@@ -126,23 +118,11 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     modules = [name for name in ("mcp", "litellm") if name in sys.modules]
     print(json.dumps({"text": text, "switches": switches, "stolen": stolen, "modules": modules}))
     """
-    with ModelServer([Reply("one")]) as server:
-        result = run(code, folder, server.openai, LITELLM_MODE="DEV")
-        found: dict[str, object] = json.loads(result.stdout)
-        return {**found, "tools": len(server.requests[0].json["tools"])}
-
-
-def test_a_dotenv_of_the_repository_is_not_loaded(facts: dict[str, object]):
-    assert (facts["text"], facts["stolen"]) == ("one", [])
-
-
-def test_the_switches_do_not_reach_programs_that_are_started_later(facts: dict[str, object]):
-    assert facts["switches"] == {"LITELLM_MODE": "DEV"}
-
-
-def test_calls_with_tools_do_not_import_the_mcp_library(facts: dict[str, object]):
-    assert facts["tools"] == 2
-    assert facts["modules"] == ["litellm"]
+    found = json.loads(run(code, tmp_path, model_server.openai, LITELLM_MODE="DEV").stdout)
+    assert (found["text"], found["stolen"]) == ("one", [])
+    assert found["switches"] == {"LITELLM_MODE": "DEV"}, "none of ours reaches the programs that are started later"
+    assert found["modules"] == ["litellm"]
+    assert len(model_server.requests[0].json["tools"]) == 2
 
 
 def test_the_module_is_imported_by_its_first_use_and_not_before(tmp_path: Path):
