@@ -200,9 +200,7 @@ async def _followed(task: BackgroundTask, progress: Progress) -> AsyncGenerator[
         stream.close()
 
 
-def _result(
-    task: BackgroundTask, told: str = "", *, failed: bool | None = None, most: int = SHOWN
-) -> ToolOutput:
+def _result(task: BackgroundTask, told: str = "", *, failed: bool | None = None, most: int = SHOWN) -> ToolOutput:
     """What it printed since the model was shown something of it, how it stands, and `told`."""
     parts = [printed(task.news()), told]
     if not task.runs:

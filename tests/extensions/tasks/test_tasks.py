@@ -134,7 +134,7 @@ async def test_a_line_that_was_waited_for_is_no_answer_to_the_next_wait(begin: B
     """A watcher prints "2 passed" at each change: what it said before the change is not what it says of the change."""
     session, provider = begin()
     os.mkfifo(tmp_path / "say")
-    watcher = "while read -r line <say; do echo \"$line\"; done"
+    watcher = 'while read -r line <say; do echo "$line"; done'
     await ran(session, provider, call(watcher, background=True))
 
     def say(line: str) -> None:
