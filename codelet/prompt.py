@@ -29,7 +29,7 @@ PARTIAL_OUTPUT = "\nIts output so far:\n{output}"
 INTERRUPTED_TEXT = "[interrupted by the user]"
 CUT_TEXT = "[the answer was cut here: {reason}]"
 NO_TEXT = "[no answer came: {reason}]"
-NO_ANSWER = "[the turn was stopped here]"
+NO_ANSWER = "[the next message came before an answer]"
 NO_PROMPT = "[no message from the user here]"
 
 ANSWER_SCHEMA = (

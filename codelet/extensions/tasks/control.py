@@ -102,18 +102,19 @@ class _LineSearch:
         self._spent = 0.0
 
     def feed(self, text: str) -> str | None:
-        """The first line that matches, on one row. Raises ToolError for a pattern that is slow."""
+        """The last line that matches, on one row. Raises ToolError for a pattern that is slow."""
         *lines, begun = (self._begun + text).split("\n")
         self._begun = begun[-_LONGEST_LINE:]
+        came = None
         for line in (*lines, begun):
             before = time.process_time()
             found = self._matcher.search(line[:_LONGEST_LINE])
             self._spent += time.process_time() - before
             if found:
-                return one_line(line, _LONGEST_COMMAND)
-            if self._spent > _MOST_SEARCHING:
+                came = line
+            elif self._spent > _MOST_SEARCHING:
                 raise ToolError(prompt.TASK_SLOW_PATTERN)
-        return None
+        return None if came is None else one_line(came, _LONGEST_COMMAND)
 
 
 async def _line_came(task: BackgroundTask, pattern: str) -> str:

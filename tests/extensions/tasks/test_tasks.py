@@ -133,14 +133,15 @@ async def test_one_whose_end_a_result_told_is_not_told_again(begin: Begin) -> No
 async def test_a_line_that_was_waited_for_is_no_answer_to_the_next_wait(begin: Begin, tmp_path: Path) -> None:
     """A watcher prints "2 passed" at each change: what it said before the change is not what it says of the change."""
     session, provider = begin()
-    os.mkfifo(tmp_path / "say")
-    watcher = 'while read -r line <say; do echo "$line"; done'
-    await ran(session, provider, call(watcher, background=True))
+    log = tmp_path / "log"
+    log.touch()
+    await ran(session, provider, call("tail -n +1 -f log", background=True))
 
     def say(line: str) -> None:
-        (tmp_path / "say").write_text(f"{line}\n")
+        with log.open("a") as file:
+            file.write(f"{line}\n")
 
-    await asyncio.to_thread(say, "2 passed")
+    say("2 passed")
     await happens(lambda: "2 passed" in Recorder().snapshot(session).active_tasks[-1]["output"])
     (first,) = await ran(session, provider, call("wait %1 for \\d passed", timeout=30))
     assert first.text.endswith("[it had come before this call: 2 passed]")
@@ -148,9 +149,13 @@ async def test_a_line_that_was_waited_for_is_no_answer_to_the_next_wait(begin: B
     assert never.status == "failed"
     assert never.text == "[not within 0.2 s; %1 runs on]\n[no new line; among all that %1 printed is: 2 passed]"
     waiting = asyncio.create_task(ran(session, provider, call("wait %1 for \\d passed", timeout=30)))
-    await asyncio.to_thread(say, "3 passed")
+    say("3 passed")
     (second,) = await waiting
     assert second.status == "done" and second.text.endswith(": 3 passed]")
+    say("4 passed\n5 passed")
+    await happens(lambda: "5 passed" in Recorder().snapshot(session).active_tasks[-1]["output"])
+    (newest,) = await ran(session, provider, call("wait %1 for \\d passed", timeout=30))
+    assert newest.text.endswith("[it had come before this call: 5 passed]"), "of several the newest"
 
 
 async def test_a_wait_for_a_line_shows_little_of_what_came_before_it(begin: Begin, tmp_path: Path) -> None:
