@@ -12,12 +12,9 @@ import signal
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.conftest import KEYS, Codelet
 from tests.e2e.test_export import left_over, saved
 from tests.e2e.test_export_loop import older_context
-from tests.export.redis_server import PROGRAM, RedisServer
 from tests.support.program import CODELET, Finished, environment
 from tests.support.script import Call, Reply, Stop
 from tests.support.server import Recorded
@@ -151,22 +148,6 @@ def test_a_hot_restart_in_the_middle_of_a_request(codelet: Codelet):
     assert "You keep this project in order." in taken_up.messages[0]["content"]
     assert [message["role"] for message in taken_up.messages[-2:]] == ["assistant", "tool"], "the same list goes on"
     assert saved(path)["metrics"]["by_tool"]["remember"]["calls"] == 1
-
-
-@pytest.mark.skipif(PROGRAM is None, reason="redis-server is not installed")
-def test_two_processes_hand_a_session_over_by_redis(codelet: Codelet, tmp_path: Path):
-    server = RedisServer(tmp_path / "redis")
-    try:
-        target = f"{server.url}/agent"
-        call = Call("a", "remember", {"fact": "the build needs JDK 21", "key": "jdk"})
-        codelet.server.script = lambda asked: Reply("ok", calls=[call] if asked.number == 0 else [])
-        assert codelet("-p", "go", "--facts", "own.facts", "--profile", "reviewer", "--export", target).exit == 0
-        assert request(codelet, "and you?", target=target).exit == 0
-        last = codelet.server.requests[-1]
-        assert "- [jdk] the build needs JDK 21" in reminded(last, "facts")
-        assert "You are reviewing" in last.messages[0]["content"]
-    finally:
-        server.close()
 
 
 def test_the_repl_is_such_an_agent_too(codelet: Codelet):
