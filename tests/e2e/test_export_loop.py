@@ -133,7 +133,7 @@ def test_the_request_flow_over_a_restart(codelet: Codelet):
 
 
 @pytest.mark.parametrize("entries", [20, 44])
-def test_a_history_over_100_000_tokens_is_compacted_too(codelet: Codelet, entries: int):
+def test_compactor_triggers_on_a_history_over_100_000_tokens(codelet: Codelet, entries: int):
     path = codelet.cwd / "work.json"
     older_context(path, entries=entries, size=420_000 // entries)
     codelet.server.script = lambda request: Reply("ok")
