@@ -194,6 +194,10 @@ TASK_STOOD = "[no new line; among all that %{id} printed is: {line}]"
 TASK_SLOW_PATTERN = "the pattern takes too long to look for: wait for a plainer one"
 TASK_NEVER_CAME = "[%{id} ended before that came]"
 TASK_PORT = "[port {port} answers]"
+TASK_PORT_APART = (
+    "[port {port} answers, in the task's own sandbox alone: no other call and no browser reaches it; `unconfined` "
+    "at its start asks the user for that]"
+)
 TASK_PORTS = "%{id} was waited for at {count} ports already; jobs %{id} shows what it printed"
 TASK_ENDED = "[%{id} was ended, with all that it started]"
 NO_TASKS = "no command was started in the background"

@@ -135,6 +135,11 @@ class BackgroundTask(KnownTask):
         return self._confining is not None
 
     @property
+    def is_apart(self) -> bool:
+        """Whether it has no network that anything else shares: what it listens on nobody else can reach."""
+        return self._confining is not None and not self._confining.network
+
+    @property
     def pid(self) -> int | None:
         """The number of the process that its own ones are below."""
         return self._service.pid

@@ -168,7 +168,7 @@ async def _port_answers(task: BackgroundTask, port: int) -> str:
             raise ToolError(prompt.TASK_PORTS.format(count=_MOST_PORTS, id=task.id))
     while True:
         if await (_listens(task, port) if task.is_confined else _connects(port)):
-            return prompt.TASK_PORT.format(port=port)
+            return (prompt.TASK_PORT_APART if task.is_apart else prompt.TASK_PORT).format(port=port)
         await asyncio.sleep(_PORT_POLL)
 
 
