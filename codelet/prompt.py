@@ -29,7 +29,7 @@ PARTIAL_OUTPUT = "\nIts output so far:\n{output}"
 INTERRUPTED_TEXT = "[interrupted by the user]"
 CUT_TEXT = "[the answer was cut here: {reason}]"
 NO_TEXT = "[no answer came: {reason}]"
-NO_ANSWER = "[the turn was stopped here]"
+NO_ANSWER = "[the next message came before an answer]"
 NO_PROMPT = "[no message from the user here]"
 
 ANSWER_SCHEMA = (
@@ -189,9 +189,15 @@ TASK_USE = (
 )
 TASK_NOT_YET = "[not within {seconds:g} s; %{id} runs on]"
 TASK_CAME = "[it came: {line}]"
+TASK_HAD_COME = "[it had come before this call: {line}]"
+TASK_STOOD = "[no new line; among all that %{id} printed is: {line}]"
 TASK_SLOW_PATTERN = "the pattern takes too long to look for: wait for a plainer one"
 TASK_NEVER_CAME = "[%{id} ended before that came]"
 TASK_PORT = "[port {port} answers]"
+TASK_PORT_APART = (
+    "[port {port} answers, in the task's own sandbox alone: no other call and no browser reaches it; `unconfined` "
+    "at its start asks the user for that]"
+)
 TASK_PORTS = "%{id} was waited for at {count} ports already; jobs %{id} shows what it printed"
 TASK_ENDED = "[%{id} was ended, with all that it started]"
 NO_TASKS = "no command was started in the background"
@@ -208,6 +214,9 @@ PLAN_CHANGES = "add TEXT, edit N TEXT, start N, done N, fail N WHY, drop N, goal
 PLAN_NONE = "there is no plan"
 PLAN_WITHOUT_STEPS = "plan: there is no step in it; give a goal, then a line a step, such as `[ ] read the tests`"
 PLAN_REMINDER = "The plan in hand; keep it true with the plan tool.\n{plan}"
+PLAN_DONE = (
+    "The plan is done, all {count} steps{goal}. An empty call of the plan tool shows it; for other work give a new one."
+)
 PLAN_FAILED = (
     "\nStep {number} failed{result}. Do not go on as if it had not: give a revised plan, in which this step is another "
     "or others stand in its place."

@@ -350,6 +350,8 @@ def test_what_is_wrong_is_named(codelet: Codelet, arguments: tuple[str, ...], sa
         (("-p", "--weird as it is"), "--weird as it is"),
         (("- a list, not an option",), "- a list, not an option"),
         (("fix", "-q", "it"), "fix it"),
+        (("--narrative", "off", "fix", "it"), "fix it"),
+        (("--notify", "fix", "it"), "fix it"),
         (("-qp", "fix it"), "fix it"),
         (("--", "--weird", "doctor"), "--weird doctor"),
         (("--", "demo"), "demo"),

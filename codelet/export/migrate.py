@@ -72,6 +72,8 @@ def _from_context_data(old: RawDocument) -> RawDocument:
     for name in ("session_id", "facts", "long_term_summary", "active_tasks", "tool_stats"):
         if name in old:
             new[name] = old[name]
+    if (plan := old.get("current_plan", old.get("plan"))) is not None:
+        new["plan"] = _plan(plan)
     if isinstance(state := old.get("system_state"), dict):
         new["system_state"] = state
     if isinstance(seen := old.get("last_known_environment"), dict):
@@ -82,6 +84,14 @@ def _from_context_data(old: RawDocument) -> RawDocument:
         new["segments"] = [{"first": 0, "last": 0, "text": text}]
         new["summary"] = text
     return new
+
+
+def _plan(plan: object) -> object:
+    """The plan that was in hand; what an agent leaves out where it is nothing is filled in, and checked as all else."""
+    if not isinstance(plan, dict) or not isinstance(plan.get("steps"), list):
+        return plan
+    steps = [{"result": None, **step} if isinstance(step, dict) else step for step in plan["steps"]]
+    return {"current_step": 0, "status": "InProgress", **plan, "steps": steps}
 
 
 def _told(summary: str) -> str:

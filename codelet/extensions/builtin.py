@@ -261,12 +261,10 @@ def _plans_of(session: Any) -> Plans:
 
 
 def _plan_title(arguments: Arguments) -> str:
-    """The goal, or where the call says none, how far the plan is."""
-    first, *more = str(arguments.get("plan") or "").strip().splitlines() or [""]
-    if "[" not in first[:5]:
-        return first
-    done = sum("[x]" in line[:8].lower() for line in (first, *more))
-    return f"{done} of {len(more) + 1} done"
+    """How far the plan is: the goal stands below, where the plan is shown. Without a step what the call says."""
+    lines = str(arguments.get("plan") or "").strip().splitlines() or [""]
+    steps = [line for line in lines if "[" in line[:6]]
+    return f"{sum('[x]' in line[:8].lower() for line in steps)} of {len(steps)} done" if steps else lines[0]
 
 
 class NarratorWhenNeeded(Extension):

@@ -268,6 +268,8 @@ def _read_words(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> tu
             bare.append(word)
             continue
         options.append(_ALONE.get(word, word))
+        if word in _ALONE and rest and rest[0] in (_options(parser)[word].choices or ()):
+            options[-1] = f"{word}={rest.pop(0)}"  # "--narrative off": off is no prompt
         if bare and _unknown(parser, word):
             _refuse_near_command(bare[0])
         if word not in _ALONE and _takes_value(parser, word, rest):

@@ -177,7 +177,7 @@ async def test_the_archive_names_turns_as_segments_do_and_survives_a_rewind(open
     assert not session.compactor.archived
 
 
-async def test_the_model_recalls_what_was_taken_out(open_session: Open):
+async def test_memory_tiers_the_model_recalls_what_was_taken_out(open_session: Open):
     session, provider = open_session(window=24_000)
     await fill(session, provider, 8, lines=80)
     assert "recall" not in {tool.name for tool in session.tools}

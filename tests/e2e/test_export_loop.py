@@ -33,7 +33,7 @@ def run(codelet: Codelet, prompt: str, **options: Any) -> Finished:
 
 
 def older_context(path: Path, entries: int, size: int) -> None:
-    """A context as a persistent agent without versions left it: history, facts twice, tasks of all ages."""
+    """A context as a persistent agent without versions left it: history, facts twice, a plan, tasks of all ages."""
     now = time.time()  # clock: as its entries are dated
     history = [
         {
@@ -60,6 +60,15 @@ def older_context(path: Path, entries: int, size: int) -> None:
             task("just done", "Completed", DAY / 2),
             task("running for days", "Running", 3 * DAY),
         ],
+        "current_plan": {
+            "goal": "keep the project in order",
+            "steps": [
+                {"id": 1, "description": "set it up", "status": "Completed", "result": "in March"},
+                {"id": 2, "description": "test it", "status": "InProgress"},
+            ],
+            "current_step": 1,
+            "status": "Active",
+        },
         "tool_stats": {"total_calls": 4, "by_tool": {"read": 4}, "failures": 0},
         "last_known_environment": {"workspace": "/elsewhere"},
         "token_usage": {"total_input": 10, "output": 5},
@@ -124,7 +133,7 @@ def test_the_request_flow_over_a_restart(codelet: Codelet):
 
 
 @pytest.mark.parametrize("entries", [20, 44])
-def test_a_history_over_100_000_tokens_is_compacted_too(codelet: Codelet, entries: int):
+def test_compactor_triggers_on_a_history_over_100_000_tokens(codelet: Codelet, entries: int):
     path = codelet.cwd / "work.json"
     older_context(path, entries=entries, size=420_000 // entries)
     codelet.server.script = lambda request: Reply("ok")

@@ -12,13 +12,10 @@ import signal
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.conftest import KEYS, Codelet
 from tests.e2e.test_export import left_over, saved
 from tests.e2e.test_export_loop import older_context
-from tests.export.redis_server import PROGRAM, RedisServer
-from tests.support.program import CODELET, Finished, environment
+from tests.support.program import CODELET, Finished, environment, processes_with
 from tests.support.script import Call, Reply, Stop
 from tests.support.server import Recorded
 from tests.support.waiting import until
@@ -28,18 +25,21 @@ id: keeper
 system_prompt: |
   You keep this project in order.
 config:
-  allowed_tools: [file_read, file_write, grep]
+  allowed_tools: [file_read, file_write, grep, bash]
   autonomy_mode: auto
   max_iterations: 10
-  risk_tolerance: low
+  risk_tolerance: medium
   verbosity: normal
 """
 LOOP = ("--compact-entries", "50", "--keep-last", "5", "--environment", "full", "--mode", "auto-edit")
+WATCH = f"sleep 600.{os.getpid()}"
+RULES = ("--allow", "bash(sleep *)", "--deny", "bash(git push *)")
+PLAN = "[x] set it up: in March\n[!] test it: there are no tests\n[ ] tidy up"
 
 
 def request(codelet: Codelet, prompt: str, *more: str, target: str = "work.json") -> Finished:
     """One request to the agent, in a process of its own."""
-    return codelet("-p", prompt, "--resume", target, "--export", target, *LOOP, *more)
+    return codelet("-p", prompt, "--resume", target, "--export", target, *LOOP, *RULES, *more)
 
 
 def reminded(request: Recorded, kind: str) -> str:
@@ -57,6 +57,21 @@ def own_soul(codelet: Codelet) -> None:
     (folder / "keeper.yaml").write_text(SOUL)
 
 
+def test_a_migrated_context_is_in_force(codelet: Codelet):
+    """Facts, plan, tasks and summary of an agent without versions are what the model is told, not only what is kept."""
+    older_context(codelet.cwd / "work.json", entries=4, size=200)
+    codelet.server.script = lambda asked: Reply("ok")
+    assert request(codelet, "what is next?").exit == 0
+    (asked,) = codelet.server.requests
+    assert '- "python is 3.11"\n- "tabs, please"' in reminded(asked, "facts")
+    plan = "keep the project in order\n1. [x] set it up: in March\n2. [>] test it\n"
+    assert plan in reminded(asked, "plan")
+    assert "%running for days interrupted" in reminded(asked, "tasks")
+    assert any("Older: the project was set up." in str(message["content"]) for message in asked.messages)
+    steps = saved(codelet.cwd / "work.json")["plan"]["steps"]
+    assert [(step["status"], step["result"]) for step in steps] == [("Completed", "in March"), ("InProgress", None)]
+
+
 def test_the_request_flow_in_nine_steps(codelet: Codelet):
     own_soul(codelet)
     path = codelet.cwd / "work.json"
@@ -71,67 +86,87 @@ def test_the_request_flow_in_nine_steps(codelet: Codelet):
                     Call("a", "remember", {"fact": "app.py prints hello", "key": "app"}),
                     Call("b", "read", {"path": "missing.py"}),
                     Call("c", "write", {"path": "test.txt", "content": "made\n"}),
+                    Call("d", "plan", {"plan": PLAN}),
+                    Call("e", "bash", {"command": WATCH, "background": True}),
+                    Call("f", "bash", {"command": "git push origin"}),
                 ]
             )
         return Reply(f"Answer {asked.number}.")
 
     codelet.server.script = script
     done = request(codelet, "Create a file named test.txt", "--profile", "keeper")
-    assert (done.exit, done.out) == (0, "Answer 1.\n"), done.err
+    assert (done.exit, done.out) == (6, "Answer 1.\n"), f"one call was refused: {done.err}"
     first, second = codelet.server.requests[:2]
     document = saved(path)
 
     # 1. Acquire the lock for the session: a second request is told who has it, and asks no model.
     assert (rivals[0].exit, "in use by process" in rivals[0].err) == (2, True)
-    # 2. Load the context: its facts are in force, its summary and its history stand in the list.
+    # 2. Load the context: its facts and its plan are in force, its summary and its history stand in the list.
     assert '- "python is 3.11"\n- "tabs, please"' in reminded(first, "facts")
+    assert "2. [>] test it" in reminded(first, "plan")
     assert any("Older: the project was set up." in str(message["content"]) for message in first.messages)
     # 3. Compact: more than 50 entries became a summary; facts stand once, a task of the day before yesterday is gone.
     assert any("<compacted turns=" in str(message["content"]) for message in first.messages)
     assert document["facts"] == ["python is 3.11", "tabs, please", "app.py prints hello"]
     assert "done long ago" not in [task["id"] for task in document["active_tasks"]]
+    assert document["metrics"]["compactions"] == 1
     # 4. Capture the environment, in a line of the request.
     assert "The machine at the start of this turn: memory " in reminded(first, "machine")
     # 5. Append the user's message.
     assert "Create a file named test.txt" in str(first.messages[-1]["content"])
     # 6. The loop: the soul's prompt and tools, calls run, their results go back, until there are no more calls.
     names = [tool["function"]["name"] for tool in first.json["tools"]]
-    assert {"read", "write", "grep"} <= set(names)
-    assert {"bash", "edit", "find"}.isdisjoint(names)
+    assert {"read", "write", "grep", "bash"} <= set(names)
+    assert {"edit", "find"}.isdisjoint(names)
     assert "You keep this project in order." in first.messages[0]["content"]
     assert (codelet.cwd / "test.txt").read_text() == "made\n"
     assert "You noted with remember" in reminded(second, "facts")
-    # 7. Update the context: history, tool statistics, token usage, environment.
+    assert "Step 2 failed (there are no tests)." in reminded(second, "plan"), "a plan is revised where a step fails"
+    assert "%1 running for " in reminded(second, "tasks")
+    # 7. Update the context: history, tool statistics, token usage, environment, plan, tasks, approvals.
     assert document["recent_history"][-1]["content"] == "Answer 1."
     assert document["tool_stats"] == {
-        "total_calls": 7,
-        "by_tool": {"read": 5, "remember": 1, "write": 1},
+        "total_calls": 10,
+        "by_tool": {"read": 5, "remember": 1, "write": 1, "plan": 1, "bash": 2},
         "failures": 1,
     }
     assert document["metrics"]["by_tool"]["read"]["failures"] == 1
     assert document["token_usage"]["turns"] > 0
     assert document["last_known_environment"]["memory_total_mb"] > 0
+    assert [step["status"] for step in document["plan"]["steps"]] == ["Completed", "Failed", "Pending"]
+    assert document["active_tasks"][-1]["command"] == WATCH
+    assert [(row["about"], row["outcome"]) for row in document["approvals"]] == [("bash git push origin", "denied")]
     # 8. Save it, whole, with the active soul's name.
     assert (document["session_id"], document["profile"]) == ("user-1", "keeper")
-    # 9. Release the lock: nothing is left beside the file, and the next request gets it.
+    # 9. Release the lock: nothing is left beside the file, no process runs on, and the next request gets it.
     assert left_over(codelet.cwd) == []
+    assert f"the background task 1 ran and is ended: {WATCH}" in done.err
+    until(lambda: not processes_with(WATCH.split()[1]), "the end of the task")
 
     again = request(codelet, "and then?")
     assert (again.exit, again.out) == (0, "Answer 2.\n"), again.err
     third = codelet.server.requests[2]
     assert "You keep this project in order." in third.messages[0]["content"], "the soul is the session's"
     assert "- [app] app.py prints hello" in reminded(third, "facts")
-    assert saved(path)["metrics"]["requests"] == document["metrics"]["requests"] + 1
+    assert "Step 2 failed (there are no tests)." in reminded(third, "plan")
+    assert f"%1 interrupted: {WATCH}" in reminded(third, "tasks")
+    after = saved(path)
+    assert after["metrics"]["requests"] == document["metrics"]["requests"] + 1
+    assert after["approvals"] == document["approvals"]
 
 
 def test_a_hot_restart_in_the_middle_of_a_request(codelet: Codelet):
-    """Killed while the model answers, it is taken up where it stood: list, facts, soul, statistics."""
+    """Killed while the model answers, it is taken up where it stood: list, facts, plan, tasks, soul, statistics."""
     own_soul(codelet)
     path = codelet.cwd / "work.json"
     older_context(path, entries=4, size=200)
-    hung = Reply("begun", fault=Stop("stall", after=1))
-    codelet.server.script = [Reply(calls=[Call("a", "remember", {"fact": "the answer is 42"})]), hung]
-    words = ["-p", "work", "--resume", "work.json", "--export", "work.json", *LOOP, "--profile", "keeper"]
+    calls = [
+        Call("a", "remember", {"fact": "the answer is 42"}),
+        Call("b", "plan", {"plan": PLAN}),
+        Call("c", "bash", {"command": WATCH, "background": True}),
+    ]
+    codelet.server.script = [Reply(calls=calls), Reply("begun", fault=Stop("stall", after=1))]
+    words = ["-p", "work", "--resume", "work.json", "--export", "work.json", *LOOP, *RULES, "--profile", "keeper"]
     child = subprocess.Popen(
         [*CODELET, *codelet.arguments, *words],
         cwd=codelet.cwd,
@@ -148,25 +183,12 @@ def test_a_hot_restart_in_the_middle_of_a_request(codelet: Codelet):
     taken_up = codelet.server.requests[-1]
     assert "the answer is 42" in reminded(taken_up, "facts")
     assert "tabs, please" in reminded(taken_up, "facts")
+    assert "Step 2 failed (there are no tests)." in reminded(taken_up, "plan")
+    assert f"%1 interrupted: {WATCH}" in reminded(taken_up, "tasks")
     assert "You keep this project in order." in taken_up.messages[0]["content"]
-    assert [message["role"] for message in taken_up.messages[-2:]] == ["assistant", "tool"], "the same list goes on"
+    assert [message["role"] for message in taken_up.messages[-4:]] == ["assistant", "tool", "tool", "tool"]
     assert saved(path)["metrics"]["by_tool"]["remember"]["calls"] == 1
-
-
-@pytest.mark.skipif(PROGRAM is None, reason="redis-server is not installed")
-def test_two_processes_hand_a_session_over_by_redis(codelet: Codelet, tmp_path: Path):
-    server = RedisServer(tmp_path / "redis")
-    try:
-        target = f"{server.url}/agent"
-        call = Call("a", "remember", {"fact": "the build needs JDK 21", "key": "jdk"})
-        codelet.server.script = lambda asked: Reply("ok", calls=[call] if asked.number == 0 else [])
-        assert codelet("-p", "go", "--facts", "own.facts", "--profile", "reviewer", "--export", target).exit == 0
-        assert request(codelet, "and you?", target=target).exit == 0
-        last = codelet.server.requests[-1]
-        assert "- [jdk] the build needs JDK 21" in reminded(last, "facts")
-        assert "You are reviewing" in last.messages[0]["content"]
-    finally:
-        server.close()
+    until(lambda: not processes_with(WATCH.split()[1]), "the end of the task")
 
 
 def test_the_repl_is_such_an_agent_too(codelet: Codelet):

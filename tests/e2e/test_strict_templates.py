@@ -80,4 +80,4 @@ def test_a_stopped_turn_and_later_turns_stay_in_turn(codelet: Codelet, template)
     requests = codelet.server.requests
     assert len(requests) == 4
     assert_prefixes(requests)
-    assert json.dumps(requests[-1].json["messages"]).count("[the turn was stopped here]") == 1
+    assert json.dumps(requests[-1].json["messages"]).count("[the next message came before an answer]") == 1

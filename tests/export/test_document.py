@@ -142,7 +142,7 @@ def test_what_a_newer_version_wrote_otherwise_is_refused_and_told_why() -> None:
     assert "of version 1.4, newer than this codelet reads: update codelet" in line
 
 
-def test_a_bare_snapshot_of_the_four_required_fields_is_read() -> None:
+def test_snapshot_1_0_of_the_four_required_fields_is_read() -> None:
     document = {"version": "1.0", "timestamp": 1, "tokenCount": 3, "messages": [{"role": "user", "content": "hi"}]}
     assert from_json(json.dumps(document).encode()).messages == (user("hi"),)
 

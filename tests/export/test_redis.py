@@ -141,7 +141,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-def test_two_machines_hand_a_session_over_in_mid_work(redis_server: RedisServer) -> None:
+def test_distributed_session_store_hands_a_session_over_in_mid_work(redis_server: RedisServer) -> None:
     """The first dies with its work saved; once its lease has expired the second goes on where it was."""
     url = f"{redis_server.url}/handover?lease=1"
     words = [sys.executable, "-c", MACHINE, url]

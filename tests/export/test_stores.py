@@ -37,7 +37,7 @@ def state(store: Store, name: str = NAME) -> int:
     return from_json(stored.data).token_count
 
 
-def test_what_is_saved_is_loaded(store: Store) -> None:
+def test_context_manager_loads_what_is_saved(store: Store) -> None:
     assert store.load(NAME) is None
     assert store.revision(NAME) is None
     first = save(store, 1, None)
@@ -93,7 +93,7 @@ def test_a_lock_is_taken_in_one_thread_and_released_in_another(store: Store) -> 
     store.lock(NAME).release()
 
 
-def test_entries_and_deletion(store: Store) -> None:
+def test_context_manager_lists_and_deletes(store: Store) -> None:
     assert store.entries() == []
     save(store, 1, None)
     lease = store.lock("b.json")

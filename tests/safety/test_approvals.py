@@ -174,7 +174,7 @@ async def test_a_person_sees_no_secret_and_the_call_keeps_it(tmp_path: Path) -> 
     assert (tmp_path / "k.txt").read_text() == f"key = {secret}\n"
 
 
-async def test_no_answer_in_time_is_a_no(tmp_path: Path) -> None:
+async def test_approval_flow_takes_no_answer_in_time_for_a_no(tmp_path: Path) -> None:
     async def never(question: Question) -> Answer:
         assert question.timeout == 0.2
         await asyncio.Event().wait()

@@ -134,6 +134,33 @@ def test_yes_answers_an_ask_but_never_a_deny(workspace: Path) -> None:
     assert policy.judge("something", None).action == "allow"
 
 
+@pytest.mark.parametrize(
+    ("touch", "tier", "action"),
+    [
+        (Touch("read", "a.txt"), "read", "allow"),
+        (Touch("write", "a.txt"), "write", "ask"),
+        (Touch("run", "cat a.txt"), "read", "allow"),
+        (Touch("run", "python build.py"), "execute", "ask"),
+        (Touch("run", "rm -rf build"), "execute", "ask"),
+        (Touch("run", "dd if=a.img of=b.img"), "execute", "ask"),
+        (Touch("run", "git push --force"), "critical", "deny"),
+    ],
+)
+def test_permission_tiers(workspace: Path, touch: Touch, tier: str, action: str) -> None:
+    verdict = Policy(workspace).judge("some", [touch])
+    assert (verdict.tier, verdict.action) == (tier, action)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["rm -rf /", "rm -rf ~", "dd if=/dev/zero of=/dev/sda", "mkfs.ext4 /dev/sda1", "shutdown now", "reboot",
+     ":(){ :|:& };:"],
+)  # fmt: skip
+def test_blocked_patterns_never_run_whoever_says_yes(workspace: Path, command: str) -> None:
+    policy = Policy(workspace, yes=True, allow=["bash"])
+    assert policy.judge("bash", [Touch("run", command)]).action == "deny"
+
+
 def test_a_tool_that_is_not_known_asks(workspace: Path) -> None:
     assert Policy(workspace).judge("something", None).action == "ask"
     assert Policy(workspace, allow=["something"]).judge("something", None).action == "allow"

@@ -127,7 +127,7 @@ def box_with(each: Tool, workspace: Path, *answers: Answer, audit: AuditLog | No
     return equip((each,), ToolContext(workspace), Policy(workspace), person.ask, Safeguards(), guards), person
 
 
-async def test_its_title_is_what_every_front_end_prints(tmp_path: Path) -> None:
+async def test_interface_abstraction_one_title_is_what_every_front_end_prints(tmp_path: Path) -> None:
     box, person = box_with(unseen(), tmp_path, YES, Answer(False, "no"))
     seen = await calls(box, "translate", source="a.md", language="de")
     made = next(event for event in seen if isinstance(event, events.ToolCallStarted))

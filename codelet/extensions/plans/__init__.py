@@ -49,7 +49,7 @@ class Plans(Extension, Source, ExportPart):
             then = prompt.PLAN_ASKED if self._can_approve() else prompt.PLAN_UNASKED
             told.append(prompt.PLAN_FIRST.format(then=then))
         if plan is not None:
-            told.append(prompt.PLAN_REMINDER.format(plan=plan.text()) + _revision(plan))
+            told.append(_reminder(plan))
         return "\n".join(told)
 
     def status(self) -> str:
@@ -147,6 +147,13 @@ class PlanFirst(Extension, Guard):
         if plans is None or plans.plan is None or not plans.planning or self._session.ask is not None:
             return ""
         return plans.plan.text()
+
+
+def _reminder(plan: Checklist) -> str:
+    """What the model is told of a plan; of one that is done only that, as the next prompt is about something else."""
+    if plan.steps and plan.done == len(plan.steps):
+        return prompt.PLAN_DONE.format(count=len(plan.steps), goal=f": {plan.goal}" if plan.goal else "")
+    return prompt.PLAN_REMINDER.format(plan=plan.text()) + _revision(plan)
 
 
 def _revision(plan: Checklist) -> str:

@@ -118,7 +118,7 @@ class BackgroundTask(KnownTask):
         self._confining = confining
         self._service = service
         self._stopped = False
-        self._whole, self._new = HeadAndTail(_KEPT), HeadAndTail(SHOWN)
+        self._whole, self._new, self._unsought = HeadAndTail(_KEPT), HeadAndTail(SHOWN), HeadAndTail(_KEPT)
         self._bytes = 0
         if confining is not None:
             confining.hold()
@@ -135,6 +135,11 @@ class BackgroundTask(KnownTask):
         return self._confining is not None
 
     @property
+    def is_apart(self) -> bool:
+        """Whether it has no network that anything else shares: what it listens on nobody else can reach."""
+        return self._confining is not None and not self._confining.network
+
+    @property
     def pid(self) -> int | None:
         """The number of the process that its own ones are below."""
         return self._service.pid
@@ -148,6 +153,14 @@ class BackgroundTask(KnownTask):
         text, _ = self._new.text()
         self._new = HeadAndTail(SHOWN)
         return text
+
+    def unsought(self) -> str:
+        """What it printed since `sought`; of much its beginning and its end."""
+        return self._unsought.text()[0]
+
+    def sought(self) -> None:
+        """What was waited for came: the next wait is for what is printed from now on."""
+        self._unsought = HeadAndTail(_KEPT)
 
     def state(self) -> dict[str, Any]:
         """The task as the export has it."""
@@ -208,6 +221,7 @@ class BackgroundTask(KnownTask):
         self.lines += data.count(b"\n")
         self._whole.feed(data)
         self._new.feed(data)
+        self._unsought.feed(data)
         for watcher in list(self.watchers):
             watcher(data)
 

@@ -24,6 +24,8 @@ _MOST_SEARCHING = 1.0
 _LONGEST_COMMAND = 120
 _LONGEST_NAME = 40
 _LINES_FOR_PEOPLE = 3
+_AWAITED = 4_000
+"""Characters that are shown of what was printed until a line or a port came; the rest can be recalled."""
 _PORT_POLL = 0.1
 _PORT_SECONDS = 1.0
 _PORTS = range(1, 65536)
@@ -81,44 +83,77 @@ async def _awaited(task: BackgroundTask, what: str, seconds: float) -> ToolOutpu
             each.cancel()
         await asyncio.gather(waiting, over, return_exceptions=True)
     if came is not None:
-        return _result(task, came, failed=False)
+        return _result(task, came, failed=False, most=_AWAITED)
+    earlier = "" if port is not None else _earlier(task, what)
     if not task.runs:
-        return _result(task, prompt.TASK_NEVER_CAME.format(id=task.id), failed=True)
-    told = [prompt.TASK_NOT_YET.format(seconds=seconds, id=task.id)] + [task.sandbox_note] * bool(task.sandbox_note)
-    return _result(task, "\n".join(told), failed=True)
+        told = [prompt.TASK_NEVER_CAME.format(id=task.id), earlier]
+    else:
+        told = [prompt.TASK_NOT_YET.format(seconds=seconds, id=task.id), earlier, task.sandbox_note]
+    return _result(task, "\n".join(filter(None, told)), failed=True)
+
+
+class _LineSearch:
+    """Looks for a line that matches, in text as it comes."""
+
+    def __init__(self, pattern: str) -> None:
+        """Raises ToolError for a pattern that cannot be read."""
+        self._matcher = line_matcher(pattern)
+        self._begun = ""
+        self._spent = 0.0
+
+    def feed(self, text: str) -> str | None:
+        """The last line that matches, on one row. Raises ToolError for a pattern that is slow."""
+        *lines, begun = (self._begun + text).split("\n")
+        self._begun = begun[-_LONGEST_LINE:]
+        came = None
+        for line in (*lines, begun):
+            before = time.process_time()
+            found = self._matcher.search(line[:_LONGEST_LINE])
+            self._spent += time.process_time() - before
+            if found:
+                came = line
+            elif self._spent > _MOST_SEARCHING:
+                raise ToolError(prompt.TASK_SLOW_PATTERN)
+        return None if came is None else one_line(came, _LONGEST_COMMAND)
 
 
 async def _line_came(task: BackgroundTask, pattern: str) -> str:
-    """Wait for a line that matches; what it printed before counts too. Raises ToolError for a pattern that is slow."""
-    matcher = line_matcher(pattern)
+    """Wait for a line that matches, among those that came since a line was waited for and came.
+
+    A program that tests at each change prints the same line again and again: what was an answer once is none any more.
+    Raises ToolError for a pattern that is slow.
+    """
+    search = _LineSearch(pattern)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     came: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    begun = ""
-    spent = 0.0
-
-    def look(text: str) -> None:
-        nonlocal begun, spent
-        *lines, begun = (begun + text).split("\n")
-        for line in (*lines, begun):
-            if came.done():
-                break
-            before = time.process_time()
-            if matcher.search(line[:_LONGEST_LINE]):
-                came.set_result(prompt.TASK_CAME.format(line=one_line(line, _LONGEST_COMMAND)))
-            spent += time.process_time() - before
-            if spent > _MOST_SEARCHING and not came.done():
-                came.set_exception(ToolError(prompt.TASK_SLOW_PATTERN))
-        begun = begun[-_LONGEST_LINE:]
 
     def watch(data: bytes) -> None:
-        look(decoder.decode(data))
+        if came.done():
+            return
+        try:
+            if (line := search.feed(decoder.decode(data))) is not None:
+                came.set_result(prompt.TASK_CAME.format(line=line))
+        except ToolError as error:
+            came.set_exception(error)
 
-    look(task.output())
+    if (line := search.feed(task.unsought())) is not None:
+        task.sought()
+        return prompt.TASK_HAD_COME.format(line=line)
     task.watchers.append(watch)
     try:
-        return await came
+        told = await came
     finally:
         task.watchers.remove(watch)
+    task.sought()
+    return told
+
+
+def _earlier(task: BackgroundTask, pattern: str) -> str:
+    """That a line which was waited for in vain stands further above, if one does."""
+    with suppress(ToolError):
+        if (line := _LineSearch(pattern).feed(task.output())) is not None:
+            return prompt.TASK_STOOD.format(id=task.id, line=line)
+    return ""
 
 
 async def _port_answers(task: BackgroundTask, port: int) -> str:
@@ -133,7 +168,7 @@ async def _port_answers(task: BackgroundTask, port: int) -> str:
             raise ToolError(prompt.TASK_PORTS.format(count=_MOST_PORTS, id=task.id))
     while True:
         if await (_listens(task, port) if task.is_confined else _connects(port)):
-            return prompt.TASK_PORT.format(port=port)
+            return (prompt.TASK_PORT_APART if task.is_apart else prompt.TASK_PORT).format(port=port)
         await asyncio.sleep(_PORT_POLL)
 
 
@@ -166,14 +201,14 @@ async def _followed(task: BackgroundTask, progress: Progress) -> AsyncGenerator[
         stream.close()
 
 
-def _result(task: BackgroundTask, told: str = "", *, failed: bool | None = None) -> ToolOutput:
+def _result(task: BackgroundTask, told: str = "", *, failed: bool | None = None, most: int = SHOWN) -> ToolOutput:
     """What it printed since the model was shown something of it, how it stands, and `told`."""
     parts = [printed(task.news()), told]
     if not task.runs:
         task.told = True
         parts.append(exit_line(task.exit_code or 0))
     bad = not task.runs and task.status == "Failed"
-    return ToolOutput("\n".join(filter(None, parts)), failed=bad if failed is None else failed, most=SHOWN)
+    return ToolOutput("\n".join(filter(None, parts)), failed=bad if failed is None else failed, most=most)
 
 
 def _shown(task: KnownTask) -> ToolOutput:

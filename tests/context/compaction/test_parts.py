@@ -228,6 +228,21 @@ def test_the_telling_words_are_all_that_a_score_needs():
     assert any(score.relevance for score in scores(readings, fewer, lexicon, []).values())
 
 
+def test_back_references_raise_the_turn_that_they_point_to_and_no_other():
+    before = [user("read the plan"), says("ok"), user("fix the parser"), says("done"), user("and the docs"), says("ok")]
+
+    def references(prompt: str) -> list[int]:
+        readings = parse_messages([*before, user(prompt)])
+        rated = scores(readings, {}, Lexicon(), [], [2])
+        assert all(score.reference == 10 for score in rated.values() if score.reference), "at its cap"
+        return [turn for turn, score in rated.items() if score.reference]
+
+    assert references("and the changelog") == []
+    assert references("what was the earlier error?") == [2], "the turn whose error is open"
+    assert references("go back to the first plan") == [1]
+    assert references("as in turn 3") == [3]
+
+
 def test_a_name_gets_company_where_that_costs_little():
     texts = ["parseHeader(", "call parseHeader in main.py", "other_name", "other_name " + "x" * 80 + " main.py"]
     names = [(0,), (0, 1), (2,), (2, 1)]

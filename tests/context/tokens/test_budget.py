@@ -78,7 +78,7 @@ def test_a_compaction_worked_when_it_is_small_enough_and_saved_enough():
     assert not had_effect(70_000, 50_000, budget)
 
 
-def test_no_category_takes_more_than_its_share():
+def test_budget_categories_take_no_more_than_their_share():
     shares = Shares(200_000)
     assert [shares.share(name) for name in ("core", "context", "history", "working")] == [
         10_000,

@@ -59,6 +59,20 @@ async def test_plans_kept_with_the_context_revised_when_steps_fail(open_session:
     assert [each.status() for each in session.extensions if each.status()] == ["plan 1/3"]
 
 
+async def test_a_plan_that_is_done_is_no_plan_in_hand(open_session: Open) -> None:
+    """The prompts after it are about something else; the plan itself stays where it can be looked up."""
+    session, provider = open_session(tools=None)
+    provider.answers.extend(planned("Goal: ship\n[x] read the tests: 12\n[x] publish"))
+    titles = [event.title for event in await turn(session) if isinstance(event, events.ToolCallStarted)]
+    assert titles == ["2 of 2 done"], "the goal stands in what is shown below it"
+    done = told(provider.sent[-1].tail)
+    assert "The plan is done, all 2 steps: ship." in done
+    assert "in hand" not in done and "read the tests" not in done
+    provider.answers.extend(planned(""))
+    (shown,) = results(await turn(session))
+    assert shown.text == "ship\n1. [x] read the tests: 12\n2. [x] publish\n[2 of 2 done]"
+
+
 @pytest.mark.parametrize(
     "given, answer",
     [

@@ -78,7 +78,7 @@ async def test_background_tasks_spawn_progress_cancel_state_kept(begin: Begin) -
     assert result.display is not None and "wait" not in result.display
     assert words(session) == ["1 task"]
     came, *_ = await ran(session, provider, call("wait %1 for serving on \\d+", timeout=30))
-    assert came.status == "done" and "[it came: Serving on " in came.text
+    assert came.status == "done" and ": Serving on " in came.text
     port = int(came.text.rpartition("Serving on ")[2].strip("]"))
     answers, used = await ran(session, provider, call(f"wait %1 for port {port}"), call(f"curl -s localhost:{port}/"))
     assert answers.text == f"[port {port} answers]"
@@ -128,6 +128,44 @@ async def test_one_whose_end_a_result_told_is_not_told_again(begin: Begin) -> No
     assert (early.status, early.text) == ("failed", "no\n[exit code 2]")
     (late,) = await ran(session, provider, call("wait %2 for yes"))
     assert (late.status, late.text) == ("failed", "[%2 ended before that came]\n[exit code 2]")
+
+
+async def test_a_line_that_was_waited_for_is_no_answer_to_the_next_wait(begin: Begin, tmp_path: Path) -> None:
+    """A watcher prints "2 passed" at each change: what it said before the change is not what it says of the change."""
+    session, provider = begin()
+    log = tmp_path / "log"
+    log.touch()
+    await ran(session, provider, call("tail -n +1 -f log", background=True))
+
+    def say(line: str) -> None:
+        with log.open("a") as file:
+            file.write(f"{line}\n")
+
+    say("2 passed")
+    await happens(lambda: "2 passed" in Recorder().snapshot(session).active_tasks[-1]["output"])
+    (first,) = await ran(session, provider, call("wait %1 for \\d passed", timeout=30))
+    assert first.text.endswith("[it had come before this call: 2 passed]")
+    (never,) = await ran(session, provider, call("wait %1 for \\d passed", timeout=0.2))
+    assert never.status == "failed"
+    assert never.text == "[not within 0.2 s; %1 runs on]\n[no new line; among all that %1 printed is: 2 passed]"
+    waiting = asyncio.create_task(ran(session, provider, call("wait %1 for \\d passed", timeout=30)))
+    say("3 passed")
+    (second,) = await waiting
+    assert second.status == "done" and second.text.endswith(": 3 passed]")
+    say("4 passed\n5 passed")
+    await happens(lambda: "5 passed" in Recorder().snapshot(session).active_tasks[-1]["output"])
+    (newest,) = await ran(session, provider, call("wait %1 for \\d passed", timeout=30))
+    assert newest.text.endswith("[it had come before this call: 5 passed]"), "of several the newest"
+
+
+async def test_a_wait_for_a_line_shows_little_of_what_came_before_it(begin: Begin, tmp_path: Path) -> None:
+    session, provider = begin()
+    noisy = "until [ -e go ]; do sleep 0.01; done; seq 20000; echo ready; sleep 600"
+    await ran(session, provider, call(noisy, background=True))
+    (tmp_path / "go").touch()
+    (came,) = await ran(session, provider, call("wait %1 for ready", timeout=30))
+    assert came.status == "done" and came.text.endswith(": ready]") and "19999" in came.text
+    assert len(came.text) < 5_000 and "recall" in came.text
 
 
 async def test_what_does_not_come_in_time_is_told_and_it_runs_on(begin: Begin) -> None:

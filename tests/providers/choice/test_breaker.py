@@ -20,7 +20,7 @@ def opened(clock: Clock) -> CircuitBreaker:
     return breaker
 
 
-def test_three_failures_in_a_row_open_it():
+def test_circuit_breaker_opens_after_three_failures_in_a_row():
     breaker = CircuitBreaker(Clock())
     for _ in range(5):
         breaker.failed()

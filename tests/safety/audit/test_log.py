@@ -206,7 +206,7 @@ def test_what_is_recorded_stands_there_as_json_can_hold_it(tmp_path: Path) -> No
     assert 0 < record["time"] == round(record["time"], 3)
 
 
-def test_a_change_with_its_own_hash_made_anew_breaks_the_chain(tmp_path: Path, lines: list[bytes]) -> None:
+def test_audit_trail_is_broken_by_a_change_with_its_own_hash_made_anew(tmp_path: Path, lines: list[bytes]) -> None:
     record = json.loads(lines[50])
     record["command"] = "rm 49"
     record["hash"] = record_hash(record)
