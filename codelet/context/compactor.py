@@ -220,7 +220,7 @@ class Compactor:
             if len(body) >= len(last.after) and all(map(is_, last.after, body)):
                 before = self._window.size(conversation)
                 conversation.rewrite([*last.before, *body[len(last.after) :]], f"a {last.what} was taken back")
-                self._pins.prune(conversation.body)
+                self._pins.taken_back(last.before, last.after, conversation.body)
                 for entry in last.taken:
                     self.archive.restore(entry.id, entry.turn, entry.message)
                 if last.measurement is not None and len(body) == len(last.after):
@@ -283,10 +283,10 @@ class Compactor:
         what the user dropped.
         """
         first, gone = self._unit(number)
-        self._pins.remove(gone)
         taken = [entry for message in gone for entry in self.archive.take_out(message)] if self.archived else ()
         before, start = list(self._conversation.body), first - len(self._conversation.head)
         after = [*before[:start], *before[start + len(gone) :]]
+        self._pins.dropped(before, start, gone)
         self._conversation.rewrite(after, "a message was dropped")
         self._undo.append(_Undo(before, after, "drop", tuple(taken)))
         return list(range(first, first + len(gone)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import is_
 from typing import TYPE_CHECKING
 
 from codelet.errors import UsageError
@@ -13,11 +14,49 @@ if TYPE_CHECKING:
     from codelet.context.compaction.archive import Archive
 
 
+VOTE = 5
+"""What a pin counts for its turn, and a drop against it."""
+
+
 class Pins:
-    """The pinned messages. A call and its results are pinned together."""
+    """The pinned messages. A call and its results are pinned together.
+
+    A pin also speaks for the rest of its turn, and what was dropped against the turn that it was part of.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[int, Message] = {}
+        self._against: dict[int, Message] = {}
+
+    def dropped(self, body: Sequence[Message], place: int, gone: Sequence[Message]) -> None:
+        """These messages of the list, which begin at `place`, are dropped: it speaks against the turn they were in."""
+        self.remove(gone)
+        if place and kind_of(gone[0]) != "prompt":
+            self._against[id(body[place - 1])] = body[place - 1]
+
+    def taken_back(self, before: Sequence[Message], after: Sequence[Message], body: Sequence[Message]) -> None:
+        """`before` stands again in the place of `after`, at the beginning of this list."""
+        self.prune(body)
+        place = next((n for n, (old, new) in enumerate(zip(before, after, strict=False)) if old is not new), len(after))
+        rest = after[place:]
+        if place and all(map(is_, before[len(before) - len(rest) :], rest)):  # it was a drop
+            self._against.pop(id(before[place - 1]), None)
+
+    def votes(self, body: Sequence[Message]) -> dict[int, int]:
+        """What pins and drops say of the turns in this list, by the turn's number."""
+        voted = [
+            (place, message) for place, message in enumerate(body) if id(message) in self._against or message in self
+        ]
+        if not voted:
+            return {}
+        from codelet.context.compaction.parsing import parse_messages
+
+        turns = [reading.turn for reading in parse_messages(body)]
+        found: dict[int, int] = {}
+        for place, message in voted:
+            said = (VOTE if message in self else 0) - (VOTE if id(message) in self._against else 0)
+            found[turns[place]] = max(-VOTE, min(VOTE, found.get(turns[place], 0) + said))
+        return found
 
     def __contains__(self, message: Message) -> bool:
         return id(message) in self._kept
@@ -38,6 +77,7 @@ class Pins:
         """Unpin what is no longer in the list."""
         standing = set(map(id, messages))
         self._kept = {key: message for key, message in self._kept.items() if key in standing}
+        self._against = {key: message for key, message in self._against.items() if key in standing}
 
 
 def unit_at(messages: Sequence[Message], number: int) -> list[int]:

@@ -6,8 +6,9 @@ First old results are only reduced (tier 1); if that does not do, or a summary h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from codelet.context.allotment import (
@@ -54,7 +55,8 @@ class Constraints(Record):
     """What a summary has to respect. `pinned` are indices; `limit` is the budget that `shares`, in per cent, split.
 
     `instruction` is what the user wants kept: it counts as the newest prompt while turns are scored. The newest turns
-    stay whole while they take at most `newest_percent` (None: what is usual).
+    stay whole while they take at most `newest_percent` (None: what is usual). `votes` are what pins and drops say of
+    turns, by number.
     """
 
     limit: int
@@ -65,6 +67,7 @@ class Constraints(Record):
     instruction: str = ""
     narrative: tuple[str, ...] = ()
     newest_percent: int | None = None
+    votes: Mapping[int, int] = MappingProxyType({})
 
 
 class Tiers:
@@ -190,6 +193,7 @@ class Tiers:
             instruction=instruction,
             narrative=tuple(narrative),
             newest_percent=targets.newest_percent,
+            votes=self._pins.votes(body),
         )
         before = sum(map(self._window.estimate, body))
         held = [place for place, message in enumerate(body) if self._held(message) and targets.holds]
@@ -281,7 +285,10 @@ def _once(
         target,
         estimate=measure,
         settings=replace(
-            settings, keep_last=constraints.keep_last + len(extra), minimum_score=constraints.minimum_score
+            settings,
+            keep_last=constraints.keep_last + len(extra),
+            minimum_score=constraints.minimum_score,
+            feedback=constraints.votes,
         ),
         pinned=constraints.pinned,
         narrative=constraints.narrative,

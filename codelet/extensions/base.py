@@ -319,6 +319,10 @@ class Extension:
         """What the user should know, each in a sentence and given once; told when a turn begins."""
         return ()
 
+    async def between_turns(self) -> Sequence[str]:
+        """A turn is done, or a compaction by hand is: ask the user what is to be asked; what to tell, in sentences."""
+        return ()
+
     async def close(self) -> None:
         """The session ends: end whatever was opened for it. Called once."""
 

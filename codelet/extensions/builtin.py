@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from codelet.context.window import NarrativeWriter
     from codelet.extensions.file_history import FileHistory
     from codelet.extensions.file_history.change_log import ChangeLog
+    from codelet.extensions.memory.held_values import HeldValues
+    from codelet.extensions.memory.remembering import Facts
     from codelet.extensions.memory.session_tool import Find
+    from codelet.extensions.narrator import Narrator
     from codelet.extensions.plans import Plans
     from codelet.extensions.profiles.find import ProfilePlaces
     from codelet.extensions.profiles.profile import Profile
@@ -69,10 +72,11 @@ def turned_on(
     `settings` is a `codelet.settings.Settings`; that module lies above this one, so it cannot be named in the types.
     `profile` is the one that the session begins with, `search` looks into earlier sessions where the user opened these.
     """
-    found: list[Extension] = [_profiles(settings, workspace, profile), _facts(settings, search)]
+    facts = _facts(settings, search)
+    found: list[Extension] = [_profiles(settings, workspace, profile), facts]
     found += [_statistics(), _machine(told=settings.environment == "full")]
     if settings.narrative != "off":
-        found.append(NarratorWhenNeeded(always=settings.narrative == "on"))
+        found.append(NarratorWhenNeeded(facts, always=settings.narrative == "on"))
     if settings.log is not None:
         from codelet.extensions.event_log import EventLog
 
@@ -268,14 +272,22 @@ def _plan_title(arguments: Arguments) -> str:
 
 
 class NarratorWhenNeeded(Extension):
-    """Brings the narrator to the compactor; it is imported when a compaction is near."""
+    """Brings the narrator to the compactor; it is imported when a compaction is near.
 
-    def __init__(self, *, always: bool) -> None:
+    The values that hold now, as its narrative has them, are then offered as facts, which `facts` stands for.
+    """
+
+    def __init__(self, facts: Late, *, always: bool) -> None:
         self._always = always
-        self._brought: Extension | None = None
+        self._facts = facts
+        self._brought: Narrator | None = None
+        self._held: HeldValues | None = None
+        self._session: Any = None
+        self._compactions = 0
 
     def attach(self, session: Any) -> None:
         """Tell the compactor who would tell a narrative."""
+        self._session = session
 
         def bring() -> NarrativeWriter:
             from codelet.extensions.narrator import Narrator
@@ -286,6 +298,25 @@ class NarratorWhenNeeded(Extension):
             return narrator
 
         session.compactor.bring_narrator = bring
+
+    async def between_turns(self) -> Sequence[str]:
+        """Offer what a narrative says that holds now, once the compaction that it was told for is made."""
+        narrator, count = self._brought, self._session.compactor.count
+        if narrator is None or count == self._compactions:
+            return ()
+        lines, narrator.told, self._compactions = narrator.told, (), count
+        if self._held is None:
+            from codelet.extensions.memory.held_values import HeldValues
+
+            self._held = HeldValues(self._session, self._kept)
+        return await self._held.offer(lines)
+
+    def _kept(self) -> Facts:
+        from codelet.extensions.memory.remembering import Facts
+
+        facts = self._facts.wake()
+        assert isinstance(facts, Facts)
+        return facts
 
     async def close(self) -> None:
         """End the narrator, if there is one."""

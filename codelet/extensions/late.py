@@ -78,6 +78,10 @@ class Late(Extension, Guard):
         """Its remarks, once it is there."""
         return () if self._awake is None else self._awake.remarks()
 
+    async def between_turns(self) -> Sequence[str]:
+        """What it asks and tells between two turns, once it is there."""
+        return () if self._awake is None else await self._awake.between_turns()
+
     def status(self) -> str:
         """Its words for the row below the prompt, once it is there."""
         return "" if self._awake is None else self._awake.status()

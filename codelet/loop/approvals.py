@@ -188,6 +188,18 @@ class Approvals:
         self._record_answer(call, "always" if made else "yes", made)
         return None
 
+    async def put(self, name: str, asks: str, shown: str, reason: str) -> bool:
+        """Ask the person something that is no call of the model's; True for a yes. `asks` says what in a few words."""
+        if self.ask is None:
+            return False
+        mask, verdict = self.masker.mask, Verdict("ask", "read", reason)
+        question = Question("", name, {}, verdict, mask(shown), self.timeout, asks=mask(asks))
+        async with self._in_turn():
+            answer = await self._answered(self.ask(question))
+        outcome: DecisionOutcome = "no answer" if answer is None else "yes" if answer.allow else "no"
+        self.history.append(Decision(f"{name}: {mask(asks)}", outcome, "" if answer is None else mask(answer.reason)))
+        return outcome == "yes"
+
     def _widened(self, verdict: Verdict, answer: Answer) -> str:
         """Allow from now on what the person's yes covers beside this call; gives it in words, "" for nothing.
 

@@ -12,13 +12,16 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from operator import is_
-from typing import Protocol, overload
+from typing import TYPE_CHECKING, Protocol, overload
 
 from codelet import prompt
 from codelet.context.reminders import NESTED, Placement, Zones, renewed
 from codelet.events import Event, Interrupted
 from codelet.messages import Message, Picture, kind_of, tool_result, unpaired, with_kinds
 from codelet.record import Record
+
+if TYPE_CHECKING:
+    from codelet.context.relations.session_files import SessionFiles
 
 _MOST_CHECKPOINTS = 50
 _PREPENDED = "--reminders prepend renews it each turn"
@@ -131,7 +134,7 @@ class Conversation(Parts):
     what the early end of the last turn left, if it had one.
     """
 
-    __slots__ = ("_checkpoints", "_watches", "call_ids", "interruption", "placement", "rewrites", "zones")
+    __slots__ = ("_checkpoints", "_files", "_watches", "call_ids", "interruption", "placement", "rewrites", "zones")
 
     body: list[Message]
 
@@ -144,6 +147,16 @@ class Conversation(Parts):
         self.interruption: Interrupted | None = None
         self._watches = watches
         self._checkpoints: deque[Checkpoint] = deque(maxlen=_MOST_CHECKPOINTS)
+        self._files: SessionFiles | None = None
+
+    @property
+    def files(self) -> SessionFiles:
+        """The files that were read and changed, as a graph; made when it is first asked for."""
+        if self._files is None:
+            from codelet.context.relations.session_files import SessionFiles
+
+            self._files = SessionFiles()
+        return self._files
 
     def snapshot(self) -> Parts:
         """The list as it is now, for whoever works on it elsewhere: O(list), no copy of any message."""
@@ -225,11 +238,13 @@ class Conversation(Parts):
     def clear(self) -> None:
         """Forget everything."""
         self._checkpoints.clear()
+        self._files = None
         self._become(Parts(), "the conversation was cleared")
 
     def adopt(self, messages: Sequence[Message], before: Sequence[Message] | None = None) -> None:
         """Go on with a list from elsewhere; `before` is the list before its last prompt, if known."""
         self._checkpoints.clear()
+        self._files = None
         taken = Parts.of(messages, self.zones)
         self.call_ids.update(call["id"] for message in messages for call in message.get("tool_calls", ()))
         self._become(taken, "the conversation was cleared")

@@ -212,7 +212,7 @@ async def run_turn(
             async with aclosing(_run_step(turn)) as step:
                 async for event in step:
                     yield event
-        for event in await upkeep.learnt():
+        for event in [*await upkeep.learnt(), *await upkeep.between_turns()]:
             yield event
         yield turn.end("done")
     except asyncio.CancelledError:

@@ -158,6 +158,10 @@ class Upkeep:
         """Use what the server has said of the model, for which it is waited a moment; what is to be told of it."""
         return [] if self.server is None else await self.server.learnt(_ANSWER_WAIT)
 
+    async def between_turns(self) -> list[events.Event]:
+        """The turn is done, or a compaction by hand is: have extensions ask the user; what they tell."""
+        return [events.Note(text) for each in self._extensions for text in await each.between_turns()]
+
     def overflowed(self, error: ProviderError) -> tuple[bool, list[events.Event]]:
         """Keep to the window that a refusal names. Whether the list has to get shorter, and what is to be told."""
         self._ask_server()

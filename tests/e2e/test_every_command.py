@@ -34,7 +34,7 @@ ROWS = [
     ("/pin 2", "stays word for word"), ("/pin 999", "no message 999"), ("/pin x", "by its number"),
     ("/unpin 2", "no longer pinned"), ("/unpin 2", "is not pinned"), ("/unpin x", "by its number"),
     ("/compact --preview", "compact"), ("/compact --nothing", "takes a size"), ("/compact 1k", "compact"),
-    ("/why", "compacted"), ("/why 77", "nothing was compacted"),
+    ("/why", "compacted"), ("/why 77", "nothing was compacted"), ("/why @a.py", "nothing to do with it"),
     ("/uncompact", "compaction"), ("/uncompact x", "takes nothing"),
     ("/drop 999", "no message 999"), ("/drop x", "by its number"),
     ("/reminders", "environment"), ("/reminders nothing off", "there is no reminder"),

@@ -118,6 +118,20 @@ _EARLIER = re.compile(
     re.IGNORECASE,
 )
 
+_LONGEST_WORD = 300
+# The user says of what the agent just did that it was right, or that it was not.
+_THAT_WAS_IT = re.compile(
+    r"\W*(?:(?:yes|yep|yeah|great|perfect|ok(?:ay)?|thanks)\W+)*"
+    r"(?:that(?:'s| was| is) (?:it|what i (?:meant|wanted))\b(?! not)|"
+    r"that (?:fixed|solved|did) it\b|exactly\b(?! (?:what|why|how|where|the)))",
+    re.IGNORECASE,
+)
+_THAT_WAS_NOT = re.compile(
+    r"\W*(?:(?:no|nope|hm+)\W+)*(?:that(?:'s not| was(?: not|n't)| is(?: not|n't)) (?:it|what i (?:meant|wanted))\b|"
+    r"that did(?: not|n't) (?:fix|solve|help|work)\b)",
+    re.IGNORECASE,
+)
+
 
 def anchored(anchors: Sequence[TurnAnchor]) -> set[int]:
     """The turns that hold an anchor that is sure enough."""
@@ -160,10 +174,11 @@ def scores(
 ) -> dict[int, Score]:
     """Score every turn in the list. `names[turn]` are the numbers of the words in it; `scoring_words` are enough.
 
-    `feedback[turn]` is what the user said of it (more than 0: keep, less: let go). It never lowers a turn that
-    holds an anchor or an open error.
+    `feedback[turn]` is what the user did about it (more than 0: keep, less: let go); where that is nothing, "that was
+    it" in the next prompt counts. It never lowers a turn that holds an anchor or an open error.
     """
     order = _order(readings)
+    votes = {**_judged(readings), **(feedback or {})}
     prompt = _prompt(readings)
     words = lexicon.read(prompt[:_READ])
     shape = lexicon.shape
@@ -180,7 +195,7 @@ def scores(
     result: dict[int, Score] = {}
     for place, turn in enumerate(order):
         own = names.get(turn, set())
-        voted = max(-FEEDBACK_CAP, min(FEEDBACK_CAP, (feedback or {}).get(turn, 0)))
+        voted = max(-FEEDBACK_CAP, min(FEEDBACK_CAP, votes.get(turn, 0)))
         if voted < 0 and (turn in best or turn in open_errors):
             voted = 0
         result[turn] = Score(
@@ -220,6 +235,18 @@ def _files(readings: Sequence[ParsedMessage]) -> dict[int, set[str]]:
         for action in reading.actions:
             if action.kind in ("read", "write") and action.subject:
                 found.setdefault(reading.turn, set()).add(action.subject)
+    return found
+
+
+def _judged(readings: Sequence[ParsedMessage]) -> dict[int, int]:
+    """What the user's words say of the turn before them: that was it, or that was not."""
+    found: dict[int, int] = {}
+    for reading in readings:
+        if reading.kind == "user" and reading.turn > 1 and len(reading.text) <= _LONGEST_WORD:
+            if _THAT_WAS_NOT.match(reading.text):
+                found[reading.turn - 1] = -FEEDBACK_CAP
+            elif _THAT_WAS_IT.match(reading.text):
+                found[reading.turn - 1] = FEEDBACK_CAP
     return found
 
 

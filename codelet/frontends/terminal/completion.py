@@ -6,14 +6,18 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from codelet.system.git import run_git
 from codelet.system.text import clean
+
+if TYPE_CHECKING:
+    from codelet.loop.session import Session
 
 _FILES = 20_000
 _SHOWN = 50
@@ -23,17 +27,30 @@ _MENTION = re.compile(r"(?:^|(?<=[\s(\"'`]))@([^\s\"'`]*)$")
 _SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", "target"})
 
 
+Points = Callable[[str], int]
+Ranks = Callable[[str], Awaitable[Points]]
+
+
+def no_points(path: str) -> int:
+    """All files alike."""
+    return 0
+
+
 def wants_completion(text: str) -> bool:
     """Whether a command or a file is being typed before the cursor."""
     return (text.startswith("/") and " " not in text and "\n" not in text) or bool(_MENTION.search(text))
 
 
 class ReplCompleter(Completer):
-    """`commands` are names with their help; files are those under `workspace`, read off the event loop."""
+    """`commands` are names with their help; files are those under `workspace`, read off the event loop.
 
-    def __init__(self, workspace: Path, commands: Sequence[tuple[str, str]]) -> None:
+    `ranks` gives how many points a file has for what is typed: of those that fit alike it puts the one with more first.
+    """
+
+    def __init__(self, workspace: Path, commands: Sequence[tuple[str, str]], ranks: Ranks | None = None) -> None:
         self._files = FileList(workspace)
         self._commands = commands
+        self._ranks = ranks
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """Commands only: files need the asynchronous way."""
@@ -53,13 +70,29 @@ class ReplCompleter(Completer):
         mention = _MENTION.search(document.text_before_cursor)
         if mention is None:
             return
-        for path in best_matches(await self._files.read(), mention[1]):
+        before = document.text_before_cursor[: mention.start()]
+        points = no_points if self._ranks is None else await self._ranks(before)
+        for path in best_matches(await self._files.read(), mention[1], points):
             named = f'"{path}"' if any(sign.isspace() for sign in path) else path  # so that all of it is the name
             yield Completion(named, start_position=-len(mention[1]), display=clean(path))
 
 
-def best_matches(paths: Iterable[str], typed: str) -> list[str]:
-    """The paths that fit what was typed, best first: name begins with it, path does, contains it, in order."""
+def ranks_of(session: Session) -> Ranks:
+    """Points by what the session has read and changed so far; the graph of that is made in a thread."""
+
+    async def ranks(typed: str) -> Points:
+        messages, root = list(session.messages), str(session.workspace)
+        relations = await asyncio.to_thread(lambda: session.conversation.files.of(messages, typed, root))
+        return lambda path: relations.bearing(path).total
+
+    return ranks
+
+
+def best_matches(paths: Iterable[str], typed: str, points: Points = no_points) -> list[str]:
+    """The paths that fit what was typed, best first: name begins with it, path does, contains it, in order.
+
+    Of those that fit alike the one with more `points` comes first.
+    """
     wanted = typed.lower()
     ranked = []
     for path in paths:
@@ -75,7 +108,7 @@ def best_matches(paths: Iterable[str], typed: str) -> list[str]:
             rank = 3
         else:
             continue
-        ranked.append((rank, path.count("/"), len(path), path))
+        ranked.append((rank, -points(path), path.count("/"), len(path), path))
     return [path for *_, path in sorted(ranked)[:_SHOWN]]
 
 

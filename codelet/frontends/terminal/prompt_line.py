@@ -7,8 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from pathlib import Path
+from collections.abc import Callable, Coroutine
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import create_app_session, get_app, in_terminal
@@ -78,8 +77,7 @@ class PromptLine:
         source: Input,
         pastes: Pastes,
         *,
-        workspace: Path,
-        commands: Sequence[tuple[str, str]],
+        completer: ReplCompleter,
         status: Callable[[], StyleAndTextTuples],
         cycle_mode: Callable[[], None],
         show_whole: Callable[[], Coroutine[None, None, None]],
@@ -105,7 +103,7 @@ class PromptLine:
                 history=_history(preferences, pastes, complain),
                 editing_mode=EditingMode.VI if preferences.edit_mode == "vi" else EditingMode.EMACS,
                 cursor=ModalCursorShapeConfig() if preferences.edit_mode == "vi" else None,
-                completer=ReplCompleter(workspace, commands),
+                completer=completer,
                 complete_while_typing=Condition(self._completing),
                 complete_style=CompleteStyle.COLUMN,
                 reserve_space_for_menu=0,  # the menu has a place of its own, below

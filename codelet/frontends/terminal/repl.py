@@ -14,6 +14,7 @@ from prompt_toolkit.input import create_input
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT, UsageError
 from codelet.events import Event
 from codelet.frontends.terminal.attention import Attention
+from codelet.frontends.terminal.completion import ReplCompleter, ranks_of
 from codelet.frontends.terminal.draft import Draft, Pastes
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.ground import GroundQuestion
@@ -89,8 +90,9 @@ class Repl:
         self.prompt_line = PromptLine(
             self._input,
             self.pastes,
-            workspace=session.workspace,
-            commands=[(command.name, command.help) for command in commands],
+            completer=ReplCompleter(
+                session.workspace, [(command.name, command.help) for command in commands], ranks_of(session)
+            ),
             status=lambda: self._status.below_prompt(self.prompt_line.output.get_size().columns),
             cycle_mode=self._cycle_mode,
             show_whole=self._show_whole,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pytest
 
+from codelet.context.asked import Size
 from codelet.context.compaction import CompactionSettings, compact
 from tests.context.compaction.lists import Message, calling, coding_session, result, says, segments_of, user
+from tests.context.conftest import Open
 
 PLAIN = "The folder below was looked at yesterday."
 DECIDED = "We decided that the folder below is kept."
@@ -33,11 +38,16 @@ def twins(said: tuple[str, str] = (PLAIN, PLAIN), ran: tuple[str, str] | None = 
     return [*messages, *coding_session(4)[1:], user(last)]
 
 
-def lines_of_twins(messages: list[Message], **settings: dict[int, int]) -> tuple[int, int]:
-    """How many lines of each twin's file stand in the compacted list; there is no room for both files."""
-    made = compact(messages, 6_000, settings=CompactionSettings(**settings))
-    text = str([message["content"] for message in made.messages])
+def shown(messages: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """How many lines of each twin's file stand in a list."""
+    text = str([message["content"] for message in messages])
     older, newer = (sum(f"load_{name}_{n:03}(" in text for n in range(LINES)) for name in ("alder", "beech"))
+    return older, newer
+
+
+def lines_of_twins(messages: list[Message], **settings: dict[int, int]) -> tuple[int, int]:
+    """The same of the compacted list; there is no room for both files."""
+    older, newer = shown(compact(messages, 6_000, settings=CompactionSettings(**settings)).messages)
     assert LINES <= older + newer < 2 * LINES
     return older, newer
 
@@ -66,6 +76,55 @@ def test_what_the_user_says_of_a_turn_decides_between_turns_that_are_alike():
     assert lines_of_twins(twins(), feedback={32: -5})[0] == LINES
     decided = twins(said=(DECIDED, DECIDED))
     assert lines_of_twins(decided, feedback={32: -5})[1] == LINES, "it takes nothing from a decision"
+
+
+@pytest.mark.parametrize(
+    ("words", "counts"),
+    [
+        ("That was it.", 5),
+        ("yes, that fixed it! ", 5),
+        ("Exactly.", 5),
+        ("No, that was not it.", -5),
+        ("that didn't help.", -5),
+        ("That is it not.", 0),
+        ("Exactly why is it so?", 0),
+        ("Is that what was it?", 0),
+    ],
+)
+def test_that_was_it_counts_for_the_turn_before(words: str, counts: int):
+    messages = twins(said=(PLAIN, f"{words} {PLAIN}"))
+    made = compact(messages, 6_000)
+    assert {fate.turn: fate.score.feedback for fate in made.report.turns}[31] == counts
+    older, newer = lines_of_twins(messages)
+    assert (older if counts > 0 else newer) == LINES
+
+
+async def test_a_pin_and_a_drop_decide_between_turns_that_are_alike(open_session: Open):
+    session, _ = open_session(window=100_000)
+    session.adopt(twins())
+
+    def place_of(words: str) -> int:
+        return max(place for place, message in enumerate(session.messages) if words in str(message["content"]))
+
+    def made() -> tuple[list[int], bool]:
+        """What the user did about each twin, and whether the older one's lines stand where the newer one's did."""
+        tiers, conversation = session.compactor.tiers, session.conversation
+        result = tiers.compacted(conversation.snapshot(), "asked", "keep it", Size(tokens=6_500))
+        older, newer = shown(result.messages)
+        return [fate.score.feedback for fate in result.report.turns][30:32], older > 2 * newer
+
+    assert made() == ([0, 0], False)
+    session.compactor.pin(place_of(PLAIN) - 4)
+    assert session.compactor.pins and made() == ([5, 0], True)
+    session.compactor.unpin(session.compactor.pins[0])
+    assert made() == ([0, 0], False)
+    answer = place_of("I have read it.")
+    assert session.compactor.drop(answer) == [answer]
+    assert made() == ([0, -5], True)
+    assert session.compactor.undo() is not None
+    assert made() == ([0, 0], False)
+    session.compactor.drop(place_of(PLAIN))
+    assert made()[0][0] == 0, "what stood behind a prompt belongs to another turn now"
 
 
 def test_words_of_the_prompt_point_at_the_turn_that_they_mean():

@@ -71,9 +71,11 @@ async def uncompact(repl: ReplControls, argument: str) -> None:
 
 
 async def explain(screen: Screen, session: Session, argument: str) -> None:
-    """What the last compaction did with each turn, or with one."""
+    """What the last compaction did with each turn, or with one; with @FILE how much a file bears on the work now."""
     report = session.compactor.report
-    if report is None:
+    if argument.startswith("@"):
+        _explain_file(screen, session, argument[1:].strip('"'))
+    elif report is None:
         screen.note("nothing was compacted yet; /compact --preview shows what would be")
     elif not argument:
         _show_report(screen, report, "was", session.compactor.sizes)
@@ -85,6 +87,15 @@ async def explain(screen: Screen, session: Session, argument: str) -> None:
         screen.say(*indented(screen, told), *indented(screen, score), *summary)
     else:
         screen.fail(f"the last compaction had no turn {clean(argument)}; /why lists what it had")
+
+
+def _explain_file(screen: Screen, session: Session, path: str) -> None:
+    """Why a file stands where it does behind an @."""
+    relations = session.conversation.files.of(list(session.messages), root=str(session.workspace))
+    bearing = relations.bearing(path)
+    found = [f"{told} {points}" for name, told in _BEARS.items() if (points := getattr(bearing, name))]
+    told = ", ".join(found) or "the session has nothing to do with it yet"
+    screen.say(*indented(screen, styled((clean(path), ACCENT), (f"  weight {bearing.total}: {told}", QUIET))))
 
 
 def _show_report(screen: Screen, report: CompactionReport, verb: str, sizes: tuple[int, int], more: str = "") -> None:
@@ -127,6 +138,15 @@ _SCORED = {
     "files": "its files are in use",
     "reference": "you came back to it",
     "feedback": "you judged it",
+}
+
+
+_BEARS = {
+    "recent": "touched lately",
+    "changed": "changed",
+    "named": "named by the prompt",
+    "refers": "imports a file in use",
+    "referred": "imported by a file in use",
 }
 
 

@@ -55,7 +55,10 @@ _OWN = (
     SlashCommand("unpin", "let go of a pin", show=change_context.unpin, arguments="N"),
     SlashCommand("drop", "take a message out, a call with its results", show=change_context.drop, arguments="N"),
     SlashCommand(
-        "why", "what the last compaction did with each turn, and why", show=change_context.explain, arguments="[TURN]"
+        "why",
+        "what the last compaction did with each turn, and why",
+        show=change_context.explain,
+        arguments="[TURN|@FILE]",
     ),
     SlashCommand(
         "reminders",

@@ -1,0 +1,66 @@
+"""The values that hold now, as a compaction's hand-over has them: offered as facts, kept on a person's yes alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from codelet.errors import CodeletError, ToolError
+from codelet.extensions.memory.fact import LONGEST_FACT, normal, plain
+
+if TYPE_CHECKING:
+    from codelet.extensions.memory.remembering import Facts
+
+MOST_OFFERED = 10
+"""Values in one question."""
+
+_VALUE = re.compile(r"values? that holds? now\b[^:]{0,40}:\s*(\S.*)", re.IGNORECASE)
+
+
+def values_in(lines: Iterable[str]) -> list[str]:
+    """What the lines of a narrative say under the heading for values that hold now, each once, the first ones."""
+    told = (found[1] for line in lines if (found := _VALUE.match(line)))
+    once = {normal(text): text for text in (plain(text, LONGEST_FACT) for text in told) if normal(text)}
+    return list(once.values())[:MOST_OFFERED]
+
+
+class HeldValues:
+    """Asks about them, for one session. `facts` gives its facts; it is asked for with the first values.
+
+    What was refused is not asked again. Where nobody can be asked, and with `--yes`, where nobody wants to be, nothing
+    is kept.
+    """
+
+    def __init__(self, session: Any, facts: Callable[[], Facts]) -> None:
+        self._session = session
+        self._facts = facts
+        self._refused: set[str] = set()
+
+    async def offer(self, lines: Sequence[str]) -> list[str]:
+        """Ask about the values in the lines of a narrative; what came of it, in sentences for the user."""
+        session = self._session
+        found = values_in(map(session.mask, lines))
+        if not found or session.ask is None or session.policy.yes:
+            return []
+        facts = self._facts()
+        known = {normal(fact.text) for fact in facts.list.facts} | self._refused
+        values = [text for text in found if normal(text) not in known]
+        if not values:
+            return []
+        where = f", and in {facts.file.path.name}" if facts.file is not None else ""
+        yes = await session.approvals.put(
+            "facts",
+            f"keep what holds now{where}",
+            "\n".join(f"- {text}" for text in values),
+            "the hand-over of the compaction says so; only a yes keeps it",
+        )
+        if not yes:
+            self._refused.update(map(normal, values))
+            return []
+        try:
+            for text in values:
+                await facts.remember(text, "model")
+        except (CodeletError, ToolError) as error:
+            return [f"not all of it was kept: {error}"]
+        return [f"{len(values)} fact{'' if len(values) == 1 else 's'} kept; /facts lists them"]
