@@ -18,9 +18,8 @@ from codelet import prompt
 from codelet.context.compaction.actions import Action, action_of
 from codelet.context.compaction.coverage import log2_milli
 from codelet.context.compaction.edits import is_old, shows_edit
-from codelet.context.compaction.history import History
+from codelet.context.compaction.history import History, open_errors
 from codelet.context.compaction.identifiers import Lexicon
-from codelet.context.compaction.ledger import open_errors
 from codelet.context.compaction.parsing import ParsedMessage, parse_messages
 from codelet.context.compaction.report import Compacted, CompactionReport, TurnFate, find_loss
 from codelet.context.compaction.score import Score, find_anchors, scores
