@@ -43,8 +43,8 @@ _PASSED = re.compile(r"\b(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?|successful
 _FAILED = re.compile(r"\b(?:fail(?:s|ed|ing)?|red|broken)\b", re.IGNORECASE)
 _DENIED = re.compile(r"\b(?:not|never|no longer|until|once|before|should|must|need|to|if|when|make)\b", re.IGNORECASE)
 _REFUSED = re.compile(
-    r"\W*(?:(?:i'?m|i’m|i am|we(?:'|’)re)? ?(?:very )?sorry\b|i (?:can(?:no|'|’)t|could not|am unable|am not able|won(?:'|’)t)\b|"
-    r"as an ai\b|unfortunately, i\b)",
+    r"\W*(?:(?:i.?m|i am|we.re)? ?(?:very )?sorry\b|as an ai\b|unfortunately, i\b|"
+    r"i (?:can(?:no|.)t|could not|am unable|am not able|won.t)\b)",
     re.IGNORECASE,
 )
 _HEADING = re.compile(

@@ -39,6 +39,7 @@ _STATUSES = 4
 # What is kept for the lists of files, however many errors there are.
 _FILES_PERCENT = 40
 _SETTLED = 4
+_MOST_CHANGES = 60
 # Of the newest change of a file so many lines stand, each so long at most; a shorter one says nothing.
 _CHANGED_LINES, _LONGEST_LINE, _SHORTEST_LINE = 3, 120, 8
 _SAYS_LITTLE = re.compile(
@@ -182,6 +183,8 @@ class Ledger:
                 lines = _new_lines(action) if len(action.written) == 1 else ()
                 if lines:
                     self.changes[action.written[0]] = NewLines(reading.turn, reading.step, lines)
+                    if len(self.changes) > _MOST_CHANGES:
+                        del self.changes[next(iter(self.changes))]
                 for path in action.deleted:
                     self._delete(path, reading.turn)
             for effect in effects.get(index, ()):
@@ -212,7 +215,8 @@ class Ledger:
         for known in [known for known in self.deleted if same_file(known, path)]:
             del self.deleted[known]
         self.changed[path] = max(self.changed.get(path, 0), turn)
-        for known in [known for known in self.changes if same_file(known, path)]:
+        name = path.rpartition("/")[2]
+        for known in [known for known in self.changes if known.endswith(name) and same_file(known, path)]:
             del self.changes[known]
         self._uncommitted.add(path)
 
