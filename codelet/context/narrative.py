@@ -1,8 +1,8 @@
 """The narrative: the head of a summary in a model's words, checked line by line before anything of it is kept.
 
 The model is asked by the caller. Here are the instruction, the circuit breaker, and what makes an answer worthless: it
-is empty, larger than its source or its room, or a tool call. Of any other answer those lines are struck that name
-something which never occurred or call a run passed that failed. Without a narrative compaction works the same.
+is empty, larger than its source or its room, a refusal, or a tool call. Of any other answer those lines are struck that
+name something which never occurred or call a run passed that failed. Without a narrative compaction works the same.
 """
 
 from __future__ import annotations
@@ -42,6 +42,14 @@ _RUN = re.compile(r"\b(tests?|suite|build|lint|checks?|typecheck)\b", re.IGNOREC
 _PASSED = re.compile(r"\b(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?|successful(?:ly)?)\b", re.IGNORECASE)
 _FAILED = re.compile(r"\b(?:fail(?:s|ed|ing)?|red|broken)\b", re.IGNORECASE)
 _DENIED = re.compile(r"\b(?:not|never|no longer|until|once|before|should|must|need|to|if|when|make)\b", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"\W*(?:(?:i.?m|i am|we.re)? ?(?:very )?sorry\b|as an ai\b|unfortunately, i\b|"
+    r"i (?:can(?:no|.)t|could not|am unable|am not able|won.t)\b)",
+    re.IGNORECASE,
+)
+_HEADING = re.compile(
+    r"\W*(?:goal|state|done|tried|cause|value|open question|next)[^:\n]{0,60}:", re.IGNORECASE | re.MULTILINE
+)
 _LONGEST_LINE = 600
 _MOST_LINES = 60
 
@@ -93,6 +101,8 @@ class NarrativeCheck:
         if not isinstance(answer, str) or not answer.strip() or estimate_text(answer) > self._room:
             return ()
         if any(mark in answer for mark in ("<tool_call", '"tool_calls"', "<compacted turns=", "<system-reminder>")):
+            return ()
+        if _REFUSED.match(answer) and not _HEADING.search(answer):
             return ()
         kept = []
         for raw in answer.splitlines():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from codelet.extensions.base import Extension
 from codelet.messages import Message, text_of, user
-from codelet.providers.protocol import Provider, Request, TextChunk, UsageChunk
+from codelet.providers.protocol import FinishChunk, Provider, Request, TextChunk, UsageChunk
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
@@ -121,6 +121,8 @@ class Narrator(Extension):
                         pieces.append(chunk.text)
                     elif isinstance(chunk, UsageChunk):
                         used = chunk.usage
+                    elif isinstance(chunk, FinishChunk) and chunk.reason == "refused":
+                        pieces.clear()
         finally:
             if used is not None:
                 self._spend(used)

@@ -80,14 +80,25 @@ async def test_what_is_false_is_struck_and_told(open_session: Open):
     assert "Next step: run part7" in text
 
 
-@pytest.mark.parametrize("answer", [Answer(error=ProviderError("no")), Answer(""), Answer("word " * 20_000)])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(error=ProviderError("no")),
+        Answer(""),
+        Answer("word " * 20_000),
+        Answer("I'm sorry, but I can't help with that."),
+        Answer("Goal: change src/part3/mod.py", hangs=True),
+    ],
+    ids=["fails", "empty", "too long", "refuses", "slow"],
+)
 async def test_a_failure_leaves_the_note_of_the_rules_and_the_receipt_says_so(open_session: Open, answer: Answer):
     plain, provider = open_session(window=24_000)
     await fill(plain, provider, 8)
     await compact(plain)
     session, provider = open_session(window=24_000, extensions=[Narrator()])
     await fill(session, provider, 8)
-    Narrator(failures=2).attach(session)  # one more opens the circuit: no waiting between tries
+    # One more failure opens the circuit: no waiting between tries. The limit ends only the stream that hangs.
+    Narrator(limit=0.2 if answer.hangs else 30.0, failures=2).attach(session)
     provider.script = answering(answer)
     done = await compact(session)
     assert session.messages == plain.messages

@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from codelet.context.compaction.edits import shows_edit, texts_in, without_removed
@@ -26,6 +26,8 @@ _WHOLE_WRITES = ("write", "create")
 _LOOKS = frozenset({"view", "read", "open"})
 # A command that applies a patch in its own text.
 _PATCHES = re.compile(r"\b(?:apply_patch|git apply|patch)\b")
+_QUOTED_PATH = re.compile(r"`[\w@~.+-]*[/.][\w@~./+-]*`")
+_TELLS_FILE = re.compile(r"(?:The file|File created successfully at:) ([^\s`'\"]*/[^\s`'\"]+)")
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 
 
@@ -71,10 +73,10 @@ def action_of(call: Mapping[str, Any]) -> Action:
     if not isinstance(parsed, dict):
         kind = _kind(name, isinstance(parsed, str) and shows_edit(parsed))
         return _write(call_id, name, "", parsed) if kind == "write" else Action(call_id, name, kind, "", (Edit(raw),))
-    path = _first(parsed, _PATH_KEYS)
+    path = _first(parsed, _PATH_KEYS) or _quoted_path(parsed)
     command = _first(parsed, _COMMAND_KEYS) or _listed(parsed)
     subject = path or command or _first(parsed, _OTHER_KEYS)
-    rest = {key: value for key, value in parsed.items() if value is not None and value != subject}
+    rest = {key: value for key, value in parsed.items() if value is not None and _unquoted(value) != subject}
     patches = any(isinstance(value, str) and shows_edit(value) for value in rest.values())
     kind = "command" if command and not path else _kind(name, bool(path) or patches)
     if path and command in _LOOKS:
@@ -117,6 +119,22 @@ def _listed(parsed: dict[str, Any]) -> str:
     if len(told) == 3 and told[0].rpartition("/")[2] in _SHELLS and told[1] in ("-c", "-lc"):
         return told[2]
     return shlex.join(told)
+
+
+def with_file_of(action: Action, answer: str) -> Action:
+    """The same write with the file that its answer names, where the call itself names none."""
+    told = _TELLS_FILE.match(answer) if action.kind == "write" and not action.subject else None
+    return replace(action, subject=told.group(1), written=(told.group(1),)) if told else action
+
+
+def _quoted_path(parsed: dict[str, Any]) -> str:
+    """The path that is all there is of the arguments, as transcripts show it: `src/a.py`."""
+    value = next(iter(parsed.values())) if len(parsed) == 1 else None
+    return value.strip().strip("`") if isinstance(value, str) and _QUOTED_PATH.fullmatch(value.strip()) else ""
+
+
+def _unquoted(value: object) -> object:
+    return value.strip().strip("`") if isinstance(value, str) and value.startswith("`") else value
 
 
 def _first(parsed: dict[str, Any], keys: tuple[str, ...]) -> str:

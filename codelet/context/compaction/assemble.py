@@ -10,7 +10,17 @@ from typing import Any, cast
 
 from codelet import messages
 from codelet.context.compaction.candidates import LineCollector
-from codelet.context.compaction.segments import REQUESTS, ParsedSegment, SegmentEntry, guarded, heading, opening, render
+from codelet.context.compaction.segments import (
+    REQUESTS,
+    SAID,
+    USER,
+    ParsedSegment,
+    SegmentEntry,
+    guarded,
+    heading,
+    opening,
+    render,
+)
 
 
 @dataclass
@@ -33,7 +43,7 @@ def message_of(
     block: OldBlock, collector: LineCollector, chosen: Sequence[int], *, note: bool
 ) -> dict[str, Any] | None:
     """The segment of a block with those of the chosen lines that belong to it; None if it would be empty."""
-    placed: list[tuple[tuple[int, int], SegmentEntry]] = list(block.said)
+    placed = [(_order(place, entry.label), entry) for place, entry in block.said]
     candidates = collector.candidates
     by_source: dict[int, list[int]] = {}
     for index in chosen:
@@ -42,12 +52,18 @@ def message_of(
         source = collector.sources[number]
         indices.sort(key=candidates.position.__getitem__)
         lines = [candidates.text[i] for i in indices if i != source.head]
-        placed.append((source.place, SegmentEntry(source.turn, source.label, lines, source.step)))
+        entry = SegmentEntry(source.turn, source.label, lines, source.step)
+        placed.append((_order(source.place, source.label), entry))
     if not placed and not block.ledger:
         return None
     placed.sort(key=lambda item: item[0])
     segment = ParsedSegment(block.first, block.last, block.ledger, _joined([entry for _, entry in placed]))
     return cast("dict[str, Any]", messages.segment(render(segment, note=note)))
+
+
+def _order(place: tuple[int, int], label: str) -> tuple[bool, int, int]:
+    """Where an entry stands: what was said comes first, turn by turn, and then what was read, written and run."""
+    return bool(label) and label not in SAID, *place
 
 
 def _joined(entries: Sequence[SegmentEntry]) -> list[SegmentEntry]:
@@ -97,8 +113,11 @@ class SegmentLengths:
     def _headings(self, number: int, opened: Iterable[int]) -> int:
         """Characters of the headings of some sources: neighbours of one turn and label share one."""
         sources = self.collector.sources
-        placed: list[tuple[tuple[int, int], str]] = [(place, "") for place, _ in self.blocks[number].said]
-        placed += [(sources[n].place, heading(sources[n].turn, sources[n].label, sources[n].step)) for n in opened]
+        placed = [(_order(place, USER), "") for place, _ in self.blocks[number].said]
+        placed += [
+            (_order(source.place, source.label), heading(source.turn, source.label, source.step))
+            for source in map(sources.__getitem__, opened)
+        ]
         placed.sort(key=itemgetter(0))
         texts = [text for _, text in placed]
         return sum(len(text) + 1 for last, text in pairwise(["", *texts]) if text and text != last)

@@ -26,12 +26,18 @@ SHORTEST_LINE = 4
 _PIECE = 240
 # A failed build prints hundreds of errors; the first few stand for it.
 FACTS_OF_ONE = 8
-# A fence, a bare UUID, the rule of a table.
+# A fence, a bare UUID, the rule of a table, what a tool says of its own run.
 _SAYS_NOTHING = re.compile(
+    r"(?:Chunk ID: \w+|Wall time: [\d.]+ \w+|Original token count: \d+|Total output lines: \d+|"
+    r"Process exited with code 0)\Z|"
     r"(?:```+|~~~+)[\w+-]*\Z|[\"']?[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}[\"']?,?\Z|[|+:\s=_-]+\Z"
 )
 # What differs between two reports of one kind of error.
 _VARIABLE = re.compile(r"\d+|'[^']*'|\"[^\"]*\"|\S*/\S*")
+# Lines of a file as tools number them; the numbers are wrong after the next edit, and cost room.
+_NUMBER = re.compile(r"^ {0,7}\d{1,6}(?:\t|→)", re.MULTILINE)
+_NUMBERED = re.compile(r"(?:[^\n]*\n){0,3} {0,7}\d{1,6}(?:\t|→)[^\n]*\n {0,7}\d{1,6}(?:\t|→)")
+_WIDE = re.compile(r"(?<=\S) {3,}(?=\S)")
 # So much use counts as one.
 _LEVEL = 500
 
@@ -122,7 +128,7 @@ class LineCollector:
     def add(self, source: int, text: str, speaker: str, factor: int = 1000) -> None:
         """Make candidates of the lines of a text. `factor` in per mille is the source's own worth."""
         weight = self.recency(self.sources[source].place[0]) * SPEAKER_WEIGHT[speaker]
-        lines = [line for line in map(str.strip, text.split("\n")) if len(line) >= SHORTEST_LINE]
+        lines = [line for line in map(str.strip, _bare(text).split("\n")) if len(line) >= SHORTEST_LINE]
         if len(text) > LONGEST_LINE and max(map(len, lines), default=0) > LONGEST_LINE:
             lines = [part for line in lines for part in _parts(line)]
         last = dict(zip(lines, count(self._lines)))
@@ -147,11 +153,24 @@ class LineCollector:
         self._append(fresh, fresh, source, factor, [last[line] for line in fresh])
         self._said += [weight] * len(fresh)
         self.stale.took(source, range(first, first + len(fresh)), last)
+        if "|\n" in text:
+            self._headers_of_tables(lines)
         if len(last) < len(lines):
             for line, times in Counter(lines).items():
                 if times > 1:
                     self._said[seen[line]] += weight * (times - 1)
         self._used = None
+
+    def _headers_of_tables(self, lines: list[str]) -> None:
+        """Find for each row of a table its header, the first of the rows that follow one another."""
+        header = ""
+        for line in lines:
+            if not (line.startswith("|") and line.endswith("|")):
+                header = ""
+            elif not header:
+                header = line
+            elif not _SAYS_NOTHING.match(line):
+                self.candidates.above[self._seen[line]] = self._seen[header]
 
     def read(self) -> None:
         """Find the names in the lines that were added since the last time."""
@@ -199,7 +218,10 @@ class LineCollector:
                 factors[index] = factors[index] * 13 // 10
 
     def _silence(self) -> None:
-        """Take the names from lines that say nothing by themselves."""
+        """Take the names from lines that say nothing by themselves; a header that an edit removed heads nothing."""
+        above = self.candidates.above
+        for row in [row for row, header in above.items() if header in self.stale.dead]:
+            del above[row]
         names = self.candidates.names
         for number in compress(count(), map(_SAYS_NOTHING.match, self.candidates.text)):
             names[number] = ()
@@ -212,6 +234,13 @@ class LineCollector:
             shape * logs[amount // _LEVEL] // 10 if amount else 0
             for shape, amount in zip(self.lexicon.shape, used, strict=True)
         ]
+
+
+def _bare(text: str) -> str:
+    """A text without the numbers that a tool put before a file's lines, and without the blanks that align words."""
+    if _NUMBERED.match(text):
+        text = _NUMBER.sub("", text)
+    return _WIDE.sub("  ", text) if "    " in text else text
 
 
 def _parts(line: str) -> Iterable[str]:

@@ -14,7 +14,7 @@ from codelet.context.compaction.history import write_failed
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.plan import CompactionPlan, Transcript
 from codelet.context.compaction.score import Score
-from codelet.context.compaction.segments import REQUESTS
+from codelet.context.compaction.segments import FROM_USER, REQUESTS
 from codelet.context.compaction.user_text import EarlierPrompt
 from codelet.messages import text_of
 
@@ -68,7 +68,7 @@ def _take_cut(found: Collected, index: int, readings: Sequence[ParsedMessage], s
         found.blocks.append(OldBlock(start, start, max(1, reading.turn), max(1, reading.turn)))
     here = set(shown.split("\n"))
     rest = "\n".join(line for line in reading.text.split("\n") if line not in here)
-    label = "from user" if reading.answers is None else label_of(reading.answers)
+    label = FROM_USER if reading.answers is None else label_of(reading.answers)
     source = found.collector.source((index, 1), reading.turn, label, step=reading.step)
     if reading.kind == "user":
         found.collector.add(source, _still_there(found.collector, rest), "user")
@@ -204,7 +204,7 @@ def add_cut_words(found: Collected, cut: list[tuple[int, str]]) -> None:
     """Make candidates of what was cut from the user's words; `cut` are (position in `said`, text) pairs."""
     for position, text in cut:
         index, number = found.places[position]
-        source = found.collector.source((index, number), found.said[position].turn, "from user")
+        source = found.collector.source((index, number), found.said[position].turn, FROM_USER)
         found.collector.add(source, _still_there(found.collector, text), "user")
     found.collector.read()
 

@@ -35,6 +35,8 @@ class Candidates:
     factor: list[int] = field(default_factory=list)
     source: list[int] = field(default_factory=list)
     position: list[int] = field(default_factory=list)
+    # The candidate that another one cannot be read without: of the row of a table its header.
+    above: dict[int, int] = field(default_factory=dict)
 
 
 def log2_milli(number: int) -> int:
@@ -155,6 +157,10 @@ class Selection:
             cost += len(self.candidates.text[head]) + 1
         elif own not in self._opened:
             cost += self._headers[own]
+        above = self.candidates.above.get(index, index)
+        if above not in self._taken and above not in taken and self.candidates.source[above] == own:
+            taken.append(above)
+            cost += len(self.candidates.text[above]) + 1
         if self.spent + cost > limit:
             return []
         self.spent += cost

@@ -141,6 +141,7 @@ def _report(transcript: Transcript, made: _Attempt, normal: Normalised, before: 
     after_words = [line for entry in summary.words.entries for line in entry.lines]
     after_words += [transcript.readings[i].text for i in plan.kept if transcript.readings[i].kind == "user"]
     after_words += [collector.candidates.text[i] for i in summary.chosen]
+    after_words += [text for block in summary.found.blocks for _, text in block.ledger]
     said = [one.text for one in summary.found.said]
     return CompactionReport(
         tier=plan.tier,

@@ -1,4 +1,4 @@
-"""What ran in a conversation and how each run ended, as far as an exit status or the tool itself says.
+"""What ran in a conversation, how each run ended as far as an exit status or the tool itself says, and the errors seen.
 
 A run whose exit status nobody reported counts as nothing: it neither passed nor failed, and it settles nothing.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from codelet.context.compaction.file_changes import FileEffect, effects
@@ -46,7 +46,8 @@ _SEARCHES = ("grep", "search", "find", "glob", "list", "fetch", "web")
 class Execution:
     """One command, or one call of another tool, by its place in the list; `passed` is None if nobody can tell.
 
-    `text` names it: equal texts are the same command. `line` is what it said of its end, if it did.
+    `text` names it: equal texts are the same command. `line` is what it said of its end, if it did; `is_command` says
+    that a shell ran it.
     """
 
     place: int
@@ -55,6 +56,7 @@ class Execution:
     run: Run | None
     passed: bool | None
     line: str = ""
+    is_command: bool = False
 
     @property
     def what(self) -> str:
@@ -136,7 +138,7 @@ def _of_commands(
         run = run_of(command)
         end = passed if run is None else _end_of(run, passed, reading.text)
         line = outcome_line(reading.text) if run is not None else ""
-        found.append(Execution(index, reading.turn, short(command.text), run, end, line))
+        found.append(Execution(index, reading.turn, short(command.text), run, end, line, is_command=True))
     return found
 
 
@@ -242,3 +244,100 @@ class History:
         """For each result of a command, by index, what it did to files; nothing for those that did nothing."""
         found = ((index, effects(ended, self._readings[index].text)) for index, ended in self.ended.items())
         return {index: done for index, done in found if done}
+
+
+_ERROR = re.compile(r"t(\d{1,7})(?: to t(\d{1,7}))? (.*?)(?: \[([^\[\n]*)\])?\Z", re.DOTALL)
+_JOINT = " ;; "
+_AGAIN = "; ran again, how it ended is not known"
+# Commands that take more room are not named, and then nothing is known to settle their errors.
+_LONGEST_ORIGINS = 200
+_ERROR_LENGTH = 200
+# Settled by a call that is no command: calls of one name may do different things, so that nobody is told by which.
+UNTOLD = "a call"
+# More open errors are not kept.
+MOST_ERRORS = 24
+
+
+@dataclass(frozen=True)
+class OpenError:
+    """An error that was seen: the turn it was seen in last, its line, and the commands that it may come from.
+
+    `place` is its index in the list, -1 if an earlier segment tells of it; `again` says that one of these commands ran
+    later and nobody can tell how it ended. `first` is the turn it was first seen in, `settled` the run that settled it.
+    """
+
+    turn: int
+    line: str
+    origins: tuple[str, ...]
+    place: int = -1
+    again: bool = False
+    first: int = 0
+    settled: str = ""
+
+    @property
+    def text(self) -> str:
+        """As it stands in the ledger."""
+        seen = f"t{self.first} to t{self.turn}" if 0 < self.first < self.turn else f"t{self.turn}"
+        if self.settled:
+            return f"{seen} {self.line}; settled by {self.settled}"
+        by = _JOINT.join(self.origins) + _AGAIN * self.again
+        return f"{seen} {self.line} [{by}]" if by else f"{seen} {self.line}"
+
+    @classmethod
+    def read(cls, text: str) -> OpenError | None:
+        """Read it back."""
+        found = _ERROR.match(text)
+        if found is None:
+            return None
+        by = found.group(4) or ""
+        named = tuple(filter(None, by.removesuffix(_AGAIN).split(_JOINT)))
+        first, last = int(found.group(1)), int(found.group(2) or found.group(1))
+        return cls(last, found.group(3), named, again=by.endswith(_AGAIN), first=first)
+
+    def after(self, executions: Sequence[Execution]) -> OpenError:
+        """The same in the light of what ran later: settled if every command that it may come from has passed since."""
+        open_ones, again = set(self.origins), self.again
+        for execution in executions:
+            if execution.place <= self.place:
+                continue
+            mine = {text for text in self.origins if execution.covers(text)}
+            if execution.passed:
+                open_ones -= mine
+            elif mine:
+                open_ones |= mine
+                again = again or execution.passed is None
+            if self.origins and not open_ones:
+                by = f"{execution.text} (t{execution.turn})" if execution.is_command else UNTOLD
+                return replace(self, settled=by)
+        return replace(self, again=again)
+
+
+def errors_seen(
+    readings: Sequence[tuple[int, ParsedMessage]],
+    history: History,
+    earlier: Collection[OpenError] = (),
+) -> list[OpenError]:
+    """The errors in some messages, with what settled them. `readings` are (index, message) pairs of the list."""
+    found = {fault.line: fault for fault in earlier}
+    for index, reading in readings:
+        if reading.kind != "result" or len(reading.text) > 60_000 or not reading.errors:
+            continue
+        sources = origins(reading, history.ended.get(index))
+        for line in reading.errors if sources else ():
+            short = line[:_ERROR_LENGTH]
+            before = found.pop(short, None)
+            if is_not_found(line):
+                continue
+            named = tuple(sources if len(_JOINT.join(sources)) <= _LONGEST_ORIGINS else ())
+            first = before.first or before.turn if before is not None else reading.turn
+            found[short] = OpenError(reading.turn, short, named, index, first=first)
+    return [fault.after(history.executions) for fault in found.values()]
+
+
+def open_errors(
+    readings: Sequence[tuple[int, ParsedMessage]],
+    history: History,
+    earlier: Collection[OpenError] = (),
+) -> list[OpenError]:
+    """The errors that nothing later settled, the newest of them."""
+    return [fault for fault in errors_seen(readings, history, earlier) if not fault.settled][-MOST_ERRORS:]

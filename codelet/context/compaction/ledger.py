@@ -1,4 +1,4 @@
-"""The ledger of a segment: the state of files, errors that no run has settled, how runs ended, anchors.
+"""The ledger of a segment: goal and standing orders, the state of files, errors, how runs ended, milestones.
 
 Facts, not prose: each line is `key: text`. The newest statement about a file or a command replaces the older one, also
 across segments: an earlier segment's ledger lines are read back and carried on. A status comes only from a command that
@@ -9,75 +9,68 @@ or of a run that covers it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from codelet.context.compaction.actions import Action
 from codelet.context.compaction.file_changes import FileEffect, covers_path, same_file
-from codelet.context.compaction.history import Execution, History, is_not_found, origins, read_failed, write_failed
+from codelet.context.compaction.history import (
+    MOST_ERRORS,
+    UNTOLD,
+    Execution,
+    History,
+    OpenError,
+    errors_seen,
+    read_failed,
+    write_failed,
+)
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.score import TurnAnchor
+from codelet.context.compaction.signals import gives_order, is_small_talk
+from codelet.context.compaction.user_text import sentences
 
 _ITEM = re.compile(r"(\S[^\n]{0,300}?) \(t(\d{1,7})\)(?:, |$)")
 _STATUS = re.compile(r"(tests|build|commit) (passed|failed) \(t(\d{1,7})(, files changed since)?\): (.*)\Z", re.DOTALL)
-_ERROR = re.compile(r"t(\d{1,7}) (.*) \[([^\[\n]*)\]\Z|t(\d{1,7}) (.*)\Z", re.DOTALL)
-_JOINT = " ;; "
-_AGAIN = "; ran again, how it ended is not known"
+_CHANGE = re.compile(r"(\S[^\n]{0,300}?) \(t(\d{1,7})(?:\.(\d{1,7}))?\): ([^\n]+)\Z")
+_RULE = re.compile(r"t(\d{1,7}) ([^\n]+)\Z")
+_LINE_END = " ⏎ "
 _OPEN_ERRORS = 6
 _STATUSES = 4
 # What is kept for the lists of files, however many errors there are.
 _FILES_PERCENT = 40
-# Commands that take more room are not named, and then nothing is known to settle their errors.
-_LONGEST_ORIGINS = 200
-_ERROR_LENGTH = 200
+_SETTLED = 4
+_MOST_CHANGES = 60
+# Of the newest change of a file so many lines stand, each so long at most; a shorter one says nothing.
+_CHANGED_LINES, _LONGEST_LINE, _SHORTEST_LINE = 3, 120, 8
+_SAYS_LITTLE = re.compile(
+    r"\W*\Z|#|//|\*|/\*|\"\"\"|(?:import|from|package|use|using|module|namespace|include) |```|"
+    r"[\"'][^\"']*[\"'],?\Z|[\w-]+:\Z|(?:name|type|title|version): |(?:Update|Add|Delete|Move) \S+\Z"
+)
+# Of a file that was written anew the lines say most that define something, or are headings.
+_DEFINES = re.compile(
+    r"(?:(?:export|default|pub(?:\(\w+\))?|public|private|static|async|final|abstract) )*"
+    r"(?:def|func|function|class|type|struct|interface|enum|fn|impl|trait|const) \S|##? \S"
+)
+# What the user laid down: sentences of this length, so many of a prompt, up to this share of the ledger.
+_GOAL_LENGTH, _RULE_LENGTHS, _RULES_OF_ONE, _RULES_PERCENT = 240, range(16, 241), 4, 25
+_READ = 20_000
+# What the user pasted: output of programs, code, data.
+_PASTED = re.compile(r"[`>|<$\[{(/]|\S+:\d+|\S*(?:Error|error|warning)\b:?|.*(?:[{}]|\\n|\":|:\d+:|=>|==)")
+_BY_PROGRAM = ("<", "[", "/")
 
 
 @dataclass(frozen=True)
-class OpenError:
-    """An error that was seen: its turn, its line, and the commands that it may come from.
-
-    `place` is its index in the list, -1 if an earlier segment tells of it; `again` says that one of these commands ran
-    later and nobody can tell how it ended.
-    """
+class NewLines:
+    """The newest change of a file: some of its new lines."""
 
     turn: int
-    line: str
-    origins: tuple[str, ...]
-    place: int = -1
-    again: bool = False
+    step: int
+    lines: tuple[str, ...]
 
-    @property
-    def text(self) -> str:
+    def text(self, path: str) -> str:
         """As it stands in the ledger."""
-        by = _JOINT.join(self.origins) + _AGAIN * self.again
-        return f"t{self.turn} {self.line} [{by}]" if by else f"t{self.turn} {self.line}"
-
-    @classmethod
-    def read(cls, text: str) -> OpenError | None:
-        """Read it back."""
-        found = _ERROR.match(text)
-        if found is None:
-            return None
-        if found.group(4):
-            return cls(int(found.group(4)), found.group(5), ())
-        by = found.group(3)
-        named = tuple(filter(None, by.removesuffix(_AGAIN).split(_JOINT)))
-        return cls(int(found.group(1)), found.group(2), named, again=by.endswith(_AGAIN))
-
-    def after(self, executions: Sequence[Execution]) -> OpenError | None:
-        """The same in the light of what ran later; None if every command that it may come from has passed since."""
-        open_ones, again = set(self.origins), self.again
-        for execution in executions:
-            if execution.place <= self.place:
-                continue
-            mine = {text for text in self.origins if execution.covers(text)}
-            if execution.passed:
-                open_ones -= mine
-            elif mine:
-                open_ones |= mine
-                again = again or execution.passed is None
-            if self.origins and not open_ones:
-                return None
-        return OpenError(self.turn, self.line, self.origins, self.place, again)
+        place = f"t{self.turn}.{self.step}" if self.step else f"t{self.turn}"
+        return f"{path} ({place}): {_LINE_END.join(self.lines)}"
 
 
 @dataclass
@@ -88,6 +81,10 @@ class Ledger:
     read: dict[str, int] = field(default_factory=dict)
     deleted: dict[str, int] = field(default_factory=dict)
     errors: list[OpenError] = field(default_factory=list)
+    settled: list[str] = field(default_factory=list)
+    changes: dict[str, NewLines] = field(default_factory=dict)
+    goal: tuple[int, str] = (0, "")
+    rules: dict[str, int] = field(default_factory=dict)
     status: dict[str, str] = field(default_factory=dict)
     anchors: list[str] = field(default_factory=list)
     narrative: list[str] = field(default_factory=list)
@@ -105,6 +102,17 @@ class Ledger:
                     self.errors.append(found)
             elif key == "status" and (told := _STATUS.match(text)):
                 self.status[told.group(5)] = text
+            elif key == "settled error" and text not in self.settled:
+                self.settled.append(text)
+            elif key == "change" and (told := _CHANGE.match(text)):
+                self.changes[told.group(1)] = NewLines(
+                    int(told.group(2)), int(told.group(3) or 0), tuple(told.group(4).split(_LINE_END))
+                )
+                self._carry_file("changed", told.group(1), int(told.group(2)))
+            elif key == "goal" and (told := _RULE.match(text)):
+                self.goal = self.goal if self.goal[1] else (int(told.group(1)), told.group(2))
+            elif key == "standing order" and (told := _RULE.match(text)):
+                self.rules[told.group(2)] = int(told.group(1))
             elif key == "anchor" and text not in self.anchors:
                 self.anchors.append(text)
             elif key == "narrative" and text not in self.narrative:
@@ -128,9 +136,31 @@ class Ledger:
                 self._status(execution, last_change)
         for anchor in anchors:
             line = f"t{anchor.turn} {anchor.kind}: {anchor.text}"
-            if line not in self.anchors:
+            if anchor.by_run and line not in self.anchors:  # what was said of others stands as it was said
                 self.anchors.append(line)
-        self.errors = open_errors(readings, history, self.errors)
+        found = errors_seen(readings, history, self.errors)
+        self.errors = [fault for fault in found if not fault.settled][-MOST_ERRORS:]
+        self.settled += [
+            fault.text for fault in found if fault.settled not in ("", UNTOLD) and fault.text not in self.settled
+        ]
+        for _, reading in readings:
+            if reading.kind == "user":
+                self._laid_down(reading.turn, reading.text)
+            for entry in reading.segment.entries if reading.segment is not None else ():
+                if entry.is_user:
+                    self._laid_down(entry.turn, "\n".join(entry.lines))
+
+    def _laid_down(self, turn: int, text: str) -> None:
+        """Take in what the user set as goal and as rules; what a program put in for the user is neither."""
+        text = text.strip()
+        if text.startswith(_BY_PROGRAM):
+            return
+        if not self.goal[1] and (len(text) >= _GOAL_LENGTH // 2 or not is_small_talk(text)):
+            self.goal = turn, " ".join(text[: 2 * _GOAL_LENGTH].split())[:_GOAL_LENGTH]
+        told = [one for one in sentences(text[:_READ]) if len(one) in _RULE_LENGTHS and not _PASTED.match(one)]
+        for one in [one for one in told if not one.endswith("?") and gives_order(one)][:_RULES_OF_ONE]:
+            self.rules.pop(one, None)
+            self.rules[one] = turn
 
     def _files(self, readings: Sequence[tuple[int, ParsedMessage]], effects: Mapping[int, Sequence[FileEffect]]) -> int:
         """Take in what became of files; return the index of the last change, -1 for none."""
@@ -150,6 +180,11 @@ class Ledger:
                 last = index
                 for path in action.written:
                     self._write(path, reading.turn)
+                lines = _new_lines(action) if len(action.written) == 1 else ()
+                if lines:
+                    self.changes[action.written[0]] = NewLines(reading.turn, reading.step, lines)
+                    if len(self.changes) > _MOST_CHANGES:
+                        del self.changes[next(iter(self.changes))]
                 for path in action.deleted:
                     self._delete(path, reading.turn)
             for effect in effects.get(index, ()):
@@ -166,6 +201,7 @@ class Ledger:
             for path in [path for path in self._uncommitted if not effect.path or covers_path(effect.path, path)]:
                 self._uncommitted.discard(path)
                 self.changed.pop(path, None)
+                self.changes.pop(path, None)
         elif effect.how == "committed":
             self._uncommitted.clear()
 
@@ -179,12 +215,16 @@ class Ledger:
         for known in [known for known in self.deleted if same_file(known, path)]:
             del self.deleted[known]
         self.changed[path] = max(self.changed.get(path, 0), turn)
+        name = path.rpartition("/")[2]
+        for known in [known for known in self.changes if known.endswith(name) and same_file(known, path)]:
+            del self.changes[known]
         self._uncommitted.add(path)
 
     def _delete(self, path: str, turn: int) -> None:
         """Count a file as deleted, or all files that a pattern or a folder covers."""
         known = [own for own in (*self.changed, *self.read) if covers_path(path, own)]
         for own in known:
+            self.changes.pop(own, None)
             self.changed.pop(own, None)
             self.read.pop(own, None)
             self.deleted[own] = turn
@@ -206,29 +246,39 @@ class Ledger:
             if " passed (" in line and ", files changed since)" not in line:
                 self.status[text] = line.replace("): ", ", files changed since): ", 1)
 
-    def lines(self, room: int) -> list[tuple[str, str]]:
-        """The ledger as lines of at most `room` characters together, the most needed first."""
-        surest_last = sorted(self.errors, key=lambda fault: not fault.again)
-        wanted = [("open error", fault.text) for fault in surest_last[-_OPEN_ERRORS:]]
-        wanted += [("status", text) for text in self._statuses()]
-        found: list[tuple[str, str]] = []
+    def lines(self, room: int, gone: Container[str] = (), *, goal: bool = True) -> list[tuple[str, str]]:
+        """The ledger as lines of at most `room` characters together, the most needed first.
+
+        `gone` holds lines that an edit removed since; `goal` says that the first request does not stand right below.
+        """
+        page = _Page(room)
+        if goal and self.goal[1]:
+            page.put("goal", f"t{self.goal[0]} {self.goal[1]}")
+        rules = _newest([f"t{turn} {text}" for text, turn in self.rules.items()], room * _RULES_PERCENT // 100)
+        for text in rules:
+            page.put("standing order", text)
         files_room = room * _FILES_PERCENT // 100 if self.changed or self.deleted else 0
-        for key, text in wanted:
-            cost = len(key) + len(text) + 3
-            if cost <= room - files_room:
-                found.append((key, text))
-                room -= cost
-        lists = (("deleted", self.deleted, 1, 4), ("changed", self.changed, 2, 3), ("read", self._only_read(), 1, 3))
-        for key, files, share, of in lists:
-            text = _listing(files, room * share // of - len(key) - 3)
-            if text:
-                found.append((key, text))
-                room -= len(key) + len(text) + 3
+        surest_last = sorted(self.errors, key=lambda fault: not fault.again)
+        for fault in surest_last[-_OPEN_ERRORS:]:
+            page.put("open error", fault.text, files_room)
+        for text in self._statuses():
+            page.put("status", text, files_room)
+        # Half of what is left is for the lines that were put in, so that the lists of files do not take all of it.
+        page.put("deleted", _listing(self.deleted, page.room // 4 - 10))
+        spare = page.room // 2
+        shown = set()
+        for path, change in sorted(self.changes.items(), key=lambda item: (-item[1].turn, -item[1].step, item[0])):
+            current = not any(line in gone for line in change.lines)
+            if current and path in self.changed and page.put("change", change.text(path), spare):
+                shown.add(path)
+        others = {path: turn for path, turn in self.changed.items() if path not in shown}
+        page.put("changed", _listing(others, page.room * 2 // 3 - 10))
+        page.put("read", _listing(self._only_read(), page.room // 3 - 7))
+        for text in self.settled[: -_SETTLED - 1 : -1]:
+            page.put("settled error", text)
         for line in reversed(self.anchors):
-            if len(line) + 9 <= room:
-                found.append(("anchor", line))
-                room -= len(line) + 9
-        return found
+            page.put("anchor", line)
+        return page.lines
 
     def told(self, room: int) -> list[tuple[str, str]]:
         """The narrative as lines of at most `room` characters together, from its beginning."""
@@ -249,6 +299,49 @@ class Ledger:
         return {path: turn for path, turn in self.read.items() if path not in self.changed}
 
 
+class _Page:
+    """Ledger lines and the room that is left for more, in characters."""
+
+    def __init__(self, room: int) -> None:
+        self.lines: list[tuple[str, str]] = []
+        self.room = room
+
+    def put(self, key: str, text: str, spare: int = 0) -> bool:
+        """Add a line if it says something, fits and leaves `spare` characters; return whether it did."""
+        cost = len(key) + len(text) + 3
+        fits = bool(text) and cost <= self.room - spare
+        if fits:
+            self.lines.append((key, text))
+            self.room -= cost
+        return fits
+
+
+def _newest(texts: Sequence[str], room: int) -> list[str]:
+    """The newest of some lines, as many as fit, in their order."""
+    kept: list[str] = []
+    for text in reversed(texts):
+        room -= len(text) + 17
+        if room < 0:
+            break
+        kept.append(text)
+    return kept[::-1]
+
+
+def _new_lines(action: Action) -> tuple[str, ...]:
+    """Lines that a write put in and that say something, the first few."""
+    removed = {line.strip() for edit in action.edits for _, lines in edit.removed for line in lines}
+    found: dict[str, None] = {}
+    for edit in action.edits:
+        for line in edit.text.split("\n"):
+            bare = line.removeprefix("+").strip()
+            says = _DEFINES.match(bare) if action.whole else not _SAYS_LITTLE.match(bare)
+            if says and _SHORTEST_LINE <= len(bare) <= _LONGEST_LINE and bare not in removed and _LINE_END not in bare:
+                found[bare] = None
+                if len(found) == _CHANGED_LINES:
+                    return tuple(found)
+    return tuple(found)
+
+
 def _listing(files: dict[str, int], room: int) -> str:
     """`path (tN), …`, newest first, as many as fit."""
     items: list[str] = []
@@ -259,25 +352,3 @@ def _listing(files: dict[str, int], room: int) -> str:
         items.append(item)
         room -= len(item) + 2
     return ", ".join(items)
-
-
-def open_errors(
-    readings: Sequence[tuple[int, ParsedMessage]],
-    history: History,
-    earlier: Collection[OpenError] = (),
-) -> list[OpenError]:
-    """The errors that nothing later settled. `readings` are (index, message) pairs of the list."""
-    found = {fault.line: fault for fault in earlier}
-    for index, reading in readings:
-        if reading.kind != "result" or len(reading.text) > 60_000 or not reading.errors:
-            continue
-        sources = origins(reading, history.ended.get(index))
-        for line in reading.errors if sources else ():
-            short = line[:_ERROR_LENGTH]
-            found.pop(short, None)
-            if is_not_found(line):
-                continue
-            named = tuple(sources if len(_JOINT.join(sources)) <= _LONGEST_ORIGINS else ())
-            found[short] = OpenError(reading.turn, short, named, index)
-    faults = (fault.after(history.executions) for fault in found.values())
-    return [fault for fault in faults if fault is not None][-4 * _OPEN_ERRORS :]

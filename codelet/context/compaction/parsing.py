@@ -8,13 +8,13 @@ in flight (those of the last assistant message, if nothing but results follows i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
-from codelet.context.compaction.actions import Action, action_of
+from codelet.context.compaction.actions import Action, action_of, with_file_of
 from codelet.context.compaction.segments import ParsedSegment, last_step, parse_segment
 from codelet.context.compaction.signals import EXIT_MARK, is_error_line
 from codelet.messages import AnyMessage, calls_of, kind_of, reminder_type, text_of, with_kinds
@@ -166,7 +166,9 @@ def parse_messages(messages: Sequence[AnyMessage]) -> list[ParsedMessage]:
             turn += 1
             found.append(ParsedMessage("user", text_of(message), turn))
         elif kind == "assistant":
-            actions = tuple(action_of(call) for call in calls_of(message))
+            answered = {str(m.get("tool_call_id")): text_of(m)[:600] for m in _answers(messages, len(found))}
+            calls = map(action_of, calls_of(message))
+            actions = tuple(with_file_of(action, answered.get(action.call_id, "")) for action in calls)
             made = {action.call_id: action for action in actions}
             found.append(ParsedMessage("assistant", text_of(message), turn, actions))
         elif kind == "tool":
@@ -179,6 +181,12 @@ def parse_messages(messages: Sequence[AnyMessage]) -> list[ParsedMessage]:
             break
         found[index] = ParsedMessage("system", found[index].text, 0)
     return _with_steps(found)
+
+
+def _answers(messages: Sequence[AnyMessage], index: int) -> Iterator[AnyMessage]:
+    """The results right after a message."""
+    behind = (messages[place] for place in range(index + 1, len(messages)))
+    return takewhile(lambda message: message.get("role") == "tool", behind)
 
 
 def _with_steps(found: list[ParsedMessage]) -> list[ParsedMessage]:

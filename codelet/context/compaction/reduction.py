@@ -18,9 +18,8 @@ from codelet import prompt
 from codelet.context.compaction.actions import Action, action_of
 from codelet.context.compaction.coverage import log2_milli
 from codelet.context.compaction.edits import is_old, shows_edit
-from codelet.context.compaction.history import History
+from codelet.context.compaction.history import History, open_errors
 from codelet.context.compaction.identifiers import Lexicon
-from codelet.context.compaction.ledger import open_errors
 from codelet.context.compaction.parsing import ParsedMessage, parse_messages
 from codelet.context.compaction.report import Compacted, CompactionReport, TurnFate, find_loss
 from codelet.context.compaction.score import Score, find_anchors, scores
@@ -48,8 +47,11 @@ def cut(text: str, cap: int, recall_id: str = "") -> str:
     if room < 40:
         return text[: max(0, cap)]
     head, tail = text[: room * 6 // 10], text[len(text) - room * 4 // 10 :]
-    middle = text[len(head) : len(text) - len(tail)]
-    errors = _error_lines(middle, room // 3)
+    # A line that head or tail cuts through is looked at whole: neither of them will show it.
+    stop = len(text) - len(tail)
+    if text[stop - 1] != "\n":
+        stop = text.find("\n", stop) if "\n" in tail[: len(tail) // 2] else stop
+    errors = _error_lines(text[text.rfind("\n", 0, len(head)) + 1 : stop], room // 3)
     if errors:
         room -= sum(len(line) + 1 for line in errors)
         head, tail = text[: room * 6 // 10], text[len(text) - room * 4 // 10 :]

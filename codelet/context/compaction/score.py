@@ -30,11 +30,15 @@ _COMMITTED = re.compile(r"\[[\w/.-]+(?: \(root-commit\))? [0-9a-f]{7,}\] ")
 
 @dataclass(frozen=True)
 class TurnAnchor:
-    """Something settled in a turn. `confidence` in per cent; `weight` is its share of a turn's score, ≤ 40."""
+    """Something settled in a turn. `confidence` in per cent; `weight` is its share of a turn's score, ≤ 40.
+
+    `by_run` says that a run told it, not somebody's words.
+    """
 
     turn: int
     kind: str
     text: str
+    by_run: bool = False
 
     @property
     def weight(self) -> int:
@@ -63,11 +67,11 @@ def find_anchors(readings: Sequence[ParsedMessage], executions: Sequence[Executi
         failing = [text for text in failing if text not in mended]
         if kind is not None:
             text = f"{run.text[:80]}: {run.line[:100]}" if run.line else run.text[:80]
-            found[run.turn, kind] = TurnAnchor(run.turn, kind, " ".join(text.split()))
+            found[run.turn, kind] = TurnAnchor(run.turn, kind, " ".join(text.split()), by_run=True)
     committed = {run.turn: run for run in executions if run.what == "commit" and run.passed is None}
     for turn, run in committed.items():
         if _COMMITTED.match(run.line):  # git says so itself, whatever became of the exit status
-            found.setdefault((turn, "checkpoint"), TurnAnchor(turn, "checkpoint", run.line[:100]))
+            found.setdefault((turn, "checkpoint"), TurnAnchor(turn, "checkpoint", run.line[:100], by_run=True))
     closing: dict[int, ParsedMessage] = {}
     for reading in readings:
         if reading.kind == "user":

@@ -14,6 +14,11 @@ from dataclasses import dataclass, field
 from codelet.messages import SEGMENT_OPENING
 
 NOTE = (
+    "What these turns left: what was said, turn by turn, then lines of what was read, written and run. Requests in it "
+    "are already handled unless open. More of it: `recall`."
+)
+# As segments in older exports begin.
+_OLD_NOTE = (
     "What these turns left, in their own lines; requests in them are already handled unless open. More of it: `recall`."
 )
 _HEAD = re.compile(r'<compacted turns="(\d{1,7})-(\d{1,7})">\n')
@@ -22,7 +27,14 @@ USER = "user"
 # An older form of the same label, which segments in exports may have.
 _OLD_USER = "user, superseded"
 REQUESTS = "requests"
+FROM_USER = "from user"
+# The labels of what somebody said; the agent's own text has none.
+SAID = frozenset({USER, _OLD_USER, REQUESTS, FROM_USER})
 LEDGER_KEYS = (
+    "goal",
+    "standing order",
+    "change",
+    "settled error",
     "changed",
     "read",
     "deleted",
@@ -108,7 +120,7 @@ def render(segment: ParsedSegment, *, note: bool) -> str:
         head = heading(entry.turn, entry.label, entry.step)
         if entry.label == REQUESTS and entry is segment.entries[0]:
             parts.extend(map(_no_key, map(guarded, entry.lines)))
-        elif entry.is_user:
+        elif entry.is_user or (not entry.label and entry.lines):
             first, *rest = entry.lines or [""]
             parts.append(f"{head} {first}")
             parts.extend(map(guarded, rest))
@@ -143,5 +155,5 @@ def _ledger_line(segment: ParsedSegment, line: str) -> None:
     key, colon, rest = line.partition(": ")
     if colon and key in LEDGER_KEYS:
         segment.ledger.append((key, rest))
-    elif line and line != NOTE:
+    elif line and line not in (NOTE, _OLD_NOTE):
         segment.entries.append(SegmentEntry(segment.first, REQUESTS, [line]))

@@ -37,6 +37,15 @@ _RULE = re.compile(
     r"forbidden|deadline|at most|at least|no more than|limit(?:ed)? to|budget|cap(?:ped)?|remember)\b",
     re.IGNORECASE,
 )
+# What is to hold from then on: an order to do or leave something, not a remark about what somebody does.
+_ORDER = re.compile(
+    r"(?:\A\W*|[,;:(]\s+|\b(?:and|but|please|so|also|then|just)\s+)"
+    r"(?:do(?:n.?t| not) (?!think|like|know|see|worry)|"
+    r"never (?!mind)|always|only|avoid|prefer|remember to|no (?!,|more than))\w|"
+    r"\b(?:must|make sure|be sure|ensure|never(?! mind)|always|should (?:never|always|only|not)|shouldn'?t|"
+    r"at most|at least|no more than|from now on|not allowed|forbidden|required|mandatory|under no circumstances)\b",
+    re.IGNORECASE,
+)
 _CHAT = re.compile(
     r"\s*(?:(?:ok(?:ay)?|yes|yeah|yep|no|nope|hm+|ha(?:ha)?|oh|ah|aha|right|great|nice|good|cool|fine|sure|well|wow|"
     r"thanks?|thank you|sorry|sounds|hi|hey|hello|go (?:ahead|on)|looks)\b|[^\n]*\?\s*\Z)",
@@ -153,6 +162,11 @@ def has_measure(line: str) -> bool:
 def states_rule(text: str) -> bool:
     """Whether a user's text sets a rule: must, never, at most and the like."""
     return _RULE.search(text) is not None
+
+
+def gives_order(text: str) -> bool:
+    """Whether a sentence of the user's orders something that is to hold from then on."""
+    return _ORDER.search(text) is not None
 
 
 def is_small_talk(text: str) -> bool:

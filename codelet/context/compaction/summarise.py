@@ -10,8 +10,9 @@ from typing import Any
 from codelet.context.compaction.assemble import OldBlock, message_of, segment_lengths, split
 from codelet.context.compaction.collect import Collected, add_cut_words, collect, factors
 from codelet.context.compaction.coverage import REPEAT_PERCENT, Selection, cover
+from codelet.context.compaction.history import open_errors
 from codelet.context.compaction.identifiers import NUMBER_WEIGHT
-from codelet.context.compaction.ledger import Ledger, open_errors
+from codelet.context.compaction.ledger import Ledger
 from codelet.context.compaction.outcomes import Ranked, TurnOutcome, outcomes, ranked
 from codelet.context.compaction.plan import CompactionPlan, CompactionSettings, IrreducibleContext, Transcript
 from codelet.context.compaction.score import Score, TurnAnchor, anchored, newest, scores, scoring_words
@@ -90,7 +91,9 @@ def summarise(
         ledger = _ledger(transcript, plan, found, anchors, narrative)
         told = ledger.told(min(left // 2, max(NARRATIVE_LEAST, room * NARRATIVE_PERCENT // 100)))
         ledger_room = min(left // 2, room * settings.ledger_percent // 100)
-        found.blocks[-1].ledger = told + ledger.lines(ledger_room) + _steps(transcript, found.blocks[-1])
+        last = found.blocks[-1]
+        below = words.mode == "verbatim" and bool(last.said) and last.said[0][1].turn == ledger.goal[0]
+        last.ledger = told + ledger.lines(ledger_room, collector.stale.gone, goal=not below) + _steps(transcript, last)
         found.blocks[-1].ledger += _pictures(transcript, plan)
         left -= sum(len(key) + len(text) + 3 for key, text in found.blocks[-1].ledger)
     collector.mark()

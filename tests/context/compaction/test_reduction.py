@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from codelet.context.compaction.archive import Archive
@@ -126,6 +126,7 @@ def numbered(count: int, errors: tuple[int, ...] = ()) -> str:
 
 
 @given(st.integers(60, 400), st.integers(120, 3_000), st.sampled_from([(), (50,), (30, 31, 40)]))
+@example(60, 714, (50,))
 def test_a_cut_has_whole_lines_fits_and_counts_what_it_left_out(count: int, cap: int, errors: tuple[int, ...]):
     text = numbered(count, errors)
     made = cut(text, cap, "r3")

@@ -49,9 +49,11 @@ def session(*middle: Message) -> list[Message]:
 
 
 def shown(messages: list[Message]) -> list[str]:
-    """The lines of the summaries that are not the user's words."""
+    """The lines of the summaries that are not the user's words, those of the newest changes among them."""
     segments = segments_of(messages)
-    return [line.strip() for s in segments for e in s.entries if not e.is_words for line in e.lines]
+    changes = [text.partition("): ")[2] for s in segments for key, text in s.ledger if key == "change"]
+    entries = [line.strip() for s in segments for e in s.entries if not e.is_words for line in e.lines]
+    return [line for text in changes for line in text.split(" ⏎ ")] + entries
 
 
 @pytest.mark.parametrize("form", EDITS)
@@ -85,7 +87,8 @@ def test_what_comes_back_is_current_again_and_other_files_are_left_alone():
     lines = shown(compact(session(*there, *back), 5_000).messages)
     assert OLD.strip() in lines and NEW.strip() not in lines
     other = [calling(("o", "read", {"path": "src/b.py"})), result("o", OLD)]
-    assert OLD.strip() in shown(compact(session(*other, *there), 5_000).messages)
+    assert OLD.strip() in shown(compact(session(*other, *there), 8_000).messages)
+    assert OLD.strip() not in shown(compact(session(*there), 8_000).messages)
 
 
 def test_numbered_lines_parts_of_lines_and_lines_of_earlier_summaries_go_too():
