@@ -125,6 +125,10 @@ def _soak(folder: Path, server: ModelServer, turns: int, chance: random.Random) 
         *words, cwd=workspace, home=home, env={"OPENAI_API_KEY": "k", "CODELET_RETRIES": "1"}, columns=100, rows=40
     ) as terminal:
         terminal.wait_for("›")
+        for command in ("look around", *_COMMANDS):  # each brings modules and tables that stay: that is no growth
+            terminal.line(command)
+            terminal.settle(0.5, timeout=20.0)
+            terminal.key("esc")
         for turn in range(turns):
             _do_turn(terminal, chance, turn)
             server.requests.clear()

@@ -10,6 +10,7 @@ import json
 import re
 import secrets
 import time
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,9 @@ class RedisStore:
         self._client = _connection(address, _ANSWER_SECONDS)
         self._saving = _connection(address, _SAVE_SECONDS)
         self._tried: dict[str, str] = {}
+        # By itself a client's socket may be found open where it is collected together with what holds it.
+        for client in (self._client, self._saving):
+            weakref.finalize(self, client.close)
 
     def shown(self, name: str) -> str:
         """The address without its password, and the name."""
