@@ -110,7 +110,9 @@ class PromptLine:
                 complete_style=CompleteStyle.COLUMN,
                 reserve_space_for_menu=0,  # the menu has a place of its own, below
                 prompt_continuation="  ",
-                key_bindings=prompt_bindings(pastes, self._interrupted, cycle_mode, self._open_whole, preferences.keys),
+                key_bindings=prompt_bindings(
+                    pastes, self._interrupted, cycle_mode, self._open_whole, workspace, preferences.keys
+                ),
                 enable_open_in_editor=False,
                 enable_suspend=True,
                 search_ignore_case=True,
