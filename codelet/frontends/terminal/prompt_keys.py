@@ -41,14 +41,6 @@ def prompt_bindings(
         cycle_mode()
         event.app.invalidate()
 
-    def editor(event: KeyPressEvent) -> None:
-        if refusal := why_no_editor(workspace):
-            run_in_terminal(lambda: print(f"✗ {clean(refusal)}"))
-            return
-        buffer = event.current_buffer
-        buffer.text = pastes.expand(buffer.text)
-        buffer.open_in_editor()
-
     def paste(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text(pastes.collapse(event.data))
 
@@ -58,6 +50,7 @@ def prompt_bindings(
     def whole(event: KeyPressEvent) -> None:
         open_whole()
 
+    editor = _editor(pastes, workspace)
     _bind_going_back(bindings)
     _bind_sending(bindings)
     bindings.add(Keys.BracketedPaste, filter=_EDITING)(paste)
@@ -78,6 +71,20 @@ def prompt_bindings(
     for action, keys in own:
         bindings.add(*keys, filter=_EDITING, eager=len(keys) == 1)(actions[action])
     return bindings
+
+
+def _editor(pastes: Pastes, workspace: Path) -> _Handler:
+    """The key that opens the line in the user's own editor."""
+
+    def edit(event: KeyPressEvent) -> None:
+        if refusal := why_no_editor(workspace):
+            run_in_terminal(lambda: print(f"✗ {clean(refusal)}"))
+            return
+        buffer = event.current_buffer
+        buffer.text = pastes.expand(buffer.text)
+        buffer.open_in_editor()
+
+    return edit
 
 
 def why_no_editor(workspace: Path) -> str:
