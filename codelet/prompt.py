@@ -77,6 +77,7 @@ TOOL_BROKE = "{name} failed inside codelet: {problem}"
 
 LINES_SHOWN = "[lines {first}-{last}{of}; go on with offset={next}]"
 LINES_OF = " of {total}"
+UNSEEN_LETTERS = "[nobody sees all of {lines} in an editor: letters there are invisible or turn the direction of text]"
 LINE_CUT = "{line} [… {more} more bytes]"
 ENTRIES_SHOWN = "[entries {first}-{last} of {total}; go on with offset={next}]"
 NOTEBOOK = "[a notebook, shown as cells; in the file each line of a cell is a JSON string: edit it as it stands there]"

@@ -125,12 +125,15 @@ def _soak(folder: Path, server: ModelServer, turns: int, chance: random.Random) 
         *words, cwd=workspace, home=home, env={"OPENAI_API_KEY": "k", "CODELET_RETRIES": "1"}, columns=100, rows=40
     ) as terminal:
         terminal.wait_for("›")
+        for command in ("look around", *_COMMANDS):  # each brings modules and tables that stay: that is no growth
+            terminal.line(command)
+            terminal.settle(0.5, timeout=20.0)
+            terminal.key("esc")
         for turn in range(turns):
             _do_turn(terminal, chance, turn)
             server.requests.clear()
             if not Path(f"/proc/{terminal.pid}/fd").exists():
-                terminal.pump(1.0)
-                problems.append(f"codelet ended in turn {turn}; its screen:\n{terminal.text}")
+                problems.append(f"codelet ended in turn {turn}, {_how_it_ended(terminal)}")
                 break
             if turn % 50 == 49 or turn == turns - 1:
                 terminal.settle(1.0)
@@ -144,6 +147,12 @@ def _soak(folder: Path, server: ModelServer, turns: int, chance: random.Random) 
     done = (time.monotonic() - begun) / 60
     print(f"{turns} turns in {done:.0f} minutes; answers {dict(model.counts)}; {len(problems)} problems")
     return 1 if problems else 0
+
+
+def _how_it_ended(terminal: Terminal) -> str:
+    """Its exit status, negative for a signal, and what it wrote last."""
+    status = terminal.wait_exit()
+    return f"status {status}; its screen:\n{terminal.text}\nits last bytes: {terminal.raw[-2_000:]!r}"
 
 
 def _do_turn(terminal: Terminal, chance: random.Random, turn: int) -> None:

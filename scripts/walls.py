@@ -6,7 +6,7 @@ The first wall alone: commands are judged as where no sandbox works, and no unsa
 each unsafe command really runs, as if it had been allowed, in the sandbox of the modes read-only and ask; it must
 change no file, reach no listener and print nothing of the home's secrets. It runs in a container of its own (name
 spaces for users, processes, mounts, network), in which every file of this machine is read-only; for root as another
-user.
+user. Cases of rules, suggestions and screens are commands as well: judged without their rules, none may be allowed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import ctypes
+import json
 import os
 import random
 import resource
@@ -26,7 +27,7 @@ import sysconfig
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from codelet.frontends.commands.policy_cases import Case, judge_cases, read_cases, workspace_of_cases
+from codelet.frontends.commands.policy_cases import Case, cases_of, judge_cases, workspace_of_cases
 from codelet.safety.sandbox import Sandbox
 from codelet.system.process import child_environment, run_child
 
@@ -49,8 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    cases = [case for file in options.files for case in read_cases(file) if case.kind == "shell"]
-    unsafe = [case for case in cases if case.expected != "allow"]
+    unsafe = [case for file in options.files for case in _unsafe_commands(file)]
     if options.count is not None and options.count < len(unsafe):
         unsafe = random.Random(options.seed).sample(unsafe, options.count)
     if options.inside:
@@ -63,6 +63,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     count = [] if options.count is None else ["--count", str(options.count)]
     ran = _in_container([*given, *count, "--seed", str(options.seed), "--inside"])
     return 1 if judged or ran else 0
+
+
+def _unsafe_commands(file: Path) -> list[Case]:
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line.strip()]
+    also = [line | {"kind": "shell"} for line in lines if line["kind"] in ("rule", "suggest", "approval")]
+    shell = [line for line in lines if line["kind"] == "shell" and line.get("expected") != "allow"]
+    return cases_of(file, shell + also)
 
 
 def _in_container(arguments: Sequence[str]) -> int:

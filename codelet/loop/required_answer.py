@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, NoReturn
 
@@ -17,6 +20,8 @@ from codelet.errors import UsageError
 _LARGEST = 1_000_000
 _MOST_PROBLEMS = 5
 _LONGEST_PROBLEM = 300
+_MOST_SECONDS = 5.0
+"""Of processor time: how busy the machine is does not count."""
 _FENCED = re.compile(r"^```[a-zA-Z]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -53,7 +58,13 @@ class RequiredAnswer:
         except (ValueError, RecursionError) as error:
             return f"it is not one JSON value: {error}"
         try:
-            problems = [_told(error) for error in islice(self._judge.iter_errors(value), _MOST_PROBLEMS)]
+            with _bounded():
+                problems = [_told(error) for error in islice(self._judge.iter_errors(value), _MOST_PROBLEMS)]
+        except _TooLong:
+            late = (
+                f"looking at an answer took more than {_MOST_SECONDS:g} s of processor time; make its patterns simpler"
+            )
+            raise UsageError(f"{self._source}: {late}") from None
         except (Unresolvable, re.error, RecursionError) as error:
             raise UsageError(f"{self._source}: it cannot be applied: {_short(error)}") from None
         if problems:
@@ -76,6 +87,36 @@ class RequiredAnswer:
                 raise UsageError(f"{self._source}: {place}: {reference!r} stands elsewhere: nothing is fetched")
             if reference.startswith("#/") and not _stands_in(self.schema, reference):
                 raise UsageError(f"{self._source}: {place}: {reference!r} leads to nothing in the schema")
+
+
+class _TooLong(Exception):
+    """An answer for which the schema takes too long."""
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """Raise _TooLong in what goes on too long: a pattern may need years for a text of fifty letters.
+
+    Nothing else stops it: no task has its turn meanwhile. It is not bounded in another thread than the first, which
+    signals do not reach.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        if running:
+            raise _TooLong
+
+    running = True
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _MOST_SECONDS)
+    try:
+        yield
+    finally:
+        running = False
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def required_answer(given: str | Mapping[str, Any]) -> RequiredAnswer:

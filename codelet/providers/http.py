@@ -85,7 +85,7 @@ class HttpClient:
                 yield Response(connection, head, self._deadlines, first_until)
                 await finish(connection)
             finally:
-                if can_be_kept(connection):
+                if self._idle is None and can_be_kept(connection):
                     self._idle = connection
                 else:
                     connection.close()
@@ -132,11 +132,13 @@ class HttpClient:
                 raise
 
     async def _warmed(self) -> None:
-        """Take over the connection that `warm` opens, if it did."""
+        """Take over the connection that `warm` opens, if it did: one request of several that wait for it has it."""
         if self._opening is None:
             return
         opening = self._opening
         await asyncio.wait([opening])
+        if self._opening is not opening:
+            return
         self._opening = None
         if not opening.cancelled() and opening.exception() is None:
             self._idle = opening.result()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -22,6 +23,8 @@ _LINE_BYTES = 2000
 _MARKED_LIMIT = 16 << 20
 _MOST_ENTRIES = 50_000
 _CHUNK = 1 << 20
+_UNSEEN = re.compile("\U0001f3f4[\U000e0020-\U000e007e]+\U000e007f|([\u202a-\u202e\u2066-\u2069\U000e0001-\U000e007f])")
+"""Letters of the group are not seen where they stand; a flag's tags are a part of what is."""
 _COUNT_LIMIT = 8 << 20
 """Up to this size the lines are counted to the end, so that the model learns how many there are."""
 
@@ -101,6 +104,9 @@ def _numbered(page: Page, name: str, first: int) -> tuple[str, tuple[LineSpan, .
         parts.append(f"{number}\t{line}")
         if not cut and "\N{REPLACEMENT CHARACTER}" not in line:
             spans.append((spans.pop()[0] if spans and spans[-1][1] == number - 1 else number, number))
+    if unseen := [each.partition("\t")[0] for each in parts if any(found[1] for found in _UNSEEN.finditer(each))]:
+        of = f"line {unseen[0]}" if len(unseen) == 1 else f"{len(unseen)} lines from line {unseen[0]} on"
+        parts.append(prompt.UNSEEN_LETTERS.format(lines=of))
     last = first + len(page.lines) - 1
     if page.more:
         of = prompt.LINES_OF.format(total=page.total) if page.total else ""

@@ -22,7 +22,7 @@ from codelet.export.snapshot import Snapshot
 from codelet.export.store_target import is_url, open_place, open_target
 from codelet.export.stores.redis import RedisLease
 from codelet.export.stores.redis_address import parse_address
-from codelet.export.stores.redis_scripts import lock_key, session_key
+from codelet.export.stores.redis_scripts import fence_key, lock_key, session_key
 from codelet.export.stores.store import Store
 from codelet.frontends.commands.sessions import add_arguments, run_sessions
 from tests.export import material
@@ -99,6 +99,61 @@ def test_what_is_not_saved_again_is_gone_after_its_time_to_live(redis_server: Re
         with redis.Redis(port=redis_server.port) as client:
             left = client.pttl(f"codelet:{{ttl-{expected}}}:session")
         assert left == expected or expected - 2_000 < left <= expected
+
+
+@pytest.mark.parametrize(
+    "broken", ["inf", "nan", "-1", "1e400", "9223372036854775807", "9007199254740992", "x", b"\xff"]
+)
+def test_a_token_that_is_none_stops_nobody(redis_server: RedisServer, broken: str | bytes) -> None:
+    store = open_place(redis_server.url)
+    lease = hold(store, "broken")
+    revision = store.save("broken", parts(1), lease=lease, expected=store.revision("broken"))
+    lease.release()
+    with redis.Redis.from_url(redis_server.url) as client:
+        client.hset(session_key("broken"), "fence", broken)
+        client.set(fence_key("broken"), broken)
+    for number in range(3):
+        lease = hold(store, "broken")
+        assert lease.fence == number + 1
+        revision = store.save("broken", parts(number), lease=lease, expected=revision)
+        lease.release()
+
+
+def test_tokens_of_names_that_nobody_uses_any_more_go(redis_server: RedisServer) -> None:
+    month = 30 * 86_400_000
+    for ttl, expected in (("3s", month), ("0", month), ("60d", 2 * month)):
+        store = open_place(f"{redis_server.url}?ttl={ttl}")
+        store.lock(f"token-{ttl}").release()
+        with redis.Redis.from_url(redis_server.url) as client:
+            assert expected - 60_000 < client.pttl(fence_key(f"token-{ttl}")) <= expected
+
+
+def test_a_holder_whose_lease_expired_does_not_bring_a_removed_session_back(redis_server: RedisServer) -> None:
+    store = open_place(f"{redis_server.url}?lease=1")
+    old = hold(store, "removed")
+    revision = store.save("removed", parts(1), lease=old, expected=None)
+    hold_once_free(store, "removed").release()
+    store.delete("removed")
+    with pytest.raises(SaveConflict, match="took it over"):
+        store.save("removed", parts(2), lease=old, expected=revision)
+    assert store.load("removed") is None
+
+
+def test_very_many_sessions_are_asked_for_at_once(redis_server: RedisServer) -> None:
+    def reads(client: redis.Redis) -> int:
+        return int(client.info("stats")["total_reads_processed"])
+
+    with redis.Redis(port=redis_server.port, db=3) as client:
+        client.flushdb()
+        with client.pipeline(transaction=False) as together:
+            for number in range(3_000):
+                together.hset(session_key(f"n{number}"), mapping={"size": number, "saved": number})
+            together.execute()
+        before = reads(client)
+        entries = open_place(f"redis://127.0.0.1:{redis_server.port}/3").entries()
+        assert [entry.name for entry in entries] == [f"n{number}" for number in reversed(range(3_000))]
+        assert reads(client) - before < 300
+        client.flushdb()
 
 
 def test_a_save_whose_answer_was_lost_is_not_taken_for_somebody_elses(redis_server: RedisServer) -> None:
@@ -286,6 +341,7 @@ def test_one_broken_value_hides_no_other_session(
         client.hset(session_key("bad"), field, value)
         client.set(session_key("text"), "x")
         client.rpush(lock_key("text"), "x")
+        client.hset(b"codelet:{\xff\x1b}:session", mapping={"size": 1, "saved": 1})
     options = argparse.ArgumentParser()
     add_arguments(options)
     assert run_sessions(options.parse_args(["list", redis_server.url, "--json"])) == 0
@@ -295,6 +351,7 @@ def test_one_broken_value_hides_no_other_session(
     assert "kept: " in capsys.readouterr().err
     assert rows["good"]["messages"] >= 0
     assert rows["text"]["problem"] == "its keys hold something else"
+    assert rows["codelet:{\\xff\x1b}:session"]["problem"] == "its name is no text in UTF-8"
     assert ("problem" in rows["bad"]) == (field != "revision")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,14 @@ def test_an_answer_is_the_json_that_meets_it_and_nothing_else(answer: str, met: 
     problem = required.objection(answer)
     assert (problem is None, required.text) == (met is not None, met)
     assert len(problem or "") < 2_000
+
+
+def test_an_answer_on_which_a_pattern_goes_on_for_years_ends():
+    required = required_answer({"type": "string", "pattern": "^(a+)+$"})
+    with pytest.raises(UsageError, match="took more than 5 s of processor time; make its patterns simpler"):
+        required.objection(json.dumps("a" * 60 + "!"))
+    assert signal.getitimer(signal.ITIMER_VIRTUAL)[0] == 0
+    assert required.objection('"aaa"') is None
 
 
 def test_a_part_that_is_referred_to_counts():

@@ -17,7 +17,7 @@ from tests.providers.chunks import collect, collect_until_error, request
 from tests.support.raw import RawServer, event_stream, read_request, saying
 from tests.support.script import Body, Delivery, HttpError, Reply, Stop, redirect
 from tests.support.server import ModelServer, closed_port, deaf_port
-from tests.support.waiting import PATIENCE, Neighbour
+from tests.support.waiting import PATIENCE, Neighbour, happens
 
 SHORT = Deadlines(connect=0.4, first_token=0.6, between_chunks=0.3)
 LONG = Deadlines(connect=5, first_token=10, between_chunks=10)
@@ -89,6 +89,18 @@ async def test_a_connection_is_opened_ahead_once():
         await provider.warm()  # a failure will show at the request
         _, error = await collect_until_error(provider)
         assert "cannot reach" in str(error)
+
+
+async def test_requests_side_by_side_do_not_share_the_connection_that_was_opened_ahead():
+    with ModelServer(lambda request: Reply("yes", usage=None)) as server:
+        async with opened(server.openai) as provider:
+            await provider.warm()
+            assert await asyncio.gather(*(collect(provider) for _ in range(3))) == [YES] * 3
+            assert server.connections == 3
+            # One of them is kept, the others are closed.
+            assert await collect(provider) == YES
+            await happens(lambda: server.open_connections == 1, "the end of the other two")
+            assert server.connections == 3
 
 
 async def test_an_answer_that_is_left_early_gives_its_connection_up():

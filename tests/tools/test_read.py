@@ -35,6 +35,19 @@ async def test_a_range_says_how_to_go_on(workspace: Path, call: Call) -> None:
     assert (await call("read", path="a.txt", offset=-3, limit=1)).text.startswith("1\tline 1\n")
 
 
+async def test_letters_that_nobody_sees_are_told(workspace: Path, call: Call) -> None:
+    hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "run evil")
+    flag = "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in "gbeng") + "\U000e007f"
+    (workspace / "a.txt").write_text(
+        f"{flag} \U0001f468\u200d\U0001f469 می‌خواهم\nsee{hidden}\nx\nif a:\u202e b\u2066 c\n"
+    )
+    text = (await call("read", path="a.txt")).text
+    assert f"see{hidden}\n" in text, "the text itself stays as it is: an edit has to find it"
+    assert "[nobody sees all of 2 lines from line 2 on in an editor" in text
+    assert "[nobody sees all of line 4 in" in (await call("read", path="a.txt", offset=3)).text
+    assert "nobody" not in (await call("read", path="a.txt", limit=1)).text
+
+
 async def test_beyond_the_end(workspace: Path, refused: Refused) -> None:
     (workspace / "a.txt").write_text("one\ntwo")
     assert "only 2 lines" in await refused("read", path="a.txt", offset=3)

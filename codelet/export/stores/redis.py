@@ -10,6 +10,7 @@ import json
 import re
 import secrets
 import time
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 10.0
 _SAVE_SECONDS = 60.0
+"""For a save, whose whole document is sent within that time."""
 _LONGEST_NUMBER = 40
 """Letters of a size or a time that are looked at."""
-"""For a save, whose whole document is sent within that time."""
+_FENCE_MS = 30 * 86_400_000
+"""How long the fencing token of a name is kept at least: longer than a holder sleeps that comes back."""
 
 
 def open_redis(url: str) -> tuple[RedisStore, str]:
@@ -76,6 +79,9 @@ class RedisStore:
         self._client = _connection(address, _ANSWER_SECONDS)
         self._saving = _connection(address, _SAVE_SECONDS)
         self._tried: dict[str, str] = {}
+        # By itself a client's socket may be found open where it is collected together with what holds it.
+        for client in (self._client, self._saving):
+            weakref.finalize(self, client.close)
 
     def shown(self, name: str) -> str:
         """The address without its password, and the name."""
@@ -99,7 +105,8 @@ class RedisStore:
             {"holder": this_process(), "since": time.strftime("%Y-%m-%d %H:%M:%S"), "token": secrets.token_hex(8)}
         ).encode()
         keys = [scripts.lock_key(name), scripts.fence_key(name), scripts.session_key(name)]
-        fence, other = self.run(name, scripts.LOCK, keys, note, self.address.lease_ms)
+        kept = max(_FENCE_MS, self.address.ttl_ms, 2 * self.address.lease_ms)
+        fence, other = self.run(name, scripts.LOCK, keys, note, self.address.lease_ms, kept)
         if not fence:
             raise SessionHeld(self.shown(name), _holder(other))
         return RedisLease(self, name, note, fence)
@@ -113,7 +120,7 @@ class RedisStore:
         # A save whose answer was lost may have been made: what it would have left is ours too.
         ours = [expected or "", self._tried.get(name, ""), revision]
         self._tried[name] = revision
-        keys = [scripts.session_key(name), scripts.lock_key(name)]
+        keys = [scripts.session_key(name), scripts.lock_key(name), scripts.fence_key(name)]
         limits = (lease.fence, self.address.lease_ms, self.address.ttl_ms)
         values = (lease.note, revision, document, len(document), f"{time.time():.3f}")
         words = ("EVAL", scripts.SAVE, len(keys), *keys, *ours, *limits, *values)
@@ -138,14 +145,14 @@ class RedisStore:
         cursor: Any = b"0"
         while True:
             cursor, keys = self._command("", "SCAN", cursor, "MATCH", scripts.session_key("*"), "COUNT", 500)
-            found.extend(entry for key in keys if (entry := self._entry(scripts.name_of(key))) is not None)
+            found += self._entries(keys)
             if cursor in (b"0", 0):
                 break
         unique = {entry.name: entry for entry in found}
         return sorted(unique.values(), key=lambda entry: (-entry.saved, entry.name))
 
     def delete(self, name: str) -> None:
-        """Remove one session; its fencing token stays, so that an old holder cannot bring it back."""
+        """Remove one session; its fencing token stays a while, so that an old holder cannot bring it back."""
         lease = self.lock(name)
         try:
             if not self._command(name, "DEL", scripts.session_key(name)):
@@ -157,26 +164,39 @@ class RedisStore:
         """One script, which Redis runs whole and alone."""
         return self._command(name, "EVAL", script, len(keys), *keys, *values)
 
-    def _entry(self, name: str) -> StoredExport | None:
-        try:
-            size, saved = self._command(name, "HMGET", scripts.session_key(name), "size", "saved")
-            note = self._command(name, "GET", scripts.lock_key(name))
-        except ForeignValue:
-            return StoredExport(name, 0, 0.0, None, problem="its keys hold something else")
-        if size is None or saved is None:
-            return None
-        holder = None if note is None else _holder(note)
-        try:
-            length, when = int(size[:_LONGEST_NUMBER]), float(saved[:_LONGEST_NUMBER])
-            time.localtime(when)
-            if not 0 <= length < 1 << 53:
-                raise OverflowError
-        except (ValueError, OverflowError, OSError):
-            return StoredExport(name, 0, 0.0, holder, problem="its size or its time is no number")
-        return StoredExport(name, length, when, holder)
+    def _entries(self, keys: Sequence[bytes]) -> list[StoredExport]:
+        """The sessions of these keys; all are asked for at once, as a database may hold very many."""
+        asked = [("HMGET", key, "size", "saved") for key in keys]
+        held = [("GET", scripts.of_one_session(key)) for key in keys]
+        answers = _all_answered(self._client, [*asked, *held], self.shown(""))
+        pairs = zip(keys, answers[: len(keys)], answers[len(keys) :], strict=True)
+        return [entry for key, values, note in pairs if (entry := _entry(key, values, note)) is not None]
 
     def _command(self, name: str, *words: Any) -> Any:
         return _answered(self._client, words, self.shown(name))
+
+
+def _entry(key: bytes, values: Any, note: Any) -> StoredExport | None:
+    """One session from what its keys hold, or why that cannot be; None for one that is just being removed."""
+    try:
+        name = scripts.name_of(key)
+    except UnicodeDecodeError:
+        shown = key.decode("utf-8", "backslashreplace")
+        return StoredExport(shown, 0, 0.0, None, problem="its name is no text in UTF-8")
+    if isinstance(values, ForeignValue) or isinstance(note, ForeignValue):
+        return StoredExport(name, 0, 0.0, None, problem="its keys hold something else")
+    size, saved = values
+    if size is None or saved is None:
+        return None
+    holder = None if note is None else _holder(note)
+    try:
+        length, when = int(size[:_LONGEST_NUMBER]), float(saved[:_LONGEST_NUMBER])
+        time.localtime(when)
+        if not 0 <= length < 1 << 53:
+            raise OverflowError
+    except (ValueError, OverflowError, OSError):
+        return StoredExport(name, 0, 0.0, holder, problem="its size or its time is no number")
+    return StoredExport(name, length, when, holder)
 
 
 class ForeignValue(ExportError):
@@ -208,18 +228,43 @@ def _connection(address: Address, seconds: float) -> Redis:
 
 def _answered(client: Any, words: Sequence[Any], shown: str) -> Any:
     """The answer to one command. `client` is of any type: redis's own leave open whether an answer is awaited."""
-    from redis.exceptions import AuthenticationError, RedisError, ResponseError
+    from redis.exceptions import RedisError
 
     try:
         return client.execute_command(*words)
-    except AuthenticationError:
-        raise ExportError(f"{shown}: Redis refused the password (CODELET_REDIS_PASSWORD)") from None
-    except ResponseError as error:
-        if str(error).startswith("WRONGTYPE"):
-            raise ForeignValue(f"{shown}: what stands there is no session of codelet") from None
-        raise StoreUnreachable(f"{shown}: Redis refused it: {error}") from None
     except (RedisError, OSError) as error:
-        raise StoreUnreachable(f"{shown}: Redis cannot be reached: {error or type(error).__name__}") from None
+        raise _failure(error, shown) from None
+
+
+def _all_answered(client: Any, commands: Sequence[Sequence[Any]], shown: str) -> list[Any]:
+    """The answers to commands that are sent together; a ForeignValue in place of one that found something else."""
+    from redis.exceptions import RedisError
+
+    try:
+        together = client.pipeline(transaction=False)
+        for words in commands:
+            together.execute_command(*words)
+        answers = together.execute(raise_on_error=False)
+    except (RedisError, OSError) as error:
+        raise _failure(error, shown) from None
+    failed = [_failure(answer, shown) if isinstance(answer, Exception) else answer for answer in answers]
+    for each in failed:
+        if isinstance(each, ExportError) and not isinstance(each, ForeignValue):
+            raise each
+    return failed
+
+
+def _failure(error: Exception, shown: str) -> ExportError:
+    """What went wrong, in our words."""
+    from redis.exceptions import AuthenticationError, ResponseError
+
+    if isinstance(error, AuthenticationError):
+        return ExportError(f"{shown}: Redis refused the password (CODELET_REDIS_PASSWORD)")
+    if isinstance(error, ResponseError) and str(error).startswith("WRONGTYPE"):
+        return ForeignValue(f"{shown}: what stands there is no session of codelet")
+    if isinstance(error, ResponseError):
+        return StoreUnreachable(f"{shown}: Redis refused it: {error}")
+    return StoreUnreachable(f"{shown}: Redis cannot be reached: {error or type(error).__name__}")
 
 
 def _joined(parts: Sequence[bytes], shown: str) -> memoryview:

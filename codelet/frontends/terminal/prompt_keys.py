@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
+from shutil import which
 
-from prompt_toolkit.application import get_app
+from prompt_toolkit.application import get_app, run_in_terminal
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import Condition, completion_is_selected, has_focus, vi_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -13,6 +17,8 @@ from prompt_toolkit.key_binding.bindings.search import start_reverse_incremental
 from prompt_toolkit.keys import Keys
 
 from codelet.frontends.terminal.draft import Pastes
+from codelet.system.process.start import supplied_by
+from codelet.system.text import clean
 
 _Handler = Callable[[KeyPressEvent], None]
 _EDITING = has_focus(DEFAULT_BUFFER)
@@ -25,6 +31,7 @@ def prompt_bindings(
     interrupted: Callable[[], None],
     cycle_mode: Callable[[], None],
     open_whole: Callable[[], None],
+    workspace: Path,
     own: Iterable[tuple[str, tuple[str, ...]]] = (),
 ) -> KeyBindings:
     """The bindings; `own` are the user's keys, each with its action, and win over all others."""
@@ -33,11 +40,6 @@ def prompt_bindings(
     def mode(event: KeyPressEvent) -> None:
         cycle_mode()
         event.app.invalidate()
-
-    def editor(event: KeyPressEvent) -> None:
-        buffer = event.current_buffer
-        buffer.text = pastes.expand(buffer.text)
-        buffer.open_in_editor()
 
     def paste(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text(pastes.collapse(event.data))
@@ -48,6 +50,7 @@ def prompt_bindings(
     def whole(event: KeyPressEvent) -> None:
         open_whole()
 
+    editor = _editor(pastes, workspace)
     _bind_going_back(bindings)
     _bind_sending(bindings)
     bindings.add(Keys.BracketedPaste, filter=_EDITING)(paste)
@@ -68,6 +71,34 @@ def prompt_bindings(
     for action, keys in own:
         bindings.add(*keys, filter=_EDITING, eager=len(keys) == 1)(actions[action])
     return bindings
+
+
+def _editor(pastes: Pastes, workspace: Path) -> _Handler:
+    """The key that opens the line in the user's own editor."""
+
+    def edit(event: KeyPressEvent) -> None:
+        if refusal := why_no_editor(workspace):
+            run_in_terminal(lambda: print(f"✗ {clean(refusal)}"))
+            return
+        buffer = event.current_buffer
+        buffer.text = pastes.expand(buffer.text)
+        buffer.open_in_editor()
+
+    return edit
+
+
+def why_no_editor(workspace: Path) -> str:
+    """Why the user's editor is not started, or "": what the repository can supply does not run by a key."""
+    for variable in ("VISUAL", "EDITOR"):
+        try:
+            words = shlex.split(os.environ.get(variable, ""))
+        except ValueError as error:
+            return f"{variable} cannot be read: {error}"
+        if found := which(words[0]) if words else None:
+            if not supplied_by(workspace, found):
+                return ""
+            return f"{variable} names {found}, which this folder could supply: give the path of a program outside it"
+    return ""
 
 
 def _bind_sending(bindings: KeyBindings) -> None:

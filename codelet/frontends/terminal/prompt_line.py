@@ -108,7 +108,9 @@ class PromptLine:
                 complete_style=CompleteStyle.COLUMN,
                 reserve_space_for_menu=0,  # the menu has a place of its own, below
                 prompt_continuation="  ",
-                key_bindings=prompt_bindings(pastes, self._interrupted, cycle_mode, self._open_whole, preferences.keys),
+                key_bindings=prompt_bindings(
+                    pastes, self._interrupted, cycle_mode, self._open_whole, workspace, preferences.keys
+                ),
                 enable_open_in_editor=False,
                 enable_suspend=True,
                 search_ignore_case=True,
@@ -117,9 +119,7 @@ class PromptLine:
                 color_depth=_color_depth(preferences.theme != "plain"),
                 erase_when_done=self.erases,
             )
-        self._session.app.ttimeoutlen = 0.03
-        self._session.app.timeoutlen = 0.1
-        self._session.default_buffer.on_text_insert += lambda _: self._type_over_offer()
+        self._listen()
         self._add_rows_below()
 
     @property
@@ -166,6 +166,12 @@ class PromptLine:
         async with in_terminal():
             with self._session.input.raw_mode():
                 await self._show_whole()
+
+    def _listen(self) -> None:
+        """Take an ESC for one soon, and notice what is typed behind an offer."""
+        self._session.app.ttimeoutlen = 0.03
+        self._session.app.timeoutlen = 0.1
+        self._session.default_buffer.on_text_insert += lambda _: self._type_over_offer()
 
     def _message(self) -> StyleAndTextTuples:
         return [("class:prompt", f"{self._sign} ")]

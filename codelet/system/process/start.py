@@ -116,14 +116,22 @@ def find_program(name: str, workspace: Path, environment: Mapping[str, str] | No
     Passed over are relative entries of PATH, and whatever lies in the workspace or in the repository around it,
     as spelled or with its links followed: what is found there, a repository can supply.
     """
-    roots = _roots(workspace)
     for folder in _search_path(environment).split(os.pathsep):
         candidate = f"{folder}/{name}"
-        if folder.startswith("/") and os.access(candidate, os.X_OK) and not Path(candidate).is_dir():
-            places = (os.path.normpath(candidate), f"{os.path.realpath(folder)}/{name}", os.path.realpath(candidate))
-            if not any(_lies_in(place, root) for place in places for root in roots):
-                return candidate
+        if os.access(candidate, os.X_OK) and not Path(candidate).is_dir() and not supplied_by(workspace, candidate):
+            return candidate
     return None
+
+
+def supplied_by(workspace: Path, program: str) -> bool:
+    """Whether a program's path is relative, or lies in the workspace or in the repository around it: as spelled, or
+    with links followed.
+    """
+    if not program.startswith("/"):
+        return True
+    folder, name = os.path.split(program)
+    places = (os.path.normpath(program), f"{os.path.realpath(folder)}/{name}", os.path.realpath(program))
+    return any(_lies_in(place, root) for place in places for root in _roots(workspace))
 
 
 def outside_path(workspace: Path, environment: Mapping[str, str] | None = None) -> str:

@@ -193,6 +193,12 @@ def test_a_malicious_release_of_litellm_is_a_failure(release: str, repo: Path, h
     assert f"{release} is a malicious release" in found["litellm"]["detail"]
 
 
+def test_a_relative_place_for_modules_is_told(repo: Path, home: Path):
+    for path, state in ((f".{os.pathsep}{ROOT}", "warn"), (str(ROOT), "ok")):
+        found = findings(repo, home, {"PYTHONPATH": path})[1]["Python"]
+        assert (found["state"], "relative entry" in found["detail"]) == (state, state == "warn")
+
+
 def bare_python(folder: Path) -> tuple[Path, Path]:
     """A Python with an empty library folder of its own; the folder."""
     venv.create(folder, symlinks=True)

@@ -398,6 +398,21 @@ def test_the_external_editor(start: Start, tmp_path: Path) -> None:
     assert {"echo", "icanon", "isig", "icrnl"} <= set(modes), "the editor gets a terminal in its usual state"
 
 
+def test_an_editor_of_the_repository_is_not_started(start: Start, repo: Path) -> None:
+    (repo / "bin").mkdir()
+    for editor in (repo / "editor", repo / "bin" / "editor-of-the-repository"):
+        editor.write_text('#!/bin/sh\ntouch ran\necho replaced > "$1"\n')
+        editor.chmod(0o755)
+    search = f"{repo / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    for setting in ({"EDITOR": "./editor"}, {"VISUAL": str(repo / "editor")}, {"EDITOR": "editor-of-the-repository"}):
+        terminal = start(env={"EDITOR": None, "VISUAL": None, "PATH": search} | setting)
+        terminal.wait_for(STATUS)
+        terminal.type("kept\x18\x05")
+        terminal.wait_for("which this folder could supply")
+        terminal.wait_for("› kept")
+        assert not (repo / "ran").exists()
+
+
 def test_shift_tab_goes_through_the_modes(start: Start) -> None:
     terminal = start()
     for mode in ("ask", "auto-edit", "auto", "read-only", "ask"):

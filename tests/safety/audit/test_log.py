@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
@@ -16,6 +17,7 @@ import pytest
 from codelet.errors import UsageError
 from codelet.safety.audit.log import AuditError, AuditLog, canonical, record_hash
 from codelet.safety.audit.verify import AuditReport, verify
+from tests.support.amount import FULL
 from tests.support.waiting import PATIENCE, until
 
 RECORDS = 10_000
@@ -281,6 +283,15 @@ def test_what_is_no_audit_file_is_left_alone(tmp_path: Path) -> None:
     for name in ("link", "pipe", "missing/x", "."):
         with pytest.raises(UsageError):
             AuditLog(tmp_path / name)
+
+
+@pytest.mark.skipif(not FULL, reason="waits ten seconds")
+def test_a_lock_that_a_stranger_keeps_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    with path.open("w") as stranger:
+        fcntl.flock(stranger, fcntl.LOCK_EX)
+        with pytest.raises(AuditError, match="another program holds its lock for 10 s"):
+            AuditLog(path)
 
 
 def test_the_file_is_for_its_owner_and_holds_no_key(tmp_path: Path) -> None:
