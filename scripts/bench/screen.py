@@ -97,14 +97,17 @@ class Pty:
             self.output += os.read(self.child.child_fd, 65536)
             self.last = time.monotonic()
 
-    def wait_for(self, text: str, since: int = 0) -> None:
-        """Wait until the text has been written after so many bytes."""
+    def wait_for(self, text: str, since: int = 0, *, unless: str = "") -> bool:
+        """Wait until the text has been written after so many bytes; False where `unless` stands in the output first."""
         wanted, end, begin = text.encode(), time.monotonic() + _PATIENCE, since
         while self.output.find(wanted, begin) < 0:
+            if unless and unless.encode() in self.output:
+                return False
             begin = max(since, len(self.output) - len(wanted))
             if time.monotonic() > end:
                 raise SystemExit(f"{text!r} did not come to the screen: {bytes(self.output[-400:])!r}")
             self.pump(0.05)
+        return True
 
     def until_quiet(self) -> None:
         """Wait until nothing was written for a while."""
@@ -163,8 +166,7 @@ def keys(text: str, pause: float, where: Place, into: Stream) -> None:
         for count in range(1, 16):
             since, pressed = len(terminal.output), time.monotonic()
             terminal.send(KEY)
-            terminal.wait_for(KEY * count, since)
-            if LAST.encode() in terminal.output:
+            if not terminal.wait_for(KEY * count, since, unless=LAST) or LAST.encode() in terminal.output:
                 break  # the answer is over: this key was not echoed beside it
             into.echoes.append((time.monotonic() - pressed) * 1000)
             pause_end = time.monotonic() + _BETWEEN_KEYS
