@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import pairwise
 from io import StringIO
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from rich.cells import chop_cells

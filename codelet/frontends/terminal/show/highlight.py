@@ -87,7 +87,7 @@ class Highlighter:
 class _Coloured:
     """Tokens set as rows: `rows` are the lines behind the first `skipped` ones, at most `count`.
 
-    `inside` holds the numbers of the lines whose end stands inside a string or a comment, `size` is the characters so far.
+    `inside` holds the numbers of the lines whose end stands inside a string or a comment, `size` counts characters.
     """
 
     def __init__(self, skipped: int, count: int) -> None:
