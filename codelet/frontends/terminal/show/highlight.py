@@ -7,14 +7,12 @@ context is bounded, so the work stays proportional to the code.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rich.style import Style
 from rich.text import Span, Text
-
-if TYPE_CHECKING:
-    from pygments.lexer import Lexer
 
 CONTEXT_LINES = 24
 _NEAR_LINES = 8
@@ -40,6 +38,10 @@ _STYLES = {
 }
 _SPANNING = (Style.parse(_COMMENT), Style.parse(_STRING))
 """What may begin on one line and end on another."""
+
+
+class _Lexer(Protocol):
+    def get_tokens(self, text: str) -> Iterable[tuple[tuple[str, ...], str]]: ...
 
 
 class Highlighter:
@@ -154,7 +156,7 @@ def _style_of(kind: tuple[str, ...]) -> Style | None:
 
 
 @lru_cache(maxsize=8)
-def _lexer(name: str) -> Lexer | None:
+def _lexer(name: str) -> _Lexer | None:
     from rich.syntax import Syntax
 
     return Syntax("", name).lexer if name else None
