@@ -20,8 +20,8 @@ class GitStatus(Source):
     """The status of one workspace. What it says always holds: now, or as of the moment that it names.
 
     git is asked at the turn's start and again after each step that may have changed files. A question that it does not
-    answer within STEP_SECONDS goes on beside the request, and serves a later one. Once a turn has waited for it in vain,
-    no other one waits, until it answers again.
+    answer within STEP_SECONDS goes on beside the request, and serves a later one. Once a turn has waited in vain, no
+    other one waits, until it answers again.
     """
 
     name = "gitStatus"

@@ -45,7 +45,7 @@ class OutputConsole(Console):
         return found
 
     def written(self, row: Text) -> str:
-        """One row with its line end, as this terminal takes it: what `print` would write, in a third of the time."""
+        """One row with its line end, as this terminal takes it: what `print` would write, which first lays it out."""
         if "\t" in row.plain:
             row = row.copy()
             row.expand_tabs(8)
