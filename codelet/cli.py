@@ -124,7 +124,7 @@ def _run(arguments: list[str], ending: _Ending) -> int:
     if options.version:
         print(f"codelet {__version__}")
         return 0
-    if options.command not in (None, "review") or _interactive(options):
+    if options.command not in (None, "review"):
         gc.enable()
     done = _without_settings(options)
     if done is not None:

@@ -28,6 +28,9 @@ class Record:
     def __init__(self, *values: Any, **named: Any) -> None:
         if values and self.by_name:
             raise TypeError(f"{type(self).__name__}: the values are given by name")
+        if not named and len(values) == len(self.fields):  # as most are made, one for each piece of an answer
+            self.__dict__.update(zip(self.fields, values, strict=True))
+            return
         given = dict(zip(self.fields, values, strict=False)) | named
         if len(given) != len(values) + len(named):
             raise TypeError(f"{type(self).__name__}: too many values, or one given twice")

@@ -21,6 +21,8 @@ _SHORT_BODY = 65_536
 _BOM = b"\xef\xbb\xbf"
 _FIELDS = (b"data", b"event", b"id", b"retry", b":")
 
+_from_json = json.JSONDecoder().decode
+
 DONE: dict[str, Any] = {}
 SILENCE = 2.0
 """Seconds without an event after which an answer whose finish reason has come is whole, though the server goes on."""
@@ -59,58 +61,109 @@ async def json_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[dict[str, 
 
     Raises ProviderError for what is not JSON: a garbled stream must not pass for a short answer.
     """
-    async for data in _data_fields(pieces):
-        if data == b"[DONE]":
-            yield DONE
-            return
-        try:
-            event = _parsed(data)
-        except (ValueError, RecursionError):
-            raise ProviderError(f"the answer is garbled: {_shown(data)} is not a JSON event", retryable=True) from None
-        if not isinstance(event, dict):
-            raise ProviderError("the answer is garbled: an event is not a JSON object")
-        yield event
+    fields = _DataFields()
+    try:
+        async for piece in pieces:
+            for data in fields.feed(piece):
+                yield (event := _event(data))
+                if event is DONE:
+                    return
+        for data in fields.flush():
+            yield _event(data)
+    except _NoEventStream as other:
+        raise await _no_stream(other.first, other.rest, pieces) from None
 
 
-async def _data_fields(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The data of each event: its `data:` lines joined. Comments and other fields are passed over."""
-    data: list[bytes] = []
-    size = 0
-    first = True
-    lines = _lines(pieces)
-    async for raw in lines:
-        line = raw.removeprefix(_BOM) if first else raw
-        if first and line:
-            first = False
-            if not line.startswith(_FIELDS):
-                raise await _no_stream(line, lines)
+class _NoEventStream(Exception):
+    """The answer is something else: its first line that is not empty, and what came behind it so far."""
+
+    def __init__(self, first: bytes, rest: bytes) -> None:
+        self.first = first
+        self.rest = rest
+
+
+class _DataFields:
+    """Takes a stream of events apart: the data of each, its `data:` lines joined; all else is passed over.
+
+    No coroutine: an answer has thousands of pieces, and many come at once.
+    """
+
+    def __init__(self) -> None:
+        self._line: list[bytes] = []  # the pieces of a line whose end has not come
+        self._line_size = 0
+        self._data: list[bytes] = []
+        self._data_size = 0
+        self._begun = False
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The data of the events that end with this piece. Raises _NoEventStream, and ProviderError."""
+        first, *others = piece.split(b"\n")
+        self._line.append(first)
+        self._line_size += len(first)
+        if self._line_size > _EVENT_LIMIT:
+            raise ProviderError("the answer is garbled: a line of more than 16 MiB")
+        if not others:
+            return []
+        lines = [b"".join(self._line), *others[:-1]]
+        self._line, self._line_size = [others[-1]], len(others[-1])
+        ended = [self._taken(line.removesuffix(b"\r"), lines[number:]) for number, line in enumerate(lines, 1)]
+        return [data for data in ended if data is not None]
+
+    def flush(self) -> list[bytes]:
+        """The data of an event that nothing ended but the stream itself."""
+        if self._line_size:
+            line, self._line, self._line_size = b"".join(self._line), [], 0
+            self._taken(line.removesuffix(b"\r"), [])
+        return [b"\n".join(self._data)] if self._data else []
+
+    def _taken(self, line: bytes, rest: list[bytes]) -> bytes | None:
+        """Take a line; the data of the event that it ends."""
+        if not self._begun:
+            line = line.removeprefix(_BOM)
+            self._begun = bool(line)
+            if line and not line.startswith(_FIELDS):
+                raise _NoEventStream(line, b"\n".join([*rest, *self._line]))
         if line.startswith(b"data:"):
-            data.append(line[5:].removeprefix(b" "))
-            size += len(line)
-            if size > _EVENT_LIMIT:
+            self._data.append(line[5:].removeprefix(b" "))
+            self._data_size += len(line)
+            if self._data_size > _EVENT_LIMIT:
                 raise ProviderError("the answer is garbled: an event of more than 16 MiB")
-        elif not line and data:
-            yield b"\n".join(data)
-            data, size = [], 0
-    if data:
-        yield b"\n".join(data)
+        elif not line and self._data:
+            data, self._data, self._data_size = b"\n".join(self._data), [], 0
+            return data
+        return None
+
+
+def _event(data: bytes) -> dict[str, Any]:
+    """The object in the data of an event."""
+    if data == b"[DONE]":
+        return DONE
+    try:
+        event = _parsed(data)
+    except (ValueError, RecursionError):
+        raise ProviderError(f"the answer is garbled: {_shown(data)} is not a JSON event", retryable=True) from None
+    if not isinstance(event, dict):
+        raise ProviderError("the answer is garbled: an event is not a JSON object")
+    return event
 
 
 def _parsed(data: bytes) -> Any:
     """The JSON in the data of an event. Bytes that are no UTF-8 are replaced, as in any event stream."""
+    with suppress(ValueError):
+        return _from_json(data.decode())
     try:
         return json.loads(data)
     except UnicodeDecodeError:
         return json.loads(data.decode("utf-8", "replace"))
 
 
-async def _no_stream(begin: bytes, rest: AsyncIterator[bytes]) -> ProviderError:
+async def _no_stream(first: bytes, rest: bytes, pieces: AsyncIterator[bytes]) -> ProviderError:
     """The error for an answer that is none: what the server says in it, where it is an error in JSON."""
-    body = bytearray(begin)
-    if begin.startswith((b"{", b"[")):
+    body = bytearray(first + b"\n" + rest)
+    if first.startswith((b"{", b"[")):
         with suppress(ProviderError):  # one that is cut is judged by what came
-            async for line in rest:
-                body += b"\n" + line
+            async for piece in pieces:
+                body += piece
                 if len(body) > _SHORT_BODY:
                     break
     try:
@@ -120,25 +173,7 @@ async def _no_stream(begin: bytes, rest: AsyncIterator[bytes]) -> ProviderError:
     said = said[0] if isinstance(said, list) and said else said
     if isinstance(said, dict) and said.get("error"):
         return stream_failure(said["error"])
-    return ProviderError(f"the answer is no event stream, it begins with {_shown(begin)}; check --api-base")
-
-
-async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    begun: list[bytes] = []  # the pieces of a line whose end has not come
-    size = 0
-    async for piece in pieces:
-        first, *others = piece.split(b"\n")
-        begun.append(first)
-        size += len(first)
-        if size > _EVENT_LIMIT:
-            raise ProviderError("the answer is garbled: a line of more than 16 MiB")
-        if others:
-            yield b"".join(begun).removesuffix(b"\r")
-            for line in others[:-1]:
-                yield line.removesuffix(b"\r")
-            begun, size = [others[-1]], len(others[-1])
-    if size:
-        yield b"".join(begun).removesuffix(b"\r")
+    return ProviderError(f"the answer is no event stream, it begins with {_shown(first)}; check --api-base")
 
 
 def _shown(data: bytes) -> str:

@@ -143,7 +143,9 @@ def model_facts(model: str) -> ModelFacts:
     """
     model = real_name(model)
     vendor = model.partition("/")[0]
-    for name in dict.fromkeys((model, model.partition("/")[2], model.rpartition("/")[2])):
+    names = dict.fromkeys((model, model.partition("/")[2], model.rpartition("/")[2]))
+    # A look for a name that is not there walks through the whole map; all of these end alike, so one look tells it.
+    for name in names if _position(json.dumps(model.rpartition("/")[2])[1:].encode() + b": {") >= 0 else ():
         entry = _entry(name) if name else None
         if entry is not None:
             facts = entry_facts(entry)
@@ -196,12 +198,14 @@ def _entry(name: str) -> dict[str, Any] | None:
 
 def _place(name: str) -> int:
     """Where the entry of that name begins, behind its key; below 0 without one. One key is not indented like others."""
-    quoted = json.dumps(name).encode()
-    for indent in (b"    ", b""):
-        key = b"\n" + indent + quoted + b": "
-        if (found := _position(key + b"{")) >= 0:
-            return found + len(key)
-    return -1
+    if _map_path() is None:
+        return -1
+    key = json.dumps(name).encode() + b": {"
+    with _open_map() as data:
+        found = data.rfind(key)
+        while found >= 0 and data[data.rfind(b"\n", 0, found) + 1 : found] not in (b"    ", b""):
+            found = data.rfind(key, 0, found)  # the map names a few twice; in JSON the last one counts
+    return found + len(key) - 1 if found >= 0 else -1
 
 
 def _position(needle: bytes) -> int:

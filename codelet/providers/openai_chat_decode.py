@@ -39,6 +39,7 @@ _FINISH: dict[str, FinishReason] = {
 # Of a call everything that came beside it goes back; beside the text there is also what nobody wants back.
 _CALL = ("index", "id", "type", "function")
 _KEPT = ("extra_content", "encrypted_content")
+_TEXT_ONLY = {"role", "content"}
 _BROKEN_OFF = ("error", "abort", "insufficient_system_resource", "network_error")
 
 
@@ -91,6 +92,9 @@ def _decode(event: dict[str, Any]) -> list[Chunk]:
 
 def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
     chunks: list[Chunk] = []
+    if delta.keys() <= _TEXT_ONLY:  # nearly every event of a long answer
+        text = as_text(delta.get("content"))
+        return [TextChunk(text)] if text else []
     name: Literal["reasoning_content", "reasoning"] = "reasoning_content"
     if not delta.get("reasoning_content") and delta.get("reasoning"):
         name = "reasoning"

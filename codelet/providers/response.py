@@ -73,7 +73,9 @@ class Response:
         time = asyncio.get_running_loop().time
         turned = time()
         while True:
-            event = await self._next_event()
+            event = _taken_apart(self._connection)
+            if event is h11.NEED_DATA:
+                event = await self._next_event()
             if isinstance(event, h11.Data):
                 yield bytes(event.data)
                 if (now := time()) - turned > _TURN:  # however fast the server sends, signals have their turn
@@ -118,21 +120,27 @@ async def _next_event(connection: Connection, until: float, late: str) -> object
     """The next protocol event; raises ProviderError with `late` if it has not come by the loop's time `until`."""
     state = connection.state
     try:
-        if (event := state.next_event()) is h11.NEED_DATA:
+        if (event := _taken_apart(connection)) is h11.NEED_DATA:
             async with asyncio.timeout_at(until):
-                while (event := state.next_event()) is h11.NEED_DATA:
+                while (event := _taken_apart(connection)) is h11.NEED_DATA:
                     data = await connection.read()
                     if not data and state.their_state is h11.SEND_RESPONSE:
                         raise ClosedEarly
                     state.receive_data(data)
     except TimeoutError:
         raise stalled(f"{late}: the answer has stalled") from None
-    except h11.RemoteProtocolError as error:
-        if connection.reader.at_eof():
-            raise ProviderError("the connection was cut in the middle of the answer", retryable=True) from None
-        raise ProviderError(f"the answer is not valid HTTP: {error}") from None
     except OSError:
         if state.their_state is h11.SEND_RESPONSE:
             raise ClosedEarly from None
         raise ProviderError("the connection was cut in the middle of the answer", retryable=True) from None
     return event
+
+
+def _taken_apart(connection: Connection) -> object:
+    """The next protocol event in what was read, or NEED_DATA; raises ProviderError where it is no HTTP."""
+    try:
+        return connection.state.next_event()
+    except h11.RemoteProtocolError as error:
+        if connection.reader.at_eof():
+            raise ProviderError("the connection was cut in the middle of the answer", retryable=True) from None
+        raise ProviderError(f"the answer is not valid HTTP: {error}") from None

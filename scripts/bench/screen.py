@@ -1,9 +1,10 @@
-"""What a long answer costs on the screen, and how soon the REPL obeys a key while it streams.
+"""What the REPL's start and a long answer on the screen cost, and how soon it obeys a key meanwhile.
 
 Use: python -m scripts.bench.screen [--runs N] [--kilobytes N] [--pause MILLISECONDS …]
 
 The real REPL in a pseudo-terminal shows 200 KB of Markdown with code from a server on loopback. Its processor time,
-from the prompt to the last row, is compared with a bare interpreter that imports prompt_toolkit and rich.console. An
+from the prompt to the last row, is compared with a bare interpreter that imports prompt_toolkit and rich.console; that
+of its start, until the prompt is on the screen, with one that imports prompt_toolkit and rich. An
 echo is the time from a key to its letter in the program's output, a quiet the time from ESC to the last byte that the
 program writes: on a busy machine run it with `chrt -r 1`, else these are the machine's.
 """
@@ -28,6 +29,7 @@ from tests.support.script import Delivery, Reply
 from tests.support.server import ModelServer
 
 IMPORTS = "import prompt_toolkit, rich.console"
+START_IMPORTS = "import prompt_toolkit, rich"
 PIECE = 24
 KEY = "Ж"
 """Stands nowhere in the answer: where so many stand in a row, so many keys were echoed."""
@@ -97,14 +99,17 @@ class Pty:
             self.output += os.read(self.child.child_fd, 65536)
             self.last = time.monotonic()
 
-    def wait_for(self, text: str, since: int = 0) -> None:
-        """Wait until the text has been written after so many bytes."""
+    def wait_for(self, text: str, since: int = 0, *, unless: str = "") -> bool:
+        """Wait until the text has been written after so many bytes; False where `unless` stands in the output first."""
         wanted, end, begin = text.encode(), time.monotonic() + _PATIENCE, since
         while self.output.find(wanted, begin) < 0:
+            if unless and unless.encode() in self.output:
+                return False
             begin = max(since, len(self.output) - len(wanted))
             if time.monotonic() > end:
                 raise SystemExit(f"{text!r} did not come to the screen: {bytes(self.output[-400:])!r}")
             self.pump(0.05)
+        return True
 
     def until_quiet(self) -> None:
         """Wait until nothing was written for a while."""
@@ -142,6 +147,30 @@ def repl(text: str, pause: float, where: Place) -> Iterator[Pty]:
             terminal.child.close(force=True)
 
 
+def starts(runs: int, where: Place) -> list[Row]:
+    """The start to the prompt beside the bare imports, and the echo of a key that is pressed as soon as it is there."""
+    prompts: list[float] = []
+    imports: list[float] = []
+    echoes: list[float] = []
+    with ModelServer(lambda request: Reply("ok")) as server:
+        for _ in range(runs + 1):
+            imports.append(wait(spawn([sys.executable, "-c", START_IMPORTS], where))[0] * 1000)
+            terminal = Pty(server, where)
+            try:
+                terminal.wait_for("% of ")
+                prompts.append(processor_seconds(terminal.child.pid) * 1000)
+                pressed, since = time.monotonic(), len(terminal.output)
+                terminal.send(KEY)
+                terminal.wait_for(KEY, since)
+                echoes.append((time.monotonic() - pressed) * 1000)
+            finally:
+                terminal.child.close(force=True)
+    return [
+        Row(f'processor time to the prompt, against python -c "{START_IMPORTS}"', "ms", prompts[1:], imports[1:], 1.25),
+        Row("  key to echo, pressed as the prompt appears", "ms", echoes[1:], promise=30.0),
+    ]
+
+
 def cost(text: str, pause: float, where: Place, into: Stream) -> None:
     """One whole answer without a key: processor time and bytes to the terminal, beside the bare imports."""
     into.imports.append(wait(spawn([sys.executable, "-c", IMPORTS], where))[0] * 1000)
@@ -163,8 +192,7 @@ def keys(text: str, pause: float, where: Place, into: Stream) -> None:
         for count in range(1, 16):
             since, pressed = len(terminal.output), time.monotonic()
             terminal.send(KEY)
-            terminal.wait_for(KEY * count, since)
-            if LAST.encode() in terminal.output:
+            if not terminal.wait_for(KEY * count, since, unless=LAST) or LAST.encode() in terminal.output:
                 break  # the answer is over: this key was not echoed beside it
             into.echoes.append((time.monotonic() - pressed) * 1000)
             pause_end = time.monotonic() + _BETWEEN_KEYS
@@ -183,8 +211,9 @@ def main() -> int:
     parser.add_argument("--kilobytes", type=int, default=200)
     parser.add_argument("--pause", type=float, nargs="*", default=[0.0, 0.5], help="between two pieces, in ms")
     options = parser.parse_args()
-    text, rows = answer(options.kilobytes * 1000), []
+    text, rows = answer(options.kilobytes * 1000), list[Row]()
     with place() as where:
+        rows += starts(options.runs, where)
         for pause in options.pause:
             found = Stream()
             for _ in range(options.runs):

@@ -20,7 +20,8 @@ class GitStatus(Source):
     """The status of one workspace. What it says always holds: now, or as of the moment that it names.
 
     git is asked at the turn's start and again after each step that may have changed files. A question that it does not
-    answer within STEP_SECONDS goes on beside the request, and serves a later one.
+    answer within STEP_SECONDS goes on beside the request, and serves a later one. Once a turn has waited in vain, no
+    other one waits, until it answers again.
     """
 
     name = "gitStatus"
@@ -32,13 +33,19 @@ class GitStatus(Source):
         self._when = prompt.TURN_START
         self._changes = 0
         self._answered = 0
+        self._slow = False
         self._asking: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
         """Ask anew, and wait for it: the turn before was stopped."""
         self._changes = self._answered = 0
         self._when = prompt.TURN_START
+        if self._slow:
+            self._text = prompt.GIT_SLOW
+            self._ask()
+            return
         self._text = await git_status(self._workspace)
+        self._slow = self._text == prompt.GIT_SLOW
 
     def changed(self) -> None:
         """Begin to ask git, unless it is still busy with the question before."""
@@ -49,12 +56,12 @@ class GitStatus(Source):
         """The status; waits at most STEP_SECONDS for git. None outside a repository or without git."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + STEP_SECONDS
-        while self._answered < self._changes and (left := deadline - clock()) > 0:
+        while not self._slow and self._answered < self._changes and (left := deadline - clock()) > 0:
             asking = self._ask()
             done, _ = await asyncio.wait({asking}, timeout=left)
             for task in done:
                 task.result()
-        if self._text is None or self._answered == self._changes:
+        if self._text is None or self._slow or self._answered == self._changes:
             return self._text
         return prompt.AS_OF_CHANGED.format(when=self._when, text=self._text)
 
@@ -72,6 +79,7 @@ class GitStatus(Source):
 
     async def _answer(self, changes: int) -> None:
         self._text = await git_status(self._workspace)
+        self._slow = self._text == prompt.GIT_SLOW
         self._answered, self._when = changes, prompt.EARLIER_STEP
 
 

@@ -212,6 +212,7 @@ class _Review:
         try:
             async with aclosing(review.steps()) as steps:
                 async for step in steps:
+                    gc.freeze()
                     gc.enable()  # everything is imported by now; see cli.main
                     progress.show(step)
         except asyncio.CancelledError:

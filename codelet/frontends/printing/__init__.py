@@ -210,6 +210,7 @@ class _OneShot:
             from codelet.frontends.exporting import Exporting
 
             self._export = await Exporting.begin(session, self._settings, resumed)
+        gc.freeze()  # else the first collection would walk through all of it
         gc.enable()  # everything is imported by now; see cli.main
         try:
             async with aclosing(self._turn(session)) as turn:

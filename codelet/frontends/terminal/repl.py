@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -363,6 +364,9 @@ class Repl:
         """Import what the first turn needs while the user types."""
         await asyncio.sleep(0.05)
         await asyncio.to_thread(_import_later)
+        if not gc.isenabled():  # the prompt is there and everything is imported; see cli.main
+            gc.freeze()
+            gc.enable()
         await self.warm_up()
         await self.confinement()
 

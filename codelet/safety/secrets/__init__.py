@@ -56,6 +56,11 @@ class Masker:
         """Made at the first text: a start that masks nothing does without the modules that they need."""
         return [_Form.of(name, form) for name, value in self._secrets for form in spellings(value)]
 
+    @cached_property
+    def _probes(self) -> tuple[str, ...]:
+        """The probes of all forms: a text that holds none of them stays as it is."""
+        return tuple({probe for form in self._forms for _, probe in form.probes})
+
     @property
     def has_secrets(self) -> bool:
         """Whether there is anything to look for."""
@@ -63,7 +68,8 @@ class Masker:
 
     def mask(self, text: str, *, patterns: bool = False) -> str:
         """`text` with live secrets replaced by their name; with `patterns` also what looks like any token."""
-        if len(text) >= SHORTEST_SECRET:  # a shorter one, such as a word of a stream, holds none
+        # A shorter one, such as a word of a stream, holds none; nearly every other one neither.
+        if len(text) >= SHORTEST_SECRET and any(map(text.__contains__, self._probes)):
             for form in self._forms:
                 text = _without(text, form)
         return _without_patterns(text) if patterns else text
@@ -88,7 +94,7 @@ class MaskStream:
     def feed(self, chunk: str) -> str:
         """Take a chunk; returns what can be shown by now, masked."""
         text = self._pending + chunk
-        cut = max(text.rfind(blank) for blank in " \n\t") + 1
+        cut = max(text.rfind(" "), text.rfind("\n"), text.rfind("\t")) + 1
         if len(text) - cut > _RUN_CAP:
             text = self._masker.mask(text, patterns=self._patterns)
             cut = len(text) - _RUN_CAP // 2
@@ -217,8 +223,9 @@ class MaskedPieces:
             return [event]
         match event:
             case events.Text() | events.Reasoning():
-                others = self.flush(but=(type(event), ""))
-                return [*others, *self._fed(event, (type(event), ""))]
+                key = (type(event), "")
+                others = [] if self._open.keys() == {key} else self.flush(but=key)
+                return [*others, *self._fed(event, key)]
             case events.ToolProgress():
                 return self._fed(event, (events.ToolProgress, event.id))
             case events.UsageReport() | events.StepStart():
@@ -239,7 +246,9 @@ class MaskedPieces:
         if key not in self._open:
             self._open[key] = self._masker.stream()
         settled = self._open[key].feed(event.delta)
-        return [event.replace(delta=settled)] if settled else []
+        if not settled:
+            return []
+        return [event if settled == event.delta else event.replace(delta=settled)]
 
 
 def without_secrets(value: Any, masker: Masker) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from itertools import pairwise
@@ -9,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from codelet import events
+from codelet import events, prompt
 from codelet.context.reminders import Placement, Zones
+from codelet.context.reminders.git_status import GitStatus
 from codelet.loop.session import Session
 from codelet.messages import reminder_type, user, with_kinds
 from codelet.safety import Policy
@@ -117,6 +119,23 @@ async def test_a_refused_call_changes_nothing(
     await turn(make_session(policy=Policy(repo)))
     assert not (repo / "new.txt").exists()
     assert watched_git.calls == 1
+
+
+async def test_a_git_that_hangs_is_waited_for_in_one_turn_and_asked_on_until_it_answers(repo: Path, watched_git: Git):
+    watched_git.hold()
+    status = GitStatus(repo)
+    await status.begin()
+    assert await status.text() == prompt.GIT_SLOW
+    waited_for = watched_git.calls
+    await status.begin()
+    assert await status.text() == prompt.GIT_SLOW
+    assert watched_git.calls <= waited_for + 1, "a turn that waits asks twice: the second time without new files"
+    watched_git.release()
+    while await status.text() == prompt.GIT_SLOW:
+        await status.begin()
+        await asyncio.sleep(0.02)
+    assert await status.text() == "Branch: main\nWorking tree: clean"
+    await status.stop()
 
 
 async def test_a_git_that_is_slow_is_not_waited_for_and_nothing_stale_is_stated_as_current(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from io import StringIO
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from rich.cells import chop_cells
@@ -44,18 +45,30 @@ class OutputConsole(Console):
         return found
 
     def written(self, row: Text) -> str:
-        """One row with its line end, as this terminal takes it: what `print` would write, in a third of the time."""
+        """One row with its line end, as this terminal takes it: what `print` would write, which first lays it out."""
         if "\t" in row.plain:
             row = row.copy()
             row.expand_tabs(8)
-        segments: Iterable[Segment] = row.render(self)
-        if not row.spans:  # rich leaves the style of the whole to `print` then
-            segments = [Segment(row.plain, self.get_style(row.style))]
+        segments = self._segments(row)
         if self.no_color:
             segments = Segment.remove_color(segments)
         system = COLOR_SYSTEMS.get(self.color_system or "")
         parts = [style.render(text, color_system=system) if style else text for text, style, _ in segments]
         return "".join([*parts, "\n"])
+
+    def _segments(self, row: Text) -> Iterable[Segment]:
+        """The row's parts with their styles."""
+        style = self.get_style(row.style)
+        if not row.spans:  # rich leaves the style of the whole to `print` then
+            return [Segment(row.plain, style)]
+        if style or any(after.start < before.end for before, after in pairwise(row.spans)):
+            return row.render(self)
+        text, at = row.plain, 0
+        segments: list[Segment] = []
+        for start, end, named in row.spans:  # one behind the other, as in code: rich would sort and combine them
+            segments += (Segment(text[at:start]), Segment(text[start:end], self.get_style(named)))
+            at = end
+        return [*segments, Segment(text[at:])]
 
     def _recoloured(self, style: Style) -> Style:
         colour = self.look.colours.get(style.color.name) if style.color is not None else None

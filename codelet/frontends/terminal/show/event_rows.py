@@ -9,7 +9,7 @@ from rich.text import Text
 from codelet.context.tokens.budget import percent_of
 from codelet.events import Compaction, Interrupted, Note, Reminder, Retry, TurnEnd, UsageReport
 from codelet.frontends.terminal.show.console import truncate, wrap
-from codelet.frontends.terminal.show.numbers import duration, plural, tokens
+from codelet.frontends.terminal.show.numbers import duration, next_request, plural, tokens
 from codelet.frontends.terminal.show.style import BAD, MARGIN, QUIET, TEXT_COLUMNS, WARN, Signs
 from codelet.outcome import unread
 from codelet.system.text import clean, one_line
@@ -57,11 +57,6 @@ _REASONS = {
 }
 _LOST_NAMED = 8
 _ANCHORS_NAMED = 3
-
-
-def next_request(before: int, after: int, signs: Signs) -> str:
-    """The effect of a compaction in tokens: how large the next request was, and is or would be."""
-    return f"the next request {tokens(before)} {signs.arrow} {tokens(after)} tokens"
 
 
 def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:

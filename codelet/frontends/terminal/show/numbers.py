@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from codelet.frontends.terminal.show.style import Signs
+
 
 def tokens(count: int) -> str:
     """`812`, `12.3k`, `1.2M`."""
@@ -38,3 +43,8 @@ def plural(count: int, noun: str, several: str | None = None) -> str:
 def money(dollars: float) -> str:
     """`$0.0042`, `$1.20`."""
     return f"${dollars:.2f}" if dollars >= 0.1 else f"${dollars:.4f}"
+
+
+def next_request(before: int, after: int, signs: Signs) -> str:
+    """The effect of a compaction in tokens: how large the next request was, and is or would be."""
+    return f"the next request {tokens(before)} {signs.arrow} {tokens(after)} tokens"

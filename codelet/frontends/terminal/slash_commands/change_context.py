@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from codelet.context.asked import NothingToCompact, Size, parsed
 from codelet.context.tokens.budget import percent_of
 from codelet.errors import UsageError
-from codelet.frontends.terminal.show.event_rows import next_request
-from codelet.frontends.terminal.show.numbers import plural, tokens
+from codelet.frontends.terminal.show.numbers import next_request, plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
 from codelet.frontends.terminal.slash_commands.show_context import in_words, indented
 from codelet.frontends.terminal.slash_commands.show_session import styled
