@@ -133,14 +133,7 @@ def test_a_run_before_the_last_change_is_told_to_be_so_if_it_passed():
     passed, failed = "1 passed\n[exit code 0]", "1 failed\n[exit code 1]"
     assert after(wrote("a.py"), ran("pytest", passed)).status == {"pytest": "tests passed (t2): pytest"}
     since = after(ran("pytest", passed), ran("ruff check .", failed), ran("rm a.py")).status
-    assert (
-        list(since.values())
-        == [
-            "tests passed (t1, files changed since): pytest",
-            "build failed (t2): ruff check .",
-        ]
-        or list(since.values())[0] == "tests passed (t1, files changed since): pytest"
-    )
+    assert next(iter(since.values())) == "tests passed (t1, files changed since): pytest"
     assert after(ran("pytest a.py", failed), ran("pytest", passed)).status == {"pytest": "tests passed (t2): pytest"}
     assert after(ran("pytest", passed), ran("pytest | tail", passed)).status == {}
     old = earlier("status: tests passed (t1): pytest", "status: build failed (t1): make")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from codelet.context.compaction.history import History
@@ -41,7 +43,7 @@ def test_a_turn_gains_by_each_name_of_the_prompt_until_there_is_no_more_to_gain(
     fillers = ["go on", "yes", "and then"]
     found = rated(talk(*others, *fillers, named(*range(7))))
     gains = [found[turn].relevance for turn in range(1, 8)]
-    steps = [later - sooner for sooner, later in zip(gains, gains[1:], strict=False)]
+    steps = [later - sooner for sooner, later in pairwise(gains)]
     assert gains[0] == 0 and gains[-1] == 20 and steps[0] == steps[1] == steps[2] > 0
     assert all(step >= 0 for step in steps)
 
