@@ -68,8 +68,49 @@ def test_turns_that_stay_in_part_say_so_and_why():
     long = [*messages, user("Read."), calling(("big", "read", {"path": "a"})), result("big", rows)]
     last = compact(long, 2_000).report.turns[-1]
     assert (last.fate, last.messages) == ("reduced", 3) and last.after < last.before
-    huge = [*messages, user(rows)]
-    assert compact(huge, 2_000).report.turns[-1].fate == "reduced"
+    assert len(long) - 1 in compact(long, 2_000).report.removed
+    huge = compact([*messages, user(rows)], 2_000).report.turns[-1]
+    assert (huge.fate, huge.why) == ("reduced", "current prompt")
+
+
+def test_the_lines_and_the_size_of_a_turn_are_those_in_its_entries():
+    causes = "\n".join(f"Part {n} of it is slow because its index_{n} is rebuilt." for n in range(6))
+    messages = [
+        message for n in range(30) for message in (user(f"Look at part_{n}."), says(causes.replace("Part", f"P{n}")))
+    ]
+    made = compact(messages, 1_500)
+    for fate in made.report.turns:
+        entries = [
+            entry for segment in segments_of(made.messages) for entry in segment.entries if entry.turn == fate.turn
+        ]
+        if fate.fate == "summarised":
+            assert fate.lines == sum(len(entry.lines) for entry in entries if not entry.is_words)
+            characters = sum(len(line) + 1 for entry in entries for line in entry.lines)
+            assert characters / 4 - fate.lines - 1 <= fate.after <= characters / 4
+
+
+def test_messages_that_stay_are_the_callers_own_objects():
+    messages = [*coding_session(9, lines=9), reminder("claudeMd", "rules"), user("And now?")]
+    own = {id(message) for message in messages}
+    for target in (1_500, 10**6):
+        made = compact(messages, target).messages
+        assert all(id(message) in own for message in made if message in messages)
+        assert len([message for message in made if message in messages]) > 3
+
+
+def test_a_rule_that_a_kept_prompt_states_again_is_not_lost():
+    rule = "The importer must keep column_4 of the table."
+    old = [user(f"{'this and that. ' * 60}\n{rule}\n{'this and that. ' * 60}"), says("Done.")] * 1
+    again = compact([*old, *coding_session(20, lines=9)[1:], user(f"Once more: {rule}")], 400)
+    gone = compact([*old, *coding_session(20, lines=9)[1:], user("Once more.")], 400)
+    assert rule not in again.report.loss.rules and rule in gone.report.loss.rules
+
+
+def test_a_list_of_requests_in_one_line_each_is_measured_right():
+    messages = [message for n in range(200) for message in (user(f"Set limit_{n} to {n} seconds."), says(f"Set {n}."))]
+    for target in (700, 1_000, 1_400):
+        made = compact(messages, target, pinned=[100])
+        assert made.report.user_mode == "stubs" and made.report.after == size(made.messages) <= target
 
 
 def test_what_is_removed_are_the_messages_that_do_not_stand_there_as_they_were():
