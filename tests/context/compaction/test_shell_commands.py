@@ -51,6 +51,7 @@ def words(line: str) -> list[list[str]] | None:
         ("time a b", [["a", "b"]]),
         ("command a b", [["a", "b"]]),
         ("nohup a", [["a"]]),
+        ("builtin a b", [["a", "b"]]),
         ("nice -n 5 a b", [["a", "b"]]),
         ("stdbuf -oL a", [["a"]]),
         ("stdbuf -o L a", [["a"]]),
