@@ -77,7 +77,7 @@ def test_each_mutant_is_another_program(tmp_path: Path) -> None:
         "    if a and not b or a >= 2:\n"
         '        print(f"{a + 1} é")\n'
         "        return min(a, 3) + 1\n"
-        "    for é in b:\n"
+        "    for é, _ in zip(b, b, strict=True):\n"
         "        continue\n"
         "    b[0] = 0.5\n"
         "    raise ValueError\n"

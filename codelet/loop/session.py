@@ -336,7 +336,6 @@ class Session:
                     except TimeoutError:
                         if not meter.is_out_of_time:
                             raise
-                        raise LimitReached(meter.out_of_time) from None
                     if meter.is_out_of_time:  # what the turn says of its own cancellation is said of the limit instead
                         event = await end_of(turn, meter.out_of_time)
                     self.watch(event)

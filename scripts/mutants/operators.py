@@ -62,7 +62,10 @@ _Change = tuple[ast.expr | ast.stmt, str, ast.AST | str]
 
 
 def _visit(node: ast.AST) -> Iterator[_Change]:
-    """The changes of a node and of what is in it; text, annotations and decorators are left alone."""
+    """The changes of a node and of what is in it; text, annotations and decorators are left alone.
+
+    So is `strict=` of a zip: it says that both are of one length, and only a list that is not would show the change.
+    """
     if isinstance(node, ast.JoinedStr):
         return  # what is in it has no place of its own before Python 3.12
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
@@ -72,6 +75,8 @@ def _visit(node: ast.AST) -> Iterator[_Change]:
     elif isinstance(node, ast.stmt):
         yield from _of_statement(node)
     skipped = {"annotation", "returns", "decorator_list", "bases"}
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "zip":
+        skipped.add("keywords")
     for name, value in ast.iter_fields(node):
         if name not in skipped:
             for inner in value if isinstance(value, list) else [value]:

@@ -15,6 +15,7 @@ from codelet import prompt
 from codelet.context import CompactionOptions
 from codelet.context.compaction import compact
 from codelet.context.reminders import NESTED, Placement, Zones
+from codelet.events import Reminder
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
@@ -201,6 +202,16 @@ def is_prompt(message: Message) -> bool:
 
 Machine.TestCase.settings = settings(max_examples=amount(60, 2_000), stateful_step_count=30, deadline=None)
 TestMachine = Machine.TestCase
+
+
+def test_each_reminder_that_changes_is_told_in_front_and_behind():
+    conversation = Conversation()
+    conversation.append(user("one"))
+    told = conversation.renew({"environment": "here"}, {"tokenStatus": "9 %"})
+    assert [event.name for event in told if isinstance(event, Reminder)] == ["environment", "tokenStatus"]
+    assert conversation.renew({"environment": "here"}, {"tokenStatus": "9 %"}) == []
+    told = conversation.renew({}, {"tokenStatus": "10 %"})
+    assert [event.name for event in told if isinstance(event, Reminder)] == ["tokenStatus"]
 
 
 def test_a_snapshot_tells_whether_the_body_is_still_the_same():

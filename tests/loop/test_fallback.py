@@ -196,6 +196,18 @@ async def test_what_is_no_failure_of_the_provider_is_told_and_nobody_stands_in(
     assert session.standby.changes == []
 
 
+async def test_a_server_that_fails_and_wants_no_other_attempt_is_stood_in_for_all_the_same(
+    opened: Open, model_server: ModelServer, other: ModelServer
+):
+    model_server.script = [HttpError(503, "down", headers={"x-should-retry": "false"})] * 5
+    session = opened()
+    for _ in range(5):
+        if not session.standby.changes:
+            await turn_until_error(session)
+    assert [change.model for change in session.standby.changes] == ["openai/second"]
+    assert len(other.requests) == 1
+
+
 @pytest.mark.parametrize(
     "answer", [HttpError(402, "pay"), HttpError(429, "insufficient_quota"), HttpError(429, "wait", retry_after=3_600)]
 )

@@ -39,6 +39,17 @@ def piece(index: int, arguments: str = "", call_id: str = "", name: str = "") ->
 TWO = [("a", "read", '{"path": "x"}'), ("b", "grep", '{"pattern": "y"}')]
 
 
+def test_a_marker_that_comes_before_the_text_counts_and_one_of_a_try_that_failed_does_not() -> None:
+    reply = Reply()
+    for chunk in (FinishChunk("length"), TextChunk("late")):
+        reply.add(chunk)
+    assert reply.finish == "length"
+    reply.add(RetryChunk(attempt=2, attempts=5, wait=0.1, reason="cut"))
+    assert reply.finish == "length"
+    reply.add(TextChunk("anew"))
+    assert reply.finish is None
+
+
 @pytest.mark.parametrize(
     "chunks",
     [

@@ -69,6 +69,28 @@ async def test_replacing_what_the_model_did_not_see_is_asked_whatever_the_mode(t
     assert (tmp_path / "a.txt").read_text() == "one\ntwo\n", "and without anybody to ask it is not done"
 
 
+async def test_one_question_at_a_time_and_what_needs_none_waits_for_none(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    open_now, most, asked, answered = 0, 0, asyncio.Event(), asyncio.Event()
+
+    async def ask(question: Question) -> Answer:
+        nonlocal open_now, most
+        open_now += 1
+        most = max(most, open_now)
+        asked.set()
+        await answered.wait()
+        open_now -= 1
+        return Answer(False)
+
+    box = toolbox(tmp_path, Policy(tmp_path), ask)
+    waiting = [asyncio.create_task(call(box, "write", path=f"{n}.txt", content="x")) for n in range(3)]
+    await asked.wait()
+    assert (await call(box, "read", path="a.txt"))[0] == "done", "nobody is asked about it"
+    answered.set()
+    assert [status for status, _ in await asyncio.gather(*waiting)] == ["refused"] * 3
+    assert most == 1
+
+
 async def test_what_was_decided_is_remembered(tmp_path: Path) -> None:
     person = Person(YES, Answer(False, "not now"), ALWAYS)
     box = toolbox(tmp_path, Policy(tmp_path, deny=["bash(git push *)"]), person.ask)

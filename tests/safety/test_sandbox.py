@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from codelet.safety import Policy
-from codelet.safety.sandbox import Confinement, Sandbox, find_confinement, landlock_helper
+from codelet.safety.sandbox import Confinement, Sandbox, Use, find_confinement, landlock_helper
 from codelet.safety.sandbox.aside import MadeFile
-from codelet.safety.verdict import Answer, Question
+from codelet.safety.verdict import Answer, Mode, Question, Touch
 from codelet.system.process import child_environment, run_child
 from tests.e2e.conftest import Codelet
 from tests.safety.conftest import call, calls, toolbox
@@ -294,6 +294,27 @@ async def test_that_no_sandbox_works_is_told_once(tmp_path: Path) -> None:
     assert len(told) == 1
     assert "no sandbox works here" in told[0]
     assert "no sandbox" in box.permissions()
+
+
+@pytest.mark.parametrize("use", ["off", "auto"])
+async def test_commands_are_judged_as_confined_only_where_they_are(tmp_path: Path, use: Use) -> None:
+    sandbox = Sandbox(tmp_path, use)
+    sandbox.found = Confinement("bubblewrap", "it works")
+    policy = Policy(tmp_path)
+    await toolbox(tmp_path, policy, sandbox=sandbox).ready([Touch("run", "ls")])
+    assert policy.sandboxed == (use == "auto")
+
+
+def test_the_model_is_told_what_confines_its_commands(tmp_path: Path) -> None:
+    def told(mode: Mode, *, on: bool = False, **settings: bool) -> str:
+        sandbox = Sandbox(tmp_path, use="on" if on else "auto", **settings)
+        return toolbox(tmp_path, Policy(tmp_path, mode), sandbox=sandbox).permissions()
+
+    assert "All run in a sandbox" in told("ask", on=True) and "no network" in told("ask", on=True)
+    assert "in a read-only sandbox" in told("ask") and "All run" not in told("ask")
+    assert "only the workspace can be written" in told("auto") == told("auto", on=True)
+    assert "no network" not in told("ask", network=True)
+    assert "no sandbox" in toolbox(tmp_path, Policy(tmp_path)).permissions()
 
 
 @pytest.mark.parametrize("answer", [True, False])

@@ -199,10 +199,8 @@ def _fates(transcript: Transcript, plan: CompactionPlan, summary: Summary) -> li
 
 
 def _fate(parts: set[str], reason: str, lines: int) -> tuple[Fate, str]:
-    if parts == {"kept"}:
-        return "kept", reason
-    if "old" not in parts:
-        return "reduced", reason or "cut to head and tail"
-    if "kept" in parts or "reduced" in parts:
+    if parts == {"old"}:
+        return "summarised", f"the user's words and {lines} lines"
+    if "old" in parts:
         return "reduced", f"{reason}; the rest summarised"
-    return "summarised", f"the user's words and {lines} lines"
+    return "reduced" if "reduced" in parts else "kept", reason

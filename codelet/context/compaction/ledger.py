@@ -198,10 +198,10 @@ class Ledger:
         elif effect.how in ("deleted", "moved"):
             self._delete(effect.path, turn)
         elif effect.how == "reverted":
-            for path in [path for path in self._uncommitted if not effect.path or covers_path(effect.path, path)]:
-                self._uncommitted.discard(path)
-                self.changed.pop(path, None)
-                self.changes.pop(path, None)
+            for path in self._uncommitted:
+                if not effect.path or covers_path(effect.path, path):
+                    self.changed.pop(path, None)
+                    self.changes.pop(path, None)
         elif effect.how == "committed":
             self._uncommitted.clear()
 

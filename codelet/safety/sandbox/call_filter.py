@@ -82,26 +82,26 @@ def filter_program(*, network: bool, sockets: bool, metadata: bool) -> bytes:
         raise FileNotFoundError(f"no filter for system calls is known for {machine}")
     audited, column = _MACHINES[machine]
     lines: list[_Line] = [
-        (_LOAD, 0, 0, _MACHINE_AT),
+        _load(_MACHINE_AT),
         (_EQUAL, 1, 0, audited),
-        (_RETURN, 0, 0, _REFUSE),
-        (_LOAD, 0, 0, _NUMBER_AT),
+        _answer(_REFUSE),
+        _load(_NUMBER_AT),
         (_AT_LEAST, 0, 1, 0x40000000),  # x32: the same calls by other numbers
-        (_RETURN, 0, 0, _REFUSE),
+        _answer(_REFUSE),
     ]
     for name, block in _blocks(network=network, sockets=sockets, metadata=metadata).items():
         number = _CALLS[name][column]
         if number is not None:
             lines += [(_EQUAL, 0, len(block), number), *block]
-    lines.append((_RETURN, 0, 0, _ALLOW))
+    lines.append(_answer(_ALLOW))
     return b"".join(struct.pack("HBBI", *line) for line in lines)
 
 
 def _blocks(*, network: bool, sockets: bool, metadata: bool) -> dict[str, list[_Line]]:
     """What is done with each call that is looked at."""
     refused = [*_REACHES_OTHERS, *_PRIVILEGED, *(() if metadata else _METADATA)]
-    blocks = {name: [(_RETURN, 0, 0, _REFUSE)] for name in refused}
-    blocks |= {name: [(_RETURN, 0, 0, _UNKNOWN)] for name in _NOT_THERE}
+    blocks = {name: [_answer(_REFUSE)] for name in refused}
+    blocks |= {name: [_answer(_UNKNOWN)] for name in _NOT_THERE}
     blocks["ioctl"] = _unless(1, [*_TERMINAL_INPUT, *(() if metadata else _SET_FLAGS)], refuse=True)
     blocks["clone"] = blocks["unshare"] = _masked(0, _CLONE_NEWUSER)
     if not metadata:
@@ -111,15 +111,23 @@ def _blocks(*, network: bool, sockets: bool, metadata: bool) -> dict[str, list[_
     return blocks
 
 
+def _load(place: int) -> _Line:
+    return _LOAD, 0, 0, place
+
+
+def _answer(value: int) -> _Line:
+    return _RETURN, 0, 0, value
+
+
 def _unless(argument: int, values: Sequence[int], *, refuse: bool) -> list[_Line]:
     """Refuse the call where the argument is one of the values, or where it is none of them."""
-    lines: list[_Line] = [(_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument)]
+    lines: list[_Line] = [_load(_ARGUMENTS_AT + 8 * argument)]
     lines += [(_EQUAL, len(values) - at, 0, value) for at, value in enumerate(values)]
     listed, others = (_REFUSE, _ALLOW) if refuse else (_ALLOW, _REFUSE)
-    return [*lines, (_RETURN, 0, 0, others), (_RETURN, 0, 0, listed)]
+    return [*lines, _answer(others), _answer(listed)]
 
 
 def _masked(argument: int, mask: int) -> list[_Line]:
     """Refuse the call where the argument has one of these bits."""
-    load = (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument)
-    return [load, (_MASK, 0, 1, mask), (_RETURN, 0, 0, _REFUSE), (_RETURN, 0, 0, _ALLOW)]
+    load = _load(_ARGUMENTS_AT + 8 * argument)
+    return [load, (_MASK, 0, 1, mask), _answer(_REFUSE), _answer(_ALLOW)]

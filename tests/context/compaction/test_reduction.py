@@ -155,3 +155,104 @@ def test_the_errors_between_head_and_tail_stay_while_a_third_of_the_room_takes_t
     assert 200 <= sum(len(line) + 1 for line in shown) <= 333
     assert len(cut(numbered(400), 1_000)) >= 900, "without any, head and tail have all of it"
     assert "Error" not in cut(numbered(400, (100,)), 130)
+
+
+def reads(count: int, text: str = LINES) -> list[dict]:
+    """So many turns, each with a read of a file of its own."""
+    found = []
+    for n in range(count):
+        found += [user(f"p{n}"), calling((f"c{n}", "read", {"path": f"{n}.py"})), result(f"c{n}", text), says("ok")]
+    return found
+
+
+def test_the_oldest_results_are_reduced_until_enough_is_saved_and_the_last_ten_never():
+    for count in (9, 10, 11, 14):
+        changed = old_results(reads(count), estimate_message, least=1).changed
+        assert changed == tuple(range(2, 4 * max(0, count - 10), 4))
+    messages = reads(20)
+    every = old_results(messages, estimate_message, least=1)
+    each = every.saved // 10
+    assert every.saved == 10 * each == sum(map(estimate_message, messages)) - sum(map(estimate_message, every.messages))
+    for enough, number in ((1, 1), (each, 1), (each + 1, 2), (3 * each, 3), (100 * each, 10)):
+        assert len(old_results(messages, estimate_message, least=1, enough=enough).changed) == number
+    assert old_results(messages, estimate_message, least=10 * each).changed
+    nothing = old_results(messages, estimate_message, least=10 * each + 1)
+    assert (nothing.messages, nothing.changed, nothing.saved, nothing.how) == (messages, (), 0, ())
+    assert 6 not in old_results(messages, estimate_message, least=1, spared={6}).changed
+
+
+def test_small_results_and_calls_stay_and_what_is_reduced_gets_smaller():
+    assert old_results(reads(20, "short"), estimate_message, least=1).changed == ()
+    small = [("write", {"path": "a.py", "content": "x" * 90}, "ok"), ("bash", {"command": "ls " + "a" * 900}, "ok")]
+    assert old_results(turns(*small), estimate_message, least=1).changed == ()
+    for size in range(0, 2_000, 50):
+        text = "\n".join(f"row {n:03}" for n in range(size))[:size]
+        made = old_results(turns(("bash", {"command": "x"}, text)), estimate_message, least=1)
+        assert len(made.messages[2]["content"]) <= len(text) and len(made.messages[2]["content"]) <= 1_000
+
+
+def test_of_a_writes_arguments_the_short_ones_stay_but_for_what_it_took_out():
+    arguments = {"path": "a.py", "old_string": "gone = 1", "new_string": "x" * 900, "count": 2, "all": None}
+    messages = turns(("edit", arguments, "ok"))
+    [call] = old_results(messages, estimate_message, least=1, first_id=7).messages[1]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {
+        "path": "a.py",
+        "old_string": "[8 characters; recall id=r7]",
+        "new_string": "[900 characters; recall id=r7]",
+        "count": 2,
+        "all": None,
+    }
+    assert (call["id"], call["function"]["name"]) == ("c0", "edit")
+    broken = [dict(message) for message in messages]
+    function = {"name": "write", "arguments": '{"path": "a.py", "content": "' + "x" * 900}
+    broken[1]["tool_calls"] = [{"id": "c0", "type": "function", "function": function}]
+    [call] = old_results(broken, estimate_message, least=1).messages[1]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {}
+
+
+def test_the_report_of_a_reduction_tells_what_was_done_in_each_turn():
+    same = {"path": "a.py"}
+    steps = [("read", same, LINES), ("bash", {"command": "x"}, LINES), ("read", same, LINES)]
+    messages = turns(*steps, ("write", {"path": "b.py", "content": LINES}, "ok"))
+    made = reduction(normalise(messages).messages, estimate_message, keep_turns=3, least=1, enough=10**6)
+    assert made is not None
+    fates = made.report.turns
+    assert [fate.why for fate in fates[:5]] == [
+        "1 read again later, one line",
+        "1 cut to head and tail",
+        "1 cut to head and tail",
+        "1 written, sizes left",
+        "nothing to reduce, or not needed",
+    ]
+    assert [fate.why for fate in fates[-3:]] == ["newest turns"] * 3
+    assert [fate.fate for fate in fates] == ["reduced"] * 4 + ["kept"] * 10
+    assert {(fate.messages, fate.lines) for fate in fates} == {(3, 0)}
+    report = made.report
+    assert (report.tier, report.user_messages, report.target) == (1, 14, report.after)
+    assert fates[-1].score.recency == 20 and report.loss.names_gone > 0
+    assert reduction(normalise(messages).messages, estimate_message, keep_turns=14, least=1, enough=1) is None
+
+
+@given(st.integers(150, 400), st.integers(400, 3_000), st.integers(1, 12))
+def test_a_cut_uses_its_room_with_errors_as_without(count: int, cap: int, errors: int):
+    text = numbered(count, tuple(range(count // 2, count // 2 + errors)))
+    if len(text) > cap:
+        assert cap - 170 <= len(cut(text, cap)) <= cap
+
+
+def test_error_lines_are_shown_once_and_no_more_than_a_dozen_of_no_great_length():
+    rows = [f"row {n:05d} {'.' * 18}" for n in range(2_000)]
+    rows[1_000:1_000] = ["Error: same"] * 5 + [f"Error: {n}" for n in range(30)] + ["Error: " + "x" * 300]
+    shown = [line for line in cut("\n".join(rows), 12_000).split("\n") if line.startswith("Error")]
+    assert shown == ["Error: same", *(f"Error: {n}" for n in range(11))]
+    edge = ["Error: " + "y" * 293, "Error: " + "z" * 294]
+    found = cut("\n".join([*rows[:900], *edge, *rows[1_100:]]), 12_000)
+    assert edge[0] in found and edge[1] not in found
+
+
+def test_a_huge_text_is_searched_for_errors_at_both_its_ends():
+    filler = "row without anything to tell\n" * 40_000
+    ends, places = filler[:300_000], ("near the front", "in the middle", "near the end")
+    found = cut(ends + filler.join(f"\nError: {place}\n" for place in places) + ends, 6_000)
+    assert "Error: near the front" in found and "Error: near the end" in found
+    assert "Error: in the middle" not in found

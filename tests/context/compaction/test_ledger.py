@@ -1,0 +1,259 @@
+"""What the ledger of a summary says of files, errors, runs and anchors, over several summaries and in little room."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from codelet.context.compaction import compact
+from codelet.context.compaction.history import History
+from codelet.context.compaction.ledger import Ledger, OpenError
+from codelet.context.compaction.parsing import normalise, parse_messages
+from codelet.context.compaction.score import TurnAnchor
+from tests.context.compaction.lists import Message, calling, coding_session, result, says, segments_of, user
+
+DONE = "[exit code 0]"
+_numbers = count()
+
+
+def call(name: str, answer: str, **arguments: str) -> list[Message]:
+    number = f"c{next(_numbers)}"
+    return [calling((number, name, arguments)), result(number, answer)]
+
+
+def ran(line: str, output: str = DONE) -> list[Message]:
+    return call("bash", output, command=line)
+
+
+def wrote(path: str, answer: str = "edited: 1 replacement") -> list[Message]:
+    return call("edit", answer, path=path, old="1", new="2")
+
+
+def looked(path: str, answer: str = "x = 1") -> list[Message]:
+    return call("read", answer, path=path)
+
+
+def after(*turns: list[Message], ledger: Ledger | None = None) -> Ledger:
+    """The ledger after some turns."""
+    found = ledger or Ledger()
+    readings = parse_messages(normalise([m for turn in turns for m in [user("go on"), *turn]]).messages)
+    found.take_in(list(enumerate(readings)), History(readings), [])
+    return found
+
+
+def earlier(*lines: str) -> Ledger:
+    """The ledger that earlier summaries left, given its lines in the order in which they were written."""
+    found = Ledger()
+    found.carry_on([(key, text) for key, _, text in (line.partition(": ") for line in lines)])
+    return found
+
+
+def test_what_is_carried_on_is_the_newest_that_was_said_of_each_file():
+    found = earlier(
+        "changed: src/a.py (t2), src/b.py (t3)",
+        "read: src/c.py (t1), src/b.py (t1)",
+        "deleted: src/d.py (t4)",
+        "changed: src/d.py (t6), src/b.py (t5)",
+        "deleted: src/a.py (t7)",
+        "read: src/c.py (t5)",
+    )
+    assert found.changed == {"src/b.py": 5, "src/d.py": 6}
+    assert found.deleted == {"src/a.py": 7}
+    assert found.read == {"src/c.py": 5, "src/b.py": 1}
+    assert earlier("changed: src/a.py (t9)", "changed: src/a.py (t4)").changed == {"src/a.py": 9}
+
+
+def test_errors_statuses_anchors_and_the_narrative_are_carried_on_once_each():
+    lines = (
+        "open error: t3 ValueError: x [pytest -q]",
+        "status: tests failed (t3): pytest -q",
+        "anchor: t2 decision: keep it",
+        "narrative: The start.",
+    )
+    found = earlier(
+        *lines, *lines[1:], "open error: nobody can read this", "status: nor this", "ran: tests passed (t1): make"
+    )
+    assert [error.text for error in found.errors] == ["t3 ValueError: x [pytest -q]"]
+    assert found.status == {"pytest -q": "tests failed (t3): pytest -q"}
+    assert (found.anchors, found.narrative) == (["t2 decision: keep it"], ["The start."])
+    assert found.lines(1_000) == [tuple(line.split(": ", 1)) for line in lines[:3]]
+    assert found.told(1_000) == [("narrative", "The start.")]
+
+
+@pytest.mark.parametrize("text", ["t3 boom [pytest -q ;; make]", "t3 boom", "t12 a [b] c [make; ran again, how it "])
+def test_an_open_error_is_read_back_as_it_was_written(text: str):
+    read = OpenError.read(text)
+    assert read is not None and read.text == text
+
+
+def test_an_error_is_open_until_all_that_it_may_come_from_has_passed():
+    both = OpenError(1, "boom", ("pytest a.py", "make"), place=2)
+
+    def then(*runs: tuple[str, str]) -> OpenError | None:
+        messages = [user("x"), says("y"), user("z")]
+        for line, output in runs:
+            messages += ran(line, output)
+        return both.after(History(parse_messages(messages)).executions)
+
+    assert then() == both
+    assert then(("pytest a.py", "1 passed\n[exit code 0]")) == both
+    assert then(("pytest a.py", "1 passed\n[exit code 0]"), ("make", DONE)) is None
+    failed_again = ("pytest a.py", "1 failed\n[exit code 1]")
+    assert then(("pytest a.py", "1 passed\n[exit code 0]"), failed_again, ("make", DONE)) == both
+    unknown = then(("pytest a.py | tail", "1 passed\n[exit code 0]"))
+    assert unknown is not None and unknown.again and unknown.origins == both.origins
+    passed = History(parse_messages([user("x"), *ran("make"), *ran("pytest", "1 passed\n[exit code 0]")])).executions
+    assert OpenError(1, "boom", ("make",), place=2).after(passed) is not None, "it passed before"
+    assert OpenError(1, "boom", ()).after(()) == OpenError(1, "boom", ())
+
+
+def test_a_file_is_where_the_last_call_left_it():
+    assert after(looked("a.py"), wrote("b.py")).read == {"a.py": 1}
+    assert after(looked("")).read == {}
+    assert after(looked("a.py", "no such file: a.py")).read == {}
+    assert after(wrote("a.py", "the old text does not occur")).changed == {}
+    assert after(wrote("a.py"), looked("c.py"), wrote("a.py")).changed == {"a.py": 3}
+    gone = after(wrote("a.py"), looked("b.py"), ran("rm a.py b.py c.py"))
+    assert (gone.changed, gone.read, gone.deleted) == ({}, {}, {"a.py": 3, "b.py": 3, "c.py": 3})
+    assert after(ran("rm build/*.o")).deleted == {}, "which files these were nobody knows"
+    assert after(ran("rm a.py"), looked("a.py")).deleted == {}, "it is there again"
+    assert after(ran("rm a.py"), wrote("a.py")).deleted == {}
+    assert after(ran("rm src/a.py b.py"), looked("./src/a.py")).deleted == {"b.py": 1}
+
+
+def test_what_is_taken_back_is_not_changed_unless_it_was_committed():
+    assert after(wrote("a.py"), wrote("b.py"), ran("git checkout -- a.py")).changed == {"b.py": 2}
+    assert after(wrote("a.py"), wrote("b.py"), ran("git reset --hard")).changed == {}
+    committed = after(wrote("a.py"), ran("git commit -am x"), wrote("b.py"), ran("git reset --hard"))
+    assert committed.changed == {"a.py": 1}
+
+
+def test_a_run_before_the_last_change_is_told_to_be_so_if_it_passed():
+    passed, failed = "1 passed\n[exit code 0]", "1 failed\n[exit code 1]"
+    assert after(wrote("a.py"), ran("pytest", passed)).status == {"pytest": "tests passed (t2): pytest"}
+    since = after(ran("pytest", passed), ran("ruff check .", failed), ran("rm a.py")).status
+    assert next(iter(since.values())) == "tests passed (t1, files changed since): pytest"
+    assert after(ran("pytest a.py", failed), ran("pytest", passed)).status == {"pytest": "tests passed (t2): pytest"}
+    assert after(ran("pytest", passed), ran("pytest | tail", passed)).status == {}
+    old = earlier("status: tests passed (t1): pytest", "status: build failed (t1): make")
+    assert list(after(wrote("a.py"), ledger=old).status.values()) == [
+        "tests passed (t1, files changed since): pytest",
+        "build failed (t1): make",
+    ]
+    old = earlier("status: tests passed (t1, files changed since): pytest")
+    assert list(after(wrote("a.py"), ledger=old).status.values()) == ["tests passed (t1, files changed since): pytest"]
+    old = earlier("status: tests passed (t1): pytest -k 'a or (b): c'")
+    assert list(after(wrote("a.py"), ledger=old).status.values()) == [
+        "tests passed (t1, files changed since): pytest -k 'a or (b): c'"
+    ]
+    assert list(
+        after(looked("a.py"), ran("ls"), ledger=earlier("status: tests passed (t1): pytest")).status.values()
+    ) == ["tests passed (t1): pytest"]
+
+
+def test_an_anchor_stands_once():
+    found = Ledger()
+    for _ in range(2):
+        found.take_in([], History([]), [TurnAnchor(2, "decision", "it stays")])
+    assert found.anchors == ["t2 decision: it stays"]
+
+
+def many() -> Ledger:
+    """A ledger with more of everything than a summary tells."""
+    numbers = range(20)
+    return Ledger(
+        changed={f"src/changed_{n}.py": n for n in numbers},
+        read={**{f"src/read_{n}.py": n for n in numbers}, "src/changed_3.py": 30},
+        deleted={f"src/deleted_{n}.py": n for n in numbers},
+        errors=[OpenError(n, f"ValueError: number {n}", ("make",), again=n > 16) for n in numbers],
+        status={f"make {n}": f"build {'failed' if n % 5 == 0 else 'passed'} (t{n}): make {n}" for n in numbers},
+        anchors=[f"t{n} decision: number {n} stays" for n in numbers],
+    )
+
+
+def told(ledger: Ledger, room: int) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for key, text in ledger.lines(room):
+        found.setdefault(key, []).append(text)
+    return found
+
+
+@pytest.mark.parametrize("room", [*range(0, 400, 7), 700, 1_500, 3_000])
+def test_the_lines_of_a_ledger_take_no_more_than_their_room_and_leave_out_nothing_that_fits(room: int):
+    lines = many().lines(room)
+    assert sum(len(key) + len(text) + 3 for key, text in lines) <= room
+    files = {f"src/{n:03}.py": 9 for n in range(99)}
+    item = len("src/000.py (t9), ")
+    for alone in (Ledger(changed=files), Ledger(read=files), Ledger(deleted=files)):
+        listed = sum(len(text.split(", ")) for _, text in alone.lines(room))
+        assert min(99, room // item // 5 - 1) <= listed <= min(99, room // item)
+
+
+def test_each_line_costs_its_characters_and_its_end():
+    for line in ("anchor: t1 decision: it stays", "open error: t1 boom [make]", "status: build failed (t1): make"):
+        one, cost = earlier(line), len(line) + 1
+        assert [": ".join(told) for told in one.lines(cost)] == [line] and one.lines(cost - 1) == []
+    said = Ledger(narrative=["The start.", "The end."])
+    costs = [len(f"narrative: {text}") + 1 for text in said.narrative]
+    for room in range(sum(costs) + 2):
+        assert len(said.told(room)) == (room >= costs[0]) + (room >= sum(costs))
+
+
+def test_what_is_open_and_what_failed_comes_first_and_the_newest_of_each():
+    found = told(many(), 3_000)
+    assert list(found) == ["open error", "status", "deleted", "changed", "read", "anchor"]
+    newest_sure = [text for text in found["open error"] if "ran again" not in text]
+    assert newest_sure and all("ValueError: number 1" in text for text in newest_sure)
+    assert [text.split(" (")[0] for text in found["status"]] == ["build failed"] * 4
+    assert [text[-2:].strip() for text in found["status"]] == ["15", "10", "5", "0"]
+    for key in ("deleted", "changed", "read"):
+        turns = [int(item.rpartition("(t")[2].rstrip(")")) for item in found[key][0].split(", ")]
+        assert turns == sorted(turns, reverse=True) and turns[0] == 19, key
+    assert "changed" not in found["read"][0], "a file that was changed is not told to be read, too"
+    assert found["anchor"][0] == "t19 decision: number 19 stays"
+
+
+def test_many_errors_leave_room_for_the_files():
+    both = Ledger(
+        changed={"src/a.py": 9}, errors=[OpenError(n, "ValueError: " + "x" * 70, ("make",)) for n in range(9)]
+    )
+    assert "changed" in told(both, 420)
+    only = Ledger(errors=both.errors)
+    assert len(told(only, 420)["open error"]) > len(told(both, 420)["open error"]) > 0
+
+
+def test_errors_are_found_where_a_command_that_may_fail_printed_them():
+    long = "ValueError: " + "y" * 240
+    found = after(ran("python a.py", f"{long}\n[exit code 1]"), ran("make", "Error: b\n[exit code 2]")).errors
+    assert [(error.turn, len(error.line), error.origins) for error in found] == [
+        (1, 200, ("python a.py",)),
+        (2, 8, ("make",)),
+    ]
+    again = after(ran("make", "Error: b\n[exit code 2]"), ran("make", "Error: b\n[exit code 2]")).errors
+    assert [error.turn for error in again] == [2], "an error that came again is told once, as it came last"
+    moved = after(ran("make", "Error: a\nError: b\n[exit code 2]"), ran("make", "Error: a\n[exit code 2]")).errors
+    assert [error.line for error in moved] == ["Error: b", "Error: a"]
+    unnamed = after(
+        ran(" && ".join(f"python {letter * 90}.py" for letter in "abc"), "ValueError: b\n[exit code 1]")
+    ).errors
+    assert [error.origins for error in unnamed] == [()]
+    assert after(ran("python a.py", "ValueError: b\n" + "z\n" * 31_000 + "[exit code 1]")).errors == []
+    assert after(looked("a.log", "ValueError: b")).errors == []
+
+
+def test_a_summary_has_the_ledger_of_the_summaries_before_it():
+    """The whole way: summaries that are too large to stay are written anew, and what they knew is still told."""
+    rows = "\n".join(f"total_{n} = count_{n}(rows)" for n in range(200))
+    first = "changed: src/a.py (t1), src/b.py (t1)\nopen error: t1 ValueError: x [make]\nanchor: t1 decision: it stays"
+    second = "changed: src/c.py (t2)\ndeleted: src/a.py (t2)"
+    messages = [
+        user(f'<compacted turns="{n}-{n}">\n{lines}\n[t{n} user] request {n}\n[t{n}]\n{rows}')
+        for n, lines in enumerate((first, second), 1)
+    ]
+    made = compact([*messages, *coding_session(12)[1:]], 5_000, narrative=["It began."])
+    [segment] = segments_of(made.messages)
+    ledger = dict(segment.ledger)
+    assert {"src/b.py (t1)", "src/c.py (t2)"} <= set(ledger["changed"].split(", "))
+    assert ledger["deleted"] == "src/a.py (t2)" and ledger["narrative"] == "It began."
+    assert ledger["open error"] == "t1 ValueError: x [make]"
