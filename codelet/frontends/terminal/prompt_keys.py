@@ -25,6 +25,7 @@ def prompt_bindings(
     interrupted: Callable[[], None],
     cycle_mode: Callable[[], None],
     open_whole: Callable[[], None],
+    paste_picture: Callable[[], None],
     own: Iterable[tuple[str, tuple[str, ...]]] = (),
 ) -> KeyBindings:
     """The bindings; `own` are the user's keys, each with its action, and win over all others."""
@@ -39,9 +40,6 @@ def prompt_bindings(
         buffer.text = pastes.expand(buffer.text)
         buffer.open_in_editor()
 
-    def paste(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text(pastes.collapse(event.data))
-
     def interrupt(event: KeyPressEvent) -> None:
         interrupted()
 
@@ -50,7 +48,7 @@ def prompt_bindings(
 
     _bind_going_back(bindings)
     _bind_sending(bindings)
-    bindings.add(Keys.BracketedPaste, filter=_EDITING)(paste)
+    _bind_pasting(bindings, pastes, paste_picture)
     bindings.add("c-c", filter=_EDITING)(interrupt)
     bindings.add("<sigint>", filter=_EDITING)(interrupt)
     bindings.add("s-tab", filter=_EDITING)(mode)
@@ -68,6 +66,23 @@ def prompt_bindings(
     for action, keys in own:
         bindings.add(*keys, filter=_EDITING, eager=len(keys) == 1)(actions[action])
     return bindings
+
+
+def _bind_pasting(bindings: KeyBindings, pastes: Pastes, paste_picture: Callable[[], None]) -> None:
+    """What a terminal pastes is a text, or the path of a file that was dropped on it; Ctrl-V asks for a picture."""
+
+    @bindings.add(Keys.BracketedPaste, filter=_EDITING)
+    def _paste(event: KeyPressEvent) -> None:
+        if not event.data:  # some terminals do this where a picture is in the clipboard
+            paste_picture()
+            return
+        from codelet.context.attachments import dropped_picture
+
+        event.current_buffer.insert_text(dropped_picture(event.data) or pastes.collapse(event.data))
+
+    @bindings.add("c-v", filter=_EDITING)
+    def _picture(event: KeyPressEvent) -> None:
+        paste_picture()
 
 
 def _bind_sending(bindings: KeyBindings) -> None:

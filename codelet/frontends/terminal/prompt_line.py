@@ -39,6 +39,7 @@ KEYS_HELP = (
     ("Enter", "send; while a turn runs: the model reads it with its next step, Up takes it back"),
     ("Alt-Enter, Ctrl-J", "new line, as does a \\ at the end; while a turn runs Alt-Enter sends when it ends"),
     ("Tab", "complete /commands and @files"),
+    ("Ctrl-V", "the picture in the clipboard goes with the prompt"),
     ("Ctrl-R", "search what you sent before"),
     ("Ctrl-O", "see whole what the screen shows in part: outputs, changes, reasoning, answers"),
     ("Ctrl-X Ctrl-E", "edit in $VISUAL or $EDITOR"),
@@ -50,6 +51,7 @@ KEYS_HELP = (
 
 _MENU_ROWS = 8
 _LEAVE_SECONDS = 2.0
+_WARNING_SECONDS = 5.0
 _STYLE = Style.from_dict(
     {
         "prompt": "ansicyan bold",
@@ -73,6 +75,12 @@ _STYLE = Style.from_dict(
 class PromptLine:
     """Reads one prompt at a time. `status` returns the fragments of the row below the line."""
 
+    _whole: asyncio.Task[None] | None = None
+    _pasting: asyncio.Task[None] | None = None
+    _warning, _warned_until = "", 0.0
+    _leave_at = 0.0
+    _offered = ""
+
     def __init__(
         self,
         source: Input,
@@ -90,9 +98,7 @@ class PromptLine:
         self._status = status
         self._sign = sign
         self._show_whole = show_whole
-        self._whole: asyncio.Task[None] | None = None
-        self._leave_at = 0.0
-        self._offered = ""
+        self._pastes, self._workspace = pastes, workspace
         self.exit_status = EXIT_DONE
         self.output = make_output()
         with create_app_session(input=source, output=self.output):
@@ -110,7 +116,9 @@ class PromptLine:
                 complete_style=CompleteStyle.COLUMN,
                 reserve_space_for_menu=0,  # the menu has a place of its own, below
                 prompt_continuation="  ",
-                key_bindings=prompt_bindings(pastes, self._interrupted, cycle_mode, self._open_whole, preferences.keys),
+                key_bindings=prompt_bindings(
+                    pastes, self._interrupted, cycle_mode, self._open_whole, self._paste_picture, preferences.keys
+                ),
                 enable_open_in_editor=False,
                 enable_suspend=True,
                 search_ignore_case=True,
@@ -163,6 +171,24 @@ class PromptLine:
         if self._whole is None or self._whole.done():
             self._whole = self._session.app.create_background_task(self._leave_terminal())
 
+    def _paste_picture(self) -> None:
+        if self._pasting is None or self._pasting.done():
+            self._pasting = self._session.app.create_background_task(self._insert_picture())
+
+    async def _insert_picture(self) -> None:
+        """Put the name of the clipboard's picture into the line, or say why there is none."""
+        from codelet.system.clipboard import copied_picture
+
+        copied = await copied_picture(self._workspace)
+        buffer = self._session.default_buffer
+        if copied.data:
+            blank = "" if buffer.document.char_before_cursor in ("", " ", "\n") else " "
+            buffer.insert_text(f"{blank}{self._pastes.keep_picture(copied.data)} ")
+        else:
+            self._warning, self._warned_until = copied.why, time.monotonic() + _WARNING_SECONDS
+            asyncio.get_running_loop().call_later(_WARNING_SECONDS + 0.05, self.refresh)
+        self.refresh()
+
     async def _leave_terminal(self) -> None:
         """Leave the terminal for a while to what shows the whole, and reads the keys; none is a signal for us."""
         async with in_terminal():
@@ -191,6 +217,8 @@ class PromptLine:
     def _status_row(self) -> StyleAndTextTuples:
         if time.monotonic() < self._leave_at:
             return [("class:status.warn", "Ctrl-C again leaves codelet; Ctrl-D too")]
+        if time.monotonic() < self._warned_until:
+            return [("class:status.warn", self._warning)]
         return self._status()
 
     def _completing(self) -> bool:
