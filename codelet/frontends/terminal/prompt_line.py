@@ -51,7 +51,6 @@ KEYS_HELP = (
 
 _MENU_ROWS = 8
 _LEAVE_SECONDS = 2.0
-_WARNING_SECONDS = 5.0
 _STYLE = Style.from_dict(
     {
         "prompt": "ansicyan bold",
@@ -77,7 +76,7 @@ class PromptLine:
 
     _whole: asyncio.Task[None] | None = None
     _pasting: asyncio.Task[None] | None = None
-    _warning, _warned_until = "", 0.0
+    _warning = ""
     _leave_at = 0.0
     _offered = ""
 
@@ -142,7 +141,7 @@ class PromptLine:
 
         The line begins with `default`, to be edited, or else with `offered`: Enter takes it, what is typed replaces it.
         """
-        self._leave_at = 0.0
+        self._leave_at, self._warning = 0.0, ""
         self._offered = "" if default else offered
         reading = asyncio.ensure_future(self._session.prompt_async(default=default or offered))
         try:
@@ -185,8 +184,7 @@ class PromptLine:
             blank = "" if buffer.document.char_before_cursor in ("", " ", "\n") else " "
             buffer.insert_text(f"{blank}{self._pastes.keep_picture(copied.data)} ")
         else:
-            self._warning, self._warned_until = copied.why, time.monotonic() + _WARNING_SECONDS
-            asyncio.get_running_loop().call_later(_WARNING_SECONDS + 0.05, self.refresh)
+            self._warning = copied.why
         self.refresh()
 
     async def _leave_terminal(self) -> None:
@@ -217,7 +215,7 @@ class PromptLine:
     def _status_row(self) -> StyleAndTextTuples:
         if time.monotonic() < self._leave_at:
             return [("class:status.warn", "Ctrl-C again leaves codelet; Ctrl-D too")]
-        if time.monotonic() < self._warned_until:
+        if self._warning:
             return [("class:status.warn", self._warning)]
         return self._status()
 
@@ -225,7 +223,8 @@ class PromptLine:
         return wants_completion(self._session.default_buffer.document.text_before_cursor)
 
     def _type_over_offer(self) -> None:
-        """Take what was offered away once something is typed behind it."""
+        """Take what was offered away once something is typed behind it; a warning is read by then."""
+        self._warning = ""
         offered, self._offered = self._offered, ""
         buffer = self._session.default_buffer
         if offered and buffer.text.startswith(offered) and (typed := buffer.text[len(offered) :]):
