@@ -106,8 +106,8 @@ class Upkeep:
         self._window.fixed = self.fixed_size
 
     async def before_turn(self) -> list[events.Event]:
-        """Gather the reminders anew; what the extensions have to say comes first. Meanwhile the server may answer what a
-        long prompt waits for.
+        """Gather the reminders anew; what the extensions have to say comes first. A server that a long prompt waits for
+        may answer meanwhile.
         """
         self._ask_before_long()
         remarks = [events.Note(text) for each in self._extensions for text in each.remarks()]
