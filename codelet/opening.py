@@ -5,7 +5,7 @@ What stands in an export is imported only where one is resumed.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -164,16 +164,20 @@ def _doubts(provider: Provider, settings: Settings) -> str | None:
     return doubts(provider.model, local=False, window=settings.window, own=settings.vendors)
 
 
-def mentioned(session: Session, text: str, *, person: bool) -> Attached | None:
+def mentioned(
+    session: Session, text: str, *, person: bool, pasted: Mapping[str, bytes] | None = None
+) -> Attached | None:
     """What the files bring that a prompt names as `@path`; None where it names none. `person` says that somebody typed
-    it in a terminal. Raises UsageError for a picture that cannot be sent.
+    it in a terminal, `pasted` are pictures that have no file. Raises UsageError for a picture that cannot be sent.
     """
     if "@" not in text:
         return None
     from codelet.context.attachments import Mentions  # only for who names a file
 
     context = ToolContext(session.workspace, sees=lambda: session.facts.images is not False)
-    mentions = Mentions(context, session.policy, session.mask, session.provider.model, person=person)
+    mentions = Mentions(
+        context, session.policy, session.mask, session.provider.model, person=person, pasted=pasted or {}
+    )
     attached = mentions.attached(text)
     for each in mentions.refused if not person else ():
         about = f"read {each.path}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,13 +20,15 @@ from codelet.record import Record
 from codelet.safety import Policy
 from codelet.safety.verdict import Touch
 from codelet.tools import encoding, files
-from codelet.tools.pictures import media_type, read_picture
+from codelet.tools.pictures import media_type, memory_file, read_picture
 from codelet.tools.tool import ToolContext
 
 LARGEST_TEXT = 32_768
 _MOST = 20
 _MENTION = re.compile(r"(?:^|(?<=[\s(\"'`]))@(?:\"([^\"\n]+)\"|([^\s\"'`]+))")
 _AFTER = ".,;:!?)]}>"
+_PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_LONGEST_PATH = 4_096
 
 
 class Refused(Record):
@@ -40,12 +42,21 @@ class Refused(Record):
 class Mentions:
     """Attaches what prompts name. `person` says that somebody sits there who typed them; `refused` tells of the rest.
 
-    `mask` takes secrets out of texts, `model` is who is to see the pictures.
+    `mask` takes secrets out of texts, `model` is who is to see the pictures. `pasted` are pictures by name that are no
+    files.
     """
 
     def __init__(
-        self, context: ToolContext, policy: Policy, mask: Callable[[str], str], model: str, *, person: bool
+        self,
+        context: ToolContext,
+        policy: Policy,
+        mask: Callable[[str], str],
+        model: str,
+        *,
+        person: bool,
+        pasted: Mapping[str, bytes],
     ) -> None:
+        self._pasted = pasted
         self._context = context
         self._policy = policy
         self._mask = mask
@@ -62,6 +73,10 @@ class Mentions:
         names: list[str] = []
         notes: list[str] = []
         for path in self._paths(text):
+            if path in self._pasted:
+                pictures.append(shown := self._of_clipboard(path))
+                names.append(f"{shown['name']} ({shown['width']} × {shown['height']})")
+                continue
             verdict = self._policy.judge("read", [Touch("read", path)])
             if verdict.action == "deny" or (verdict.action == "ask" and not self._person):
                 self.refused.append(Refused(path, verdict.reason, verdict.action == "deny"))
@@ -73,8 +88,9 @@ class Mentions:
             except ToolError as error:
                 notes.append(f"@{path} is not attached: {error}")
         for number, each in enumerate(pictures, 1):
-            shown = prompt.PICTURE_SENT.format(number=number, **{key: each[key] for key in ("name", "width", "height")})
-            texts.append(f"{'' if number > 1 else chr(10)}\n{shown}")
+            fields = {key: each[key] for key in ("name", "width", "height")}
+            sent = prompt.PICTURE_SENT.format(number=number, **fields)
+            texts.append(f"{'' if number > 1 else chr(10)}\n{sent}")
         if not texts and not notes:
             return None
         return Attached("".join(texts), tuple(pictures), tuple(names), tuple(notes))
@@ -84,13 +100,15 @@ class Mentions:
         found: dict[str, None] = {}
         for quoted, plain in _MENTION.findall(text) if "@" in text else ():
             path = quoted or plain
-            while path and not quoted and not self._is_file(path) and path[-1] in _AFTER:
+            while path and not quoted and not self._is_there(path) and path[-1] in _AFTER:
                 path = path[:-1]
-            if path and self._is_file(path):
+            if path and self._is_there(path):
                 found[os.path.expanduser(path)] = None
         return iter(list(found)[:_MOST])
 
-    def _is_file(self, path: str) -> bool:
+    def _is_there(self, path: str) -> bool:
+        if path in self._pasted:
+            return True
         try:
             return (self._context.workspace / Path(path).expanduser()).is_file()
         except (OSError, ValueError, RuntimeError):
@@ -105,7 +123,7 @@ class Mentions:
             head = file.read(encoding.SAMPLE)
             if media_type(head) is not None:
                 pictures.append(shown := self._picture(file, head, name, size))
-                return f"{name} ({shown['width']} × {shown['height']})"
+                return f"{shown['name']} ({shown['width']} × {shown['height']})"
             if encoding.is_binary(head):
                 raise ToolError(f"it is {encoding.binary_kind(head)}")
             if size > LARGEST_TEXT:
@@ -118,6 +136,12 @@ class Mentions:
             texts.append(prompt.ATTACHED_FILE.format(name=name, text=self._mask(body)))
             return name
 
+    def _of_clipboard(self, name: str) -> Picture:
+        """A picture that was pasted. Raises UsageError where it cannot be sent."""
+        data = self._pasted[name]
+        with memory_file(data) as file:
+            return self._picture(file, data[: encoding.SAMPLE], name, len(data))
+
     def _picture(self, file: BinaryIO, head: bytes, name: str, size: int) -> Picture:
         if not self._context.sees():
             raise UsageError(f"{self._model} takes no pictures: {name} cannot be sent; --model names another model")
@@ -125,3 +149,23 @@ class Mentions:
             return read_picture(file, head, name, size)
         except ToolError as error:
             raise UsageError(str(error)) from None
+
+
+def dropped_picture(pasted: str) -> str | None:
+    """The mention of a picture whose path a terminal pastes when its file is dropped there; None for any other text.
+
+    Terminals write such a path plain, in quotes, with blanks behind backslashes, or as an address.
+    """
+    text = pasted.strip()
+    if not text.lower().removesuffix('"').removesuffix("'").endswith(_PICTURE_ENDINGS) or len(text) > _LONGEST_PATH:
+        return None
+    if text.startswith("file://"):
+        from urllib.parse import unquote
+
+        path = unquote(text.removeprefix("file://").removeprefix("localhost"))
+    else:
+        quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+        path = text[1:-1] if quoted else re.sub(r"\\(.)", r"\1", text)
+    if not path.startswith("/") or '"' in path or not path.isprintable() or not os.path.isfile(path):
+        return None
+    return f'@"{path}" ' if re.search(r"[\s'`]", path) else f"@{path} "

@@ -45,7 +45,7 @@ class AskedServer:
         said = asked.result()
         if said is None or self._of != (self._session.provider.model, self._session.provider.origin):
             return []
-        self._keep(said.window, said.max_output)
+        self._keep(said.window, said.max_output, said.images)
         if said.tools is not False or not self._session.tools:
             return []
         told = f"{self._of[0]} takes no tools, says its server: it can read and change nothing; name another --model"
@@ -75,11 +75,13 @@ class AskedServer:
             self._asking.cancel()
             self._asking = None
 
-    def _keep(self, window: int | None, max_output: int | None) -> None:
+    def _keep(self, window: int | None, max_output: int | None, images: bool | None = None) -> None:
         session, facts = self._session, self._session.facts
         if window is not None:
             facts = facts.replace(window=window, told=True)
         if max_output is not None:
             facts = facts.replace(max_output=max_output)
+        if images is not None:
+            facts = facts.replace(images=images)
         session.meter.facts = facts
         session.context_window.budget = session.context_limits.within(facts)

@@ -106,7 +106,10 @@ class Upkeep:
         self._window.fixed = self.fixed_size
 
     async def before_turn(self) -> list[events.Event]:
-        """Gather the reminders anew; what the extensions have to say comes first."""
+        """Gather the reminders anew; what the extensions have to say comes first. A server that a long prompt waits for
+        may answer meanwhile.
+        """
+        self._ask_before_long()
         remarks = [events.Note(text) for each in self._extensions for text in each.remarks()]
         return [*remarks, *await self._renewal.for_turn()]
 
@@ -121,8 +124,7 @@ class Upkeep:
 
     async def before_step(self, overflow: bool) -> AsyncGenerator[events.Event, None]:
         """Make the list fit and renew the volatile reminders. `overflow`: the provider said that it was too long."""
-        if self.server is None and self._window.size(self._conversation) > _SMALL_WINDOW:
-            self._ask_server()
+        self._ask_before_long()
         for event in await self.learnt():
             yield event
         self._entry.fit()
@@ -153,6 +155,11 @@ class Upkeep:
         self._entry.sent()
         self._renewal.sent()
         self._ask_server()
+
+    def _ask_before_long(self) -> None:
+        """Ask the server before the first request where that is long: one that cuts in silence would cut it."""
+        if self.server is None and self._window.size(self._conversation) > _SMALL_WINDOW:
+            self._ask_server()
 
     async def learnt(self) -> list[events.Event]:
         """Use what the server has said of the model, for which it is waited a moment; what is to be told of it."""

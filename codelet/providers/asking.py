@@ -1,8 +1,9 @@
-"""Asks a server what it knows of a model: its window, its output limit, and whether it takes tools.
+"""Asks a server what it knows of a model: its window, its output limit, and whether it takes tools and pictures.
 
 Sources: the model lists of llama.cpp (`meta.n_ctx`), vLLM (`max_model_len`), LM Studio, OpenRouter, Groq and litellm's
-proxy, each with fields of its own; llama.cpp's `/props`; Ollama's `/api/ps` and `/api/show`. Where several sizes are
-named, the smallest is the one that holds: a model may have been trained for more than a server gives it.
+proxy, each with fields of its own; llama.cpp's `/props` (`modalities`); Ollama's `/api/ps` and `/api/show`. Where
+several sizes are named, the smallest is the one that holds: a model may have been trained for more than a server gives
+it.
 """
 
 from __future__ import annotations
@@ -37,11 +38,14 @@ TIMEOUT = 5.0
 
 
 class ServerFacts(Record):
-    """What a server says of a model: sizes in tokens, and whether tools reach it. None where it says nothing."""
+    """What a server says of a model: sizes in tokens, and whether tools and pictures reach it. None where it says
+    nothing.
+    """
 
     window: int | None = None
     max_output: int | None = None
     tools: bool | None = None
+    images: bool | None = None
 
 
 async def ask(base: str, headers: Mapping[str, str], name: str, *, local: bool) -> ServerFacts:
@@ -65,6 +69,7 @@ async def ask(base: str, headers: Mapping[str, str], name: str, *, local: bool) 
         window=_least(facts.window for facts in found),
         max_output=_least(facts.max_output for facts in found),
         tools=next((facts.tools for facts in found if facts.tools is not None), None),
+        images=next((facts.images for facts in found if facts.images is not None), None),
     )
 
 
@@ -82,14 +87,22 @@ def _of_entry(entry: dict[str, Any]) -> ServerFacts:
         window=_smallest(places, _WINDOWS),
         max_output=_smallest(places, _OUTPUTS),
         tools="tools" in options if options else None,
+        images="image" in taken
+        if (taken := _list(_object(entry.get("architecture")).get("input_modalities")))
+        else None,
     )
 
 
 def _of_props(props: Any) -> ServerFacts:
     props = _object(props)
     tools = _object(props.get("chat_template_caps")).get("supports_tools")
+    sees = _object(props.get("modalities")).get("vision")
     places = [props, _object(props.get("default_generation_settings"))]
-    return ServerFacts(window=_smallest(places, _WINDOWS[:1]), tools=tools if isinstance(tools, bool) else None)
+    return ServerFacts(
+        window=_smallest(places, _WINDOWS[:1]),
+        tools=tools if isinstance(tools, bool) else None,
+        images=sees if isinstance(sees, bool) else None,
+    )
 
 
 async def _ask_ollama(root: str, headers: Mapping[str, str], name: str) -> ServerFacts:
@@ -114,7 +127,11 @@ async def _ask_ollama(root: str, headers: Mapping[str, str], name: str) -> Serve
     window = _smallest(matching, ("context_length",)) or _least(set_in_file)
     limit = _least(size for size in trained if _is_size(size))
     able = _list(shown.get("capabilities"))
-    return ServerFacts(window=_least([window, limit]) if window else None, tools="tools" in able if able else None)
+    return ServerFacts(
+        window=_least([window, limit]) if window else None,
+        tools="tools" in able if able else None,
+        images="vision" in able if able else None,
+    )
 
 
 async def _answer(base: str, path: str, headers: Mapping[str, str], question: Any = None) -> Any:

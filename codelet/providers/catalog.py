@@ -12,7 +12,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from codelet.errors import UsageError
-from codelet.providers.facts import CHAT_PREFIX, RESPONSES_PREFIX, model_facts, on_this_machine, real_name
+from codelet.providers.facts import asked_wire, model_facts, on_this_machine, real_name
 from codelet.providers.quirks import Quirks
 from codelet.record import Record
 
@@ -23,7 +23,8 @@ class Vendor(Record, kw_only=True):
     """A service or a local server. Model names begin with `prefix` and a slash; `name` is for people.
 
     `base` is its address, `key_names` are the variables that may hold its key, `base_names` those that move its
-    address. A `local` server needs no key.
+    address. A `local` server needs no key. Of a `cloud` the address depends on the account and the model:
+    `addresses.clouds` knows it.
     """
 
     prefix: str
@@ -34,7 +35,15 @@ class Vendor(Record, kw_only=True):
     wire: Wire = "openai"
     default_model: str | None = None
     local: bool = False
+    cloud: bool = False
     quirks: Quirks = Quirks()
+
+
+def _local(prefix: str, name: str, port: int, *base_names: str, **more: Any) -> Vendor:
+    """A local server at its usual port."""
+    return Vendor(
+        prefix=prefix, name=name, base=f"http://127.0.0.1:{port}/v1", base_names=base_names, local=True, **more
+    )
 
 
 def _hosted(prefix: str, name: str, base: str, *key_names: str, model: str | None = None, **more: Any) -> Vendor:
@@ -156,48 +165,36 @@ VENDORS = (
     _hosted("fireworks_ai", "Fireworks AI", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
     _hosted("nvidia_nim", "NVIDIA", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY", "NVIDIA_NIM_API_KEY"),
     _hosted("github", "GitHub Models", "https://models.github.ai/inference", "GITHUB_API_KEY"),
-    Vendor(
-        prefix="ollama",
-        name="Ollama",
-        base="http://127.0.0.1:11434/v1",
-        key_names=(),
-        base_names=("OLLAMA_API_BASE", "OLLAMA_HOST"),
-        local=True,
+    _hosted(
+        "azure",
+        "Azure OpenAI",
+        "",
+        *("AZURE_OPENAI_API_KEY", "AZURE_API_KEY", "AZURE_OPENAI_AD_TOKEN", "AZURE_AD_TOKEN"),
+        cloud=True,
+        quirks=Quirks(max_output_option="max_completion_tokens", longest_call_id=40, structured="always"),
     ),
-    Vendor(
-        prefix="lm_studio",
-        name="LM Studio",
-        base="http://127.0.0.1:1234/v1",
-        key_names=("LM_STUDIO_API_KEY",),
-        base_names=("LM_STUDIO_API_BASE",),
-        local=True,
-    ),
-    Vendor(
-        prefix="llamafile",
-        name="llama.cpp",
-        base="http://127.0.0.1:8080/v1",
-        key_names=(),
-        base_names=("LLAMAFILE_API_BASE",),
-        local=True,
-        quirks=Quirks(effort_field="chat_template_kwargs"),
-    ),
-    Vendor(
-        prefix="hosted_vllm",
-        name="vLLM",
-        base="http://127.0.0.1:8000/v1",
+    _hosted("bedrock_mantle", "Amazon Bedrock", "", "AWS_BEARER_TOKEN_BEDROCK", "BEDROCK_MANTLE_API_KEY", cloud=True),
+    _hosted("vertex_ai", "Vertex AI", "", "GOOGLE_OAUTH_ACCESS_TOKEN", cloud=True),
+    _local("ollama", "Ollama", 11434, "OLLAMA_API_BASE", "OLLAMA_HOST"),
+    _local("lm_studio", "LM Studio", 1234, "LM_STUDIO_API_BASE", key_names=("LM_STUDIO_API_KEY",)),
+    _local("llamafile", "llama.cpp", 8080, "LLAMAFILE_API_BASE", quirks=Quirks(effort_field="chat_template_kwargs")),
+    _local(
+        "hosted_vllm",
+        "vLLM",
+        8000,
+        "HOSTED_VLLM_API_BASE",
         key_names=("HOSTED_VLLM_API_KEY",),
-        base_names=("HOSTED_VLLM_API_BASE",),
-        local=True,
         quirks=Quirks(effort_field="chat_template_kwargs"),
     ),
 )
 
 _THINKS = ("deepseek", "kimi")
+_AT_OPENAI = re.compile(r"https?://(?:[^/@]*@)?(?:[^/@:]+\.)?api\.openai\.com(?=[:/]|$)")
 _SIGNS = r"gemini-(?![12]\b)"
 _ALIASES = {"ollama_chat": "ollama", "llamacpp": "llamafile", "vllm": "hosted_vllm"}
 _BARE_NAMES = (("claude", "anthropic"), ("gpt-", "openai"), ("chatgpt-", "openai"))
 _BY_PREFIX = {vendor.prefix: vendor for vendor in VENDORS}
-_HOSTED = frozenset(urlsplit(vendor.base).hostname for vendor in VENDORS if not vendor.local)
+_HOSTED = frozenset(urlsplit(vendor.base).hostname for vendor in VENDORS if not (vendor.local or vendor.cloud))
 OWN_KEY = "CODELET_API_KEY"
 """The variable whose key is sent to whichever server is asked."""
 
@@ -241,14 +238,16 @@ class Endpoint(Record, kw_only=True):
         return on_this_machine(self.base)
 
     def model_name(self, model: str) -> str:
-        """The model's name as the server knows it: without the vendor's prefix, but for OpenRouter's own models, and
-        with the place where Fireworks keeps those that it serves to everybody.
+        """The model's name as the server knows it: without the vendor's prefix, but for OpenRouter's own models, with
+        the place where Fireworks keeps those that it serves to everybody, and with the maker at Vertex AI.
         """
         prefix, _, rest = real_name(model).partition("/")
         if prefix == "openrouter" and "/" not in rest:
             return model
         if prefix == "fireworks_ai" and "/" not in rest:
             return f"accounts/fireworks/models/{rest}"
+        if prefix == "vertex_ai" and "/" not in rest:
+            return f"google/{rest}"
         return rest if rest and (prefix == self.vendor.prefix or prefix in _BY_PREFIX or prefix in _ALIASES) else model
 
     def origin(self, model: str) -> str:
@@ -283,13 +282,13 @@ def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Q
     quirks = vendor.quirks
     service = not (vendor.local and vendor.prefix)  # a local server's template takes what it is given
     thinks = any(maker in name for maker in _THINKS) and "instruct" not in name
-    chats = vendor.prefix in ("openai", "") and not model.startswith(RESPONSES_PREFIX)
+    chats = vendor.prefix in ("openai", "azure", "") and asked_wire(model) != "responses"
     silent = chats and model_facts(model).tools_without_reasoning
-    own_server = on_this_machine(api_base or "") and not model_facts(model).known  # every server knows "max_tokens"
-    signs = vendor.prefix in ("gemini", "openai", "") and re.search(_SIGNS, name) is not None
+    own_server = not vendor.cloud and on_this_machine(api_base or "") and not model_facts(model).known
+    signs = vendor.prefix in ("gemini", "vertex_ai", "openai", "") and re.search(_SIGNS, name) is not None
     return quirks.replace(
         alternating=_alternates(model, api_base, own),
-        max_output_option="max_tokens" if own_server else quirks.max_output_option,
+        max_output_option="max_tokens" if own_server else quirks.max_output_option,  # every server knows that one
         effort="none" if silent else quirks.effort,
         reasoning=quirks.reasoning or (thinks and service and not quirks.strict),
         signatures=quirks.signatures or signs,
@@ -304,7 +303,7 @@ def _alternates(model: str, api_base: str | None, own: Sequence[Vendor]) -> bool
     vendor = vendor_of(model, own) or (CUSTOM if api_base else None)
     if vendor is None:
         return model.startswith("codestral/")
-    if vendor.quirks.alternating or vendor.wire != "openai":
+    if vendor.quirks.alternating or vendor.cloud or vendor.wire != "openai":
         return vendor.quirks.alternating
     try:
         host = urlsplit(api_base or vendor.base).hostname
@@ -331,21 +330,41 @@ def endpoint_for(
     key_from = key_variable(vendor, api_key, environment)
     key = api_key or (environment[key_from] if key_from else None)
     key = _checked_key(key) if key else None
+    if vendor.cloud:
+        at_home = _in_cloud(vendor, model, api_base, environment, key=key is not None)
+        if at_home is None:
+            return None
+        vendor = at_home
     base = api_base or base_of(vendor, environment)
     if key is None and not vendor.local and base == vendor.base:
         raise UsageError(f"no key for {vendor.name}: set {vendor.key_names[0]}, or choose another --model")
     return Endpoint(vendor=vendor, base=base.rstrip("/"), key=key, key_from=key_from)
 
 
+def _in_cloud(
+    vendor: Vendor, model: str, api_base: str | None, environment: Mapping[str, str], *, key: bool
+) -> Vendor | None:
+    """The vendor with the address and the protocol of that model; None where litellm has to reach it."""
+    from codelet.providers.addresses.clouds import has_messages, place_of
+
+    name = real_name(model).partition("/")[2]
+    wire: Wire = "anthropic" if has_messages(vendor.prefix, name) else "openai"
+    if api_base is not None:
+        return vendor.replace(wire=wire)
+    place = place_of(vendor.prefix, name, environment, key=key)
+    return None if place is None else vendor.replace(base=place, wire=wire)
+
+
 def speaks_responses(model: str, endpoint: Endpoint) -> bool:
-    """Whether a model of that wire is asked over OpenAI's Responses: at OpenAI, or where its name says so."""
-    if endpoint.vendor.prefix not in ("openai", "") or model.startswith(CHAT_PREFIX):
-        return False
-    try:
-        host = urlsplit(endpoint.base).hostname or ""
-    except ValueError:
-        host = ""  # the wire says what is wrong with the address
-    return model.startswith(RESPONSES_PREFIX) or f".{host}".endswith(".api.openai.com")
+    """Whether it is asked over OpenAI's Responses: where its name says so, at OpenAI, and OpenAI's in a cloud."""
+    asked, prefix = asked_wire(model), endpoint.vendor.prefix
+    if asked is not None or (prefix not in ("openai", "") and not endpoint.vendor.cloud):
+        return asked == "responses"
+    if endpoint.vendor.cloud:
+        from codelet.providers.addresses.clouds import has_responses
+
+        return has_responses(prefix, real_name(model).partition("/")[2])
+    return _AT_OPENAI.match(endpoint.base.lower()) is not None
 
 
 def key_variable(vendor: Vendor | None, api_key: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
@@ -366,21 +385,11 @@ def base_of(vendor: Vendor, environment: Mapping[str, str] = os.environ) -> str:
     moved = next((environment[name] for name in vendor.base_names if environment.get(name)), None)
     if moved is None:
         return vendor.base
-    return _local_base(moved, vendor) if vendor.local else moved
+    if not vendor.local:
+        return moved
+    from codelet.providers.addresses import local_base  # only where one is moved
 
-
-def _local_base(address: str, vendor: Vendor) -> str:
-    """A local server's address from a variable: often without scheme, host, port or path, or what it listens on."""
-    try:
-        url = urlsplit(address if "//" in address else f"http://{address}")
-        own = urlsplit(vendor.base)
-        port = url.port or (None if "//" in address else own.port)
-    except ValueError:
-        return address  # the wire says what is wrong with it
-    host = own.hostname if url.hostname in (None, "0.0.0.0", "::") else url.hostname
-    place = f"[{host}]" if ":" in (host or "") else host
-    path = url.path.rstrip("/")
-    return f"{url.scheme}://{place}{f':{port}' if port else ''}{path if path.endswith('/v1') else path + '/v1'}"
+    return local_base(moved, vendor.base)
 
 
 def _checked_key(key: str) -> str:

@@ -164,6 +164,7 @@ def chat_words(model: str, vendor: str) -> tuple[str, ...] | None:
 
 def _chat_words(model: str, vendor: str, facts: ModelFacts) -> tuple[str, ...] | None:
     name = real_name(model).partition("/")[2] or model
+    vendor = "gemini" if vendor == "vertex_ai" else vendor
     for prefix, pattern, words in _WORDS:
         if prefix == vendor and re.search(pattern, name.lower()):
             return words
@@ -173,7 +174,7 @@ def _chat_words(model: str, vendor: str, facts: ModelFacts) -> tuple[str, ...] |
 def known_words(model: str, facts: ModelFacts) -> tuple[str, ...] | None:
     """The words that a model takes of which these facts are known; None where the words are not."""
     vendor = vendor_of(model)
-    if vendor is not None and vendor.wire == "anthropic":
+    if vendor is not None and (vendor.wire == "anthropic" or (vendor.cloud and "claude" in model)):
         return _messages_way(facts)[1]
     return _chat_words(model, vendor.prefix if vendor else "", facts)
 

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     import mmap
 
 DEFAULT_WINDOW = 128_000
-CHAT_PREFIX = "openai/chat/"
-"""What stands before the name of a model that is to be reached over Chat Completions."""
-RESPONSES_PREFIX = "openai/responses/"
-"""What stands before the name of a model that is to be reached over OpenAI's Responses."""
+_WIRES = ("chat", "responses")
+_OF_OPENAI = ("openai", "azure")
 
 _PRICES = {
     "input_cost_per_token": "input",
@@ -156,10 +154,15 @@ def model_facts(model: str) -> ModelFacts:
 
 def real_name(model: str) -> str:
     """The model's litellm name, also if `openai/chat/NAME` or `openai/responses/NAME` asks for one of OpenAI's APIs."""
-    for prefix in (CHAT_PREFIX, RESPONSES_PREFIX):
-        if model.startswith(prefix):
-            return f"openai/{model.removeprefix(prefix)}"
-    return model
+    wire = asked_wire(model)
+    return model if wire is None else model.replace(f"/{wire}/", "/", 1)
+
+
+def asked_wire(model: str) -> str | None:
+    """Which of OpenAI's APIs a name asks for, "chat" or "responses", at OpenAI or at Azure; None where it does not."""
+    vendor, _, rest = model.partition("/")
+    wire, slash, _ = rest.partition("/")
+    return wire if vendor in _OF_OPENAI and slash and wire in _WIRES else None
 
 
 def is_listed(text: str) -> bool:
@@ -296,7 +299,7 @@ def _efforts(entry: dict[str, Any]) -> tuple[str, ...]:
 
 def _reasons_unless_told(entry: dict[str, Any]) -> bool:
     """Whether the map says of one of OpenAI's models that it can be told not to reason, and not that it starts so."""
-    own = entry.get("litellm_provider") == "openai" and entry.get("mode") == "chat"
+    own = entry.get("litellm_provider") in _OF_OPENAI and entry.get("mode") == "chat"
     return own and bool(entry.get("supports_none_reasoning_effort")) and entry.get("default_reasoning_effort") != "none"
 
 

@@ -66,6 +66,10 @@ _NO_TOOLS = ("not support tools", "support tool use", "not support function call
 # A 429 that no waiting will cure.
 _EXHAUSTED = ("insufficient_quota", "billing", "credit balance", "exceeded your current quota")
 
+# Google says of each limit that a quota is exceeded, and beside it how long one has to wait.
+_DELAY = re.compile(r'"retrydelay":\s*"(\d{1,9}(?:\.\d{1,9})?)s"')
+_OF_THE_DAY = "perday"
+
 
 OVERFLOW_WORDINGS = (
     "context_length_exceeded",  # the code at OpenAI, Groq, Cerebras
@@ -126,6 +130,7 @@ _LEAST_WINDOW = 256
 
 _OF_THE_RATE = ("per minute", "per day", "per hour", "(tpm)", "rate_limit", "rate limit", "please wait", "throttl")
 _OVERFLOW_STATUSES = (400, 413, 422, 500)
+_WRONG_KEY = "api key not valid"  # Google's, with status 400
 
 
 def http_failure(
@@ -146,8 +151,10 @@ def http_failure(
     detail = error_detail(without_key(body, key))
     lowered = detail.lower() + body[:2_000].lower()
     overflow = is_overflow(lowered, status)
-    final = overflow or any(words in lowered for words in (*_EXHAUSTED, *_ALTERNATION))
-    headline = _headline(status, overflow=overflow, place=place, key_name=key_name, with_key=bool(key))
+    delay = _delay_in(body)
+    final = overflow or _is_final(lowered, delay)
+    of_key = status in (401, 403) or (status == 400 and _WRONG_KEY in lowered)
+    headline = _headline(status, overflow=overflow, of_key=of_key, place=place, key_name=key_name, with_key=bool(key))
     if status in (400, 404) and any(words in lowered for words in _NO_TOOLS):
         headline = f"the model takes no tools here ({status}); name another with --model, or talk without: --tools ''"
     elif status == 404 and other_base:
@@ -156,7 +163,7 @@ def http_failure(
         f"{headline}: {detail or 'no details'}",
         status=status,
         retryable=not final and _asks_again(headers, is_passing(status)),
-        retry_after=retry_after(headers),
+        retry_after=delay if (asked := retry_after(headers)) is None else asked,
         overflow=overflow,
         window=window_said(body) if overflow else None,
         prompt_size=prompt_size_said(body) if overflow else None,
@@ -177,13 +184,15 @@ def stream_failure(error: Any) -> ProviderError:
     passing = is_passing(status) if status else not names or any(_letters(name) in _PASSING_NAMES for name in names)
     lowered = said[:5_000].lower()
     overflow = is_overflow(lowered, status)
-    final = overflow or any(words in lowered for words in (*_EXHAUSTED, *_ALTERNATION))
+    delay = _delay_in(said)
+    final = overflow or _is_final(lowered, delay)
     headline = "the prompt does not fit the model's window" if overflow else "the provider broke off"
     message = f"{headline}: {error_detail(said)}"
     return ProviderError(
         message,
         status=status,
         retryable=passing and not final,
+        retry_after=delay,
         overflow=overflow,
         window=window_said(said) if overflow else None,
         prompt_size=prompt_size_said(said) if overflow else None,
@@ -236,6 +245,21 @@ def is_passing(status: int) -> bool:
     return status in _PASSING or 500 <= status < 600
 
 
+def _delay_in(said: str) -> float | None:
+    """The seconds that Google asks to wait, which it says in the error's details; None where the day's quota is used
+    up, of which it says them too.
+    """
+    lowered = said[:20_000].lower()
+    found = None if _OF_THE_DAY in lowered else _DELAY.search(lowered)
+    return float(found[1]) if found else None
+
+
+def _is_final(lowered: str, delay: float | None) -> bool:
+    """Whether no waiting cures an error: the roles are wrong, or a quota is used up for more than a moment."""
+    used_up = delay is None and any(words in lowered for words in _EXHAUSTED)
+    return used_up or any(words in lowered for words in _ALTERNATION)
+
+
 def _asks_again(headers: dict[str, str], otherwise: bool) -> bool:
     """Whether the server wants another attempt, where it says so itself."""
     return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower(), otherwise)
@@ -256,10 +280,10 @@ def wants_alternation(error: ProviderError) -> bool:
     return any(words in lowered for words in _ALTERNATION)
 
 
-def _headline(status: int, *, overflow: bool, place: str, key_name: str, with_key: bool) -> str:
+def _headline(status: int, *, overflow: bool, of_key: bool, place: str, key_name: str, with_key: bool) -> str:
     if overflow:
         return f"the prompt does not fit the model's window ({status})"
-    if status in (401, 403):
+    if of_key:
         if not with_key:
             return f"{place} wants a key ({status}); set {key_name}"
         return f"{place} rejected the key ({status}); check {key_name}"

@@ -17,8 +17,9 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from codelet.errors import ProviderError
+from codelet.providers.addresses.clouds import credentials
 from codelet.providers.catalog import base_of, key_variable, quirks_of, vendor_of
-from codelet.providers.facts import RESPONSES_PREFIX, on_this_machine, real_name
+from codelet.providers.facts import asked_wire, on_this_machine, real_name
 from codelet.providers.failure import stalled
 from codelet.providers.litellm_decode import Decoder, InterceptedStream, StreamEnd
 from codelet.providers.litellm_errors import translated
@@ -99,7 +100,8 @@ class LiteLLMProvider:
         self.origin = f"litellm:{options.api_base or prefix}{f'#{maker}' if maker else ''}"[:LONGEST_ORIGIN]
         self.local = on_this_machine(options.api_base or (base_of(vendor) if vendor else ""))
         found = key_variable(vendor, options.api_key)
-        self._key_name = found or (vendor.key_names[0] if vendor and vendor.key_names else "the provider's key")
+        known = credentials(prefix) or (vendor.key_names[0] if vendor and vendor.key_names else "the provider's key")
+        self.key_name = found or known
         self._key = options.api_key or (os.environ[found] if found else None)
         self._options = options
         self.effort = options.effort
@@ -232,7 +234,7 @@ class LiteLLMProvider:
         except TimeoutError:
             raise stalled(f"no data for {limit:g} seconds: the answer has stalled") from None
         except Exception as error:
-            known = {"model": self.model, "place": self.name, "key_name": self._key_name}
+            known = {"model": self.model, "place": self.name, "key_name": self.key_name}
             raise translated(error, **known, begun=decoder.begun, local=self.local, key=self._key) from error
         for piece in decoder.end(stream):
             queue.put_nowait(piece)
@@ -267,7 +269,7 @@ class LiteLLMProvider:
 
     def _resolved(self, litellm: ModuleType) -> tuple[str, str]:
         """The model's name and provider as litellm splits them; an unknown one with `api_base` is OpenAI's."""
-        name = self.model if self.model.startswith(RESPONSES_PREFIX) else real_name(self.model)
+        name = self.model if asked_wire(self.model) == "responses" else real_name(self.model)
         vendor = vendor_of(name)
         if vendor is not None and "/" not in name:
             name = f"{vendor.prefix}/{name}"

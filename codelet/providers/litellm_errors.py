@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from codelet.errors import CodeletError, ProviderError, UsageError
+from codelet.providers.addresses.clouds import missing
 from codelet.providers.failure import (
     http_failure,
     is_overflow,
@@ -24,7 +25,13 @@ from codelet.providers.failure import (
     without_key,
 )
 
-_MISSING_KEY = ("missing credentials", "api key", "api_key", "unable to locate credentials")
+_MISSING_KEY = (
+    "missing credentials",
+    "api key",
+    "api_key",
+    "unable to locate credentials",
+    "default credentials were not found",
+)
 
 
 def translated(
@@ -59,6 +66,8 @@ def _translated(
         return UsageError(f"unknown model {model!r}: write it as provider/name, as litellm spells it")
     if any(words in text.lower() for words in _MISSING_KEY):
         return ProviderError(f"no key for {place}: set {key_name} ({text})", status=401)
+    if (package := missing(model.partition("/")[0], text)) is not None:
+        return ProviderError(package)
     overflow = is_overflow(text)
     return ProviderError(f"{place}: {text}", overflow=overflow, window=window_said(text) if overflow else None)
 

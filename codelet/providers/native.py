@@ -128,7 +128,10 @@ class NativeProvider(ABC):
         name = self._endpoint.model_name(self.model)
         path = self._path()
         base = self._endpoint.base + ("/v1" if path.startswith("/v1/") else "")
-        return await ask(base, self._headers(), name, local=self.local)
+        said = await ask(base, self._headers(), name, local=self.local)
+        if said.images is not None and said.images != self._sees:
+            self._sees, self._cache = said.images, PrefixCache(self._encode)
+        return said
 
     @abstractmethod
     def body(self, request: Request) -> bytes:

@@ -42,6 +42,11 @@ _KEPT = ("extra_content", "encrypted_content")
 _TEXT_ONLY = {"role", "content"}
 _BROKEN_OFF = ("error", "abort", "insufficient_system_resource", "network_error")
 
+# Gemini's compatible endpoint gives some of its own reasons behind a name of the kind, such as
+# "function_call_filter: MALFORMED_FUNCTION_CALL", and some gateways give them bare.
+_FILTERED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "IMAGE_")
+_UNUSABLE = ("MALFORMED", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER")
+
 
 async def decoded_chunks(events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
     """The chunks of an answer; raises ProviderError where its finish marker is missing.
@@ -86,8 +91,20 @@ def _decode(event: dict[str, Any]) -> list[Chunk]:
         if reason in _BROKEN_OFF:
             raise stream_failure({"message": f"it gave the finish reason {reason!r}", "code": reason})
         if reason:
-            chunks.append(FinishChunk(_FINISH.get(reason, "stop")))
+            chunks.append(FinishChunk(_FINISH.get(reason) or _geminis(as_text(reason))))
     return chunks
+
+
+def _geminis(reason: str) -> FinishReason:
+    """What a reason in Gemini's words means. Raises ProviderError where the model's answer or call cannot be used: it
+    may do better at another attempt.
+    """
+    kind, _, own = reason.rpartition(": ")
+    if own.startswith(_UNUSABLE):
+        raise ProviderError(f"the model's answer could not be used: it gave the finish reason {own!r}", retryable=True)
+    if kind == "content_filter" or own.startswith(_FILTERED):
+        return "refused"
+    return "length" if own == "MAX_TOKENS" else "stop"
 
 
 def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
@@ -130,14 +147,22 @@ def _arguments_of(value: Any) -> str:
 
 
 def usage_of(reported: Any) -> Usage:
-    """Usage from a Chat Completions `usage` object, whose prompt tokens include the cached ones."""
+    """Usage from a Chat Completions `usage` object, whose prompt tokens include the cached ones.
+
+    Gemini and xAI leave what was thought out of `completion_tokens`, which are paid as output: only their total has it.
+    """
     reported = as_counts(reported)
     read = as_counts(reported.get("prompt_tokens_details"))
     written = as_counts(reported.get("completion_tokens_details"))
-    return Usage(
+    usage = Usage(
         total_input=as_count(reported.get("prompt_tokens")),
         cache_read=as_count(read.get("cached_tokens") or reported.get("prompt_cache_hit_tokens")),
         cache_write=as_count(read.get("cache_write_tokens") or reported.get("cache_creation_input_tokens")),
         output=as_count(reported.get("completion_tokens")),
         reasoning=as_count(written.get("reasoning_tokens")),
     )
+    missing = as_count(reported.get("total_tokens")) - usage.total_input - usage.output
+    cached = (usage.cache_read, usage.cache_write, usage.cache_read + usage.cache_write)  # gateways count them twice
+    if usage.total_input and missing > 0 and usage.reasoning in (0, missing) and missing not in cached:
+        return usage.replace(output=usage.output + missing, reasoning=missing)
+    return usage

@@ -145,7 +145,8 @@ class Quirks(Record):
         """What the user, who asked for this effort, should know of the requests, in a sentence."""
         if self.effort != "none":
             return None
-        way = f"openai/responses/{real_name(model).removeprefix('openai/')}"
+        vendor = "azure" if model.startswith("azure/") else "openai"
+        way = f"{vendor}/responses/{real_name(model).removeprefix(f'{vendor}/')}"
         silent = f"{model} has tools over Chat Completions only without reasoning: it is asked not to reason"
         unsent = "" if effort in (None, "none") else f"the effort {effort!r} is not sent: "
         return f"{unsent}{silent}; over {way} it may"

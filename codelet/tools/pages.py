@@ -41,7 +41,8 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
             status = os.fstat(file.fileno())
             head = file.read(encoding.SAMPLE)
             if (picture := media_type(head)) is not None:
-                return _picture(context, file, head, name, status.st_size, kind_of_picture(picture))
+                kind = kind_of_picture(picture)
+                return await asyncio.to_thread(_picture, context, file, head, name, status.st_size, kind)
             if encoding.is_binary(head):
                 kind = encoding.binary_kind(head)
                 return ToolOutput(prompt.NOT_TEXT.format(name=name, kind=kind, size=status.st_size))
@@ -63,7 +64,8 @@ def _picture(context: ToolContext, file: BinaryIO, head: bytes, name: str, size:
     if not context.sees():
         return ToolOutput(prompt.PICTURE_UNSEEN.format(name=name, kind=kind, size=size))
     picture = read_picture(file, head, name, size)
-    told = prompt.PICTURE.format(name=name, kind=kind, width=picture["width"], height=picture["height"])
+    shown = {"name": picture["name"], "kind": kind_of_picture(picture["media_type"])}
+    told = prompt.PICTURE.format(**shown, width=picture["width"], height=picture["height"])
     return ToolOutput(told, images=[picture])
 
 

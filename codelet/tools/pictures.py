@@ -1,14 +1,16 @@
 """Pictures as the model is shown them: PNG, JPEG, GIF and WebP by their first bytes, whatever a file is called.
 
-What is too large for the vendors is refused with what to do; nothing is made smaller here. The limits are Anthropic's:
-5 MB in base64 and 8,000 pixels a side; OpenAI's and Gemini's are wider.
+The limits are Anthropic's: 5 MB in base64 and 8,000 pixels a side, with many pictures 2,000; OpenAI's and Gemini's are
+wider. What passes them is made smaller where Pillow is installed (`picture_child`), else it is refused with what to do.
 """
 
 from __future__ import annotations
 
+import io
+import os
 from base64 import b64encode
 from collections.abc import Iterator
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 from codelet import prompt
 from codelet.errors import ToolError
@@ -16,6 +18,11 @@ from codelet.messages import Picture
 
 MOST_BYTES = 3_750_000
 MOST_SIDE = 8_000
+GOOD_SIDE = 2_000
+"""Pixels a side that all vendors take of any number of pictures, and beyond which they see no more."""
+
+_LARGEST_FILE = 64 << 20
+_SECONDS = 20.0
 
 MediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 _KINDS: tuple[tuple[MediaType, str], ...] = (
@@ -44,26 +51,71 @@ def kind_of_picture(kind: MediaType) -> str:
 
 
 def read_picture(file: BinaryIO, head: bytes, name: str, size: int) -> Picture:
-    """The picture in an open file of that size, which begins with `head`. Raises ToolError where it cannot be sent."""
+    """The picture in an open file of that size, which begins with `head`; one that is too large made smaller.
+
+    Raises ToolError where it cannot be sent.
+    """
     kind = media_type(head)
     if kind is None:
         raise ToolError(f"{name} is no picture that models take")
     if size > MOST_BYTES:
-        raise ToolError(_too_large(name, kind, f"{size:,} bytes"))
+        return _smaller(file, name, kind, f"{size:,} bytes", size)
     file.seek(0)
     data = file.read(MOST_BYTES + 1)
     width, height = _size(kind, data)
     if not width or not height or len(data) > MOST_BYTES:
         raise ToolError(f"{name} begins as {kind_of_picture(kind)}, but is broken or not whole")
     if max(width, height) > MOST_SIDE:
-        raise ToolError(_too_large(name, kind, f"{width} × {height} pixels"))
-    return {
-        "name": name,
-        "media_type": kind,
-        "width": width,
-        "height": height,
-        "data": b64encode(data).decode("ascii"),
-    }
+        return _smaller(file, name, kind, f"{width} × {height} pixels", size)
+    return _picture(name, kind, (width, height), data)
+
+
+def memory_file(data: bytes) -> BinaryIO:
+    """A file that holds the data and stands on no disk."""
+    if not hasattr(os, "memfd_create"):
+        return io.BytesIO(data)
+    file = os.fdopen(os.memfd_create("picture"), "w+b")
+    file.write(data)
+    file.flush()
+    return file
+
+
+def _picture(name: str, kind: MediaType, size: tuple[int, int], data: bytes) -> Picture:
+    encoded = b64encode(data).decode("ascii")
+    return {"name": name, "media_type": kind, "width": size[0], "height": size[1], "data": encoded}
+
+
+def _smaller(file: BinaryIO, name: str, kind: MediaType, was: str, size: int) -> Picture:
+    """The picture as a helper makes it smaller. Raises ToolError where it does not, or Pillow is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("PIL") is None:
+        raise ToolError(_too_large(name, kind, was) + prompt.PICTURE_HELPER)
+    data = _made_smaller(file) if size <= _LARGEST_FILE else b""
+    made = media_type(data)
+    width, height = _size(made, data) if made else (0, 0)
+    if made is None or not width or not height or len(data) > MOST_BYTES:
+        raise ToolError(_too_large(name, kind, was))
+    return _picture(f"{name} (made smaller, it has {was})", made, (width, height), data)
+
+
+def _made_smaller(file: BinaryIO) -> bytes:
+    """What the helper writes; nothing where it fails."""
+    import sys
+    from pathlib import Path
+
+    from codelet.system.process import StartError, child_environment
+    from codelet.system.process.brief import capture_now
+
+    program = Path(__file__).with_name("picture_child.py")
+    words = [sys.executable, "-I", str(program), str(GOOD_SIDE), str(MOST_BYTES)]
+    file.seek(0)
+    try:
+        limits: dict[str, Any] = {"timeout": _SECONDS, "limit": MOST_BYTES, "stdin": file.fileno()}
+        done = capture_now(words, cwd=program.parent, environment=child_environment(), **limits)
+    except (StartError, io.UnsupportedOperation):  # memory without a descriptor
+        return b""
+    return done.stdout if done.exit_code == 0 else b""
 
 
 def _too_large(name: str, kind: MediaType, size: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from codelet import events, prompt
-from codelet.context.attachments import LARGEST_TEXT
+from codelet.context.attachments import LARGEST_TEXT, dropped_picture
 from codelet.context.compaction import compact
 from codelet.context.tokens import estimate_message
 from codelet.context.tokens.counter import exact_size
@@ -71,6 +71,38 @@ def test_the_policy_decides_what_may_be_read(files: Path, make_session: MakeSess
     kept = mentioned(denying, "@small.txt", person=True)
     assert kept is not None
     assert (kept.text, "denies it" in kept.notes[0]) == ("", True)
+
+
+def test_a_pasted_picture_goes_along_by_its_name(files: Path, make_session: MakeSession):
+    session, pasted = make_session(), {"clipboard:1": png(), "clipboard:2": b"no picture"}
+    found = mentioned(session, "what is (@clipboard:1)? not @clipboard:3", person=True, pasted=pasted)
+    assert found is not None
+    assert found.names == ("clipboard:1 (3 × 2)",)
+    assert "[picture 1: clipboard:1, 3 × 2 pixels]" in found.text
+    with pytest.raises(UsageError, match="clipboard:2 is no picture that models take"):
+        mentioned(session, "@clipboard:2", person=True, pasted=pasted)
+    assert mentioned(session, "@clipboard:1", person=True) is None, "without it the word is a word"
+
+
+@pytest.mark.parametrize(
+    ("pasted", "mention"),
+    [
+        ("{}/shot.png", "@{}/shot.png "),
+        ("'{}/my shot.png'", '@"{}/my shot.png" '),
+        ("{}/my\\ shot.png ", '@"{}/my shot.png" '),
+        ("file://{}/my%20shot.png\n", '@"{}/my shot.png" '),
+        ("{}/missing.png", None),
+        ("{}/notes.txt", None),
+        ("see {}/shot.png", None),
+        ("shot.png", None),
+        ("", None),
+    ],
+)
+def test_the_path_of_a_dropped_picture_becomes_a_mention(pasted: str, mention: str | None, tmp_path: Path):
+    for name in ("shot.png", "my shot.png", "notes.txt"):
+        (tmp_path / name).write_bytes(png())
+    found = dropped_picture(pasted.format(tmp_path))
+    assert found == (None if mention is None else mention.format(tmp_path))
 
 
 def test_a_picture_that_cannot_be_sent_is_one_line(files: Path, make_session: MakeSession):

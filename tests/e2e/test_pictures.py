@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from base64 import b64encode
+from pathlib import Path
 
 from tests.e2e.conftest import PROMPT, Codelet
 from tests.support.pictures import png
@@ -59,3 +61,32 @@ def test_in_the_terminal_a_picture_goes_with_the_line_or_the_line_comes_back(cod
         terminal.wait_for("attached: shot.png (3 × 2)")
         terminal.wait_for("A grey square.")
     assert b64encode(png()) in codelet.server.requests[0].body
+
+
+def test_a_picture_comes_from_the_clipboard_and_from_a_dropped_file(codelet: Codelet, tmp_path: Path):
+    codelet.server.script = lambda _: Reply("A grey square.")
+    tools = tmp_path / "tools of mine"
+    tools.mkdir()
+    (tools / "picture").write_bytes(png(9, 4))
+    (tools / "wl-paste").write_text(f"#!/bin/sh\nexec cat '{tools}/picture'\n", encoding="utf-8")
+    (tools / "wl-paste").chmod(0o755)
+    dropped = tools / "a shot.png"
+    dropped.write_bytes(png(5, 7))
+    here = {"PATH": f"{tools}:{os.environ['PATH']}", "WAYLAND_DISPLAY": "here"}
+    with codelet.terminal(env=here) as terminal:
+        terminal.type("what is ")
+        terminal.type("\x16")
+        terminal.wait_for("what is @clipboard:1")
+        terminal.type(f"and \x1b[200~{tools}/a\\ shot.png\x1b[201~?")
+        terminal.wait_for("a shot.png")
+        terminal.line("")
+        terminal.wait_for("attached: clipboard:1 (9 × 4),")
+        terminal.wait_for("A grey square.")
+        terminal.wait_for("1% of 96k · 100 in 10 out · main")  # the prompt is open again
+        terminal.settle()
+        (tools / "wl-paste").unlink()
+        terminal.type("\x16")
+        terminal.wait_for("no clipboard can be read here")
+    sent = codelet.server.requests[0].body
+    assert b64encode(png(9, 4)) in sent
+    assert b64encode(png(5, 7)) in sent

@@ -9,14 +9,19 @@ from typing import Any
 
 import pytest
 
+from codelet.errors import UsageError
 from codelet.loop.session import Session
+from codelet.messages import Picture, user
+from codelet.opening import mentioned
 from codelet.providers import open_provider
 from codelet.providers.asking import ServerFacts, ask
 from codelet.providers.facts import DEFAULT_WINDOW
+from codelet.providers.native import NativeProvider
 from codelet.safety import Policy
-from tests.providers.chunks import options
+from tests.providers.chunks import options, request
+from tests.support.pictures import png
 from tests.support.raw import RawServer, read_request
-from tests.support.server import closed_port
+from tests.support.server import ModelServer, closed_port
 from tests.support.waiting import Neighbour
 
 Answers = dict[str, Any]
@@ -62,9 +67,10 @@ SERVERS: dict[str, tuple[Answers, ServerFacts]] = {
             "/props": {
                 "default_generation_settings": {"n_ctx": 2048},
                 "chat_template_caps": {"supports_tools": False},
+                "modalities": {"vision": True, "audio": False},
             },
         },
-        ServerFacts(window=2048, tools=False),
+        ServerFacts(window=2048, tools=False, images=True),
     ),
     "vLLM": ({"/v1/models": models({"id": "org/m", "max_model_len": 32768})}, ServerFacts(window=32768)),
     "LiteLLM's proxy": (
@@ -83,11 +89,12 @@ SERVERS: dict[str, tuple[Answers, ServerFacts]] = {
                     "context_length": 262144,
                     "top_provider": {"context_length": 131072, "max_completion_tokens": 16384},
                     "supported_parameters": ["tools", "reasoning"],
+                    "architecture": {"input_modalities": ["text", "image"]},
                 },
                 *({"id": f"many/{number}", "context_length": 1} for number in range(2_000)),
             )
         },
-        ServerFacts(window=131_072, max_output=16_384, tools=True),
+        ServerFacts(window=131_072, max_output=16_384, tools=True, images=True),
     ),
     "Groq": (
         {"/v1/models": models({"id": "org/m", "context_window": 131072, "max_completion_tokens": 65536})},
@@ -97,9 +104,12 @@ SERVERS: dict[str, tuple[Answers, ServerFacts]] = {
         {
             "/v1/models": models({"id": "org/m"}, {"id": "x"}),
             "/api/ps": {"models": [{"name": "x", "context_length": 1}, {"model": "org/m", "context_length": 4096}]},
-            "/api/show": {"capabilities": ["completion", "tools"], "model_info": {"qwen3.context_length": 40960}},
+            "/api/show": {
+                "capabilities": ["completion", "tools", "vision"],
+                "model_info": {"qwen3.context_length": 40960},
+            },
         },
-        ServerFacts(window=4096, tools=True),
+        ServerFacts(window=4096, tools=True, images=True),
     ),
     "Ollama with a window in the model's file": (
         {
@@ -114,7 +124,7 @@ SERVERS: dict[str, tuple[Answers, ServerFacts]] = {
             "/api/ps": {"models": []},
             "/api/show": {"capabilities": ["completion"], "model_info": {"qwen3.context_length": 40960}},
         },
-        ServerFacts(tools=False),
+        ServerFacts(tools=False, images=False),
     ),
     "a list without the model": ({"/v1/models": models({"id": "a", "n_ctx": 1}, {"id": "b"})}, ServerFacts()),
     "odd sizes": (
@@ -164,6 +174,37 @@ async def test_each_native_wire_asks_with_its_own_key_and_name(model: str):
         await provider.close()
     key = "x-api-key: test-key" if model.startswith("anthropic/") else "authorization: Bearer test-key"
     assert key.lower() in asked.heads[0].lower()
+
+
+@pytest.mark.parametrize("model", ["org/m", "anthropic/m", "openai/responses/m", "gpt-4"])
+@pytest.mark.parametrize("sees", [True, False])
+async def test_a_model_gets_pictures_where_its_server_says_so(model: str, sees: bool):
+    picture: Picture = {"name": "a.png", "media_type": "image/png", "width": 3, "height": 2, "data": "iVBORw0KGgo="}
+    wanted = request(user("look", [picture]))
+    with RawServer(Asked({"/props": {"modalities": {"vision": sees}}}).handle) as server:
+        provider = open_provider(model, options(server.base if model.startswith("anthropic/") else f"{server.base}/v1"))
+        assert isinstance(provider, NativeProvider)
+        provider.body(wanted)
+        assert (await provider.ask()).images is sees
+        assert (b"iVBORw0KGgo=" in provider.body(wanted)) is sees
+        await provider.close()
+
+
+async def test_a_session_attaches_no_picture_for_a_server_that_takes_none(tmp_path: Path, model_server: ModelServer):
+    (tmp_path / "a.png").write_bytes(png())
+    asked = Asked({"/v1/models": models({"id": "m"}), "/props": {"modalities": {"vision": False}}})
+    provider = open_provider("m", options(model_server.openai))
+    session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
+    assert mentioned(session, "@a.png", person=True) is not None
+    with RawServer(asked.handle) as server:
+        other = open_provider("m", options(f"{server.base}/v1"))
+        session.switch(other)
+        session.ask_server()
+        await session.upkeep.learnt()
+    with pytest.raises(UsageError, match="takes no pictures"):
+        mentioned(session, "@a.png", person=True)
+    await other.close()
+    await provider.close()
 
 
 async def test_who_does_not_answer_is_not_waited_for_long():

@@ -160,3 +160,30 @@ async def test_an_error_keeps_long_keys_and_masks_no_word_for_a_short_one(model_
                 await collect(provider)
             assert f"a bad key: {shown}" in str(caught.value)
         await provider.close()
+
+
+def of_google(quota: str, delay: str) -> str:
+    """A 429 as Gemini's compatible endpoint sends it: one wording for every limit, in a list."""
+    said = "You exceeded your current quota, please check your plan and billing details."
+    details = [
+        {"@type": "type.googleapis.com/google.rpc.Help", "links": ["x" * 3_000]},
+        {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": quota}]},
+        {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay},
+    ]
+    error = {"code": 429, "message": said, "status": "RESOURCE_EXHAUSTED", "details": details}
+    return json.dumps([{"error": error}], indent=2)
+
+
+def test_a_quota_of_the_minute_is_waited_for_and_one_of_the_day_is_not():
+    minute = made(429, of_google("GenerateContentInputTokensPerModelPerMinute-FreeTier", "34.07s"))
+    assert (minute.retryable, minute.retry_after) == (True, 34.07)
+    day = made(429, of_google("GenerateRequestsPerDayPerProjectPerModel-FreeTier", "34s"))
+    assert (day.retryable, day.retry_after) == (False, None)
+    assert not made(429, '{"error": {"message": "You exceeded your current quota"}}').retryable
+
+
+def test_googles_400_for_a_wrong_key_names_the_key():
+    said = "API key not valid. Please pass a valid API key."
+    error = made(400, json.dumps([{"error": {"code": 400, "message": said, "status": "INVALID_ARGUMENT"}}]))
+    assert "rejected the key (400); check SOME_API_KEY" in str(error)
+    assert not error.retryable

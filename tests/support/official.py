@@ -1,4 +1,4 @@
-"""OpenAI's own package as a judge: its types say which requests are valid, and which events a server may send."""
+"""The vendors' own packages as judges: their types say which requests are valid, and which events a server may send."""
 
 from __future__ import annotations
 
@@ -6,31 +6,51 @@ import json
 import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from tests.support.wires import Wire
+
+ANTHROPIC = find_spec("anthropic") is not None
+"""Whether Anthropic's package is installed: nothing that codelet needs brings it."""
+
 
 @cache
-def _judges() -> tuple[TypeAdapter[Any], TypeAdapter[Any]]:
-    from openai.types import responses
-    from openai.types.responses import response_create_params
+def _judge(wire: Wire) -> TypeAdapter[Any]:
+    kind: Any
+    if wire == "messages":
+        from importlib import import_module
 
+        kind = import_module("anthropic.types.message_create_params").MessageCreateParamsStreaming
+    elif wire == "responses":
+        from openai.types.responses import response_create_params
+
+        kind = response_create_params.ResponseCreateParamsStreaming
+    else:
+        from openai.types.chat import completion_create_params
+
+        kind = completion_create_params.CompletionCreateParamsStreaming
     for name, module in list(sys.modules.items()):
-        if name.startswith("openai.types."):
-            for kind in vars(module).values():
-                if isinstance(kind, type) and hasattr(kind, "__total__"):  # a TypedDict, which takes any other field
-                    kind.__pydantic_config__ = ConfigDict(extra="forbid")
-    return (
-        TypeAdapter(response_create_params.ResponseCreateParamsStreaming),
-        TypeAdapter(responses.ResponseStreamEvent),
-    )
+        if name.startswith(("openai.types.", "anthropic.types.")):
+            for each in vars(module).values():
+                if isinstance(each, type) and hasattr(each, "__total__"):  # a TypedDict, which takes any other field
+                    each.__pydantic_config__ = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    return TypeAdapter(kind)
 
 
-def complaints(body: dict[str, Any]) -> list[str]:
-    """What the official types say against the body of a Responses request."""
+@cache
+def _events() -> TypeAdapter[Any]:
+    from openai.types import responses
+
+    return TypeAdapter(responses.ResponseStreamEvent)
+
+
+def complaints(body: dict[str, Any], wire: Wire = "responses") -> list[str]:
+    """What the official types say against the body of a request."""
     try:
-        _exhaust(_judges()[0].validate_python(body, strict=True))
+        _exhaust(_judge(wire).validate_python(body, strict=True))
     except ValidationError as error:
         return [f"{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors()]
     return []
@@ -40,7 +60,7 @@ def understood(events: list[bytes]) -> Iterator[str]:
     """The types of a stream's events, each accepted by the official package."""
     for event in events:
         data = json.loads(event.split(b"data: ", 1)[1])
-        yield _judges()[1].validate_python(data).type
+        yield _events().validate_python(data).type
 
 
 def _exhaust(value: Any) -> None:

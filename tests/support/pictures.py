@@ -6,12 +6,13 @@ import struct
 import zlib
 
 
+def chunk(kind: bytes, data: bytes) -> bytes:
+    """A chunk of a PNG."""
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
 def png(width: int = 3, height: int = 2, more: bytes = b"") -> bytes:
     """A grey PNG; `more` are bytes of a comment in it."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     rows = zlib.compress(b"".join(b"\0" + b"\x80" * width for _ in range(height)))
     text = chunk(b"tEXt", b"Comment\0" + more) if more else b""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 Body = dict[str, Any]
@@ -52,7 +54,7 @@ def item_fields(body: Body) -> str | None:
     return None
 
 
-def own_reasoning(body: Body) -> str | None:
+def own_reasoning(body: Body, signer: str) -> str | None:
     """Reasoning is this vendor's own, encrypted, and something of its answer stands behind it."""
     listed = items(body)
     for at, kind, item in listed:
@@ -60,7 +62,7 @@ def own_reasoning(body: Body) -> str | None:
             continue
         if not item.get("encrypted_content"):
             return f"Item with id '{item['id']}' not found. Items are not persisted when `store` is set to false."
-        if not item["encrypted_content"].startswith("secret-of-openai-responses"):
+        if not item["encrypted_content"].startswith(signer):
             return f"The encrypted content {item['encrypted_content']} could not be verified."
         behind = [(kind, item) for _, kind, item in listed[at + 1 : at + 2]]
         if not behind or behind[0][0] not in ("reasoning", "message", "function_call") or "id" not in behind[0][1]:
@@ -96,4 +98,6 @@ def paired_items(body: Body) -> str | None:
     return f"No tool output found for function call {min(waiting)}." if waiting else None
 
 
-CHECKS = (stateless, item_fields, own_reasoning, reasoning_before_calls, paired_items)
+def checks(signer: str) -> tuple[Callable[[Body], str | None], ...]:
+    """All of them for a vendor whose reasoning begins so."""
+    return (stateless, item_fields, partial(own_reasoning, signer=signer), reasoning_before_calls, paired_items)

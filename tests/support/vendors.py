@@ -197,7 +197,7 @@ def no_user_after_tool(body: Body) -> str | None:
     return "Expected last role User or Tool for serving but got assistant" if roles[-1] == "assistant" else None
 
 
-def signed(body: Body) -> str | None:
+def signed(body: Body, own: str = "secret-of-gemini") -> str | None:
     """Signatures are this vendor's own, or the one that its documentation has for calls of others."""
     for at, message in assistants(body):
         calls = message.get("tool_calls")
@@ -209,9 +209,13 @@ def signed(body: Body) -> str | None:
             return (
                 f"Function call is missing a thought_signature in functionCall parts. Additional data, position {at}."
             )
-        if signature != "skip_thought_signature_validator" and not signature.startswith("secret-of-gemini"):
+        if signature != "skip_thought_signature_validator" and not signature.startswith(own):
             return "Thought signature is not valid"
     return None
+
+
+def vertex_signed(body: Body) -> str | None:
+    return signed(body, "secret-of-vertex_ai")
 
 
 def reasoning_on_all(body: Body) -> str | None:
@@ -249,19 +253,23 @@ def claude_fields(body: Body) -> str | None:
     return None if body.get("max_tokens") else "max_tokens: Field required"
 
 
-def claude_thinking(body: Body) -> str | None:
+def claude_thinking(body: Body, signer: str = "secret-of-anthropic", ids: str = "toolu_") -> str | None:
     """A message with calls begins with its thinking, signed by this vendor; one of another model has none."""
     for at, message in assistants(body):
         kinds = [block["type"] for block in message["content"]]
         signatures = [block["signature"] for block in message["content"] if block["type"] == "thinking"]
-        if any(not signature.startswith("secret-of-anthropic") for signature in signatures):
+        if any(not signature.startswith(signer) for signature in signatures):
             return f"messages.{at}.content.0: Invalid `signature` in `thinking` block"
-        own = any(block["type"] == "tool_use" and block["id"].startswith("toolu_") for block in message["content"])
+        own = any(block["type"] == "tool_use" and block["id"].startswith(ids) for block in message["content"])
         if own and kinds[0] != "thinking":
             return f"messages.{at}.content.0.type: Expected `thinking` or `redacted_thinking`, but found `{kinds[0]}`."
         if kinds[-1] == "thinking":
             return f"messages.{at}: The final block in an assistant message cannot be `thinking`."
     return None
+
+
+def mantle_thinking(body: Body) -> str | None:
+    return claude_thinking(body, "secret-of-bedrock_mantle", "tooluse_")
 
 
 def minimax_fields(body: Body) -> str | None:
@@ -278,6 +286,20 @@ def minimax_thinking(body: Body) -> str | None:
         if own and blocks[0]["type"] != "thinking":
             return f"invalid params, messages.{at} lacks its thinking"
     return None
+
+
+def azure_deployment(body: Body) -> str | None:
+    return "DeploymentNotFound" if "/" in body["model"] else None
+
+
+def vertex_name(body: Body) -> str | None:
+    return None if body["model"].startswith("google/") else "Malformed publisher model"
+
+
+def mantle_name(body: Body) -> str | None:
+    """Its names have the maker in front, and no version behind."""
+    known = re.fullmatch(r"[a-z]+\.[a-z0-9.-]+", body["model"])
+    return None if known else f"The model '{body['model']}' does not exist"
 
 
 def fireworks_name(body: Body) -> str | None:
@@ -333,7 +355,7 @@ DIALECTS: dict[str, Dialect] = {
         "openai/responses/gpt-5.6",
         (
             Rule(top_fields("Unknown parameter: '{}'.", vendor_responses.FIELDS)),
-            *map(Rule, vendor_responses.CHECKS),
+            *map(Rule, vendor_responses.checks("secret-of-openai-responses")),
         ),
         reasoning="reasoning_content",
         native_only=True,
@@ -420,6 +442,53 @@ DIALECTS: dict[str, Dialect] = {
     "fireworks_ai": Dialect("fireworks_ai/glm-5p3-flash", (*CHAT, Rule(fireworks_name)), reasoning="reasoning_content"),
     "nvidia_nim": Dialect("nvidia_nim/openai/gpt-oss-120b", (*CHAT, Rule(model_with_maker))),
     "github": Dialect("github/openai/gpt-4.1", (*CHAT, Rule(model_with_maker))),
+    "azure": Dialect(
+        "azure/gpt-5.6",
+        (
+            Rule(top_fields("Unknown parameter: '{}'.", vendor_responses.FIELDS)),
+            Rule(azure_deployment),
+            *map(Rule, vendor_responses.checks("secret-of-azure")),
+        ),
+        reasoning="reasoning_content",
+        native_only=True,
+    ),
+    "azure, another deployment": Dialect(
+        "azure/our-coder",
+        (
+            *CHAT,
+            Rule(azure_deployment),
+            Rule(top_fields("Unrecognized request argument supplied: {}")),
+            Rule(without("Unsupported parameter: '{}' is not supported with this model.", "max_tokens")),
+            Rule(short_ids),
+        ),
+        native_only=True,
+    ),
+    "bedrock_mantle": Dialect(
+        "bedrock_mantle/openai.gpt-oss-120b", (*CHAT, Rule(mantle_name)), reasoning="reasoning", native_only=True
+    ),
+    "bedrock_mantle, Claude": Dialect(
+        "bedrock_mantle/anthropic.claude-sonnet-5-5",
+        (Rule(mantle_name), Rule(claude_fields), Rule(claude_blocks), Rule(mantle_thinking)),
+        reasoning="reasoning_content",
+        ids="tooluse_{}",
+        native_only=True,
+    ),
+    "bedrock_mantle, OpenAI": Dialect(
+        "bedrock_mantle/openai.gpt-5.6-sol",
+        (
+            Rule(top_fields("Unknown parameter: '{}'.", vendor_responses.FIELDS)),
+            Rule(mantle_name),
+            *map(Rule, vendor_responses.checks("secret-of-bedrock_mantle-openai")),
+        ),
+        reasoning="reasoning_content",
+        native_only=True,
+    ),
+    "vertex_ai": Dialect(
+        "vertex_ai/gemini-3.8-flash",
+        (*CHAT, Rule(vertex_name), Rule(vertex_signed)),
+        signed=True,
+        native_only=True,
+    ),
     "ollama": Dialect("ollama/qwen3", LOCAL, reasoning="reasoning", litellm="openai/qwen3"),
     "lm_studio": Dialect("lm_studio/qwen3", LOCAL, reasoning="reasoning_content"),
     "llamafile": Dialect("llamafile/qwen3", LOCAL, reasoning="reasoning_content"),

@@ -24,10 +24,17 @@ _LONGEST_STEERING = 20_000
 
 
 class Pastes:
-    """The pastes of one session, in memory."""
+    """The pastes of one session, in memory; `pictures` are those from the clipboard, by the names in the line."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
+        self.pictures: dict[str, bytes] = {}
+
+    def keep_picture(self, data: bytes) -> str:
+        """Keep a picture; gives what stands for it in the line."""
+        name = f"clipboard:{len(self.pictures) + 1}"
+        self.pictures[name] = data
+        return f"@{name}"
 
     def collapse(self, text: str) -> str:
         """The text with one kind of line end, or, if it is long, a marker for it."""

@@ -31,6 +31,7 @@ def prompt_bindings(
     interrupted: Callable[[], None],
     cycle_mode: Callable[[], None],
     open_whole: Callable[[], None],
+    paste_picture: Callable[[], None],
     workspace: Path,
     own: Iterable[tuple[str, tuple[str, ...]]] = (),
 ) -> KeyBindings:
@@ -41,9 +42,6 @@ def prompt_bindings(
         cycle_mode()
         event.app.invalidate()
 
-    def paste(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text(pastes.collapse(event.data))
-
     def interrupt(event: KeyPressEvent) -> None:
         interrupted()
 
@@ -53,7 +51,7 @@ def prompt_bindings(
     editor = _editor(pastes, workspace)
     _bind_going_back(bindings)
     _bind_sending(bindings)
-    bindings.add(Keys.BracketedPaste, filter=_EDITING)(paste)
+    _bind_pasting(bindings, pastes, paste_picture)
     bindings.add("c-c", filter=_EDITING)(interrupt)
     bindings.add("<sigint>", filter=_EDITING)(interrupt)
     bindings.add("s-tab", filter=_EDITING)(mode)
@@ -99,6 +97,23 @@ def why_no_editor(workspace: Path) -> str:
                 return ""
             return f"{variable} names {found}, which this folder could supply: give the path of a program outside it"
     return ""
+
+
+def _bind_pasting(bindings: KeyBindings, pastes: Pastes, paste_picture: Callable[[], None]) -> None:
+    """What a terminal pastes is a text, or the path of a file that was dropped on it; Ctrl-V asks for a picture."""
+
+    @bindings.add(Keys.BracketedPaste, filter=_EDITING)
+    def _paste(event: KeyPressEvent) -> None:
+        if not event.data:  # some terminals do this where a picture is in the clipboard
+            paste_picture()
+            return
+        from codelet.context.attachments import dropped_picture
+
+        event.current_buffer.insert_text(dropped_picture(event.data) or pastes.collapse(event.data))
+
+    @bindings.add("c-v", filter=_EDITING)
+    def _picture(event: KeyPressEvent) -> None:
+        paste_picture()
 
 
 def _bind_sending(bindings: KeyBindings) -> None:

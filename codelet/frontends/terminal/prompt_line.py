@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import create_app_session, get_app, in_terminal
@@ -38,6 +39,7 @@ KEYS_HELP = (
     ("Enter", "send; while a turn runs: the model reads it with its next step, Up takes it back"),
     ("Alt-Enter, Ctrl-J", "new line, as does a \\ at the end; while a turn runs Alt-Enter sends when it ends"),
     ("Tab", "complete /commands and @files"),
+    ("Ctrl-V", "the picture in the clipboard goes with the prompt"),
     ("Ctrl-R", "search what you sent before"),
     ("Ctrl-O", "see whole what the screen shows in part: outputs, changes, reasoning, answers"),
     ("Ctrl-X Ctrl-E", "edit in $VISUAL or $EDITOR"),
@@ -72,11 +74,18 @@ _STYLE = Style.from_dict(
 class PromptLine:
     """Reads one prompt at a time. `status` returns the fragments of the row below the line."""
 
+    _whole: asyncio.Task[None] | None = None
+    _pasting: asyncio.Task[None] | None = None
+    _warning = ""
+    _leave_at = 0.0
+    _offered = ""
+
     def __init__(
         self,
         source: Input,
         pastes: Pastes,
         *,
+        workspace: Path,
         completer: ReplCompleter,
         status: Callable[[], StyleAndTextTuples],
         cycle_mode: Callable[[], None],
@@ -88,9 +97,7 @@ class PromptLine:
         self._status = status
         self._sign = sign
         self._show_whole = show_whole
-        self._whole: asyncio.Task[None] | None = None
-        self._leave_at = 0.0
-        self._offered = ""
+        self._pastes, self._workspace = pastes, workspace
         self.exit_status = EXIT_DONE
         self.output = make_output()
         with create_app_session(input=source, output=self.output):
@@ -109,7 +116,13 @@ class PromptLine:
                 reserve_space_for_menu=0,  # the menu has a place of its own, below
                 prompt_continuation="  ",
                 key_bindings=prompt_bindings(
-                    pastes, self._interrupted, cycle_mode, self._open_whole, workspace, preferences.keys
+                    pastes,
+                    self._interrupted,
+                    cycle_mode,
+                    self._open_whole,
+                    self._paste_picture,
+                    workspace,
+                    preferences.keys,
                 ),
                 enable_open_in_editor=False,
                 enable_suspend=True,
@@ -132,7 +145,7 @@ class PromptLine:
 
         The line begins with `default`, to be edited, or else with `offered`: Enter takes it, what is typed replaces it.
         """
-        self._leave_at = 0.0
+        self._leave_at, self._warning = 0.0, ""
         self._offered = "" if default else offered
         reading = asyncio.ensure_future(self._session.prompt_async(default=default or offered))
         try:
@@ -160,6 +173,23 @@ class PromptLine:
     def _open_whole(self) -> None:
         if self._whole is None or self._whole.done():
             self._whole = self._session.app.create_background_task(self._leave_terminal())
+
+    def _paste_picture(self) -> None:
+        if self._pasting is None or self._pasting.done():
+            self._pasting = self._session.app.create_background_task(self._insert_picture())
+
+    async def _insert_picture(self) -> None:
+        """Put the name of the clipboard's picture into the line, or say why there is none."""
+        from codelet.system.clipboard import copied_picture
+
+        copied = await copied_picture(self._workspace)
+        buffer = self._session.default_buffer
+        if copied.data:
+            blank = "" if buffer.document.char_before_cursor in ("", " ", "\n") else " "
+            buffer.insert_text(f"{blank}{self._pastes.keep_picture(copied.data)} ")
+        else:
+            self._warning = copied.why
+        self.refresh()
 
     async def _leave_terminal(self) -> None:
         """Leave the terminal for a while to what shows the whole, and reads the keys; none is a signal for us."""
@@ -195,13 +225,16 @@ class PromptLine:
     def _status_row(self) -> StyleAndTextTuples:
         if time.monotonic() < self._leave_at:
             return [("class:status.warn", "Ctrl-C again leaves codelet; Ctrl-D too")]
+        if self._warning:
+            return [("class:status.warn", self._warning)]
         return self._status()
 
     def _completing(self) -> bool:
         return wants_completion(self._session.default_buffer.document.text_before_cursor)
 
     def _type_over_offer(self) -> None:
-        """Take what was offered away once something is typed behind it."""
+        """Take what was offered away once something is typed behind it; a warning is read by then."""
+        self._warning = ""
         offered, self._offered = self._offered, ""
         buffer = self._session.default_buffer
         if offered and buffer.text.startswith(offered) and (typed := buffer.text[len(offered) :]):

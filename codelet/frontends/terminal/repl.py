@@ -91,6 +91,7 @@ class Repl:
         self.prompt_line = PromptLine(
             self._input,
             self.pastes,
+            workspace=session.workspace,
             completer=ReplCompleter(
                 session.workspace, [(command.name, command.help) for command in commands], ranks_of(session)
             ),
@@ -172,7 +173,7 @@ class Repl:
     async def _ask_model(self, text: str) -> None:
         """Send a prompt with the files that it names; one whose picture cannot be sent goes back to the editor."""
         try:
-            brought = mentioned(self.session, text, person=True)
+            brought = mentioned(self.session, text, person=True, pasted=self.pastes.pictures)
         except UsageError as error:
             self.screen.fail(str(error))
             self.prefill = text

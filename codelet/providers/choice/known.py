@@ -88,6 +88,8 @@ def known_models(environment: Mapping[str, str] = os.environ, own: Sequence[Vend
         if vendor.local and vendor in VENDORS:
             continue
         key = key_variable(vendor, None, environment)
+        if vendor.cloud and key is None:
+            continue  # the models of an account are for who has one
         local = on_this_machine(base_of(vendor, environment))
         models = {name: (entry_facts(entry), _ends(entry) < today) for name, entry in entries.get(vendor.prefix, ())}
         if vendor.default_model:

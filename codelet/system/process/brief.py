@@ -17,14 +17,20 @@ _CHUNK = 1 << 16
 
 
 def capture_now(
-    argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str], timeout: float, limit: int = 1 << 20
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    timeout: float,
+    limit: int = 1 << 20,
+    stdin: int = subprocess.DEVNULL,
 ) -> Captured:
     """As `capture`, but blocking: for calls of a few milliseconds in code that is not async.
 
-    `timeout` is in seconds, `limit` in bytes for each stream; a helper that takes longer or prints more is killed with
-    its process group. Raises StartError.
+    `stdin` is the descriptor that the helper reads, `timeout` is in seconds, `limit` in bytes for each stream; a helper
+    that takes longer or prints more is killed with its process group. Raises StartError.
     """
-    process = start(argv, cwd, environment, apart=True)
+    process = start(argv, cwd, environment, apart=True, stdin=stdin)
     try:
         kept, ended = _read(process, time.monotonic() + timeout, limit)
     finally:
