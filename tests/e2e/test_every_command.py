@@ -9,7 +9,6 @@ import pytest
 
 from tests.e2e.conftest import KEYS, Codelet
 from tests.e2e.test_nothing_on_disk import offences, strace, warm_up
-from tests.support.amount import FULL
 from tests.support.program import CODELET
 from tests.support.script import Call, Reply
 from tests.support.server import Recorded
@@ -95,7 +94,6 @@ def answer(terminal: Terminal, line: str) -> str:
     return terminal.scrollback.rpartition(f"› {line}")[2]
 
 
-@pytest.mark.skipif(not FULL, reason="under strace git is now and then killed: with --full only, and looked at by hand")
 @pytest.mark.needs("strace", "git")
 def test_every_command_and_nothing_written_that_was_not_named(codelet: Codelet, tmp_path: Path) -> None:
     warm_up(codelet)
