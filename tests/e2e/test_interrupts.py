@@ -2,7 +2,7 @@
 
 One shot is stopped by SIGINT, the terminal by ESC and Ctrl-C. The model reasons, speaks, calls tools, is overloaded and
 fills the window. Every second moment is drawn over the whole run. What is short is seldom hit so: the others are drawn
-within what was hit the least. What went on when the signal went out is looked at, and at full size, five hundred of
+within what was hit the least. What went on when the signal went out is looked at, and at full size, a thousand of
 them, each kind of moment must have been hit. The seed is printed; CODELET_SEED gives one.
 """
 
@@ -40,6 +40,8 @@ LEAK = f"(setsid sleep {MARK} &); echo begun; sleep 0.25; echo done"
 PACE = Delivery(pause=0.01)
 WORDS = [f"word{number}" for number in range(2_000)]
 ASIDE = 12
+OF_EACH = 168
+"""Interrupts on each wire and in each front end at full size: 1,008 in all."""
 SESSION = 12
 """Interrupts in one terminal session, after which the next begins."""
 LEAST = 3
@@ -244,11 +246,11 @@ def told_apart(kinds: set[str], model: Model, *, compacting: bool) -> set[str]:
     return kinds | waits | ({COMPACTION} if compacting and NARRATIVE not in kinds else set())
 
 
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(10_800)
 def test_one_shot(scene: tuple[Codelet, Model, Moments]) -> None:
     codelet, model, seen = scene
     whole = run_out(codelet, model)
-    for number in range(amount(1, 84)):
+    for number in range(amount(1, OF_EACH)):
         path = fresh(codelet)
         model.begin()
         model.calm = model.overloaded = False
@@ -297,11 +299,11 @@ def draw_near(run: OneShot, seen: Moments, model: Model, aim: str | None, moment
         moments.wait_into(goes_on, run.wait, most=2 * whole, further=further)
 
 
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(10_800)
 def test_terminal(scene: tuple[Codelet, Model, Moments]) -> None:
     codelet, model, seen = scene
     whole = run_out(codelet, model)
-    count = amount(2, 84)
+    count = amount(2, OF_EACH)
     for first in range(0, count, SESSION):
         path = fresh(codelet)
         asks, filled = first // SESSION % 3 == 2, first // SESSION % 2 == 0
