@@ -79,7 +79,7 @@ class PromptLine:
         pastes: Pastes,
         *,
         workspace: Path,
-        commands: Sequence[tuple[str, str]],
+        commands: Sequence[tuple[str, str, Sequence[str]]],
         status: Callable[[], StyleAndTextTuples],
         cycle_mode: Callable[[], None],
         show_whole: Callable[[], Coroutine[None, None, None]],

@@ -90,7 +90,7 @@ class Repl:
             self._input,
             self.pastes,
             workspace=session.workspace,
-            commands=[(command.name, command.help) for command in commands],
+            commands=[(command.name, command.help, command.words) for command in commands],
             status=lambda: self._status.below_prompt(self.prompt_line.output.get_size().columns),
             cycle_mode=self._cycle_mode,
             show_whole=self._show_whole,

@@ -80,6 +80,15 @@ def wrap(text: Text, width: int) -> list[Text]:
     return rows or [Text()]
 
 
+def wrap_behind_sign(line: Text, width: int) -> list[Text]:
+    """Rows of a line that begins with a sign and a blank: what does not fit goes on where its words begin."""
+    if line.cell_len <= width and "\n" not in line.plain:
+        return [line]
+    lead = line.plain.find(" ") + 1
+    first, *more = wrap(line[lead:], width - lead)
+    return [Text.assemble(line[:lead], first), *(Text.assemble(" " * lead, row) for row in more)]
+
+
 def hanging(line: Text, width: int) -> list[Text]:
     """A line of code in rows: what does not fit goes on below, two columns behind where the line begins."""
     if len(line) <= width // 2 or line.cell_len <= width:  # no sign is wider than two cells
