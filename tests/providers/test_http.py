@@ -91,6 +91,17 @@ async def test_a_connection_is_opened_ahead_once():
         assert "cannot reach" in str(error)
 
 
+async def test_two_requests_that_wait_for_the_same_connection_have_one_each():
+    with ModelServer(lambda request: Reply(["y", "es"], usage=None, delivery=Delivery(pause=0.01))) as server:
+        async with opened(server.openai) as provider:
+            await provider.warm()
+            both = await asyncio.gather(collect(provider), collect(provider))
+            assert ["".join(chunk.text for chunk in one if isinstance(chunk, TextChunk)) for one in both] == ["yes"] * 2
+            assert server.connections == 2
+            assert await collect(provider)
+        assert server.connections == 2, "one of the two was kept"
+
+
 async def test_an_answer_that_is_left_early_gives_its_connection_up():
     with ModelServer(lambda request: Reply(["yes"] * 50, delivery=Delivery(pause=0.01))) as server:
         async with opened(server.openai) as provider:

@@ -67,9 +67,9 @@ def greeting(session: Session, welcome: str, columns: int, signs: Signs) -> list
     for part in (one_line(session.provider.model, 60), "/help", path):
         between = f" {signs.dot} "
         room = columns - len(rows[-1]) - len(between)
-        part = _shortened(part, room, signs) if part is path and room >= _SHORTEST_PATH else part
-        if len(part) <= room:
-            rows[-1] += between + part
+        shown = _shortened(part, room, signs) if part is path and room >= _SHORTEST_PATH else part
+        if len(shown) <= room:
+            rows[-1] += between + shown
         else:
             rows.append(part)
     return [row for row in (*rows, one_line(welcome, 200)) if row]

@@ -1,8 +1,8 @@
 """What is typed while a turn runs is never lost and never sent twice, however the turn ends: a property over a pty.
 
-Lines are typed, kept for the turn's end, taken back and erased at random, on a screen whose size changes; then the turn is
-answered, interrupted, refused by the provider, or its context is compacted. What was typed then stands in the requests or
-in the line editor, whence Enter sends it: each line once, in the order in which it is to be read.
+Lines are typed, kept for the turn's end, taken back and erased at random, on a screen whose size changes; then the turn
+is answered, interrupted, refused by the provider, or its context is compacted. What was typed then is in the requests
+or in the line editor, whence Enter sends it: each line once, in the order in which it is to be read.
 The seed is printed; CODELET_SEED gives one.
 """
 
