@@ -344,7 +344,7 @@ class Renderer:
         """Print rows with the next frame; a blank row separates each part from the others."""
         if not rows:
             return
-        together = block == self._block if block != "prompt" else False
+        together = (block == self._block and block != "prompt") or not rows[0].plain.strip()
         if self._block and not self._is_parted and not together and (self._block, block) not in _TOGETHER:
             self._finished.append(Text())
         self._block = block
