@@ -54,7 +54,7 @@ class Model:
     """Plays turns drawn by `chance`, each ended by an answer; a request with a call that has no result is refused.
 
     `answers` counts the turns that came to their end, `overloaded` says that the newest request was turned away. `calm`
-    answers at once.
+    answers at once. It turns no third request in a row away: codelet would not ask it again for half a minute.
     """
 
     def __init__(self, chance: random.Random) -> None:
@@ -63,12 +63,15 @@ class Model:
         self.answers = 0
         self.calm = False
         self.overloaded = False
+        self.answered = False
+        self.in_a_row = 0
         self.broken: list[str] = []
 
     def begin(self) -> None:
         """Draw the next turn."""
+        self.answered = False
         drawn = self.chance.random
-        self.steps = [HttpError(429, retry_after=0.3)] if drawn() < 0.4 else []
+        self.steps = [HttpError(429, retry_after=0.3)] if drawn() < 0.4 and self.in_a_row < 2 else []
         self.steps.append(self._calling("read", "bash", "write"))
         if drawn() < 0.7:
             self.steps.append(self._calling("read", "grep", "read"))
@@ -93,6 +96,12 @@ class Model:
             return Reply(["We ", "decided ", "to ", "go ", "on."], delivery=PACE)
         if self.calm:
             return Reply("Calm.")
+        if self.steps and isinstance(self.steps[0], HttpError):
+            self.in_a_row += 1
+            return self.steps.pop(0)
+        if self.answered:  # the answer before this one was taken in whole
+            self.in_a_row = 0
+        self.answered = True
         if self.steps:
             return self.steps.pop(0)
         self.answers += 1
