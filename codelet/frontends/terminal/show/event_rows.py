@@ -173,7 +173,7 @@ def end_rows(event: TurnEnd, report: UsageReport | None, seconds: float, width: 
     if report is not None and report.budget:
         parts.append(f"context {percent_of(report.context, report.budget)}% of {tokens(report.budget)}")
     parts.append(duration(seconds))
-    rows.append(truncate(Text(f" {signs.dot} ".join(parts), QUIET), width, signs.more))
+    rows.extend(wrap(Text(f" {signs.dot} ".join(parts), QUIET), width))
     return rows
 
 
