@@ -399,8 +399,8 @@ def interrupted(
 
 
 def is_asked(terminal: Terminal) -> bool:
-    """Whether a question waits for an answer: its choices stand at the end of the screen."""
-    return terminal.text.rpartition("\n")[2].startswith("  enter takes")
+    """Whether a question waits for an answer: below its choices stand what is queued, the state and the line."""
+    return any(row.startswith("  enter takes") for row in terminal.text.split("\n")[-6:])
 
 
 def is_idle(terminal: Terminal) -> bool:
