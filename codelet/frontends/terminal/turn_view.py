@@ -157,6 +157,9 @@ class TurnView:
 
     def _key(self, key: Key) -> None:
         match key.meaning:
+            case "escape" | "interrupt" if self._task is None:  # it came together with the Enter that began the turn
+                loop = asyncio.get_running_loop()
+                loop.call_soon(loop.call_soon, self.stop)  # behind the turn's first step
             case "escape" | "interrupt":
                 self.stop()
             case "suspend":

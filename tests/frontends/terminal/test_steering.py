@@ -139,11 +139,12 @@ def test_an_interrupt_gives_back_what_the_model_has_not_read(running: Running) -
     assert len(running.server.requests) == 1
 
 
-def test_an_escape_that_comes_with_enter_stops_the_turn(running: Running) -> None:
+@pytest.mark.parametrize("key", ["\x1b", "\x03"], ids=["esc", "ctrl-c"])
+def test_a_key_that_comes_with_enter_stops_the_turn(running: Running, key: str) -> None:
     terminal = running.terminal
     terminal.wait_for(STATUS)
     terminal.settle(0.1)
-    terminal.type("begin\r\x1b")
+    terminal.type(f"begin\r{key}")
     terminal.wait_for("stopped")
     terminal.wait_for(STATUS)
 
