@@ -54,7 +54,7 @@ GIT_UPSTREAM = ", upstream {name}: {ahead} ahead, {behind} behind"
 GIT_CLEAN = "\nWorking tree: clean"
 GIT_CHANGES = "\nChanged files (git status, short form):\n{changes}"
 GIT_MORE = "\n… and {count} more"
-GIT_SLOW = "git status took too long; ask git yourself if you need it."
+GIT_BROKEN_OFF = "not known: {why}; ask git yourself if you need it."
 GIT_WITHOUT_NEW = "\n(new files were not looked for: it took too long)"
 
 INSTRUCTIONS = "Project instructions, to be followed where they apply; the user's words come first.\n\n{body}"

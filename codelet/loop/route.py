@@ -66,6 +66,12 @@ class Route:
         self._breakers.pop(_key(provider), None)
         self.chosen = self.current = provider
 
+    def replace(self, before: Provider, provider: Provider) -> None:
+        """Ask `provider` wherever `before` was asked: the same model in another way."""
+        self.chosen = provider if self.chosen is before else self.chosen
+        self.current = provider if self.current is before else self.current
+        self._standing_by = [provider if one is before else one for one in self._standing_by]
+
     def begin_turn(self) -> None:
         """Go back to the chosen model where it may be asked again."""
         if self.current is not self.chosen and self._breaker(self.chosen).wait <= 0:

@@ -279,9 +279,9 @@ class Session:
         self.cache.switched()
 
     def change_effort(self, provider: Provider) -> None:
-        """Go on with the same model, asked for another effort."""
+        """Go on with the same model, asked for another effort; the one that was chosen stays that."""
+        self.standby.replace(self.provider, provider)
         self.provider = provider
-        self.standby.choose(provider)
         self.cache.list_changed("another effort was chosen", body=False)
 
     def ask_server(self) -> None:

@@ -132,6 +132,18 @@ class Standby:
         if self.route is not None:
             self.route.choose(provider)
 
+    @property
+    def stands_in_for(self) -> Provider | None:
+        """The chosen model, where another one answers in its place."""
+        return None if self.route is None or self.route.current is self.route.chosen else self.route.chosen
+
+    def replace(self, before: Provider, provider: Provider) -> None:
+        """Ask `provider` wherever `before` was asked; the caller closes that one."""
+        self._chosen = provider if self._chosen is before else self._chosen
+        self._standing_by = [provider if one is before else one for one in self._standing_by]
+        if self.route is not None:
+            self.route.replace(before, provider)
+
     def begin_turn(self) -> None:
         """A turn begins: the chosen model may be asked again by now."""
         if self.route is not None:

@@ -85,8 +85,8 @@ class HttpClient:
                 yield Response(connection, head, self._deadlines, first_until)
                 await finish(connection)
             finally:
-                if self._idle is None and can_be_kept(connection):
-                    self._idle = connection
+                if can_be_kept(connection):
+                    self._keep(connection)
                 else:
                     connection.close()
         finally:
@@ -109,8 +109,8 @@ class HttpClient:
         """The connection, the response's head, and the time of the loop at which the first token is due."""
         while True:
             await self._warmed()
-            connection = self._idle or await self._connect()
-            self._idle = None
+            idle, self._idle = self._idle, None
+            connection = idle or await self._connect()
             stale = connection.used or connection.age() > _FRESH
             connection.used = True
             try:
@@ -138,10 +138,16 @@ class HttpClient:
         opening = self._opening
         await asyncio.wait([opening])
         if self._opening is not opening:
-            return
+            return  # another request, which waited beside this one, has it
         self._opening = None
         if not opening.cancelled() and opening.exception() is None:
-            self._idle = opening.result()
+            self._keep(opening.result())
+
+    def _keep(self, connection: Connection) -> None:
+        """Keep a connection for the next request; of two that went on side by side, one is enough."""
+        if self._idle is not None:
+            self._idle.close()
+        self._idle = connection
 
     async def _send(self, connection: Connection, path: str, headers: dict[str, str], body: bytes) -> None:
         every = {

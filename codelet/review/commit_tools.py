@@ -74,6 +74,8 @@ async def _git(folder: Path, command: str, *words: str, limit: int = _LARGEST_FI
     answer = await run_git(folder, command, *words, limit=limit)
     if answer is None:
         raise ToolError(review_prompt.GREP_FAILED.format(why="the repository may not be read"))
+    if answer.broken_off:
+        raise ToolError(review_prompt.GREP_FAILED.format(why=answer.broken_off))
     return answer
 
 

@@ -58,6 +58,8 @@ def _file(path: Path) -> str:
 
 async def _blob(folder: Path, commit: str, name: str) -> str | None:
     answer = await run_git(folder, "cat-file", "blob", f"{commit}:{name}", limit=4 * _LONGEST)
+    if answer is not None and answer.broken_off:
+        raise UsageError(f"{name} of {commit[:12]} cannot be read: {answer.broken_off}")
     if answer is None or (answer.exit_code != 0 and answer.complete):
         return None
     return answer.stdout.decode("utf-8", "replace").removeprefix("\ufeff")

@@ -118,6 +118,8 @@ async def _of_work_tree(wanted: Wanted, folder: Path) -> ReviewedChange:
 async def _head(folder: Path) -> str | None:
     """The id of HEAD; None before the first commit and outside a repository."""
     answer = await run_git(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    if answer is not None and answer.broken_off:
+        raise UsageError(f"the newest commit is not known: {answer.broken_off}")
     return answer.stdout.decode("ascii", "replace").strip() or None if answer and answer.exit_code == 0 else None
 
 
@@ -150,7 +152,7 @@ async def _diff(folder: Path, paths: tuple[str, ...], *what: str, limit: int = _
     if answer is None:
         raise UsageError("there is no git repository here that may be read; --diff FILE reviews a diff without one")
     if answer.exit_code != 0 or not answer.complete:
-        why = answer.stderr.splitlines()[-1] if answer.stderr else "it took too long, or is too large"
+        why = answer.broken_off or (answer.stderr.splitlines()[-1] if answer.stderr else "it is too large")
         raise UsageError(f"git made no diff: {why}")
     return answer
 

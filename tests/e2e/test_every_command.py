@@ -9,17 +9,21 @@ import pytest
 
 from tests.e2e.conftest import KEYS, Codelet
 from tests.e2e.test_nothing_on_disk import offences, strace, warm_up
-from tests.support.amount import FULL
 from tests.support.program import CODELET
 from tests.support.script import Call, Reply
 from tests.support.server import Recorded
+from tests.support.terminal import KEYS as KEYBOARD
 from tests.support.terminal import Terminal
 
 STATUS = "% of "
-MARK = "there is no command /zzzz"
 CHANGE = "make fresh.txt"
-# What a line asks before it is done; ESC is the answer.
-ASKED = {"/model": "which model is to go on?", "/rewind": "esc leaves everything as it is"}
+INIT = "AGENTS.md"
+# What a line asks before it is done, and the key that answers.
+ASKED = {
+    "/model": ("which model is to go on?", "esc"),
+    "/rewind": ("esc leaves everything as it is", "esc"),
+    "/init": ("asks to change AGENTS.md", "y"),
+}
 # In this order: what is typed, and what of the answer has to come. Together they have every command of /help.
 ROWS = [
     ("/help", "list"), ("/help usage", "tokens and cost"), ("/help nothing", "there is no command /nothing"),
@@ -47,7 +51,7 @@ ROWS = [
     ("/undo overwrite", "no call has changed a file"),
     ("/reasoning", "no reasoning"), ("/reasoning x", "takes nothing"),
     ("/continue", "nothing to continue"), ("/continue x", "takes nothing"),
-    ("/copy", "clipboard"), ("/copy 99", "so far there is only"), ("/copy x", "takes a number"),
+    ("/copy", "clipboard"), ("/copy 99", "answers so far"), ("/copy x", "takes a number"),
     ("/btw is it so?", "Answer 4"), ("/btw", "takes a question"),
     ("/fork", "kept as fork 1"), ("/fork 7", "there is no fork 7"), ("/fork list", "last: make fresh.txt"),
     ("/fork 1", "on with fork 1"),
@@ -58,7 +62,8 @@ ROWS = [
     ("/review quit", "review"), ("/review --nothing", "--nothing"),
     ("/effort", "the effort is"), ("/effort nonsense", "there is no effort"),
     ("/theme plain", "the theme is plain"), ("/theme", "the theme is plain"), ("/theme pink", "there is no theme pink"),
-    ("/init x", "takes nothing"),
+    ("/init x", "takes nothing"), ("/init", "Answer 5"), ("/undo", "as before: AGENTS.md"),
+    ("!echo in a $((6 * 7))", "in a 42"), ("!", "right after the !"), ("!!exit 3", "exit 3"),
     ("/facts add the port is 8443", "kept"), ("/facts", "8443"), ("/facts nonsense", "no use of /facts"),
     ("/plan add write tests", "write tests"), ("/plan", "write tests"), ("/plan done 9", "9"),
     ("/tasks", "background"), ("/tasks stop 9", "9"),
@@ -66,7 +71,7 @@ ROWS = [
     ("/stats", "requests"), ("/stats x", "takes nothing"),
     ("/env", "Memory"), ("/env x", "takes nothing"),
     ("#a fact of mine", "kept"),
-    ("/redo", "Answer 5"), ("/redo x", "takes nothing"),
+    ("/redo", "Answer 6"), ("/redo x", "takes nothing"),
     ("/rewind", "nothing was changed"), ("/rewind 1 files", "no call has changed a file"), ("/rewind 1", "back before"),
     ("/rewind 99x", "99x is none of these"), ("/rewind 99", "there are no 99 prompts"),
     ("/clear", "forgotten"), ("/clear x", "takes nothing"),
@@ -74,28 +79,29 @@ ROWS = [
 ]  # fmt: skip
 
 
-def answer(terminal: Terminal, line: str) -> str:
+def answer(terminal: Terminal, line: str, expected: str = "") -> str:
     """What comes of a line, up to the next prompt."""
     terminal.type("\x15")  # what a command left in the line goes
-    terminal.settle(0.05)
-    before = terminal.scrollback.count(MARK)
     terminal.line(line)
     if line in ASKED:
-        terminal.until(lambda: ASKED[line] in terminal.text, f"the question of {line}")
-        terminal.key("esc")
-        terminal.wait_for(ASKED[line], gone=True)
-    if line.startswith("!"):  # what is typed meanwhile is the command's
-        new = "› ", STATUS
-        terminal.until(
-            lambda: all(part in terminal.text.partition(f"› {line}")[2] for part in new), f"the end of {line}"
-        )
-    terminal.line("\x15/zzzz")  # it is answered once the line before is done
-    terminal.until(lambda: terminal.scrollback.count(MARK) > before, f"the answer to {line}")
-    terminal.wait_for(STATUS)
-    return terminal.scrollback.rpartition(f"› {line}")[2]
+        question, key = ASKED[line]
+        terminal.until(lambda: question in terminal.text and "enter takes" in terminal.text, f"the question of {line}")
+        terminal.type(KEYBOARD.get(key, key))
+        terminal.wait_for("enter takes", gone=True)
+    said: list[str] = []
+
+    def is_answered() -> bool:
+        rows = terminal.text.split("\n")
+        if STATUS not in rows[-1]:  # the line editor is not there yet
+            return False
+        said[:] = [terminal.scrollback.rpartition(f"› {line}\n")[2]]
+        return expected in " ".join(said[0].split())
+
+    terminal.until(is_answered, f"{expected!r} as the answer to {line}")
+    return said[0]
 
 
-@pytest.mark.skipif(not FULL, reason="under strace git is now and then killed: with --full only, and looked at by hand")
+@pytest.mark.timeout(900)
 @pytest.mark.needs("strace", "git")
 def test_every_command_and_nothing_written_that_was_not_named(codelet: Codelet, tmp_path: Path) -> None:
     warm_up(codelet)
@@ -103,14 +109,16 @@ def test_every_command_and_nothing_written_that_was_not_named(codelet: Codelet, 
     kept = tmp_path / "kept" / "kept.json"
     kept.parent.mkdir()
     answers = iter(range(1, 100))
-    change = iter([Call("c1", "write", {"path": "fresh.txt", "content": "a line of the model\n"})])
+    changes = {
+        CHANGE: Call("c1", "write", {"path": "fresh.txt", "content": "a line of the model\n"}),
+        INIT: Call("c2", "write", {"path": "AGENTS.md", "content": "Run the tests.\n"}),
+    }
 
     def reply(request: Recorded) -> Reply:
-        call = next(change, None) if CHANGE in request.body.decode() else None
-        return Reply(calls=[call]) if call else Reply(f"Answer {next(answers)}")
+        wanted = next((words for words in changes if words in request.body.decode()), "")
+        return Reply(calls=[changes.pop(wanted)]) if wanted else Reply(f"Answer {next(answers)}")
 
     codelet.server.script = reply
-    wrong: list[str] = []
     before = sorted(codelet.home.rglob("*")), sorted(codelet.cwd.rglob("*"))
     words = (*codelet.arguments, "--compact", "off")
     size = {"columns": 100, "rows": 50}
@@ -119,14 +127,12 @@ def test_every_command_and_nothing_written_that_was_not_named(codelet: Codelet, 
     ) as terminal:
         terminal.wait_for(STATUS)
         for line, expected in ROWS:
-            said = answer(terminal, line.format(export=kept, folder=kept.parent))
-            if expected not in " ".join(said.split()) or "a bug" in said:
-                wrong.append(f"{line}: {expected!r} is not in {said}")
-        listed = answer(terminal, "/help")
+            said = answer(terminal, line.format(export=kept, folder=kept.parent), expected)
+            assert "a bug" not in said, f"{line}: {said}"
+        listed = answer(terminal, "/help", "Ctrl-D")
         terminal.type("\x15")
         terminal.line("exit")
         assert terminal.wait_exit() == 0
-    assert wrong == [], "\n".join(wrong)
     newest = codelet.server.requests[-1].body.decode()
     assert "second words" in newest
     assert "is it so" not in newest, "what was asked beside the conversation is not in it"
@@ -134,7 +140,7 @@ def test_every_command_and_nothing_written_that_was_not_named(codelet: Codelet, 
     assert commands <= {line.split()[0] for line, _ in ROWS}, "a command of /help has no row here"
     assert "/exit" in commands
     found = offences(trace.read_text())  # ftruncate names no file: the one that it cuts was opened for writing before
-    named = str(kept.parent), "fresh.txt", "ftruncate("
+    named = str(kept.parent), "fresh.txt", "AGENTS.md", "ftruncate("
     written = [line for line in found if not any(name in line for name in named)]
     assert written == []
     assert (sorted(codelet.home.rglob("*")), sorted(codelet.cwd.rglob("*"))) == before

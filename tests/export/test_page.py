@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import re
 import shutil
 import struct
 import subprocess
@@ -27,7 +28,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs the program chromium")
 ALLOWED = set(
     "html head meta title style body header main section h1 h2 h3 p dl dt dd div ul ol li figure figcaption svg g rect"
-    " line span details summary b code pre article table thead tbody tr th td".split()
+    " line span details summary b code pre article table thead tbody tr th td nav a".split()
 )
 
 
@@ -116,6 +117,24 @@ def test_old_turns_stand_folded_with_their_summary_where_the_archive_is_exported
     assert not [part for part in without.iter("details") if part.get("class") == "past"]
 
 
+def conversation(prompts: int) -> Snapshot:
+    """One of so many prompts, each after a call whose result holds a word that nothing else does."""
+    messages: list[Any] = []
+    for n in range(1, prompts + 1):
+        called = assistant(None, [tool_call(f"c{n}", "bash", '{"command": "ls"}')])
+        messages += [user(f"question {n}"), called, tool_result(f"c{n}", f"needle{n}"), assistant("So.")]
+    return Snapshot(1.0, 1, tuple(messages))
+
+
+def test_the_prompts_lead_to_their_places() -> None:
+    document = parsed(page(conversation(4), mask=None))
+    links = {link.get("href"): "".join(link.itertext()) for link in document.iter("a")}
+    assert links == {f"#prompt-{n}": f"question {n}" for n in range(1, 5)}
+    places = [part for part in document.iter("article") if part.get("id")]
+    assert [f"#{part.get('id')}" for part in places] == list(links)
+    assert not list(parsed(page(conversation(2), mask=None)).iter("a")), "of two prompts nobody needs a list"
+
+
 def test_what_takes_the_place_of_removed_lines_stands_beside_them() -> None:
     edit = {"path": "a.py", "edits": [{"old": "one\ntwo\nthree", "new": "one\n2\n2b\nthree\nfour"}]}
     messages = (user("go"), assistant(None, [tool_call("1", "edit", json.dumps(edit))]), tool_result("1", "edited"))
@@ -132,6 +151,8 @@ def test_hostile_content_is_nothing_but_text() -> None:
         assert name_of(element) in ALLOWED
         for attribute, value in element.attrib.items():
             assert not attribute.lower().startswith("on")
+            if attribute == "href" and re.fullmatch(r"#prompt-[0-9]+", value):
+                continue  # it leads to a place on the page itself
             assert attribute not in ("href", "src", "style", "srcdoc", "action", "xlink:href")
             assert "javascript:" not in value or name_of(element) == "meta"
     text = "".join(document.itertext())
@@ -225,9 +246,17 @@ def beacon() -> Iterator[Beacon]:
         thread.join()
 
 
-def browse(path: Path, *words: str) -> str:
+def browse(path: Path, *words: str, place: str = "") -> str:
     assert CHROMIUM is not None
-    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *words, path.as_uri()]
+    command = [
+        CHROMIUM,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        *words,
+        path.as_uri() + place,
+    ]
     command.insert(1, f"--user-data-dir={path.parent / 'profile'}")
     return subprocess.run(command, capture_output=True, text=True, timeout=90, check=True).stdout
 
@@ -241,6 +270,15 @@ def test_a_browser_runs_nothing_of_hostile_content_and_loads_nothing(tmp_path: P
     assert "<title>&lt;script&gt;" in dom
     assert "<script" not in dom.lower()
     assert "<iframe" not in dom.lower()
+
+
+@needs_chromium
+@pytest.mark.parametrize(("place", "opened"), [("", 0), ("#:~:text=needle3", 1), ("#prompt-2", 0)])
+def test_a_browser_that_looks_for_words_opens_what_is_folded(tmp_path: Path, place: str, opened: int) -> None:
+    path = tmp_path / "work.html"
+    path.write_text(page(conversation(4), mask=None), encoding="utf-8")
+    dom = browse(path, "--virtual-time-budget=3000", "--dump-dom", place=place)
+    assert dom.count("<details open") == opened
 
 
 @needs_chromium

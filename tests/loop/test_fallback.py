@@ -126,6 +126,27 @@ async def test_the_chosen_model_is_asked_again_with_a_new_turn_after_the_pause(
     assert session.provider.model == "openai/first"
 
 
+async def test_another_effort_of_who_stands_in_leaves_the_chosen_model_chosen(
+    opened: Open, model_server: ModelServer, other: ModelServer, clock: Clock
+):
+    model_server.script = [DOWN, DOWN, DOWN, Reply("here again")]
+    other.script = lambda request: Reply("done")
+    session = opened()
+    await turn(session)
+    before = session.provider
+    options = ProviderOptions(other.openai, "test-key", effort="high")
+    session.change_effort(open_provider("openai/second", options))
+    await before.close()
+    chosen = session.standby.stands_in_for
+    assert chosen is not None and chosen.model == "openai/first"
+    await turn(session)
+    assert other.requests[-1].json["reasoning_effort"] == "high"
+    clock.now += 31
+    await turn(session)
+    assert (session.provider.model, session.standby.stands_in_for) == ("openai/first", None)
+    assert len(model_server.requests) == 4
+
+
 async def test_without_another_model_it_fails_at_once_and_probes_after_the_pause(
     opened: Open, model_server: ModelServer, clock: Clock
 ):

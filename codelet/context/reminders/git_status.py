@@ -108,10 +108,10 @@ async def git_status(workspace: Path) -> str | None:
         answer = await run_git(
             workspace, "status", *arguments, "--untracked-files=no", timeout=_TIMEOUT, limit=_OUTPUT_LIMIT
         )
+    if answer is not None and answer.broken_off:
+        return prompt.GIT_BROKEN_OFF.format(why=answer.broken_off)
     if answer is None or (answer.exit_code != 0 and answer.complete):
         return None
-    if answer.timed_out:
-        return prompt.GIT_SLOW
     text = describe(parse_status(answer.stdout, complete=answer.complete))
     return text + (prompt.GIT_WITHOUT_NEW if without_new else "")
 

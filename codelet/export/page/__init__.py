@@ -9,7 +9,7 @@ from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.page.rendering import COMMON_STYLE, rendered
 from codelet.export.page.timeline import timeline
-from codelet.export.page.transcript import transcript
+from codelet.export.page.transcript import said_by_the_user, transcript
 from codelet.export.redaction import Mask
 from codelet.export.snapshot import Snapshot
 from codelet.messages import kind_of
@@ -21,6 +21,7 @@ _PACKAGE = "codelet.export.page"
 def page(snapshot: Snapshot, *, mask: Mask | None) -> str:
     """The whole document; secrets are masked as they are in the JSON export."""
     shown = from_json(to_json(snapshot, mask=mask))
+    conversation = transcript(shown.messages, shown.archive or ())
     return rendered(
         (_PACKAGE, "page.html"),
         (COMMON_STYLE,),
@@ -29,7 +30,8 @@ def page(snapshot: Snapshot, *, mask: Mask | None) -> str:
         summaries=_summaries(shown),
         session=shown,
         timeline=timeline(shown.timeline),
-        conversation=transcript(shown.messages, shown.archive or ()),
+        conversation=conversation,
+        prompts=[(entry.number, one_line(entry.text, 100)) for entry in said_by_the_user(conversation)],
     )
 
 

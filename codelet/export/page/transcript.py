@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any
 
 from codelet.context.compaction.segments import parse_segment
@@ -64,10 +65,13 @@ class ShownCall(Record):
 
 
 class ShownMessage(Record, kw_only=True):
-    """One message. `folded` names one that opens with a click; `stood_for` is what a summary stands for."""
+    """One message. `folded` names one that opens with a click; `stood_for` is what a summary stands for. The user's own
+    have a `number`, from 1.
+    """
 
     role: str
     text: str
+    number: int = 0
     folded: str = ""
     reasoning: str = ""
     blocks: tuple[TextBlock, ...] = ()
@@ -77,7 +81,27 @@ class ShownMessage(Record, kw_only=True):
 
 def transcript(messages: Sequence[Message], archive: Sequence[ArchiveEntry] = ()) -> list[ShownMessage]:
     """All messages in order; a result stands with its call, old turns that `archive` holds with their summary."""
-    return [_with_archived(entry, archive) if entry.folded == "summary" else entry for entry in _entries(messages)]
+    entries = [_with_archived(entry, archive) if entry.folded == "summary" else entry for entry in _entries(messages)]
+    return _numbered(entries, count(1))
+
+
+def said_by_the_user(conversation: Sequence[ShownMessage]) -> Iterator[ShownMessage]:
+    """The user's messages in order, those that a summary stands for in its place."""
+    for entry in conversation:
+        if entry.number:
+            yield entry
+        yield from said_by_the_user(entry.stood_for)
+
+
+def _numbered(entries: Sequence[ShownMessage], numbers: Iterator[int]) -> list[ShownMessage]:
+    return [
+        entry.replace(stood_for=tuple(_numbered(entry.stood_for, numbers)))
+        if entry.stood_for
+        else entry.replace(number=next(numbers))
+        if entry.role == "user" and not entry.folded
+        else entry
+        for entry in entries
+    ]
 
 
 def _with_archived(summary: ShownMessage, archive: Sequence[ArchiveEntry]) -> ShownMessage:

@@ -17,7 +17,7 @@ from codelet.errors import UsageError
 from codelet.frontends.terminal.draft import Draft
 from codelet.frontends.terminal.keys import Key, Keyboard
 from codelet.frontends.terminal.question import AnswerChoice, body_rows, choices_for, head_rows, reason_rows, where_rows
-from codelet.frontends.terminal.show.console import wrap
+from codelet.frontends.terminal.show.console import wrap, wrap_behind_sign
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
 from codelet.safety.verdict import Answer, Question
@@ -340,4 +340,5 @@ class ApprovalDialog:
             self._note(f"allowed for this session: {answer.rule or verdict.suggestion or 'exactly this command'}")
 
     def _note(self, text: str) -> None:
-        self._renderer.say(wrap(Text(f"{self._renderer.signs.note} {visible(text)}", QUIET), self._renderer.width))
+        note = Text(f"{self._renderer.signs.note} {visible(text)}", QUIET)
+        self._renderer.say(wrap_behind_sign(note, self._renderer.width))

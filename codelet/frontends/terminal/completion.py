@@ -24,6 +24,8 @@ _SHOWN = 50
 _FRESH_SECONDS = 5.0
 _WALK_SECONDS = 1.0
 _MENTION = re.compile(r"(?:^|(?<=[\s(\"'`]))@([^\s\"'`]*)$")
+_COMMAND = re.compile(r"/\S*(?: \S*)?$")
+"""A command's name, or the first word behind it."""
 _SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", "target"})
 
 
@@ -38,28 +40,34 @@ def no_points(path: str) -> int:
 
 def wants_completion(text: str) -> bool:
     """Whether a command or a file is being typed before the cursor."""
-    return (text.startswith("/") and " " not in text and "\n" not in text) or bool(_MENTION.search(text))
+    return bool(_COMMAND.match(text) or _MENTION.search(text))
 
 
 class ReplCompleter(Completer):
-    """`commands` are names with their help; files are those under `workspace`, read off the event loop.
+    """`commands` are names with their help and the words that may stand behind them; files are those under
+    `workspace`, read off the event loop.
 
     `ranks` gives how many points a file has for what is typed: of those that fit alike it puts the one with more first.
     """
 
-    def __init__(self, workspace: Path, commands: Sequence[tuple[str, str]], ranks: Ranks | None = None) -> None:
+    def __init__(
+        self, workspace: Path, commands: Sequence[tuple[str, str, Sequence[str]]], ranks: Ranks | None = None
+    ) -> None:
         self._files = FileList(workspace)
         self._commands = commands
         self._ranks = ranks
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Commands only: files need the asynchronous way."""
+        """Commands and their words only: files need the asynchronous way."""
         text = document.text_before_cursor
-        if not wants_completion(text) or not text.startswith("/"):
+        if not _COMMAND.match(text):
             return
-        for name, help_text in self._commands:
-            if f"/{name}".startswith(text):
+        typed, blank, word = text.partition(" ")
+        for name, help_text, words in self._commands:
+            if not blank and f"/{name}".startswith(typed):
                 yield Completion(f"/{name}", start_position=-len(text), display_meta=help_text)
+            elif blank and typed == f"/{name}":
+                yield from (Completion(each, start_position=-len(word)) for each in words if each.startswith(word))
 
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent

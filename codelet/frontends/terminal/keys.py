@@ -121,6 +121,7 @@ class Keyboard:
                 self._output.enable_bracketed_paste()
                 self._output.flush()
                 self._hand_on(get_typeahead(self._input))
+                self._flush_soon()  # an ESC that came together with Enter is still held back
                 try:
                     yield
                 finally:
@@ -154,6 +155,10 @@ class Keyboard:
             self._closed()
             return
         self._hand_on(presses)
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        """Take an ESC for the key itself where nothing follows it."""
         self._flush = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flushed)
 
     def _flushed(self) -> None:

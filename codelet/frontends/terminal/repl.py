@@ -93,7 +93,7 @@ class Repl:
             self.pastes,
             workspace=session.workspace,
             completer=ReplCompleter(
-                session.workspace, [(command.name, command.help) for command in commands], ranks_of(session)
+                session.workspace, [(each.name, each.help, each.words) for each in commands], ranks_of(session)
             ),
             status=lambda: self._status.below_prompt(self.prompt_line.output.get_size().columns),
             cycle_mode=self._cycle_mode,

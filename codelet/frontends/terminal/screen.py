@@ -99,29 +99,35 @@ class TerminalScreen(Screen):
         """Print rows above the live area."""
         self.renderer.say(rows)
 
+    def printed(self) -> None:
+        """Somebody else has printed whole rows on the terminal."""
+        self.renderer.printed()
+
     def note(self, text: str) -> None:
         """Print a quiet remark behind its sign."""
         from rich.text import Text
 
-        self._wrapped(Text(f"{self.signs.note} {clean(mask(text))}", "dim"))
+        self._behind_sign(Text(f"{self.signs.note} {clean(mask(text))}", "dim"))
 
     def fail(self, text: str) -> None:
         """Print what went wrong behind its sign."""
         from rich.text import Text
 
-        self._wrapped(Text.assemble((f"{self.signs.failed} ", "red"), clean(mask(text))))
+        self._behind_sign(Text.assemble((f"{self.signs.failed} ", "red"), clean(mask(text))))
 
     def text(self, text: str) -> None:
         """Print a text, its lines wrapped."""
         from rich.text import Text
 
-        for line in clean(text.rstrip("\n")).split("\n"):
-            self._wrapped(Text(line))
-
-    def _wrapped(self, line: Text) -> None:
         from codelet.frontends.terminal.show.console import wrap
 
-        self.say(*wrap(line, self.width))
+        for line in clean(text.rstrip("\n")).split("\n"):
+            self.say(*wrap(Text(line), self.width))
+
+    def _behind_sign(self, line: Text) -> None:
+        from codelet.frontends.terminal.show.console import wrap_behind_sign
+
+        self.say(*wrap_behind_sign(line, self.width))
 
 
 class TextScreen(Screen):

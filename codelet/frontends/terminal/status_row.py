@@ -18,6 +18,8 @@ from codelet.system.git import run_git
 from codelet.system.text import clean, one_line
 
 _BAR = 8
+_SHORTEST_PATH = 20
+"""Columns for a folder; with less beside it, it has a row of its own."""
 _FOLLOW_SECONDS = 0.5
 
 
@@ -60,11 +62,22 @@ class StatusRow:
 
 def greeting(session: Session, welcome: str, columns: int, signs: Signs) -> list[str]:
     """The rows above the first prompt: version, model and folder; then the welcome of the export, if it has one."""
-    head = f" {signs.dot} ".join([f"codelet {__version__}", one_line(session.provider.model, 60), "/help", ""])
-    room = max(columns - len(head), 20)
-    path = clean(short_path(session.workspace))
-    path = path if len(path) <= room else signs.more + path[len(signs.more) - room :]
-    return [row for row in (head + path, one_line(welcome, 200)) if row]
+    rows = [f"codelet {__version__}"]
+    path = _shortened(clean(short_path(session.workspace)), max(columns, _SHORTEST_PATH), signs)
+    for part in (one_line(session.provider.model, 60), "/help", path):
+        between = f" {signs.dot} "
+        room = columns - len(rows[-1]) - len(between)
+        shown = _shortened(part, room, signs) if part is path and room >= _SHORTEST_PATH else part
+        if len(shown) <= room:
+            rows[-1] += between + shown
+        else:
+            rows.append(part)
+    return [row for row in (*rows, one_line(welcome, 200)) if row]
+
+
+def _shortened(path: str, room: int, signs: Signs) -> str:
+    """The end of a path that is longer than the room."""
+    return path if len(path) <= room else signs.more + path[len(signs.more) - room :]
 
 
 def bar(part: int, whole: int, cells: int, signs: Signs) -> str:

@@ -20,6 +20,7 @@ from codelet.frontends.terminal.draft import Draft
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.keys import Key, Keyboard
 from codelet.frontends.terminal.show.call_rows import titles_of
+from codelet.frontends.terminal.show.console import wrap_behind_sign
 from codelet.frontends.terminal.show.renderer import FRAME_SECONDS, SLICE, Renderer
 from codelet.frontends.terminal.show.style import ACCENT, BAD, QUIET
 from codelet.frontends.terminal.status_row import extension_words
@@ -73,7 +74,7 @@ class TurnView:
             except (ProviderError, LimitReached):
                 return "failed"  # the turn's last event has told why
             except CodeletError as error:
-                self._renderer.say([Text(f"{self._renderer.signs.failed} {clean(str(error))}", BAD)])
+                self._fail(error)
                 return "failed"
             finally:
                 self._task = None
@@ -109,7 +110,11 @@ class TurnView:
         try:
             await work
         except CodeletError as error:
-            self._renderer.say([Text(f"{self._renderer.signs.failed} {clean(str(error))}", BAD)])
+            self._fail(error)
+
+    def _fail(self, error: CodeletError) -> None:
+        told = Text(f"{self._renderer.signs.failed} {clean(str(error))}", BAD)
+        self._renderer.say(wrap_behind_sign(told, self._renderer.width))
 
     async def _consume(self, turn: AsyncGenerator[Event, None]) -> None:
         try:
@@ -152,6 +157,9 @@ class TurnView:
 
     def _key(self, key: Key) -> None:
         match key.meaning:
+            case "escape" | "interrupt" if self._task is None:  # it came together with the Enter that began the turn
+                loop = asyncio.get_running_loop()
+                loop.call_soon(loop.call_soon, self.stop)  # behind the turn's first step
             case "escape" | "interrupt":
                 self.stop()
             case "suspend":

@@ -45,6 +45,7 @@ class UserShell:
         except StartError as error:
             self._screen.fail(str(error))
             return
+        self._screen.printed()
         seconds = time.monotonic() - began
         took = f" after {duration(seconds)}" if seconds > _TOLD_SECONDS else ""
         if command.exit_code is None:

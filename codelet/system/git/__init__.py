@@ -44,6 +44,13 @@ class GitAnswer(Record):
     complete: bool
     timed_out: bool
 
+    @property
+    def broken_off(self) -> str:
+        """Why git came to no end of its own, in a few words; empty where its exit code is its answer."""
+        if self.timed_out:
+            return "git took too long"
+        return f"git was ended by signal {-self.exit_code}" if self.exit_code < 0 and self.complete else ""
+
 
 class _UnsafeError(Exception):
     """The repository's configuration cannot be made harmless, or it leads to another repository."""

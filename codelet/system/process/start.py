@@ -28,6 +28,7 @@ from typing import Self
 from codelet.system.text.secret_shapes import SHORTEST_SECRET, is_secret, live_secrets
 
 _POLL = 0.01
+_STATUS_POLL = 0.001
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _CHANGES_COMMANDS = frozenset(
     [
@@ -280,7 +281,8 @@ def _given(argv: Sequence[str]) -> Iterator[list[int]]:
 
 
 class ExitWatch:
-    """Calls `exited` once, when the process has exited: through a pidfd, or by asking where there is none.
+    """Calls `exited` once, when the process has exited and its status can be had: through a pidfd, or by asking where
+    there is none.
 
     The process is not reaped. `close` must be reached on every way out.
     """
@@ -310,13 +312,27 @@ class ExitWatch:
 
     def _tell(self) -> None:
         self._loop.remove_reader(self._pidfd)
-        self._exited()
+        self._ask_status()
+
+    def _ask_status(self) -> None:
+        """A process that somebody traces (strace, a debugger) is over before its parent may know how it ended."""
+        if _has_status(self._process.pid):
+            self._exited()
+        else:
+            self._timer = self._loop.call_later(_STATUS_POLL, self._ask_status)
 
     def _ask(self) -> None:
         if self._process.poll() is not None:
             self._exited()
         else:
             self._timer = self._loop.call_later(_POLL, self._ask)
+
+
+def _has_status(pid: int) -> bool:
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # somebody has taken it already
+        return True
 
 
 def child_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:

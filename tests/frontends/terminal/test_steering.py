@@ -139,6 +139,16 @@ def test_an_interrupt_gives_back_what_the_model_has_not_read(running: Running) -
     assert len(running.server.requests) == 1
 
 
+@pytest.mark.parametrize("key", ["\x1b", "\x03"], ids=["esc", "ctrl-c"])
+def test_a_key_that_comes_with_enter_stops_the_turn(running: Running, key: str) -> None:
+    terminal = running.terminal
+    terminal.wait_for(STATUS)
+    terminal.settle(0.1)
+    terminal.type(f"begin\r{key}")
+    terminal.wait_for("stopped")
+    terminal.wait_for(STATUS)
+
+
 def test_the_line_and_the_state_stay_while_a_turn_runs(running: Running) -> None:
     terminal = running.begin()
     terminal.until(lambda: "scripted · ask --yes · context" in terminal.text)

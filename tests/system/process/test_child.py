@@ -98,6 +98,33 @@ async def test_signal_is_a_negative_exit_code(tmp_path: Path) -> None:
     assert (await run_child("kill -SEGV $$", cwd=tmp_path, timeout=10, output_limit=100)).exit_code == -11
 
 
+TRACED = """
+import asyncio
+from pathlib import Path
+from codelet.system.process import capture, run_child
+
+async def main():
+    here = Path(".")
+    ends = {(await capture(["true"], cwd=here)).exit_code for _ in range(20)}
+    ends |= {(await run_child("exit 0", cwd=here, timeout=60, output_limit=100)).exit_code for _ in range(5)}
+    print(ends)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.needs("strace")
+def test_a_child_that_is_traced_has_the_exit_code_that_it_ended_with(tmp_path: Path) -> None:
+    """Its parent may ask how it ended only a moment after it did: codelet took that moment for a kill."""
+    tracer = ["strace", "-f", "-qq", "-e", "trace=openat", "-e", "signal=none", "-o", "/dev/null", "--"]
+    if subprocess.run([*tracer, "true"], capture_output=True).returncode:
+        pytest.skip("needs strace with the right to trace")
+    variables = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+    command = [*tracer, sys.executable, "-c", TRACED]
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=True)
+    assert done.stdout == "{0}\n", done.stderr
+
+
 async def test_head_and_tail_of_long_output(tmp_path: Path) -> None:
     done = await run_child("seq 1 100000", cwd=tmp_path, timeout=20, output_limit=1000)
     lines = done.output.splitlines()

@@ -42,6 +42,8 @@ async def git(folder: Path) -> CheckResult:
     number = version.stdout.decode("utf-8", "replace").strip().removeprefix("git version ")
     top = await run_git(folder, "rev-parse", "--show-toplevel", timeout=_PROBE_SECONDS)
     if top is None or top.exit_code != 0:
+        if top is not None and top.broken_off:
+            return CheckResult("git", "warn", f"{number}; {top.broken_off}: the repository is not known")
         if top is not None and "dubious ownership" in top.stderr:
             advice = f"if you trust it: git config --global --add safe.directory {folder}"
             return CheckResult("git", "warn", f"{number}; this repository belongs to somebody else", advice)

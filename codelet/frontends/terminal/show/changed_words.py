@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 
@@ -10,11 +11,14 @@ WordSpan = tuple[int, int]
 """Where a changed part begins and ends in the line, without the line's sign."""
 
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+_SIGNIFICANT = re.compile(r"\w+|[^\w\s]")
 _LONGEST = 400
 _MOST_LINES = 200
 """Bounds: of longer lines, and of more changed lines in a row, nothing is marked."""
 _ALIKE = 0.4
 """A line that has less than this in common with the other is a new line rather than a changed one."""
+_MOST_COMPARED = 400
+"""Where lines were added or removed besides, so many pairs are compared at most to find which line became which."""
 
 
 def changed_words(lines: Sequence[str]) -> Mapping[int, Sequence[WordSpan]]:
@@ -28,7 +32,8 @@ def changed_words(lines: Sequence[str]) -> Mapping[int, Sequence[WordSpan]]:
 
 
 def _pairs(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Each removed line with the added one that takes its place: as many of one as of the other in a row.
+    """Each removed line with the added one that takes its place, where as many stand there of one as of the other, or
+    where the likeness of the lines tells it.
 
     Lines that begin with a backslash say of the line before that no line end follows it: they part nothing.
     """
@@ -41,9 +46,38 @@ def _pairs(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
         middle = place
         while place < len(kept) and lines[kept[place]][:1] == "+":
             place += 1
-        if 0 < middle - first == place - middle <= _MOST_LINES and not lines[kept[first]].startswith("--- "):
-            yield from zip(kept[first:middle], kept[middle:place], strict=True)
+        removed, added = kept[first:middle], kept[middle:place]
+        if not removed or not added or lines[removed[0]].startswith("--- "):
+            pass  # nothing was replaced, or it is the head of a file
+        elif len(removed) == len(added) <= _MOST_LINES:
+            yield from zip(removed, added, strict=True)
+        elif len(removed) * len(added) <= _MOST_COMPARED:
+            yield from _alike(lines, removed, added)
         place = max(place, first + 1)
+
+
+def _alike(lines: Sequence[str], removed: Sequence[int], added: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The pairs of most likeness in all that keep the order of the lines; a line may have no other."""
+    words = {number: Counter(_SIGNIFICANT.findall(lines[number][1 : _LONGEST + 1])) for number in (*removed, *added)}
+    counts = {number: sum(counter.values()) for number, counter in words.items()}
+    most: list[list[float]] = [[0.0] * (len(added) + 1) for _ in range(len(removed) + 1)]
+    likeness = {}
+    for i, old in enumerate(removed):
+        for j, new in enumerate(added):
+            ratio = 2 * sum((words[old] & words[new]).values()) / max(counts[old] + counts[new], 1)
+            likeness[i, j] = ratio if ratio >= _ALIKE else 0.0
+            most[i + 1][j + 1] = max(most[i][j + 1], most[i + 1][j], most[i][j] + likeness[i, j])
+    pairs = []
+    i, j = len(removed), len(added)
+    while i and j:
+        if likeness[i - 1, j - 1] and most[i][j] == most[i - 1][j - 1] + likeness[i - 1, j - 1]:
+            i, j = i - 1, j - 1
+            pairs.append((removed[i], added[j]))
+        elif most[i][j] == most[i - 1][j]:
+            i -= 1
+        else:
+            j -= 1
+    return reversed(pairs)
 
 
 def _between(before: str, after: str) -> tuple[list[WordSpan], list[WordSpan]]:

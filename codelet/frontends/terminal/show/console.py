@@ -93,8 +93,20 @@ def wrap(text: Text, width: int) -> list[Text]:
     return rows or [Text()]
 
 
+def wrap_behind_sign(line: Text, width: int) -> list[Text]:
+    """Rows of a line that begins with a sign and a blank: what does not fit goes on where its words begin."""
+    if line.cell_len <= width and "\n" not in line.plain:
+        return [line]
+    lead = line.plain.find(" ") + 1
+    first, *more = wrap(line[lead:], width - lead)
+    return [Text.assemble(line[:lead], first), *(Text.assemble(" " * lead, row) for row in more)]
+
+
 def hanging(line: Text, width: int) -> list[Text]:
-    """A line of code in rows: what does not fit goes on below, two columns behind where the line begins."""
+    """A line of code in rows: what does not fit goes on below, two columns behind where the line begins.
+
+    A row ends behind a blank where there is one in its second half.
+    """
     if len(line) <= width // 2 or line.cell_len <= width:  # no sign is wider than two cells
         return [line]
     begins = len(line.plain) - len(line.plain.lstrip())
@@ -104,6 +116,9 @@ def hanging(line: Text, width: int) -> list[Text]:
     while rest.plain:
         room = width if not rows else max(width - len(indent), 1)
         length = len(chop_cells(rest.plain, room)[0])
+        blank = rest.plain.rfind(" ", 0, length) + 1
+        if length < len(rest) and blank > max(length // 2, begins if not rows else 0):
+            length = blank
         rows.append(Text.assemble(indent, rest[:length]) if rows else rest[:length])
         rest = rest[length:]
     return rows

@@ -8,15 +8,22 @@ from rich.text import Text
 
 from codelet.context.tokens.budget import percent_of
 from codelet.events import Compaction, Interrupted, Note, Reminder, Retry, TurnEnd, UsageReport
-from codelet.frontends.terminal.show.console import truncate, wrap
+from codelet.frontends.terminal.show.console import truncate, wrap, wrap_behind_sign
 from codelet.frontends.terminal.show.numbers import duration, next_request, plural, tokens
 from codelet.frontends.terminal.show.style import BAD, MARGIN, QUIET, TEXT_COLUMNS, WARN, Signs
 from codelet.outcome import unread
 from codelet.system.text import clean, one_line
 
 
+def retry_rows(event: Retry, width: int, signs: Signs) -> list[Text]:
+    """A failed request, why in full, and when it is sent again."""
+    tail = f" {signs.dot} retry {event.attempt} of {event.attempts} in {duration(max(event.wait, 0.0))}"
+    row = Text.assemble((f"{signs.retry} ", WARN), one_line(event.reason, _LONGEST_REASON), (tail, QUIET))
+    return wrap_behind_sign(row, width)
+
+
 def retry_row(event: Retry, left: float, width: int, signs: Signs) -> Text:
-    """A failed request and when it is sent again; `left` is what remains of the wait in seconds."""
+    """The same in one row, while it is waited for; `left` is what remains of the wait in seconds."""
     tail = f" {signs.dot} retry {event.attempt} of {event.attempts} in {duration(max(left, 0.0))}"
     row = Text(f"{signs.retry} ", WARN)
     row.append(one_line(event.reason, max(width - len(tail) - 2, 10)))
@@ -26,7 +33,7 @@ def retry_row(event: Retry, left: float, width: int, signs: Signs) -> Text:
 
 def note_rows(event: Note, width: int, signs: Signs) -> list[Text]:
     """A sentence that the user should know."""
-    return wrap(Text(f"{signs.note} {one_line(event.text, 1_000)}", QUIET), width)
+    return wrap_behind_sign(Text(f"{signs.note} {one_line(event.text, 1_000)}", QUIET), width)
 
 
 def reminder_rows(events: Sequence[Reminder], width: int, signs: Signs) -> list[Text]:
@@ -47,6 +54,7 @@ def _word(event: Reminder) -> str:
     return "" if event.change == "added" else f"{event.change} "
 
 
+_LONGEST_REASON = 400
 _REASONS = {
     "hard": "the budget is nearly used",
     "cost": "the budget is nearly used, what is cached counted at a tenth",
@@ -68,9 +76,9 @@ def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
             return [truncate(Text(f"{signs.note} compacting {tokens(event.before)} tokens: {reason}", QUIET), width)]
         case "stopped":
             text = f"not compacted: {clean(event.note)}"
-            return wrap(Text.assemble((f"{signs.failed} ", WARN), text), width)
+            return wrap_behind_sign(Text.assemble((f"{signs.failed} ", WARN), text), width)
         case "reduced":
-            return wrap(Text(f"{signs.note} {clean(event.note)}", QUIET), width)
+            return wrap_behind_sign(Text(f"{signs.note} {clean(event.note)}", QUIET), width)
         case "undone":
             return [
                 truncate(Text(f"{signs.note} {clean(event.note) or 'compaction'} taken back: {sizes}", QUIET), width)
@@ -79,8 +87,8 @@ def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
 
 
 def _receipt(event: Compaction, sizes: str, width: int, signs: Signs) -> list[Text]:
-    first, *details = wrap(Text(f"{signs.note} compacted: {sizes}", QUIET), width - MARGIN)
-    details.append(Text(_what_stays(event), QUIET))
+    head = wrap_behind_sign(Text(f"{signs.note} compacted: {sizes}", QUIET), width)
+    details = [Text(_what_stays(event), QUIET)]
     if event.pays_after:
         requests = plural(event.pays_after, "request")
         details.append(Text(f"the cache is written anew: after {requests} that has paid for itself", QUIET))
@@ -106,7 +114,7 @@ def _receipt(event: Compaction, sizes: str, width: int, signs: Signs) -> list[Te
         details.append(Text(clean(event.note), WARN))
     details.append(Text("/uncompact takes it back, /why says what became of each turn", QUIET))
     indent = " " * MARGIN
-    return [first, *(Text.assemble(indent, row) for text in details for row in wrap(text, width - MARGIN))]
+    return [*head, *(Text.assemble(indent, row) for text in details for row in wrap(text, width - MARGIN))]
 
 
 def _what_stays(event: Compaction) -> str:
@@ -149,9 +157,9 @@ def end_rows(event: TurnEnd, report: UsageReport | None, seconds: float, width: 
     if event.error is not None:
         style = WARN if event.reason == "limit" else BAD
         message = Text.assemble((f"{signs.failed} ", style), clean(event.error))
-        rows.extend(wrap(message, width))
+        rows.extend(wrap_behind_sign(message, width))
     if missed := unread(event.cut):
-        rows.extend(wrap(Text(f"{signs.failed} {missed}", WARN), width))
+        rows.extend(wrap_behind_sign(Text(f"{signs.failed} {missed}", WARN), width))
     parts = [plural(event.steps, "step")]
     usage = event.usage
     if usage.total:
@@ -160,7 +168,7 @@ def end_rows(event: TurnEnd, report: UsageReport | None, seconds: float, width: 
     if report is not None and report.budget:
         parts.append(f"context {percent_of(report.context, report.budget)}% of {tokens(report.budget)}")
     parts.append(duration(seconds))
-    rows.append(truncate(Text(f" {signs.dot} ".join(parts), QUIET), width, signs.more))
+    rows.extend(wrap(Text(f" {signs.dot} ".join(parts), QUIET), width))
     return rows
 
 

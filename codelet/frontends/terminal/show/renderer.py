@@ -15,7 +15,7 @@ from codelet import events
 from codelet.frontends.terminal.show import event_rows
 from codelet.frontends.terminal.show.activity import Activity, RunningCall
 from codelet.frontends.terminal.show.call_rows import call_title, result_rows
-from codelet.frontends.terminal.show.console import OutputConsole, truncate, wrap
+from codelet.frontends.terminal.show.console import OutputConsole, truncate, wrap_behind_sign
 from codelet.frontends.terminal.show.live_area import LiveArea
 from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
 from codelet.frontends.terminal.show.numbers import duration
@@ -128,7 +128,8 @@ class Renderer:
                 self._report = event
                 if event.cache_note is not None:
                     self._end_stretch()
-                    self._say("note", wrap(Text(f"{self.signs.note} {clean(event.cache_note)}", QUIET), self.width))
+                    note = Text(f"{self.signs.note} {clean(event.cache_note)}", QUIET)
+                    self._say("note", wrap_behind_sign(note, self.width))
             case _:
                 self._end_stretch()
                 self._settled(event)
@@ -143,8 +144,12 @@ class Renderer:
         self._draw()
 
     def say(self, rows: Sequence[Text]) -> None:
-        """Print rows above the live area."""
-        self._say("note", rows)
+        """Print rows above the live area: what a command says, not the turn."""
+        self._say("said", rows)
+
+    def printed(self) -> None:
+        """Somebody else has printed whole rows, as `!command` does on its terminal."""
+        self._block, self._is_parted = "said", False
 
     def say_prompt(self, text: str) -> None:
         """Print what the user said, so that it is found again in what has scrolled by."""
@@ -220,7 +225,7 @@ class Renderer:
                 self._result(event)
             case events.Retry():
                 self._activity.retry, self._activity.retry_at = event, self._clock() + event.wait
-                self._say("note", [event_rows.retry_row(event, event.wait, self.width, self.signs)])
+                self._say("note", event_rows.retry_rows(event, self.width, self.signs))
             case events.Note():
                 self._say("note", event_rows.note_rows(event, self.width, self.signs))
             case events.Steering(text=text):
@@ -339,7 +344,7 @@ class Renderer:
         """Print rows with the next frame; a blank row separates each part from the others."""
         if not rows:
             return
-        together = block == self._block if block != "prompt" else False
+        together = (block == self._block and block != "prompt") or not rows[0].plain.strip()
         if self._block and not self._is_parted and not together and (self._block, block) not in _TOGETHER:
             self._finished.append(Text())
         self._block = block
@@ -361,7 +366,7 @@ class Renderer:
             tail = [Text(), *tail]
         gap = [Text()] if tail or (self._block and not self._is_parted) else []
         if self._asking:
-            gap = gap if self._block == "text" else []  # a question needs its room
+            gap = gap if self._block in ("text", "said") else []  # a question needs its room
             below = () if self._asking_cursor else self.footer  # the cursor belongs at the end of the last row
             cursor = self._asking_cursor or self.cursor
             self._live.frame(rows, [*tail, *gap, *self._asking, *below], cursor=cursor)

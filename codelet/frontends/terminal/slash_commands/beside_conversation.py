@@ -43,7 +43,7 @@ async def copy(repl: ReplControls, argument: str) -> None:
     elif not answers:
         repl.screen.note("there is no answer to copy yet")
     elif number > len(answers):
-        repl.screen.fail(f"so far there is only {plural(len(answers), 'answer')} to copy")
+        repl.screen.fail(f"there is no answer {argument} to copy, only {plural(len(answers), 'answer')} so far")
     else:
         text = clean(repl.session.mask(answers[-(number or 1)].strip()))
         data = text.encode()

@@ -105,6 +105,9 @@ async def switch_effort(repl: ReplControls, argument: str) -> None:
     session.change_effort(provider)
     await before.close()
     repl.screen.note(_effort_told(provider))
+    if (chosen := session.standby.stands_in_for) is not None:
+        own = chosen.effort or "left to the model"
+        repl.screen.note(f"{one_line(provider.model, 60)} stands in; the effort of {chosen.model} is still {own}")
     await repl.warm_up()
 
 

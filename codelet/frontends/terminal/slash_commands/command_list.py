@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from typing import get_args
 
 from codelet.events import Event
 from codelet.extensions.base import Command
@@ -20,6 +21,9 @@ from codelet.frontends.terminal.slash_commands import (
 )
 from codelet.frontends.terminal.slash_commands.slash_command import Commands, ReplControls, SlashCommand
 from codelet.loop.session import Session
+from codelet.providers.protocol import EFFORTS
+from codelet.safety.verdict import MODES
+from codelet.setting_kinds import ThemeName
 
 _OWN = (
     SlashCommand(
@@ -29,7 +33,7 @@ _OWN = (
         act=change_session.switch_model,
         arguments="[NAME]",
     ),
-    SlashCommand("mode", "show the mode, or set it", act=change_session.switch_mode, arguments="[MODE]"),
+    SlashCommand("mode", "show the mode, or set it", act=change_session.switch_mode, arguments="[MODE]", words=MODES),
     SlashCommand(
         "permissions", "the mode, the rules that allow and deny, what was asked", show=show_session.permissions
     ),
@@ -38,12 +42,14 @@ _OWN = (
         "what the model is sent, with its tokens, and when it is compacted; or one message in full",
         show=show_context.context,
         arguments="[all|N]",
+        words=("all",),
     ),
     SlashCommand(
         "compact",
         "make the conversation smaller now, or see what that would do",
         act=change_context.compact_now,
         arguments="[--preview] [20k|30%] [WISH]",
+        words=("--preview",),
     ),
     SlashCommand("uncompact", "take the last compaction back", act=change_context.uncompact),
     SlashCommand(
@@ -51,6 +57,7 @@ _OWN = (
         "keep a message word for word, by its number in /context, or what was lost",
         show=change_context.pin,
         arguments="N|lost",
+        words=("lost",),
     ),
     SlashCommand("unpin", "let go of a pin", show=change_context.unpin, arguments="N"),
     SlashCommand("drop", "take a message out, a call with its results", show=change_context.drop, arguments="N"),
@@ -73,6 +80,7 @@ _OWN = (
         "what this session changed, by file; or all since the last commit",
         show=show_changes.diff,
         arguments="[FILE|git]",
+        words=("git",),
     ),
     SlashCommand("reasoning", "the model's last reasoning in full", act=show_session.reasoning),
     SlashCommand("continue", "take an interrupted turn up again", act=change_session.continue_turn, bare=True),
@@ -127,12 +135,14 @@ _OWN = (
         "show how hard the model is asked to think, or ask for another effort",
         act=change_session.switch_effort,
         arguments="[LEVEL|default]",
+        words=(*EFFORTS, "default"),
     ),
     SlashCommand(
         "theme",
         "show the terminal's theme, or set it: auto, dark, light, colour-blind, plain",
         act=change_session.switch_theme,
         arguments="[THEME]",
+        words=get_args(ThemeName),
     ),
     SlashCommand(
         "exit",

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from codelet.extensions.file_history.place_state import PlaceState
     from codelet.frontends.terminal.screen import Screen
     from codelet.loop.session import Session
+    from codelet.system.git import GitAnswer
 
 _MOST_NEW = 40
 _MOST_ROWS = 400
+_MOST_BYTES = 4 << 20
 
 
 async def diff(screen: Screen, session: Session, argument: str) -> None:
@@ -97,17 +99,30 @@ def _text(state: PlaceState) -> str | None:
     return None if decoded is None else decoded[0]
 
 
+def _no_diff(answer: GitAnswer | None) -> str:
+    """Why git made none."""
+    if answer is None:
+        return "there is no git that may be asked here; codelet doctor says why"
+    if answer.broken_off:
+        return f"what changed is not known: {answer.broken_off}"
+    if "not a git repository" in answer.stderr.lower():
+        return "there is no git repository here"
+    return f"git made no diff: {one_line(answer.stderr.rpartition(chr(10))[2], 200)}"
+
+
 async def _work_tree(screen: Screen, session: Session) -> None:
     """What changed since the last commit, by whomever."""
     from codelet.frontends.terminal.show.diff_rows import diff_rows
 
     folder = session.workspace
-    answer = await run_git(folder, "diff", "HEAD", limit=4 << 20)
-    if answer is not None and answer.exit_code != 0:
-        answer = await run_git(folder, "diff", limit=4 << 20)
-    if answer is None or answer.exit_code != 0:
-        screen.fail("there is no git repository here" if answer is not None else "there is no git to ask")
+    answer = await run_git(folder, "diff", "HEAD", limit=_MOST_BYTES)
+    if answer is not None and answer.exit_code > 0:  # before the first commit
+        answer = await run_git(folder, "diff", limit=_MOST_BYTES)
+    if answer is None or answer.broken_off or (answer.exit_code and answer.complete):
+        screen.fail(_no_diff(answer))
         return
+    if not answer.complete:
+        screen.note(f"the changes are more than {_MOST_BYTES >> 20} MiB: only the first are looked at")
     changes = session.approvals.masker.mask(answer.stdout.decode("utf-8", "replace"))
     fresh = await run_git(folder, "ls-files", "--others", "--exclude-standard", "-z")
     names = fresh.stdout.decode("utf-8", "replace").split("\0")[:-1] if fresh is not None else []

@@ -110,7 +110,8 @@ ReplHandler = Callable[[ReplControls, str], Awaitable[None]]
 class SlashCommand(Record):
     """One command: `/name arguments`. In the REPL `act` runs it where it is there, without a terminal only `show` can.
 
-    `aliases` are other names for it; `bare` says that it works without the slash.
+    `aliases` are other names for it; `bare` says that it works without the slash; `words` are those that may come first
+    behind it, for who completes them.
     """
 
     name: str
@@ -120,6 +121,7 @@ class SlashCommand(Record):
     arguments: str = ""
     aliases: tuple[str, ...] = ()
     bare: bool = False
+    words: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

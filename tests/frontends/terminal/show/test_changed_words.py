@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
+from codelet.frontends.terminal.show.changed_words import changed_words
 from codelet.frontends.terminal.show.diff_rows import diff_rows
 from codelet.frontends.terminal.show.style import Signs
 from codelet.tools.change import unified
@@ -38,7 +39,21 @@ def test_rows_keep_their_numbers_and_order() -> None:
     rows = diff_rows(unified(old, new, "a.py"), 80, Signs())
     told = [row.plain.strip() for row in rows]
     assert told == ["1   a", "2   keep", "3 - b = 1", "4 - c = 1", "3 + b = 2", "4 + c = 2", "5 + d = 3", "6   end"]
-    assert not any(map(marked, rows)), "of unequal numbers nobody knows which line became which"
+    assert list(map(marked, rows)) == [[], [], ["1"], ["1"], ["2"], ["2"], [], []]
+
+
+def test_of_unequal_numbers_the_likest_belong_together_in_their_order() -> None:
+    old = "def pairs(lines):\n    return zip(a, b)\n"
+    new = "def pairs(lines, most):\n    # only what fits\n    return zip(a, b, strict=True)\n"
+    rows = diff_rows(unified(old, new, "a.py"), 80, Signs())
+    assert list(map(marked, rows)) == [[], [], [", most"], [], [", strict=True"]]
+    rows = diff_rows(unified("gone = 1\nkept = 1\n", "kept = 2\n", "a.py"), 80, Signs())
+    assert list(map(marked, rows)) == [[], ["1"], ["2"]], "the first was taken away"
+
+
+def test_many_lines_of_unequal_numbers_are_soon_looked_at() -> None:
+    lines = [f"-{'word ' * 79}{number}" for number in range(2_000)] + ["+word"] * 1_999
+    assert changed_words(lines) == {}
 
 
 def test_a_row_that_is_too_wide_is_cut_with_its_marks() -> None:
