@@ -40,12 +40,10 @@ class GitStatus(Source):
         """Ask anew, and wait for it: the turn before was stopped."""
         self._changes = self._answered = 0
         self._when = prompt.TURN_START
-        if self._slow:
-            self._text = prompt.GIT_SLOW
+        if self._slow:  # the text says so already
             self._ask()
             return
-        self._text = await git_status(self._workspace)
-        self._slow = self._text == prompt.GIT_SLOW
+        self._text, self._slow = await _ask_git(self._workspace)
 
     def changed(self) -> None:
         """Begin to ask git, unless it is still busy with the question before."""
@@ -78,8 +76,7 @@ class GitStatus(Source):
         return self._asking
 
     async def _answer(self, changes: int) -> None:
-        self._text = await git_status(self._workspace)
-        self._slow = self._text == prompt.GIT_SLOW
+        self._text, self._slow = await _ask_git(self._workspace)
         self._answered, self._when = changes, prompt.EARLIER_STEP
 
 
@@ -99,6 +96,12 @@ async def git_status(workspace: Path) -> str | None:
 
     Where looking for new files takes too long, they are left out and the text says so.
     """
+    text, _ = await _ask_git(workspace)
+    return text
+
+
+async def _ask_git(workspace: Path) -> tuple[str | None, bool]:
+    """The reminder's text, and whether git was too slow to tell more than that."""
     arguments = ("--porcelain=v2", "--branch", "-z")
     answer = await run_git(
         workspace, "status", *arguments, "--untracked-files=normal", timeout=_TIMEOUT, limit=_OUTPUT_LIMIT
@@ -109,11 +112,11 @@ async def git_status(workspace: Path) -> str | None:
             workspace, "status", *arguments, "--untracked-files=no", timeout=_TIMEOUT, limit=_OUTPUT_LIMIT
         )
     if answer is not None and answer.broken_off:
-        return prompt.GIT_BROKEN_OFF.format(why=answer.broken_off)
+        return prompt.GIT_BROKEN_OFF.format(why=answer.broken_off), answer.timed_out
     if answer is None or (answer.exit_code != 0 and answer.complete):
-        return None
+        return None, False
     text = describe(parse_status(answer.stdout, complete=answer.complete))
-    return text + (prompt.GIT_WITHOUT_NEW if without_new else "")
+    return text + (prompt.GIT_WITHOUT_NEW if without_new else ""), False
 
 
 def parse_status(output: bytes, *, complete: bool = True) -> RepositoryStatus:

@@ -100,6 +100,8 @@ class PromptLine:
         self._pastes, self._workspace = pastes, workspace
         self.exit_status = EXIT_DONE
         self.output = make_output()
+        own = (self._interrupted, cycle_mode, self._open_whole, self._paste_picture)
+        bindings = prompt_bindings(pastes, *own, workspace, preferences.keys)
         with create_app_session(input=source, output=self.output):
             self._session: PromptSession[str] = PromptSession(
                 self._message,
@@ -115,15 +117,7 @@ class PromptLine:
                 complete_style=CompleteStyle.COLUMN,
                 reserve_space_for_menu=0,  # the menu has a place of its own, below
                 prompt_continuation="  ",
-                key_bindings=prompt_bindings(
-                    pastes,
-                    self._interrupted,
-                    cycle_mode,
-                    self._open_whole,
-                    self._paste_picture,
-                    workspace,
-                    preferences.keys,
-                ),
+                key_bindings=bindings,
                 enable_open_in_editor=False,
                 enable_suspend=True,
                 search_ignore_case=True,
