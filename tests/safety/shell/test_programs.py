@@ -150,7 +150,11 @@ def test_one_use_is_permitted_and_one_refused(workspace: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize(("name", "option"), sorted(VERSIONS))
-def test_a_version_is_asked_for_in_one_way(workspace: Path, name: str, option: str) -> None:
+def test_a_version_is_asked_for_in_one_way(
+    workspace: Path, name: str, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("PYTHONPATH", "PYTHONHOME"):  # whoever runs the tests may have them, and then it is asked
+        monkeypatch.delenv(variable, raising=False)
     policy = Policy(workspace, "read-only")
     assert policy.judge("bash", [Touch("run", f"{name} {option}")]).action == "allow"
     assert policy.judge("bash", [Touch("run", f"{name} {option} x")]).action == "ask" or name in READ_ONLY_PROGRAMS
