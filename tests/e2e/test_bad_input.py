@@ -14,9 +14,10 @@ import pytest
 
 from tests.e2e.conftest import KEYS, Codelet
 from tests.support import repo as repositories
+from tests.support.amount import FULL
 from tests.support.program import CODELET, Finished, environment, run
 from tests.support.script import Body, Call, HttpError, Insert, Reply, Stop, StreamError, Tokens, redirect
-from tests.support.server import closed_port, deaf_port
+from tests.support.server import ModelServer, closed_port, deaf_port
 from tests.support.waiting import PATIENCE
 
 
@@ -289,9 +290,18 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_stream_that_breaks_keeps_the_partial_text_and_is_a_failure(codelet_on_each_wire: Codelet, name: str):
-    codelet = codelet_on_each_wire
+def breaks() -> list[tuple[str, str]]:
+    """Each fault on a wire; with `--full` on each. All retries are waited for, which takes a quarter of a minute."""
+    wires = ("openai", "anthropic", "openai/responses")
+    each = [(wires[place % len(wires)], name) for place, name in enumerate(FAULTS)]
+    return [(wire, name) for wire in wires for name in FAULTS] if FULL else each
+
+
+@pytest.mark.parametrize(("wire", "name"), breaks())
+def test_a_stream_that_breaks_keeps_the_partial_text_and_is_a_failure(
+    model_server: ModelServer, repo: Path, home: Path, wire: str, name: str
+):
+    codelet = Codelet(model_server, repo, home, wire)
     reply = FAULTS[name]
     if codelet.wire == "openai/responses" and reply.fault is not None:  # its first pieces of text come later
         reply = dataclasses.replace(reply, fault=dataclasses.replace(reply.fault, after=6))

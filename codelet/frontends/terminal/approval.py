@@ -139,7 +139,7 @@ class ApprovalDialog:
         question, renderer = open_.question, self._renderer
         head = head_rows(question, renderer)
         if not open_.printed:
-            renderer.say([*head, *body, *where_rows(question, renderer)])
+            renderer.say([*head, *body, *where_rows(question, renderer)], asked=True)
             renderer.seen(question.shown)
             open_.printed = renderer.is_live
         reasons = reason_rows(question, renderer, max(room - 2, 2))

@@ -98,7 +98,8 @@ def test_an_error_is_open_until_all_that_it_may_come_from_has_passed():
 
     assert then() == both
     assert then(("pytest a.py", "1 passed\n[exit code 0]")) == both
-    assert then(("pytest a.py", "1 passed\n[exit code 0]"), ("make", DONE)) is None
+    settled = then(("pytest a.py", "1 passed\n[exit code 0]"), ("make", DONE))
+    assert settled is not None and settled.settled == "make (t2)", "by the last of them"
     failed_again = ("pytest a.py", "1 failed\n[exit code 1]")
     assert then(("pytest a.py", "1 passed\n[exit code 0]"), failed_again, ("make", DONE)) == both
     unknown = then(("pytest a.py | tail", "1 passed\n[exit code 0]"))
@@ -155,8 +156,8 @@ def test_a_run_before_the_last_change_is_told_to_be_so_if_it_passed():
 def test_an_anchor_stands_once():
     found = Ledger()
     for _ in range(2):
-        found.take_in([], History([]), [TurnAnchor(2, "decision", "it stays")])
-    assert found.anchors == ["t2 decision: it stays"]
+        found.take_in([], History([]), [TurnAnchor(2, "milestone", "tests pass", by_run=True)])
+    assert found.anchors == ["t2 milestone: tests pass"]
 
 
 def many() -> Ledger:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet import events, prompt
+from codelet import events
 from codelet.context.reminders import Placement, Zones
 from codelet.context.reminders.git_status import GitStatus
 from codelet.loop.session import Session

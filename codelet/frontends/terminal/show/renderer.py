@@ -143,9 +143,9 @@ class Renderer:
         self._set_text()
         self._draw()
 
-    def say(self, rows: Sequence[Text]) -> None:
-        """Print rows above the live area: what a command says, not the turn."""
-        self._say("said", rows)
+    def say(self, rows: Sequence[Text], *, asked: bool = False) -> None:
+        """Print rows above the live area: what a command says, not the turn; or, `asked`, a question's first part."""
+        self._say("asked" if asked else "said", rows)
 
     def printed(self) -> None:
         """Somebody else has printed whole rows, as `!command` does on its terminal."""
