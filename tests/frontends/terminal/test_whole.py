@@ -74,6 +74,7 @@ def test_a_terminal_without_a_pager_gets_it_inline(start: Start) -> None:
     terminal.wait_for("›")
     terminal.type(CTRL_O)
     terminal.wait_for("nothing was shown yet")
+    terminal.settle()  # the line reads keys again: an Enter in between is the terminal's own
     terminal.line("count")
     terminal.wait_for("2 steps")
     pager(terminal, "  12\n")
