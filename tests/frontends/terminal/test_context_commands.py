@@ -42,6 +42,7 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     assert "calls read" not in ask(terminal, "/context", "the first prompt")
     assert "messages" in gone
     ask(terminal, "/reminders", "claudeMd", "tokens", "sent")
+    ask(terminal, "/reminders", "plan", "a tool")
     ask(terminal, "/reminders claudemd", "Use tabs.")
     ask(terminal, "/reminders claudemd off", "claudeMd is off")
     ask(terminal, "one more", "Again.", "1 step")

@@ -216,7 +216,7 @@ async def _exact(screen: Screen, session: Session) -> Text | None:
 
 
 async def reminders(screen: Screen, session: Session, argument: str) -> None:
-    """Each reminder with its tokens, its cost so far and its switch; or set one switch."""
+    """Each reminder with its tokens, its cost so far and its switch, and each tool with its own; or set one switch."""
     from codelet.frontends.terminal.show.console import wrap
 
     ledger = session.reminders
@@ -242,4 +242,13 @@ async def reminders(screen: Screen, session: Session, argument: str) -> None:
             )
             line.append("on" if row.on else "off", "" if row.on else WARN)
             screen.say(line)
+        screen.say(*_tool_rows(session))
         screen.note("/reminders TYPE shows one, /reminders TYPE off switches it off")
+
+
+def _tool_rows(session: Session) -> list[Text]:
+    """What the definition of each tool takes of every request, as an estimate."""
+    from codelet.context.tokens import estimate_text
+
+    sizes = [(clean(tool.name), estimate_text(str(tool.schema()))) for tool in session.tools]
+    return [styled((f"  {name:<13}", ACCENT), f"{tokens(size):>6} tokens  ", ("a tool", QUIET)) for name, size in sizes]
