@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.program import descendants, processor_seconds, run, start
+from tests.support.program import descendants, lives, processor_seconds, run, start
 from tests.support.script import Call, HttpError, Reply, Stop
 from tests.support.server import ModelServer
 from tests.support.waiting import PATIENCE, Neighbour, at_rest, until
@@ -56,6 +56,6 @@ def test_an_interrupt_ends_it_at_once(moment: str, model_server: ModelServer, re
     assert child.returncode == 130
     assert clock.passed < 1.0
     assert b"Traceback" not in errors
-    assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
+    assert not any(map(lives, below))
     if moment == "stream":
         assert model_server.requests[0].gone.wait(PATIENCE)

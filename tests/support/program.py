@@ -167,6 +167,14 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def lives(pid: int) -> bool:
+    """Whether it still runs. One that has ended may wait to be reaped: by us, if an earlier test made us adopt orphans."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def processes_with(text: str) -> list[int]:
     """The live processes whose command line holds the text, wherever they hang in the tree."""
     found: list[int] = []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.program import CODELET, descendants, processes_with
+from tests.support.program import CODELET, descendants, lives, processes_with
 from tests.support.recorded import STATUS, Start, ask, step
 from tests.support.terminal import Terminal
 from tests.support.waiting import Neighbour, until
@@ -77,7 +77,7 @@ def test_signals_end_it_cleanly(start: Start, number: signal.Signals, status: in
         children = descendants(terminal.pid)
     terminal.signal(number)
     assert terminal.wait_exit() == status
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))
+    until(lambda: not any(map(lives, children)))
     assert terminal.raw.rfind(b"\x1b[?25h") >= terminal.raw.rfind(b"\x1b[?25l")
     assert terminal.raw.rfind(b"\x1b[?2004l") >= terminal.raw.rfind(b"\x1b[?2004h")
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 
-from tests.support.program import descendants
+from tests.support.program import descendants, lives
 from tests.support.recorded import STATUS, Start, bash, step
 from tests.support.terminal import Terminal
 from tests.support.waiting import until
@@ -66,7 +65,7 @@ def test_an_end_while_the_pager_is_open(start: Start) -> None:
     assert children
     terminal.signal(signal.SIGTERM)
     assert terminal.wait_exit() == 143
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), "the end of the pager")
+    until(lambda: not any(map(lives, children)), "the end of the pager")
 
 
 def test_a_terminal_without_a_pager_gets_it_inline(start: Start) -> None:
