@@ -168,7 +168,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def lives(pid: int) -> bool:
-    """Whether it still runs. One that has ended may wait to be reaped: by us, if an earlier test made us adopt orphans."""
+    """Whether it runs on. One that has ended may wait to be reaped: by us, if an earlier test made us adopt orphans."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
