@@ -52,7 +52,7 @@ def test_short_lines_with_a_state_each(repo: Path, home: Path):
     lines = done.out.splitlines()
     starts = [line.split()[0] for line in lines if not line.startswith(" ")]
     assert set(starts) <= {"ok", "warn", "fail"}
-    assert len(starts) == 15
+    assert len(starts) == 16
     assert max(map(len, lines)) <= 80
     assert "\x1b" not in done.out
     assert list(home.iterdir()) == []
