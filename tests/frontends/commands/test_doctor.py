@@ -97,6 +97,21 @@ def test_a_settings_file_is_named(repo: Path, home: Path):
     assert "named by a flag or a settings file" in found["model"]["detail"]
 
 
+def test_a_model_for_the_facts_that_cannot_be_used_is_a_line(repo: Path, home: Path):
+    file = home / ".config" / "codelet" / "config.toml"
+    file.parent.mkdir(parents=True)
+    own = home / "own.safetensors"
+    file.write_text(f'facts_model = "{own}"\n', encoding="utf-8")
+    _, found = findings(repo, home)
+    assert found["fact search"]["state"] == "warn"
+    assert found["fact search"]["detail"] == f"--facts cannot be used: facts_model: {own}: is no file"
+    own.write_bytes(b"\xff" * 100)
+    own.with_name("tokenizer.json").write_text("{}", encoding="utf-8")
+    _, found = findings(repo, home)
+    assert found["fact search"]["detail"].startswith(f"by words only: {own}: facts cannot be found by meaning: ")
+    assert "codelet-repl[semantic]" in found["fact search"]["advice"]
+
+
 def test_a_local_server_is_found(repo: Path, home: Path):
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", 11434)) == 0:

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from codelet.errors import CodeletError
+from codelet.errors import CodeletError, UsageError
 from codelet.extensions.builtin import search_by_meaning
 from codelet.frontends.commands.doctor.check_result import CheckResult
 from codelet.providers.litellm_bridge import MALICIOUS
@@ -76,6 +76,10 @@ def fact_search(settings: Settings) -> CheckResult:
     """How a file of facts is searched. The model is read once: a package that is there may still be broken."""
     try:
         model = search_by_meaning(settings.facts_model_file)
+    except UsageError as error:
+        return CheckResult(
+            "fact search", "warn", f"--facts cannot be used: {error}", "mend facts_model in your settings"
+        )
     except CodeletError as error:
         advice = "install codelet-repl[semantic] again"
         if settings.facts_model is not None:
