@@ -106,14 +106,14 @@ def test_the_users_own_model_and_what_others_change_meanwhile(path: Path, tmp_pa
     assert found("nothing that it knows") == []
     other.forget(1)
     assert found("ship") == []
-    other.replace(2, Fact(text="ship it", by="model"))
+    other.replace(4, Fact(text="ship it", by="model"))  # which gets the number 4 again
     other.add([Fact(text="billing", by="model")])
-    assert (found("fridays"), found("billing")) == (["ship it"], ["billing"])
+    assert (found("fridays"), set(found("billing"))) == (["ship it"], {FACTS[1], "billing"})
     base = sqlite3.connect(path)
     base.execute("UPDATE fact SET text = CAST(x'ff62696c6c696e67' AS TEXT) WHERE text = 'billing'")
     base.commit()
     base.close()
-    assert found("billing") == [], "what is no text is not looked at"
+    assert found("billing") == [FACTS[1]], "what is no text is not looked at"
     file.close()
     other.close()
 
