@@ -142,7 +142,8 @@ class Nearest:
                 return []
             self._renew(self._model)
             without = {stored.number for stored in known}
-            alike = self._vectors @ self._model.vectors([text[:_LONGEST_ASKED]])[0]
+            asked = text[:_LONGEST_ASKED].encode("utf-8", "replace").decode()  # half a character is no text to them
+            alike = self._vectors @ self._model.vectors([asked])[0]
             ranked = (place for place in (-alike).argsort(kind="stable").tolist() if alike[place] >= LEAST_ALIKE)
             numbers = [self._numbers[place] for place in ranked if self._numbers[place] not in without]
         return self._file.used(numbers[:MOST_BY_MEANING])

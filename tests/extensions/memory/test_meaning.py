@@ -104,6 +104,7 @@ def test_the_users_own_model_and_what_others_change_meanwhile(path: Path, tmp_pa
     assert found("ship") == [FACTS[0]], near.broken
     assert found("billing") == [FACTS[1]]
     assert found("nothing that it knows") == []
+    assert found("ship \ud800") == [FACTS[0]]
     other.forget(1)
     assert found("ship") == []
     other.replace(4, Fact(text="ship it", by="model"))  # which gets the number 4 again
