@@ -242,6 +242,7 @@ class Settings(Record):
     facts: str | None = _row(
         None, text, KEEPING, by=(FLAG,), metavar="FILE", about="share facts with other sessions in this file"
     )
+    facts_model: str | None = _row(None, text, by=(USER_FILE,))
     memory: str | None = _row(
         None, text, KEEPING, by=(FLAG,), metavar="DIR|URL", about="let the model search the sessions saved there"
     )
@@ -267,6 +268,13 @@ class Settings(Record):
         from pathlib import Path
 
         return None if self.facts is None else Path(self.facts).expanduser()
+
+    @property
+    def facts_model_file(self) -> Path | None:
+        """The user's model for finding facts by meaning, a ~ spelled out."""
+        from pathlib import Path
+
+        return None if self.facts_model is None else Path(self.facts_model).expanduser()
 
     def full_name(self, model: str) -> str:
         """The model's name for one that may be short; codelet's own short names have neither sign nor digit."""

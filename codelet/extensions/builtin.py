@@ -112,12 +112,20 @@ def facts_in(path: Path) -> list[str]:
     return [fact.shown for fact in read_facts(path)]
 
 
+def search_by_meaning(model: Path | None) -> str | None:
+    """What finds facts by meaning, the user's `model` or the one installed; None without. Raises CodeletError."""
+    from codelet.extensions.memory.meaning import checked
+
+    return checked(model)
+
+
 def _facts(settings: Any, search: Find | None) -> Late:
     def make() -> Extension:
         from codelet.extensions.memory.remembering import Facts
         from codelet.extensions.memory.session_tool import session_tool
 
-        return Facts(settings.facts_file, [] if search is None else [session_tool(search)])
+        tools = [] if search is None else [session_tool(search)]
+        return Facts(settings.facts_file, tools, model=settings.facts_model_file)
 
     about = ("facts that are kept, or a change: add TEXT, edit N TEXT, forget N, promote N, find WORDS", "[CHANGE]")
     at_once = settings.facts is not None or search is not None

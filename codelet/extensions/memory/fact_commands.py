@@ -43,8 +43,7 @@ class FactCommands:
                 number, _, text = rest.partition(" ")
                 return await self._edited(number, text)
             case "find" if rest:
-                found = await asyncio.to_thread(self._file().find, rest, _MOST_LISTED)
-                return "\n".join(map(_stored_row, found)) or "nothing found"
+                return await self._found(rest)
         raise UsageError(f"this is no use of /facts: {_USE}")
 
     async def _listed(self) -> str:
@@ -61,6 +60,15 @@ class FactCommands:
             ]
             rows += map(_stored_row, newest)
         return "\n".join([*(rows or ["no facts are kept yet"]), "", _USE])
+
+    async def _found(self, text: str) -> str:
+        self._file()
+        by_words, by_meaning = await asyncio.to_thread(self._facts.look_up, text, _MOST_LISTED)
+        rows = [*map(_stored_row, by_words)]
+        if by_meaning:
+            rows += ["by meaning:", *map(_stored_row, by_meaning)]
+        nearest = self._facts.nearest
+        return "\n".join([*(rows or ["nothing found"]), *([nearest.broken] if nearest and nearest.broken else [])])
 
     async def _added(self, text: str) -> str:
         try:

@@ -110,6 +110,25 @@ class FactFile:
         self._used.update(stored.number for stored in found)
         return found
 
+    def used(self, numbers: Iterable[int]) -> list[StoredFact]:
+        """The facts of these numbers, in their order, which are noted as used."""
+        found = [stored for number in numbers if (stored := self.number(number)) is not None]
+        self._used.update(stored.number for stored in found)
+        return found
+
+    def statements(self) -> list[tuple[int, str]]:
+        """The facts by number, the newest first, each with its key in one text; not those that are no UTF-8."""
+        query = f"SELECT id, CAST(key || ' ' || text AS BLOB) FROM fact WHERE {_SOUND} ORDER BY id DESC LIMIT ?"
+        with self._lock, _told(self.path):
+            rows = self._base.execute(query, (MOST_STORED,)).fetchall()
+        texts = ((number, (raw or b"").decode("utf-8", "replace").strip()) for number, raw in rows)
+        return [(number, text) for number, text in texts if text and "\ufffd" not in text]
+
+    def version(self) -> tuple[int, int]:
+        """Another value once the file has changed, by this process or by another."""
+        with self._lock, _told(self.path):
+            return self._base.execute("PRAGMA data_version").fetchone()[0], self._base.total_changes
+
     def newest(self, most: int) -> list[StoredFact]:
         """The newest facts, the newest first."""
         return self._asked(f"SELECT {_ROW} FROM fact WHERE {_SOUND} ORDER BY made DESC, id DESC LIMIT ?", (most,))

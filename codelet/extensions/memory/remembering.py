@@ -32,6 +32,7 @@ from codelet.tools.tool import Tool, ToolOutput, tool
 
 if TYPE_CHECKING:
     from codelet.extensions.memory.fact_file import FactFile, StoredFact
+    from codelet.extensions.memory.meaning import Nearest
 
 _SCHEMA: dict[str, Any] = {
     "type": "array",
@@ -58,7 +59,8 @@ facts stand there.
 
 
 class Facts(Extension, Source):
-    """The facts of one session. `file` is where they are shared, None for this session only; `more` are further tools.
+    """The facts of one session. `file` is where they are shared, None for this session only; `more` are further tools,
+    `model` is the user's file for the search by meaning, where it is not the installed one.
 
     With a file each new fact is written there too, without its secrets; what is read from there is data, and is shown
     as what it is.
@@ -67,7 +69,12 @@ class Facts(Extension, Source):
     name = "facts"
 
     def __init__(
-        self, file: Path | None = None, more: Sequence[Tool] = (), *, clock: Callable[[], float] = time.time
+        self,
+        file: Path | None = None,
+        more: Sequence[Tool] = (),
+        *,
+        model: Path | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.list = FactList()
         self.tools = (tool(self._remember_tool(), title=lambda arguments: str(arguments["fact"])), *more)
@@ -80,10 +87,14 @@ class Facts(Extension, Source):
         self._told: tuple[tuple[Fact, ...], str, tuple[Fact, ...]] | None = None
         self._found: list[StoredFact] = []
         self.file: FactFile | None = None
+        self.nearest: Nearest | None = None
         if file is not None:
             from codelet.extensions.memory.fact_file import FactFile
+            from codelet.extensions.memory.meaning import Nearest, model_files
 
+            files = model_files(model)
             self.file = FactFile(file)
+            self.nearest = None if files is None else Nearest(self.file, files)
 
     @property
     def parts(self) -> Sequence[ExportPart]:
@@ -105,7 +116,18 @@ class Facts(Extension, Source):
         place = newest_prompt(messages)
         self._prompt = (messages[place]["content"] or "") if place >= 0 else ""
         if self.file is not None:
-            self._found = await asyncio.to_thread(self.file.find, self._prompt[:_LONGEST_ASKED], _MOST_OF_FILE)
+            found = await asyncio.to_thread(self.look_up, self._prompt[:_LONGEST_ASKED], _MOST_OF_FILE)
+            self._found = [*found[0], *found[1]]
+
+    def look_up(self, text: str, most: int) -> tuple[list[StoredFact], list[StoredFact]]:
+        """The file's facts for a text: so many that share words with it, and a few more that are near it by meaning.
+
+        The search by meaning takes a second the first time, in a large file: not for the event loop.
+        """
+        if self.file is None:
+            return [], []
+        by_words = self.file.find(text, most)
+        return by_words, [] if self.nearest is None else self.nearest.find(text, by_words)
 
     async def text(self) -> str | None:
         """The facts for the model: the session's, the file's that the prompt has to do with, each under who said it."""

@@ -52,7 +52,7 @@ def test_short_lines_with_a_state_each(repo: Path, home: Path):
     lines = done.out.splitlines()
     starts = [line.split()[0] for line in lines if not line.startswith(" ")]
     assert set(starts) <= {"ok", "warn", "fail"}
-    assert len(starts) == 15
+    assert len(starts) == 16
     assert max(map(len, lines)) <= 80
     assert "\x1b" not in done.out
     assert list(home.iterdir()) == []
@@ -95,6 +95,21 @@ def test_a_settings_file_is_named(repo: Path, home: Path):
     _, found = findings(repo, home, {"ANTHROPIC_API_KEY": "k"})
     assert found["settings"]["detail"] == str(file)
     assert "named by a flag or a settings file" in found["model"]["detail"]
+
+
+def test_a_model_for_the_facts_that_cannot_be_used_is_a_line(repo: Path, home: Path):
+    file = home / ".config" / "codelet" / "config.toml"
+    file.parent.mkdir(parents=True)
+    own = home / "own.safetensors"
+    file.write_text(f'facts_model = "{own}"\n', encoding="utf-8")
+    _, found = findings(repo, home)
+    assert found["fact search"]["state"] == "warn"
+    assert found["fact search"]["detail"] == f"--facts cannot be used: facts_model: {own}: is no file"
+    own.write_bytes(b"\xff" * 100)
+    own.with_name("tokenizer.json").write_text("{}", encoding="utf-8")
+    _, found = findings(repo, home)
+    assert found["fact search"]["detail"].startswith(f"by words only: {own}: facts cannot be found by meaning: ")
+    assert "codelet-repl[semantic]" in found["fact search"]["advice"]
 
 
 def test_a_local_server_is_found(repo: Path, home: Path):

@@ -1,4 +1,4 @@
-"""Checks of the installed packages. None is imported: metadata and files are enough."""
+"""Checks of the installed packages. Metadata and files are enough; only what finds facts by meaning is tried."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from codelet.errors import CodeletError, UsageError
+from codelet.extensions.builtin import search_by_meaning
 from codelet.frontends.commands.doctor.check_result import CheckResult
 from codelet.providers.litellm_bridge import MALICIOUS
+from codelet.settings import Settings
 
 _DISTRIBUTION = "codelet-repl"
 _PIN = re.compile(r"litellm(?:\[[^\]]*\])?==([^ ;]+)")
@@ -67,6 +70,24 @@ def tiktoken() -> CheckResult:
     if not found:
         return CheckResult("tiktoken", "warn", f"{installed}, no files found: all token counts are estimates")
     return CheckResult("tiktoken", "ok", f"{installed}, with files for {' and '.join(found)}")
+
+
+def fact_search(settings: Settings) -> CheckResult:
+    """How a file of facts is searched. The model is read once: a package that is there may still be broken."""
+    try:
+        model = search_by_meaning(settings.facts_model_file)
+    except UsageError as error:
+        return CheckResult(
+            "fact search", "warn", f"--facts cannot be used: {error}", "mend facts_model in your settings"
+        )
+    except CodeletError as error:
+        advice = "install codelet-repl[semantic] again"
+        if settings.facts_model is not None:
+            advice += ", or mend facts_model: a safetensors file with one table, its tokenizer.json beside it"
+        return CheckResult("fact search", "warn", f"by words only: {error}", advice)
+    if model is None:
+        return CheckResult("fact search", "ok", "by words; by meaning too with codelet-repl[semantic]")
+    return CheckResult("fact search", "ok", f"by words, then by meaning ({model})")
 
 
 def start_files() -> CheckResult:
