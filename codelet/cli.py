@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import stat
 import sys
 import time
 
@@ -43,19 +44,21 @@ def main() -> NoReturn:
             ending.status = 0
         else:
             ending.status = _run(arguments, ending)
+    ending.last()
     _leave(ending.status)
 
 
 class _Ending:
     """How the run ended, however it ended: `status` is the exit status. No exception gets past it.
 
-    `model` is the one that the user named, once that is known.
+    `model` is the one that the user named, once that is known, `last` what is still to be done before the exit.
     """
 
     def __init__(self, *, debug: bool) -> None:
         self.status = _EXIT_BUG
         self.model: str | None = None
         self.begun = time.monotonic()
+        self.last: Callable[[], object] = lambda: None
         self._debug = debug
 
     def __enter__(self) -> None:
@@ -114,6 +117,7 @@ def _raise_at_interrupt() -> None:
 
 def _run(arguments: list[str], ending: _Ending) -> int:
     _end_at_interrupt()
+    _begin_git(arguments, ending)
     from codelet.errors import UsageError
     from codelet.frontends.arguments import parse_command_line, print_help
 
@@ -156,6 +160,30 @@ def _run(arguments: list[str], ending: _Ending) -> int:
     )
 
 
+def _begin_git(arguments: list[str], ending: _Ending) -> None:
+    """Have git look at the workspace while all the rest is imported, where -p says that a model will be asked.
+
+    Not behind a pipe: what writes to it may go on changing files for as long as it is read.
+    """
+    mode = os.fstat(sys.stdin.fileno()).st_mode if sys.stdin is not None else 0
+    piped = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+    if piped or not arguments[:1] or not arguments[0].startswith("-") or "-p" not in arguments or "--bare" in arguments:
+        return
+    import signal
+
+    from codelet.settings import current_folder
+    from codelet.system.git import begin_status, end_ahead
+
+    def interrupted(*_: object) -> None:
+        end_ahead()
+        os._exit(_EXIT_INTERRUPT)
+
+    ending.last = end_ahead
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupted)
+    begin_status(current_folder())
+
+
 def _without_settings(options: argparse.Namespace) -> int | None:
     """Run a command that reads no settings; its exit status, None where another one was given, or none."""
     if options.command in ("policy", "audit"):
@@ -186,8 +214,7 @@ def _interactive(options: argparse.Namespace) -> bool:
 
 
 def _settings(options: argparse.Namespace, *, trust: bool = False) -> Settings:
-    from codelet.opening import current_folder
-    from codelet.settings import SETTINGS, load_settings
+    from codelet.settings import SETTINGS, current_folder, load_settings
 
     flags = {key: getattr(options, key, None) for key in SETTINGS}
     return load_settings(flags, workspace=current_folder(), trust=trust or options.trust)

@@ -26,7 +26,7 @@ from codelet.safety import Policy
 from codelet.safety.sandbox import Sandbox
 from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Ask
-from codelet.settings import Settings
+from codelet.settings import Settings, current_folder
 from codelet.system.text import valid_unicode
 from codelet.tools import select_tools
 from codelet.tools.tool import ToolContext
@@ -36,14 +36,6 @@ if TYPE_CHECKING:
     from codelet.extensions.memory.session_tool import Find
     from codelet.extensions.profiles.profile import Profile
     from codelet.loop.required_answer import RequiredAnswer
-
-
-def current_folder() -> Path:
-    """The workspace: the folder codelet was started in."""
-    try:
-        return Path.cwd()
-    except OSError:
-        raise UsageError("the current folder does not exist any more; cd into one that does") from None
 
 
 def provider_named(model: str, settings: Settings) -> Provider:

@@ -303,6 +303,18 @@ _NOT_SETTINGS = frozenset({"CODELET_REDIS_PASSWORD", "CODELET_SHARED"})
 """Variables that are read elsewhere: the password of a Redis database, the data that some tests need."""
 
 
+def current_folder() -> Path:
+    """The workspace: the folder codelet was started in."""
+    from pathlib import Path
+
+    from codelet.errors import UsageError
+
+    try:
+        return Path.cwd()
+    except OSError:
+        raise UsageError("the current folder does not exist any more; cd into one that does") from None
+
+
 def load_settings(
     flags: Mapping[str, Any], *, workspace: Path, trust: bool = False, environment: Mapping[str, str] = os.environ
 ) -> Settings:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 async def wanted_of(options: argparse.Namespace) -> Wanted:
     """What is to be reviewed. Raises UsageError for words that are neither commits nor paths."""
-    from codelet.opening import current_folder
     from codelet.review.reviewed_change import Wanted
+    from codelet.settings import current_folder
 
     words = list(options.what)
     if options.staged or options.uncommitted:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from codelet.errors import UsageError
-from codelet.opening import current_folder
-from codelet.settings import Settings, project_profiles, project_settings_file
+from codelet.settings import Settings, current_folder, project_profiles, project_settings_file
 from codelet.system.text import one_line
 
 _MOST_SHOWN = 300

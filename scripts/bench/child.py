@@ -100,7 +100,7 @@ def show(rows: Sequence[Row]) -> int:
         median = f"{statistics.median(row.values):.2f} {row.unit}"
         reference = f"{statistics.median(row.reference):.2f} {row.unit}" if row.reference else ""
         ratio = f"{row.ratio:.2f}" if row.ratio is not None else ""
-        promise = "" if row.promise is None else f"<= {row.promise:g}" + ("" if row.reference else f" {row.unit}")
+        promise = "" if row.promise is None else f"at most {row.promise:g}" + ("" if row.reference else f" {row.unit}")
         lines.append((row.name, median, reference, ratio, promise, {None: "", True: "kept", False: "BROKEN"}[row.kept]))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:

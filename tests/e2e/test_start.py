@@ -31,6 +31,17 @@ signal.signal(signal.SIGUSR1, write_down)
 with open(os.environ["LOADED"] + ".pid", "w") as file:
     file.write(str(os.getpid()))
 """
+STARTED = """
+import os, sys
+
+def note(event, arguments):
+    if event == "subprocess.Popen":
+        loaded = " ".join(f"{name}={name in sys.modules}" for name in ("argparse", "asyncio"))
+        with open(os.environ["STARTED"], "a") as file:
+            file.write(f"{os.path.basename(arguments[0])} {loaded}\\n")
+
+sys.addaudithook(note)
+"""
 HEAVY = ("litellm", "openai", "tiktoken", "prompt_toolkit", "rich", "git", "pydantic", "msgspec", "psutil")
 HEAVY_TOO = ("tree_sitter", "pathspec", "httpx", "requests", "aiohttp", "numpy", "yaml", "jinja2")
 MOST_MODULES = 70
@@ -54,6 +65,18 @@ def test_few_modules_are_loaded_before_the_first_request_leaves(codelet_on_each_
     own = [name for name in before if name.partition(".")[0] == "codelet"]
     assert "codelet.loop.session" in own
     assert len(own) <= MOST_MODULES, own
+
+
+def test_git_is_asked_before_the_heavy_imports(codelet: Codelet, tmp_path: Path):
+    """The interpreter is asked what it has loaded when the first child is started."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(STARTED)
+    environment = {"PYTHONPATH": f"{tmp_path / 'site'}{os.pathsep}{ROOT}", "STARTED": str(tmp_path / "started")}
+    codelet.server.script = [Reply("ok")]
+    assert codelet("-p", "go", env=environment).exit == 0
+    first, *others = (tmp_path / "started").read_text().splitlines()
+    assert first == "git argparse=False asyncio=False"
+    assert others == [], "its answer is used: nothing is asked twice"
 
 
 def loaded_at_the_request(codelet: Codelet, tmp_path: Path, *extra: str) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 
 from codelet.errors import ProviderError, UsageError
 from codelet.providers import open_provider
+from codelet.providers.connection import context_of_folder
 from codelet.providers.protocol import Deadlines, FinishChunk, ProviderOptions, Retries, TextChunk
 from tests.providers.chunks import collect
 from tests.support.certificates import Certificates
@@ -64,6 +65,24 @@ async def test_a_certificate_authority_that_a_variable_names(
     monkeypatch.setenv(name, str(certificates.ca))
     await answer(safe_server.base, times=3)
     assert safe_server.connections == 1
+
+
+async def test_the_systems_folder_of_certificates_is_looked_into_before_its_file(
+    safe_server: ModelServer, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = certificates.hashed(tmp_path / "trusted")
+    monkeypatch.setenv("SSL_CERT_DIR", str(folder))
+    context = context_of_folder()
+    assert context is not None and context.cert_store_stats()["x509"] == 0, "nothing is loaded before it is needed"
+    await answer(safe_server.base)
+    assert safe_server.connections == 1
+    for file in folder.iterdir():
+        file.rename(folder / "00000000.0")
+    with pytest.raises(ProviderError, match="TLS with"):
+        await answer(safe_server.base)
+    assert safe_server.connections == 1, "neither the folder nor the whole store vouches for it"
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.ca))
+    assert context_of_folder() is None, "the file that somebody named is all that is trusted"
 
 
 async def test_without_it_the_error_names_the_variable(safe_server: ModelServer):

@@ -24,6 +24,14 @@ class Certificates:
         context.load_cert_chain(self.certificate, self.key)
         return context
 
+    def hashed(self, folder: Path) -> Path:
+        """The new folder with the authority in it, named as OpenSSL looks for it."""
+        words = ["openssl", "x509", "-noout", "-subject_hash", "-in", str(self.ca)]
+        name = subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+        folder.mkdir()
+        shutil.copy(self.ca, folder / f"{name}.0")
+        return folder
+
 
 def make_certificates(folder: Path) -> Certificates:
     """Make both in the folder; the test skips where there is no openssl program."""

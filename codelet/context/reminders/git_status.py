@@ -7,11 +7,13 @@ from pathlib import Path
 
 from codelet import prompt
 from codelet.extensions.base import Source
-from codelet.system.git import run_git
+from codelet.system.git import STATUS, run_git
 
 _SHOWN = 20
 _OUTPUT_LIMIT = 256_000
 _TIMEOUT = 2.0
+_PATIENCE = 1.2
+"""Seconds for the whole answer alone; in the rest of _TIMEOUT git is asked beside it for one without new files."""
 STEP_SECONDS = 0.5
 """How long a request in the middle of a turn waits for git; at the turn's start it is given its whole time."""
 
@@ -101,16 +103,23 @@ async def git_status(workspace: Path) -> str | None:
 
 
 async def _ask_git(workspace: Path) -> tuple[str | None, bool]:
-    """The reminder's text, and whether git was too slow to tell more than that."""
-    arguments = ("--porcelain=v2", "--branch", "-z")
-    answer = await run_git(
-        workspace, "status", *arguments, "--untracked-files=normal", timeout=_TIMEOUT, limit=_OUTPUT_LIMIT
-    )
-    without_new = answer is not None and answer.timed_out
-    if without_new:
-        answer = await run_git(
-            workspace, "status", *arguments, "--untracked-files=no", timeout=_TIMEOUT, limit=_OUTPUT_LIMIT
-        )
+    """The reminder's text, and whether git was too slow to tell more than that: both within _TIMEOUT."""
+    whole = asyncio.create_task(run_git(workspace, "status", *STATUS, timeout=_TIMEOUT, limit=_OUTPUT_LIMIT))
+    asked = [whole]
+    try:
+        await asyncio.wait(asked, timeout=_PATIENCE)
+        if not whole.done():  # ask for less as well: it is the search for new files that may take long
+            less, left = (*STATUS[:-1], "--untracked-files=no"), _TIMEOUT - _PATIENCE
+            asked.append(
+                asyncio.create_task(run_git(workspace, "status", *less, timeout=left, limit=_OUTPUT_LIMIT)),
+            )
+        answer = await whole
+        if without_new := answer is not None and answer.timed_out:
+            answer = await asked[-1]
+    finally:
+        for question in asked:
+            question.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
     if answer is not None and answer.broken_off:
         return prompt.GIT_BROKEN_OFF.format(why=answer.broken_off), answer.timed_out
     if answer is None or (answer.exit_code != 0 and answer.complete):

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from codelet.errors import ToolError
 from codelet.safety.sandbox import Sandbox
-from codelet.system.process import HeadAndTail, StartError, shell_argv
+from codelet.system.process import StartError, shell_argv
+from codelet.system.process.output import HeadAndTail
 from codelet.system.process.service import Service, start_service
 from codelet.system.process.start import wrapped
 

@@ -12,7 +12,7 @@ from codelet import prompt
 from codelet.context.compaction.archive import line_matcher
 from codelet.errors import ToolError
 from codelet.extensions.tasks.background import SHOWN, BackgroundTask, KnownTask
-from codelet.system.process import Stream
+from codelet.system.process.output import Stream
 from codelet.system.text import one_line
 from codelet.tools.bash import exit_line, printed
 from codelet.tools.tool import Progress, ToolOutput

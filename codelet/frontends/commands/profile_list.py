@@ -8,8 +8,7 @@ from __future__ import annotations
 from codelet.errors import EXIT_DONE, EXIT_USAGE
 from codelet.extensions.builtin import profile_places
 from codelet.frontends.streams import say
-from codelet.opening import current_folder
-from codelet.settings import Settings, project_profiles
+from codelet.settings import Settings, current_folder, project_profiles
 from codelet.system.text import one_line
 
 _WIDTH = 1_000

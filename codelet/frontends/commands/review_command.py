@@ -27,7 +27,7 @@ from codelet.frontends.commands.review_outputs import print_report, write_report
 from codelet.frontends.review_words import wanted_of
 from codelet.frontends.streams import say, stdin_pieces
 from codelet.loop.meter import Limits
-from codelet.opening import current_folder, session_from
+from codelet.opening import session_from
 from codelet.providers.catalog import answers_here
 from codelet.providers.facts import DEFAULT_WINDOW, model_facts
 from codelet.review.findings import Report
@@ -36,7 +36,7 @@ from codelet.review.report_formats import FORMATS, ReportFile, output_named
 from codelet.review.review_run import ReviewOptions, ReviewRun
 from codelet.review.reviewed_change import ReviewedChange, change_from_diff, change_from_git
 from codelet.review.reviewer import MOST_STEPS, Reviewer, ReviewTools, Spending
-from codelet.settings import SETTINGS, Settings
+from codelet.settings import SETTINGS, Settings, current_folder
 from codelet.tools.tool import Tool
 
 _SIGNALS = {

@@ -32,6 +32,7 @@ from codelet.opening import mentioned, session_from, turn_of
 from codelet.outcome import Outcome, TurnProgress
 from codelet.providers.facts import model_facts
 from codelet.settings import Settings
+from codelet.system.git import end_ahead
 from codelet.system.text import valid_unicode
 from codelet.usage import Usage
 
@@ -194,6 +195,7 @@ class _OneShot:
             raise
         finally:
             await self._close(task)
+            end_ahead()
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
         if self._stopped is not None:

@@ -8,6 +8,7 @@ are missing); the user's own configuration, such as Git LFS, stays in force.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ from codelet.system.git.hardening import (
     stray,
     without_variables,
 )
-from codelet.system.process import StartError, capture, child_environment, outside_path
+from codelet.system.process import Begun, StartError, capture, child_environment, outside_path
 
 if TYPE_CHECKING:
     from codelet.system.git.configuration import Configuration
@@ -33,6 +34,12 @@ _BY_VARIABLES = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_CONFIG_COUNT")
 _MARKS = (b"filter", b"include", b"worktree", b"gpg")
 """A configuration in which none of these words stands, names nothing that the table does not cover already."""
 _LISTING_CAP = 1 << 20
+
+STATUS = ("--porcelain=v2", "--branch", "-z", "--untracked-files=normal")
+"""What `git status` is asked with."""
+_FRESH = 1.0
+"""Seconds after which what git was asked ahead is asked anew: it is told as of now."""
+_ahead: dict[tuple[Path, tuple[str, ...]], Begun] = {}
 
 
 class GitAnswer(Record):
@@ -65,14 +72,46 @@ async def run_git(
     harmless, and where it leads to another repository or work tree.
     """
     try:
-        environment = await _environment(folder)
         argv = hardened_argv(command, arguments)
-        done = await capture(argv, cwd=folder, environment=environment, timeout=timeout, limit=limit)
+        begun = _begun(folder, argv)
+        environment = await _environment(folder) if begun is None else {}
+        done = await capture(argv, cwd=folder, environment=environment, timeout=timeout, limit=limit, begun=begun)
     except (StartError, _UnsafeError):
         return None
     stderr = done.stderr.decode("utf-8", "replace").strip()
     complete = not done.cut and not done.timed_out
     return GitAnswer(done.exit_code, done.stdout, stderr, complete, done.timed_out)
+
+
+def begin_status(folder: Path) -> None:
+    """Start the `git status` that `run_git` will be asked for: it runs while the rest of codelet is imported.
+
+    Only where the repository's configuration is seen to be harmless without asking git for it. What nobody has asked
+    for in the end, `end_ahead` ends.
+    """
+    root = os.path.realpath(folder)
+    repository = find_repository(root)
+    if repository is None or not _has_plain_configuration(repository, root):
+        return
+    argv = hardened_argv("status", STATUS)
+    try:
+        _ahead[folder, tuple(argv)] = Begun(argv, cwd=folder, environment=look_environment(folder))
+    except StartError:  # it is said where git is asked
+        return
+
+
+def end_ahead() -> None:
+    """End what was begun ahead and not asked for."""
+    while _ahead:
+        _ahead.popitem()[1].end()
+
+
+def _begun(folder: Path, argv: Sequence[str]) -> Begun | None:
+    begun = _ahead.pop((folder, tuple(argv)), None)
+    if begun is not None and time.monotonic() - begun.since > _FRESH:
+        begun.end()
+        return None
+    return begun
 
 
 def hardened_argv(command: str, arguments: Sequence[str] = (), settings: Mapping[str, str] | None = None) -> list[str]:

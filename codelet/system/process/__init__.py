@@ -5,13 +5,11 @@ prints, memory stays bounded; reading stops when it exits, even if something in 
 When it exits, runs out of time or its caller is cancelled, everything that it started ends with it.
 
 `service` (a child that is spoken to) and `brief` (one that is waited for outside the event loop) are imported where
-they are needed.
+they are needed. So is asyncio, where a child is waited for: a helper can be begun before it is there.
 """
 
 from __future__ import annotations
 
-import asyncio
-import codecs
 import os
 import signal
 import socket
@@ -19,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from codelet.record import Record
 from codelet.system.process.start import (
@@ -34,10 +32,13 @@ from codelet.system.process.start import (
 )
 from codelet.system.process.tree import MARKER, Tree, become_subreaper, hide_memory, new_marker
 
+if TYPE_CHECKING:
+    import asyncio
+
 __all__ = [
+    "Begun",
     "Captured",
     "Finished",
-    "HeadAndTail",
     "StartError",
     "capture",
     "child_environment",
@@ -53,8 +54,6 @@ _POLL = 0.01
 _TERM_GRACE = 0.2
 _TERM_POLLS = 20
 _SHORTEST_POLL, _GRACE = 0.001, 0.1
-_STREAM_INTERVAL = 0.05
-_STREAM_PIECE = 4096
 
 Sink = Callable[[bytes], bool]
 """Takes bytes; True when it has enough."""
@@ -102,6 +101,10 @@ async def run_child(
     a few KiB, some left out when there is too much. `environment` is taken as it is; without one the child
     gets `child_environment()`. `keep` are descriptors that it keeps. Raises StartError.
     """
+    import asyncio
+
+    from codelet.system.process.output import HeadAndTail, Stream
+
     become_subreaper()
     hide_memory()
     environment = child_environment() if environment is None else environment
@@ -141,15 +144,19 @@ async def capture(
     environment: Mapping[str, str] | None = None,
     timeout: float = 10.0,
     limit: int = 1 << 20,
+    begun: Begun | None = None,
 ) -> Captured:
-    """Run a short helper; both streams apart, each at most `limit` bytes. Raises StartError.
+    """Run a short helper, or the same that was `begun`; both streams apart, each at most `limit` bytes.
+    Raises StartError.
 
     One that prints more is ended. Meant for programs of our own choice: it does without the search for what a
     command left in the background, which `run_child` makes, unless the helper is ended early.
     """
+    import asyncio
+
     environment = child_environment() if environment is None else environment
     streams = [Head(limit), Head(limit)]
-    child = _Child(argv, cwd, environment, [stream.feed for stream in streams], timeout)
+    child = _Child(argv, cwd, environment, [stream.feed for stream in streams], timeout, begun=begun)
     try:
         why = await child.settled
         if why == "exit":
@@ -166,6 +173,25 @@ async def capture(
     return Captured(child.exit_code, stdout, stderr, cut, why == "timeout")
 
 
+class Begun:
+    """A helper that runs before anybody waits for it. Whoever begins it gives it to `capture`, or ends it."""
+
+    def __init__(self, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> None:
+        """Start it. Raises StartError."""
+        self.marker = new_marker(os.environ.get(MARKER, ""))
+        self.since = time.monotonic()
+        self.process = start(argv, cwd, {**environment, MARKER: self.marker}, apart=True)
+
+    def end(self) -> None:
+        """Kill it with its group: nobody wants its answer."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+        self.process.wait()
+
+
 class _Child:
     """A started child with its pipes. From its creation on, `close` must be reached on every way out."""
 
@@ -179,20 +205,23 @@ class _Child:
         *,
         tied: bool = False,
         keep: Sequence[int] = (),
+        begun: Begun | None = None,
     ) -> None:
+        import asyncio
+
         self._loop = asyncio.get_running_loop()
         self.settled: asyncio.Future[Literal["exit", "timeout", "full"]] = self._loop.create_future()
         self._sinks: dict[int, Sink] = {}
         self._exit: ExitWatch | None = None
         self._clean = False
-        marker = new_marker(os.environ.get(MARKER, ""))
+        marker = new_marker(os.environ.get(MARKER, "")) if begun is None else begun.marker
         variables = {**environment, MARKER: marker}
         self._name = argv[0]
         self._lifeline: socket.socket | ExitStack = ExitStack()
         if tied:
             self._process, self._lifeline = start_tied(argv, cwd, variables, apart=len(sinks) > 1, keep=keep)
         else:
-            self._process = start(argv, cwd, variables, apart=len(sinks) > 1)
+            self._process = begun.process if begun else start(argv, cwd, variables, apart=len(sinks) > 1)
         self._told = b""
         self._tree = Tree(self._process, marker, supervised=tied)
         self._timer = self._loop.call_later(timeout, self._settle, "timeout")
@@ -228,6 +257,8 @@ class _Child:
 
         It gets a moment to end by itself: a shell does not wait for `>(…)`. A supervisor has waited already.
         """
+        import asyncio
+
         from codelet.system.process.supervisor import LEFT  # behind the first command
 
         self.drain()
@@ -257,6 +288,8 @@ class _Child:
 
     async def end(self) -> None:
         """End the child and all that it started: SIGTERM, and after 0.2 s, or a second cancel, SIGKILL."""
+        import asyncio
+
         if self._clean:
             return
         self._lifeline.close()  # a supervisor ends what it finds below it
@@ -321,80 +354,3 @@ class Head:
         self.kept += data[:room]
         self.cut = self.cut or len(data) > room
         return self.cut
-
-
-class HeadAndTail:
-    """The first and the last half of `limit` bytes of a stream, and a count of what lay between them."""
-
-    def __init__(self, limit: int) -> None:
-        self._half = max(limit // 2, 1)
-        self._head = bytearray()
-        self._tail = bytearray()
-        self._bytes = 0
-        self._lines = 0
-
-    def feed(self, data: bytes) -> bool:
-        """Take the next bytes; always False: there is no end to what may come."""
-        self._bytes += len(data)
-        self._lines += data.count(b"\n")
-        room = self._half - len(self._head)
-        if room > 0:
-            self._head += data[:room]
-            data = data[room:]
-        self._tail += data[-self._half :]
-        if len(self._tail) > 2 * self._half:
-            del self._tail[: -self._half]
-        return False
-
-    def text(self) -> tuple[str, int]:
-        """The text with a line in place of what was left out, and how many bytes that was.
-
-        Both cuts lie at line ends where there are any, else anywhere.
-        """
-        head, tail = bytes(self._head), bytes(self._tail[-self._half :])
-        if len(head) + len(tail) == self._bytes:
-            return (head + tail).decode(errors="replace"), 0
-        head = head[: head.rfind(b"\n") + 1] or head
-        tail = tail[tail.find(b"\n") + 1 :] or tail
-        dropped = self._bytes - len(head) - len(tail)
-        lines = self._lines - head.count(b"\n") - tail.count(b"\n")
-        shown = head.decode(errors="replace")
-        gap = "" if shown.endswith("\n") else "\n"
-        marker = f"{gap}[… {lines} lines, {dropped} bytes left out …]\n"
-        return shown + marker + tail.decode(errors="replace"), dropped
-
-
-class Stream:
-    """Passes output on while it comes: each 50 ms at most 4 KiB, the newest of what there was."""
-
-    def __init__(self, receive: Callable[[str], None]) -> None:
-        self._receive = receive
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._waiting = ""
-        self._skipped = False
-        self._timer: asyncio.TimerHandle | None = None
-
-    def feed(self, data: bytes) -> None:
-        """Take the next bytes; what comes after a pause is passed on at once."""
-        self._waiting += self._decoder.decode(data)
-        if len(self._waiting) > _STREAM_PIECE:
-            self._waiting = self._waiting[-_STREAM_PIECE:]
-            self._skipped = True
-        if self._timer is None:
-            self._pass_on()
-
-    def close(self) -> None:
-        """Pass the rest on."""
-        self._waiting += self._decoder.decode(b"", final=True)
-        self._pass_on()
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _pass_on(self) -> None:
-        if not self._waiting:
-            self._timer = None
-            return
-        piece = ("[…]" if self._skipped else "") + self._waiting
-        self._waiting, self._skipped = "", False
-        self._timer = asyncio.get_running_loop().call_later(_STREAM_INTERVAL, self._pass_on)
-        self._receive(piece)

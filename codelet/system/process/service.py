@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from codelet.system.process import HeadAndTail
+from codelet.system.process.output import HeadAndTail
 from codelet.system.process.start import ExitWatch, StartError, child_environment, start_supervised
 from codelet.system.process.tree import MARKER, Tree, new_marker
 

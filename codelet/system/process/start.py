@@ -11,7 +11,6 @@ shell, a file that every shell or search reads first, libraries from wherever th
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import re
@@ -23,9 +22,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from codelet.system.text.secret_shapes import SHORTEST_SECRET, is_secret, live_secrets
+
+if TYPE_CHECKING:
+    import asyncio
 
 _POLL = 0.01
 _STATUS_POLL = 0.001
@@ -288,6 +290,8 @@ class ExitWatch:
     """
 
     def __init__(self, process: subprocess.Popen[bytes], exited: Callable[[], None]) -> None:
+        import asyncio  # what is only started, comes before it
+
         self._loop = asyncio.get_running_loop()
         self._process = process
         self._exited = exited

@@ -22,6 +22,7 @@ from tests.support.program import processes_with
 from tests.support.script import Call, Reply, Tokens
 from tests.support.server import ModelServer, Recorded
 from tests.support.sessions import MakeSession, of_type, turn
+from tests.support.waiting import Neighbour
 
 pytestmark = pytest.mark.needs("git")
 TOUCH = Call("t", "bash", {"command": "touch new.txt"})
@@ -124,7 +125,9 @@ async def test_a_refused_call_changes_nothing(
 async def test_a_git_that_hangs_is_waited_for_in_one_turn_and_asked_on_until_it_answers(repo: Path, watched_git: Git):
     watched_git.hold()
     status = GitStatus(repo)
-    await status.begin()
+    with Neighbour() as clock:
+        await status.begin()
+    assert clock.passed < 3, "the question for less shares the two seconds of the first one"
     slow = await status.text()
     assert slow is not None and slow.startswith("not known: git took too long")
     waited_for = watched_git.calls

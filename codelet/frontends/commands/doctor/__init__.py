@@ -7,8 +7,7 @@ import asyncio
 from codelet.errors import EXIT_DONE, EXIT_USAGE
 from codelet.frontends.commands.doctor import machine_checks, model_checks, package_checks
 from codelet.frontends.commands.doctor.check_result import CheckResult, print_json, print_lines
-from codelet.opening import current_folder
-from codelet.settings import Settings
+from codelet.settings import Settings, current_folder
 
 
 async def run_doctor(settings: Settings, *, json: bool) -> int:

@@ -183,8 +183,8 @@ async def _change(argument: str) -> ReviewedChange:
     Raises UsageError.
     """
     from codelet.frontends.review_words import wanted_of
-    from codelet.opening import current_folder
     from codelet.review.reviewed_change import Wanted, change_from_git
+    from codelet.settings import current_folder
 
     folder = current_folder()
     if not argument:
