@@ -37,7 +37,8 @@ _VARIABLE = re.compile(r"\d+|'[^']*'|\"[^\"]*\"|\S*/\S*")
 # Lines of a file as tools number them; the numbers are wrong after the next edit, and cost room.
 _NUMBER = re.compile(r"^ {0,7}\d{1,6}(?:\t|→)", re.MULTILINE)
 _NUMBERED = re.compile(r"(?:[^\n]*\n){0,3} {0,7}\d{1,6}(?:\t|→)[^\n]*\n {0,7}\d{1,6}(?:\t|→)")
-_WIDE = re.compile(r"(?<=\S) {3,}(?=\S)")
+# Three blanks or more between two words; the blanks stand in front, as text that is spelt out is searched for faster.
+_WIDE = re.compile(r" {3}(?<=\S {3}) *(?=\S)")
 # So much use counts as one.
 _LEVEL = 500
 
