@@ -129,7 +129,7 @@ class LineCollector:
     def add(self, source: int, text: str, speaker: str, factor: int = 1000) -> None:
         """Make candidates of the lines of a text. `factor` in per mille is the source's own worth."""
         weight = self.recency(self.sources[source].place[0]) * SPEAKER_WEIGHT[speaker]
-        lines = [line for line in map(str.strip, _bare(text).split("\n")) if len(line) >= SHORTEST_LINE]
+        lines = [line for line in _bare(text) if len(line) >= SHORTEST_LINE]
         if len(text) > LONGEST_LINE and max(map(len, lines), default=0) > LONGEST_LINE:
             lines = [part for line in lines for part in _parts(line)]
         last = dict(zip(lines, count(self._lines)))
@@ -237,11 +237,15 @@ class LineCollector:
         ]
 
 
-def _bare(text: str) -> str:
-    """A text without the numbers that a tool put before a file's lines, and without the blanks that align words."""
+def _bare(text: str) -> Iterable[str]:
+    """The lines without the numbers that a tool put before a file's lines, and without the blanks that align words."""
     if _NUMBERED.match(text):
         text = _NUMBER.sub("", text)
-    return _WIDE.sub("  ", text) if "    " in text else text
+    lines = map(str.strip, text.split("\n"))
+    if "    " not in text:
+        return lines
+    # Most blanks in a row are indentation, which is gone by now.
+    return [_WIDE.sub("  ", line) if "   " in line else line for line in lines]
 
 
 def _parts(line: str) -> Iterable[str]:
