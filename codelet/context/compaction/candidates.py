@@ -37,7 +37,8 @@ _VARIABLE = re.compile(r"\d+|'[^']*'|\"[^\"]*\"|\S*/\S*")
 # Lines of a file as tools number them; the numbers are wrong after the next edit, and cost room.
 _NUMBER = re.compile(r"^ {0,7}\d{1,6}(?:\t|→)", re.MULTILINE)
 _NUMBERED = re.compile(r"(?:[^\n]*\n){0,3} {0,7}\d{1,6}(?:\t|→)[^\n]*\n {0,7}\d{1,6}(?:\t|→)")
-_WIDE = re.compile(r"(?<=\S) {3,}(?=\S)")
+# Three blanks or more between two words; the blanks stand in front, as text that is spelt out is searched for faster.
+_WIDE = re.compile(r" {3}(?<=\S {3}) *(?=\S)")
 # So much use counts as one.
 _LEVEL = 500
 
@@ -128,7 +129,7 @@ class LineCollector:
     def add(self, source: int, text: str, speaker: str, factor: int = 1000) -> None:
         """Make candidates of the lines of a text. `factor` in per mille is the source's own worth."""
         weight = self.recency(self.sources[source].place[0]) * SPEAKER_WEIGHT[speaker]
-        lines = [line for line in map(str.strip, _bare(text).split("\n")) if len(line) >= SHORTEST_LINE]
+        lines = [line for line in _bare(text) if len(line) >= SHORTEST_LINE]
         if len(text) > LONGEST_LINE and max(map(len, lines), default=0) > LONGEST_LINE:
             lines = [part for line in lines for part in _parts(line)]
         last = dict(zip(lines, count(self._lines)))
@@ -236,11 +237,15 @@ class LineCollector:
         ]
 
 
-def _bare(text: str) -> str:
-    """A text without the numbers that a tool put before a file's lines, and without the blanks that align words."""
+def _bare(text: str) -> Iterable[str]:
+    """The lines without the numbers that a tool put before a file's lines, and without the blanks that align words."""
     if _NUMBERED.match(text):
         text = _NUMBER.sub("", text)
-    return _WIDE.sub("  ", text) if "    " in text else text
+    lines = map(str.strip, text.split("\n"))
+    if "    " not in text:
+        return lines
+    # Most blanks in a row are indentation, which is gone by now.
+    return [_WIDE.sub("  ", line) if "   " in line else line for line in lines]
 
 
 def _parts(line: str) -> Iterable[str]:

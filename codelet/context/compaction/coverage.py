@@ -77,9 +77,13 @@ class Selection:
         heap = [-((sum(map(weight, names[i])) * factor[i] // costs[i] << shift) + i) for i in among if names[i]]
         heapq.heapify(heap)
         begun, limit = len(self.chosen), self.spent + budget - SMALLEST_ROOM
+        longest = limit + SMALLEST_ROOM - self.spent + FRAME - 1
         while heap and self.spent < limit:
             best = -heap[0]
             old, i = best >> shift, best & mask
+            if costs[i] > longest:  # without any heading already too long for what is left, which only shrinks
+                heapq.heappop(heap)
+                continue
             gain = sum(map(weight, names[i])) * factor[i] // costs[i]
             if 100 * gain < STALE_PERCENT * old and gain > 0:
                 heapq.heapreplace(heap, -((gain << shift) + i))
@@ -90,6 +94,7 @@ class Selection:
                     percent = alone if one in self._alone or len(names[one]) < 2 else REPEAT_PERCENT
                     for name in names[one]:
                         weights[name] = weights[name] * percent // 100
+                longest = limit + SMALLEST_ROOM - self.spent + FRAME - 1
         return self.chosen[begun:]
 
     def put(self, lines: Iterable[int], budget: int) -> list[int]:

@@ -297,7 +297,10 @@ class StaleLines:
     def _look_at_numbered(self) -> None:
         """Index the candidates that are numbered lines by the line without its number."""
         for number in range(self._looked_at, len(self._texts)):
-            found = _NUMBERED.match(self._texts[number])
-            if found:
-                self._numbered.setdefault(self._texts[number][found.end() :], []).append(number)
+            text = self._texts[number]
+            # A number stands in front, or behind a path and one of these: to look for them is cheaper than to match.
+            if ":" in text or "-" in text or text[:1] == "[" or text[:1].isdecimal():
+                found = _NUMBERED.match(text)
+                if found:
+                    self._numbered.setdefault(text[found.end() :], []).append(number)
         self._looked_at = len(self._texts)

@@ -26,7 +26,7 @@ from codelet.context.compaction.history import (
 )
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.score import TurnAnchor
-from codelet.context.compaction.signals import gives_order, is_small_talk
+from codelet.context.compaction.signals import gives_order, is_small_talk, may_order
 from codelet.context.compaction.user_text import sentences
 
 _ITEM = re.compile(r"(\S[^\n]{0,300}?) \(t(\d{1,7})\)(?:, |$)")
@@ -157,6 +157,8 @@ class Ledger:
             return
         if not self.goal[1] and (len(text) >= _GOAL_LENGTH // 2 or not is_small_talk(text)):
             self.goal = turn, " ".join(text[: 2 * _GOAL_LENGTH].split())[:_GOAL_LENGTH]
+        if not may_order(text[:_READ]):
+            return
         told = [one for one in sentences(text[:_READ]) if len(one) in _RULE_LENGTHS and not _PASTED.match(one)]
         for one in [one for one in told if not one.endswith("?") and gives_order(one)][:_RULES_OF_ONE]:
             self.rules.pop(one, None)

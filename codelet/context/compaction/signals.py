@@ -46,6 +46,15 @@ _ORDER = re.compile(
     r"at most|at least|no more than|from now on|not allowed|forbidden|required|mandatory|under no circumstances)\b",
     re.IGNORECASE,
 )
+# Each text that sets a rule, or gives an order, has one of these. To look for them is far cheaper than to search.
+_RULE_HINTS = tuple(
+    "must|never|always|don|do not|only|no longer|instead|sure|avoid|prefer|requir|forbidden|deadline|at most|at least|"
+    "no more than|limit|budget|cap|remember".split("|")
+)
+_ORDER_HINTS = tuple(
+    "don|do not|never|always|only|avoid|prefer|remember to|no |must|sure|should|at most|at least|from now on|"
+    "not allowed|forbidden|required|mandatory|under no ".split("|")
+)
 _CHAT = re.compile(
     r"\s*(?:(?:ok(?:ay)?|yes|yeah|yep|no|nope|hm+|ha(?:ha)?|oh|ah|aha|right|great|nice|good|cool|fine|sure|well|wow|"
     r"thanks?|thank you|sorry|sounds|hi|hey|hello|go (?:ahead|on)|looks)\b|[^\n]*\?\s*\Z)",
@@ -143,7 +152,7 @@ def decides(line: str) -> bool:
 
 def is_error_line(line: str) -> bool:
     """Whether a line, or any line of a text, reports an error."""
-    hinted = any(map(line.__contains__, _ERROR_HINTS)) or _ERROR_CODE.search(line)
+    hinted = any(map(line.__contains__, _ERROR_HINTS)) or (":" in line and _ERROR_CODE.search(line))
     if not hinted:
         return False
     return _ERROR_LINE.search(line) is not None
@@ -159,14 +168,26 @@ def has_measure(line: str) -> bool:
     return _MEASURE.search(line) is not None
 
 
+def _hinted(text: str, hints: tuple[str, ...]) -> bool:
+    """Whether a text may match a pattern that ignores case, and each match of which has one of the hints in it."""
+    if not text.isascii() and ("\u0131" in text or "\u0130" in text):
+        return True  # the pattern takes them for an i, casefold() does not
+    return any(map(text.casefold().__contains__, hints))
+
+
 def states_rule(text: str) -> bool:
     """Whether a user's text sets a rule: must, never, at most and the like."""
-    return _RULE.search(text) is not None
+    return _hinted(text, _RULE_HINTS) and _RULE.search(text) is not None
+
+
+def may_order(text: str) -> bool:
+    """Whether a sentence in a text may give an order; False is sure, and far cheaper than to look at each sentence."""
+    return _hinted(text, _ORDER_HINTS)
 
 
 def gives_order(text: str) -> bool:
     """Whether a sentence of the user's orders something that is to hold from then on."""
-    return _ORDER.search(text) is not None
+    return may_order(text) and _ORDER.search(text) is not None
 
 
 def is_small_talk(text: str) -> bool:

@@ -61,6 +61,9 @@ class Output(Protocol):
     def show(self, event: events.Event) -> None:
         """Take in one event."""
 
+    def busy(self, what: str) -> None:
+        """Something begins that may take long, or what had begun is over: ""."""
+
     def finish(self, outcome: Outcome) -> None:
         """Write the outcome of the run."""
 
@@ -204,7 +207,10 @@ class _OneShot:
 
     async def _ask(self) -> None:
         """Open the session, run the turn, and show its events as they come."""
+        if self._settings.resume is not None:
+            self._output.busy("opening the saved session")
         session, resumed = await session_from(self._settings, needs_model=not self._question.startswith("/"))
+        self._output.busy("")
         self._session = session
         session.meter.taken = self._taken
         session.upkeep.unseen = not self._output.is_live

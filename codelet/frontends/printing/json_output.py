@@ -26,6 +26,9 @@ class JsonOutput:
     def show(self, event: events.Event) -> None:
         """Nothing is shown before the end."""
 
+    def busy(self, what: str) -> None:
+        """Nothing is shown before the end."""
+
     def finish(self, outcome: Outcome) -> None:
         """Write the object."""
         _write_line(summary(outcome))
@@ -46,6 +49,9 @@ class StreamJsonOutput:
             self._end = event
         else:
             _write_line({"type": event.type, **_fields(event)})
+
+    def busy(self, what: str) -> None:
+        """Only events are shown: one of them says that a compaction begins."""
 
     def finish(self, outcome: Outcome) -> None:
         """Write the closing line."""

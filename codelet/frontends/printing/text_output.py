@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 
@@ -11,6 +12,8 @@ from codelet.outcome import Outcome, unread
 from codelet.system.text import Cleaner
 
 _LINE_WIDTH = 160
+# What takes longer than a second is told, and from then on how long it has taken.
+_FIRST_SECONDS, _AGAIN_SECONDS = 1.0, 10.0
 
 
 def in_ci() -> bool:
@@ -28,9 +31,12 @@ class TextOutput:
         self._quiet = quiet
         self._cleaner = Cleaner(ci=in_ci())
         self._line_open = False
+        self._timer: asyncio.TimerHandle | None = None
 
     def show(self, event: events.Event) -> None:
         """Show one event, if this format shows events of its type."""
+        if isinstance(event, events.Compaction):
+            self.busy(f"compacting about {event.before:,} tokens" if event.phase == "starting" else "")
         match event:
             case events.Text() if self.is_live:
                 self._write(self._cleaner.feed(event.delta))
@@ -50,8 +56,26 @@ class TextOutput:
             case events.Retry():
                 self._progress(f"{event.reason}; trying again{f' in {event.wait:.0f} s' if event.wait else ''}")
 
+    def busy(self, what: str) -> None:
+        """Something begins that may take long, or what had begun is over: ""."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if what and not self._quiet:
+            self._tell_later(what, asyncio.get_running_loop().time(), _FIRST_SECONDS)
+
+    def _tell_later(self, what: str, begun: float, wait: float) -> None:
+        loop = asyncio.get_running_loop()
+
+        def tell() -> None:
+            self._progress(f"{what}: {loop.time() - begun:.0f} s so far")
+            self._tell_later(what, begun, _AGAIN_SECONDS)
+
+        self._timer = loop.call_later(wait, tell)
+
     def finish(self, outcome: Outcome) -> None:
         """Write the answer, and say on stderr what cut it short."""
+        self.busy("")
         try:
             if self.is_live:
                 self._write(self._cleaner.flush())
