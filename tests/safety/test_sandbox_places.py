@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
+import socket
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from codelet.safety.sandbox import Confinement, Sandbox
 from codelet.safety.sandbox.command_lines import Bounds, bubblewrap_argv, landlock_argv, writable_root
 from codelet.safety.sandbox.places import Secrets, protected_places, seen_places
+from codelet.system.process.start import CHECKED_START
 from tests.support import repo as repositories
 
 
@@ -43,6 +49,8 @@ def test_secrets_of_the_workspace_are_hidden_from_what_only_reads(root: Path, ho
     secrets = Secrets(str(root))
     assert inside(root, secrets.hidden_from("ls", "read-only")) == [".env", "a/b/id_rsa", "a/real.txt"]
     assert secrets.hidden_from("ls", "workspace") == []
+    (root / "again").symlink_to(root / "a")
+    assert inside(root, Secrets(str(root)).of_workspace()) == [".env", "a/b/id_rsa", "a/real.txt"], "each once"
     make(root, "a/b/.env")
     (root / ".env").unlink()
     assert inside(root, secrets.of_workspace()) == ["a/b/.env", "a/b/id_rsa", "a/real.txt"], "looked at anew"
@@ -121,6 +129,35 @@ def test_bubblewrap_is_told_what_can_be_written_seen_and_reached(root: Path) -> 
     reads = list(bubblewrap_argv("bwrap", ["ls"], bounds.replace(kind="read-only", network=True)))
     assert pairs(reads, "--bind") == [] and str(root) in pairs(reads, "--ro-bind") and "--share-net" in reads
     assert git not in reads and "/var/tmp" in argv and "/var/tmp" not in reads
+    resolver = os.path.realpath("/etc/resolv.conf")
+    assert (pairs(argv, "--ro-bind-try"), pairs(reads, "--ro-bind-try")) == ([], [resolver])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sockets of the machine are listed by Linux")
+def test_sockets_of_services_are_covered_but_where_nothing_is_seen_anyway(root: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        shm, tmp = (stack.enter_context(tempfile.TemporaryDirectory(dir=folder)) for folder in ("/dev/shm", "/tmp"))
+        for path in (f"{shm}/s", f"{tmp}/s", f"{shm}/closed"):
+            stack.enter_context(socket.socket(socket.AF_UNIX)).bind(path)
+        os.unlink(f"{shm}/closed")
+        covered = pairs(list(bubblewrap_argv("bwrap", ["ls"], Bounds(root=str(root), sockets=True))), "--ro-bind")
+        closed = pairs(list(bubblewrap_argv("bwrap", ["ls"], Bounds(root=str(root)))), "--ro-bind")
+    assert f"{shm}/s" in covered and f"{shm}/s" not in closed
+    assert not {f"{tmp}/s", f"{shm}/closed"} & set(covered)
+
+
+def test_a_command_of_bubblewrap_starts_checked(root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By bash alone: another shell does not know how to."""
+    sandbox = Sandbox(root)
+    monkeypatch.setenv("PATH", str(tmp_path / "programs"))
+    for way, shell in (("bubblewrap", "bash"), ("landlock", "bash"), ("bubblewrap", "sh")):
+        shutil.rmtree(tmp_path / "programs", ignore_errors=True)
+        make(tmp_path, f"programs/{shell}")
+        (tmp_path / "programs" / shell).chmod(0o755)
+        sandbox.found = Confinement("bubblewrap" if way == "bubblewrap" else "landlock", "", "bwrap")
+        words = sandbox.wrap("true", dict(os.environ))
+        start = CHECKED_START if (way, shell) == ("bubblewrap", "bash") else ""
+        assert list(words[-3:]) == [str(tmp_path / "programs" / shell), "-c", f"{start}true"]
 
 
 def test_landlock_grants_all_but_what_is_kept(root: Path) -> None:

@@ -58,7 +58,9 @@ def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> Com
     for folder in empty:
         size = _PRIVATE_BYTES if folder == "/tmp" else _OTHER_BYTES
         argv += ["--size", str(size), "--tmpfs", folder]
-    argv += _resolver() if bounds.network else []
+    if bounds.network:  # names are resolved with a file that often stands in /run
+        resolver = os.path.realpath("/etc/resolv.conf")
+        argv += ["--ro-bind-try", resolver, resolver]
     for place in bounds.seen:
         if any(place != folder and contained(place, folder) for folder in empty) and not contained(place, bounds.root):
             argv += ["--ro-bind", place, place]
@@ -78,12 +80,6 @@ def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> Com
 def _at_top(bounds: Bounds) -> list[str]:
     """What stands at the top of the workspace and may be written."""
     return sorted(each.path for each in os.scandir(bounds.root) if not each.is_symlink())
-
-
-def _resolver() -> list[str]:
-    """Names are resolved with a file that often stands in /run."""
-    place = os.path.realpath("/etc/resolv.conf")
-    return ["--ro-bind", place, place] if place.startswith("/run/") and Path(place).exists() else []
 
 
 def _socket_covers(empty: Sequence[str]) -> list[str]:
