@@ -1,4 +1,4 @@
-"""What the helper of Landlock takes from a command and leaves to it: as numbers, and as the kernel holds it."""
+"""What the helper of Landlock takes from a command and leaves to it, asked of the kernel."""
 
 from __future__ import annotations
 
@@ -45,17 +45,6 @@ print(json.dumps(found))
 """
 
 
-def test_as_much_is_taken_as_the_version_knows() -> None:
-    """Rights over files came with versions 1, 2 (links between folders), 3 (cutting) and 5 (settings of devices)."""
-    files = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 4: 0x7FFF, 5: 0xFFFF, 6: 0xFFFF, 8: 0xFFFF}
-    others = {1: [], 2: [], 3: [], 4: [3], 5: [3], 6: [3, 3], 8: [3, 3]}
-    for version, rights in files.items():
-        assert landlock_helper.taken_away(version, network=False) == [rights, *others[version]]
-    assert landlock_helper.taken_away(3, network=True) == [0x7FFF]
-    assert landlock_helper.taken_away(4, network=True) == [0x7FFF, 0]
-    assert landlock_helper.taken_away(6, network=True) == [0xFFFF, 0, 3]
-
-
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the numbers of its calls are not known")
 async def test_a_granted_file_is_a_whole_file_and_all_else_is_closed(tmp_path: Path) -> None:
     """Also where more is granted than may be open at a time."""
@@ -65,6 +54,7 @@ async def test_a_granted_file_is_a_whole_file_and_all_else_is_closed(tmp_path: P
         path.write_text("planted\n")
     bounds = Bounds(root=str(root), protected=(str(root / "protected"),), hidden=(str(hidden),))
     words = landlock_argv([sys.executable, "-c", _PROGRAM, str(root / "granted"), str(hidden)], bounds)
+    assert words[3] == landlock_helper.__file__
     few = ["/bin/sh", "-c", 'ulimit -n 32; exec "$@"', "sh"]
     done = await run_child([*few, *words], cwd=tmp_path, timeout=60, output_limit=10_000)
     if "the kernel has no Landlock" in done.output:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.safety.sandbox import Confinement, Sandbox
+from codelet.safety.sandbox import Confinement, Sandbox, landlock_helper
 from codelet.safety.sandbox.command_lines import Bounds, bubblewrap_argv, landlock_argv, writable_root
 from codelet.safety.sandbox.places import Secrets, protected_places, seen_places
 from codelet.system.process.start import CHECKED_START
@@ -54,6 +54,11 @@ def test_secrets_of_the_workspace_are_hidden_from_what_only_reads(root: Path, ho
     make(root, "a/b/.env")
     (root / ".env").unlink()
     assert inside(root, secrets.of_workspace()) == ["a/b/.env", "a/b/id_rsa", "a/real.txt"], "looked at anew"
+
+
+def test_secrets_are_looked_for_in_so_many_folders(root: Path) -> None:
+    make(root, ".env", "a/.env", "a/b/.env", "a/b/c/.env")
+    assert inside(root, Secrets(str(root), most=2).of_workspace()) == [".env", "a/.env"]
 
 
 def test_secrets_of_the_home_are_hidden_from_every_command(root: Path, home: Path) -> None:
@@ -134,15 +139,19 @@ def test_bubblewrap_is_told_what_can_be_written_seen_and_reached(root: Path) -> 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the sockets of the machine are listed by Linux")
-def test_sockets_of_services_are_covered_but_where_nothing_is_seen_anyway(root: Path) -> None:
+def test_sockets_of_services_are_covered_but_where_nothing_is_seen_anyway(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with contextlib.ExitStack() as stack:
         shm, tmp = (stack.enter_context(tempfile.TemporaryDirectory(dir=folder)) for folder in ("/dev/shm", "/tmp"))
-        for path in (f"{shm}/s", f"{tmp}/s", f"{shm}/closed"):
+        monkeypatch.chdir(shm)  # a name without a folder is looked for where codelet stands
+        for path in (f"{shm}/s", f"{tmp}/s", f"{shm}/closed", "relative"):
             stack.enter_context(socket.socket(socket.AF_UNIX)).bind(path)
         os.unlink(f"{shm}/closed")
         covered = pairs(list(bubblewrap_argv("bwrap", ["ls"], Bounds(root=str(root), sockets=True))), "--ro-bind")
         closed = pairs(list(bubblewrap_argv("bwrap", ["ls"], Bounds(root=str(root)))), "--ro-bind")
-    assert f"{shm}/s" in covered and f"{shm}/s" not in closed
+        monkeypatch.undo()
+    assert {f"{shm}/s", f"{shm}/relative"} <= set(covered) and f"{shm}/s" not in closed
     assert not {f"{tmp}/s", f"{shm}/closed"} & set(covered)
 
 
@@ -177,6 +186,17 @@ def test_landlock_grants_all_but_what_is_kept(root: Path) -> None:
     assert str(root / "a.txt") not in request["read"] and str(root) not in request["read"]
     with pytest.raises(FileNotFoundError, match="cannot allow sockets"):
         landlock_argv(["ls"], Bounds(root=str(root), sockets=True))
+
+
+def test_as_much_is_taken_as_the_version_of_landlock_knows() -> None:
+    """Rights over files came with versions 1, 2 (links between folders), 3 (cutting) and 5 (settings of devices)."""
+    files = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 4: 0x7FFF, 5: 0xFFFF, 6: 0xFFFF, 8: 0xFFFF}
+    others = {1: [], 2: [], 3: [], 4: [3], 5: [3], 6: [3, 3], 8: [3, 3]}
+    for version, rights in files.items():
+        assert landlock_helper.taken_away(version, network=False) == [rights, *others[version]]
+    assert landlock_helper.taken_away(3, network=True) == [0x7FFF]
+    assert landlock_helper.taken_away(4, network=True) == [0x7FFF, 0]
+    assert landlock_helper.taken_away(6, network=True) == [0xFFFF, 0, 3]
 
 
 def test_the_whole_file_system_is_no_workspace(root: Path) -> None:

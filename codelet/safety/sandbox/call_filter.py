@@ -103,7 +103,7 @@ def _blocks(*, network: bool, sockets: bool, metadata: bool) -> dict[str, list[_
     blocks = {name: [_answer(_REFUSE)] for name in refused}
     blocks |= {name: [_answer(_UNKNOWN)] for name in _NOT_THERE}
     blocks["ioctl"] = _unless(1, [*_TERMINAL_INPUT, *(() if metadata else _SET_FLAGS)], refuse=True)
-    blocks["clone"] = blocks["unshare"] = _masked(0, _CLONE_NEWUSER)
+    blocks["clone"] = blocks["unshare"] = _masked(_CLONE_NEWUSER)
     if not metadata:
         blocks |= {name: _unless(argument, [0], refuse=False) for name, argument in _OF_PROCESSES.items()}
     internet = [_AF_INET, _AF_INET6, _AF_NETLINK] if network or metadata else []
@@ -132,7 +132,6 @@ def _unless(argument: int, values: Sequence[int], *, refuse: bool) -> list[_Line
     return [*lines, _answer(others), _answer(listed)]
 
 
-def _masked(argument: int, mask: int) -> list[_Line]:
-    """Refuse the call where the argument has one of these bits."""
-    load = _load(_ARGUMENTS_AT + 8 * argument)
-    return [load, _jump(_MASK, 0, 1, mask), _answer(_REFUSE), _answer(_ALLOW)]
+def _masked(mask: int) -> list[_Line]:
+    """Refuse the call where its first argument has one of these bits."""
+    return [_load(_ARGUMENTS_AT), _jump(_MASK, 0, 1, mask), _answer(_REFUSE), _answer(_ALLOW)]

@@ -89,7 +89,7 @@ def _socket_covers(empty: Sequence[str]) -> list[str]:
     except OSError:
         raise FileNotFoundError("the sockets of this machine cannot be listed, so none can be allowed") from None
     places = {line.split(None, 7)[7] for line in lines if len(line.split(None, 7)) == 8}
-    real = {os.path.realpath(place) for place in places if place.startswith("/") and os.path.exists(place)}
+    real = {os.path.realpath(place) for place in places if os.path.exists(place)}
     covered = sorted(place for place in real if not any(contained(place, folder) for folder in empty))
     return [word for place in covered for word in ("--ro-bind", "/dev/null", place)]
 
