@@ -168,6 +168,13 @@ async def test_both_ways_are_found(tmp_path: Path) -> None:
     assert found.way in WAYS
 
 
+async def test_why_the_first_way_does_not_work_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    monkeypatch.setenv("PATH", path_for("landlock", tmp_path))
+    assert "bubblewrap: exit code 1" in (await find_confinement(workspace)).detail
+
+
 def test_it_is_looked_for_at_the_first_command_only(
     codelet: Codelet, model_server: ModelServer, tmp_path: Path
 ) -> None:

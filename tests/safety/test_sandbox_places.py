@@ -99,6 +99,7 @@ def test_what_programs_outside_obey_cannot_be_written(root: Path, home: Path, mo
     monkeypatch.setenv("XDG_CONFIG_HOME", f"{root}/conf")
     found = inside(root, protected_places(root, [root / "kept.jsonl", root / "absent"]))
     assert found == [".git", "AGENTS.md", "conf/codelet", "kept.jsonl", "tools/bin", "venv"]
+    assert protected_places(root / "gone") == []
     monkeypatch.delenv("XDG_CONFIG_HOME")
     make(home, ".config/codelet/settings.toml")
     assert ".config/codelet" in inside(home, protected_places(home))

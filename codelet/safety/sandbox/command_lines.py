@@ -85,7 +85,7 @@ def _at_top(bounds: Bounds) -> list[str]:
 def _socket_covers(empty: Sequence[str]) -> list[str]:
     """What takes the place of each socket that a service has now: a read-only mount alone stops no connection."""
     try:
-        lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()[1:]
+        _, *lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         raise FileNotFoundError("the sockets of this machine cannot be listed, so none can be allowed") from None
     places = {line.split(None, 7)[7] for line in lines if len(line.split(None, 7)) == 8}
