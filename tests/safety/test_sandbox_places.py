@@ -132,6 +132,9 @@ def test_bubblewrap_is_told_what_can_be_written_seen_and_reached(root: Path) -> 
     assert pairs(argv, "--bind") == [str(root)] and "--share-net" not in argv
     assert {git, secret}.issubset(pairs(argv, "--ro-bind")) and argv[argv.index(keys) - 1] == "--tmpfs"
     assert argv.index("/") < argv.index(str(root)) < argv.index(git) < argv.index(secret), "the later one holds"
+    sizes = {argv[place + 3]: int(argv[place + 1]) for place, word in enumerate(argv) if word == "--size"}
+    assert sizes == {place: 4096 if place == keys else 1 << (30 if place == "/tmp" else 24) for place in sizes}
+    assert "/tmp" in sizes and "/var/tmp" in sizes
     reads = list(bubblewrap_argv("bwrap", ["ls"], bounds.replace(kind="read-only", network=True)))
     assert pairs(reads, "--bind") == [] and str(root) in pairs(reads, "--ro-bind") and "--share-net" in reads
     assert git not in reads and "/var/tmp" in argv and "/var/tmp" not in reads
