@@ -157,7 +157,8 @@ def _within(tests: list[Test], budget: float) -> list[Test]:
 def _lines_about(mutant: Mutant, text: str) -> set[int] | None:
     """The lines that a fault can be noticed from: those of its innermost statement.
 
-    Of a default those of its function, of a constant those that name it; None where it is any line of the file.
+    Of a default those of its function, of a constant those that name it; None where it is any line of the file. What
+    runs only where the file is the program has none: a child alone notices it.
     """
     tree = ast.parse(text)
     found: set[int] | None = None
@@ -168,6 +169,8 @@ def _lines_about(mutant: Mutant, text: str) -> set[int] | None:
         blocks = [block for block in _blocks(node) if block]
         first = min((block[0].lineno for block in blocks), default=(node.end_lineno or 0) + 1)
         body = [inner for block in blocks for inner in block]
+        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
+            return set()
         if inside:
             found = set(range(node.lineno, max(node.lineno + 1, first)))
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

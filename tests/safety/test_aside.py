@@ -14,6 +14,7 @@ from codelet.extensions.builtin import LateTasks, ProtectedFiles
 from codelet.loop.toolbox import Safeguards, Toolbox, equip
 from codelet.safety import Policy
 from codelet.safety.sandbox import Confinement, Sandbox, find_confinement
+from codelet.safety.sandbox.aside import MadeFile, settle
 from codelet.tools import all_tools
 from codelet.tools.tool import ToolContext
 from tests.safety.conftest import call
@@ -39,6 +40,10 @@ async def confined(workspace: Path, way: str = "bubblewrap") -> tuple[Toolbox, S
 
 def names(workspace: Path) -> Sequence[str]:
     return sorted(path.name for path in workspace.iterdir())
+
+
+def test_what_is_gone_by_then_is_told_too(tmp_path: Path) -> None:
+    assert settle(tmp_path / "CLAUDE.md", tmp_path, move=True) == MadeFile("CLAUDE.md")
 
 
 async def test_what_a_command_made_is_moved_aside_and_told(tmp_path: Path) -> None:

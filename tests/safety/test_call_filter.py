@@ -88,6 +88,38 @@ def test_a_machine_whose_calls_are_not_known_has_no_filter(monkeypatch: pytest.M
         filter_program(network=False, sockets=False, metadata=False)
 
 
+def answered(program: bytes, machine: int, number: int) -> int:
+    """What the filter answers to a call without arguments: its lines are followed as the kernel does."""
+    lines = list(struct.iter_unpack("HBBI", program))
+    data, at = struct.pack("=II56x", number, machine), 0
+    loaded = 0
+    while True:
+        code, fits, fails, value = lines[at]
+        if code == 0x06:
+            return int(value)
+        if code == 0x20:
+            (loaded,) = struct.unpack_from("=I", data, value)
+        else:
+            holds = {0x15: loaded == value, 0x35: loaded >= value, 0x45: bool(loaded & value)}[code]
+            at += fits if holds else fails
+        at += 1
+
+
+@pytest.mark.parametrize(("machine", "own", "other"), [("x86_64", 0xC000003E, 0x40000003), ("aarch64", 0xC00000B7, 40)])
+def test_calls_by_the_numbers_of_another_machine_are_refused(
+    machine: str, own: int, other: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel for 64 bits also takes the calls of one for 32, where each number means another call."""
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    filter_program.cache_clear()
+    program = filter_program(network=False, sockets=False, metadata=False)
+    filter_program.cache_clear()
+    refused, allowed = 0x5000D, 0x7FFF0000
+    for number in (0, 1, 400):
+        assert (answered(program, own, number), answered(program, other, number)) == (allowed, refused)
+    assert answered(program, own, 0x40000000) == refused
+
+
 _HEADERS = {
     "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
     "aarch64": Path("/usr/include/asm-generic/unistd.h"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -100,7 +101,8 @@ def test_links(places: tuple[Path, Path]) -> None:
     assert judge_path("inner", "write", workspace).action == "allow"
     assert judge_path("hidden", "read", workspace).action == "ask"
     assert judge_path("hook/pre-commit", "write", workspace).action == "deny"
-    assert judge_path("loop1", "read", workspace).action == "deny"
+    loop = judge_path("loop1", "read", workspace)
+    assert loop.action == "deny" and loop.reason == f"loop1: {os.strerror(errno.ELOOP)}"
     assert judge_path("gone", "write", workspace).action == "deny"
     assert judge_path("hard", "write", workspace).action == "ask"
 

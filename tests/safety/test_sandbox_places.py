@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
+import socket
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from codelet.safety.sandbox import Confinement, Sandbox, landlock_helper
 from codelet.safety.sandbox.command_lines import Bounds, bubblewrap_argv, landlock_argv, writable_root
 from codelet.safety.sandbox.places import Secrets, protected_places, seen_places
+from codelet.system.process.start import CHECKED_START
 from tests.support import repo as repositories
 
 
@@ -43,9 +49,16 @@ def test_secrets_of_the_workspace_are_hidden_from_what_only_reads(root: Path, ho
     secrets = Secrets(str(root))
     assert inside(root, secrets.hidden_from("ls", "read-only")) == [".env", "a/b/id_rsa", "a/real.txt"]
     assert secrets.hidden_from("ls", "workspace") == []
+    (root / "again").symlink_to(root / "a")
+    assert inside(root, Secrets(str(root)).of_workspace()) == [".env", "a/b/id_rsa", "a/real.txt"], "each once"
     make(root, "a/b/.env")
     (root / ".env").unlink()
     assert inside(root, secrets.of_workspace()) == ["a/b/.env", "a/b/id_rsa", "a/real.txt"], "looked at anew"
+
+
+def test_secrets_are_looked_for_in_so_many_folders(root: Path) -> None:
+    make(root, ".env", "a/.env", "a/b/.env", "a/b/c/.env")
+    assert inside(root, Secrets(str(root), most=2).of_workspace()) == [".env", "a/.env"]
 
 
 def test_secrets_of_the_home_are_hidden_from_every_command(root: Path, home: Path) -> None:
@@ -86,6 +99,7 @@ def test_what_programs_outside_obey_cannot_be_written(root: Path, home: Path, mo
     monkeypatch.setenv("XDG_CONFIG_HOME", f"{root}/conf")
     found = inside(root, protected_places(root, [root / "kept.jsonl", root / "absent"]))
     assert found == [".git", "AGENTS.md", "conf/codelet", "kept.jsonl", "tools/bin", "venv"]
+    assert protected_places(root / "gone") == []
     monkeypatch.delenv("XDG_CONFIG_HOME")
     make(home, ".config/codelet/settings.toml")
     assert ".config/codelet" in inside(home, protected_places(home))
@@ -118,9 +132,45 @@ def test_bubblewrap_is_told_what_can_be_written_seen_and_reached(root: Path) -> 
     assert pairs(argv, "--bind") == [str(root)] and "--share-net" not in argv
     assert {git, secret}.issubset(pairs(argv, "--ro-bind")) and argv[argv.index(keys) - 1] == "--tmpfs"
     assert argv.index("/") < argv.index(str(root)) < argv.index(git) < argv.index(secret), "the later one holds"
+    sizes = {argv[place + 3]: int(argv[place + 1]) for place, word in enumerate(argv) if word == "--size"}
+    assert sizes == {place: 4096 if place == keys else 1 << (30 if place == "/tmp" else 24) for place in sizes}
+    assert "/tmp" in sizes and "/var/tmp" in sizes
     reads = list(bubblewrap_argv("bwrap", ["ls"], bounds.replace(kind="read-only", network=True)))
     assert pairs(reads, "--bind") == [] and str(root) in pairs(reads, "--ro-bind") and "--share-net" in reads
     assert git not in reads and "/var/tmp" in argv and "/var/tmp" not in reads
+    resolver = os.path.realpath("/etc/resolv.conf")
+    assert (pairs(argv, "--ro-bind-try"), pairs(reads, "--ro-bind-try")) == ([], [resolver])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sockets of the machine are listed by Linux")
+def test_sockets_of_services_are_covered_but_where_nothing_is_seen_anyway(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.ExitStack() as stack:
+        shm, tmp = (stack.enter_context(tempfile.TemporaryDirectory(dir=folder)) for folder in ("/dev/shm", "/tmp"))
+        monkeypatch.chdir(shm)  # a name without a folder is looked for where codelet stands
+        for path in (f"{shm}/s", f"{tmp}/s", f"{shm}/closed", "relative"):
+            stack.enter_context(socket.socket(socket.AF_UNIX)).bind(path)
+        os.unlink(f"{shm}/closed")
+        covered = pairs(list(bubblewrap_argv("bwrap", ["ls"], Bounds(root=str(root), sockets=True))), "--ro-bind")
+        closed = pairs(list(bubblewrap_argv("bwrap", ["ls"], Bounds(root=str(root)))), "--ro-bind")
+        monkeypatch.undo()
+    assert {f"{shm}/s", f"{shm}/relative"} <= set(covered) and f"{shm}/s" not in closed
+    assert not {f"{tmp}/s", f"{shm}/closed"} & set(covered)
+
+
+def test_a_command_of_bubblewrap_starts_checked(root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By bash alone: another shell does not know how to."""
+    sandbox = Sandbox(root)
+    monkeypatch.setenv("PATH", str(tmp_path / "programs"))
+    for way, shell in (("bubblewrap", "bash"), ("landlock", "bash"), ("bubblewrap", "sh")):
+        shutil.rmtree(tmp_path / "programs", ignore_errors=True)
+        make(tmp_path, f"programs/{shell}")
+        (tmp_path / "programs" / shell).chmod(0o755)
+        sandbox.found = Confinement("bubblewrap" if way == "bubblewrap" else "landlock", "", "bwrap")
+        words = sandbox.wrap("true", dict(os.environ))
+        start = CHECKED_START if (way, shell) == ("bubblewrap", "bash") else ""
+        assert list(words[-3:]) == [str(tmp_path / "programs" / shell), "-c", f"{start}true"]
 
 
 def test_landlock_grants_all_but_what_is_kept(root: Path) -> None:
@@ -140,6 +190,17 @@ def test_landlock_grants_all_but_what_is_kept(root: Path) -> None:
     assert str(root / "a.txt") not in request["read"] and str(root) not in request["read"]
     with pytest.raises(FileNotFoundError, match="cannot allow sockets"):
         landlock_argv(["ls"], Bounds(root=str(root), sockets=True))
+
+
+def test_as_much_is_taken_as_the_version_of_landlock_knows() -> None:
+    """Rights over files came with versions 1, 2 (links between folders), 3 (cutting) and 5 (settings of devices)."""
+    files = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 4: 0x7FFF, 5: 0xFFFF, 6: 0xFFFF, 8: 0xFFFF}
+    others = {1: [], 2: [], 3: [], 4: [3], 5: [3], 6: [3, 3], 8: [3, 3]}
+    for version, rights in files.items():
+        assert landlock_helper.taken_away(version, network=False) == [rights, *others[version]]
+    assert landlock_helper.taken_away(3, network=True) == [0x7FFF]
+    assert landlock_helper.taken_away(4, network=True) == [0x7FFF, 0]
+    assert landlock_helper.taken_away(6, network=True) == [0xFFFF, 0, 3]
 
 
 def test_the_whole_file_system_is_no_workspace(root: Path) -> None:

@@ -65,7 +65,7 @@ _OF_PROCESSES = {
 }  # fmt: skip
 _SET_FLAGS = (0x40086602, 0x401C5820)  # FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR: attributes of a file
 
-_Line = tuple[int, int, int, int]
+_Line = bytes
 
 
 @cache
@@ -83,18 +83,18 @@ def filter_program(*, network: bool, sockets: bool, metadata: bool) -> bytes:
     audited, column = _MACHINES[machine]
     lines: list[_Line] = [
         _load(_MACHINE_AT),
-        (_EQUAL, 1, 0, audited),
+        _jump(_EQUAL, 1, 0, audited),
         _answer(_REFUSE),
         _load(_NUMBER_AT),
-        (_AT_LEAST, 0, 1, 0x40000000),  # x32: the same calls by other numbers
+        _jump(_AT_LEAST, 0, 1, 0x40000000),  # x32: the same calls by other numbers
         _answer(_REFUSE),
     ]
     for name, block in _blocks(network=network, sockets=sockets, metadata=metadata).items():
         number = _CALLS[name][column]
         if number is not None:
-            lines += [(_EQUAL, 0, len(block), number), *block]
+            lines += [_jump(_EQUAL, 0, len(block), number), *block]
     lines.append(_answer(_ALLOW))
-    return b"".join(struct.pack("HBBI", *line) for line in lines)
+    return b"".join(lines)
 
 
 def _blocks(*, network: bool, sockets: bool, metadata: bool) -> dict[str, list[_Line]]:
@@ -103,7 +103,7 @@ def _blocks(*, network: bool, sockets: bool, metadata: bool) -> dict[str, list[_
     blocks = {name: [_answer(_REFUSE)] for name in refused}
     blocks |= {name: [_answer(_UNKNOWN)] for name in _NOT_THERE}
     blocks["ioctl"] = _unless(1, [*_TERMINAL_INPUT, *(() if metadata else _SET_FLAGS)], refuse=True)
-    blocks["clone"] = blocks["unshare"] = _masked(0, _CLONE_NEWUSER)
+    blocks["clone"] = blocks["unshare"] = _masked(_CLONE_NEWUSER)
     if not metadata:
         blocks |= {name: _unless(argument, [0], refuse=False) for name, argument in _OF_PROCESSES.items()}
     internet = [_AF_INET, _AF_INET6, _AF_NETLINK] if network or metadata else []
@@ -112,22 +112,26 @@ def _blocks(*, network: bool, sockets: bool, metadata: bool) -> dict[str, list[_
 
 
 def _load(place: int) -> _Line:
-    return _LOAD, 0, 0, place
+    return struct.pack("HxxI", _LOAD, place)
+
+
+def _jump(code: int, fits: int, fails: int, value: int) -> _Line:
+    """A comparison, and over how many lines it jumps where it fits and where it fails."""
+    return struct.pack("HBBI", code, fits, fails, value)
 
 
 def _answer(value: int) -> _Line:
-    return _RETURN, 0, 0, value
+    return struct.pack("HxxI", _RETURN, value)
 
 
 def _unless(argument: int, values: Sequence[int], *, refuse: bool) -> list[_Line]:
     """Refuse the call where the argument is one of the values, or where it is none of them."""
     lines: list[_Line] = [_load(_ARGUMENTS_AT + 8 * argument)]
-    lines += [(_EQUAL, len(values) - at, 0, value) for at, value in enumerate(values)]
+    lines += [_jump(_EQUAL, len(values) - at, 0, value) for at, value in enumerate(values)]
     listed, others = (_REFUSE, _ALLOW) if refuse else (_ALLOW, _REFUSE)
     return [*lines, _answer(others), _answer(listed)]
 
 
-def _masked(argument: int, mask: int) -> list[_Line]:
-    """Refuse the call where the argument has one of these bits."""
-    load = _load(_ARGUMENTS_AT + 8 * argument)
-    return [load, (_MASK, 0, 1, mask), _answer(_REFUSE), _answer(_ALLOW)]
+def _masked(mask: int) -> list[_Line]:
+    """Refuse the call where its first argument has one of these bits."""
+    return [_load(_ARGUMENTS_AT), _jump(_MASK, 0, 1, mask), _answer(_REFUSE), _answer(_ALLOW)]

@@ -58,7 +58,9 @@ def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> Com
     for folder in empty:
         size = _PRIVATE_BYTES if folder == "/tmp" else _OTHER_BYTES
         argv += ["--size", str(size), "--tmpfs", folder]
-    argv += _resolver() if bounds.network else []
+    if bounds.network:  # names are resolved with a file that often stands in /run
+        resolver = os.path.realpath("/etc/resolv.conf")
+        argv += ["--ro-bind-try", resolver, resolver]
     for place in bounds.seen:
         if any(place != folder and contained(place, folder) for folder in empty) and not contained(place, bounds.root):
             argv += ["--ro-bind", place, place]
@@ -80,20 +82,14 @@ def _at_top(bounds: Bounds) -> list[str]:
     return sorted(each.path for each in os.scandir(bounds.root) if not each.is_symlink())
 
 
-def _resolver() -> list[str]:
-    """Names are resolved with a file that often stands in /run."""
-    place = os.path.realpath("/etc/resolv.conf")
-    return ["--ro-bind", place, place] if place.startswith("/run/") and Path(place).exists() else []
-
-
 def _socket_covers(empty: Sequence[str]) -> list[str]:
     """What takes the place of each socket that a service has now: a read-only mount alone stops no connection."""
     try:
-        lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()[1:]
+        _, *lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         raise FileNotFoundError("the sockets of this machine cannot be listed, so none can be allowed") from None
     places = {line.split(None, 7)[7] for line in lines if len(line.split(None, 7)) == 8}
-    real = {os.path.realpath(place) for place in places if place.startswith("/") and os.path.exists(place)}
+    real = {os.path.realpath(place) for place in places if os.path.exists(place)}
     covered = sorted(place for place in real if not any(contained(place, folder) for folder in empty))
     return [word for place in covered for word in ("--ro-bind", "/dev/null", place)]
 

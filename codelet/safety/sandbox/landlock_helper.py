@@ -8,7 +8,6 @@ then the command's words. Whatever cannot be done ends it: a command never runs 
 from __future__ import annotations
 
 import ctypes
-import errno
 import json
 import os
 import stat
@@ -29,6 +28,7 @@ _ALL_RIGHTS = (1 << 16) - 1
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _READING = _EXECUTE | _READ_FILE | _READ_DIR
 _NETWORK_VERSION, _SCOPE_VERSION = 4, 6
+_TCP = _OTHER_PROCESSES = 0b11  # to bind and connect; to reach abstract sockets and to send signals
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 
 
@@ -46,20 +46,26 @@ def confine_files(writable: list[str], readable: list[str], *, network: bool) ->
         version = _call(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     except OSError as error:
         raise OSError(error.errno, f"the kernel has no Landlock ({error.strerror})") from error
-    handled = _RIGHTS_BY_VERSION.get(version, _ALL_RIGHTS)
-    ports = 3 if version >= _NETWORK_VERSION and not network else 0
-    scope = 3 if version >= _SCOPE_VERSION else 0
-    fields = struct.pack("QQQ", handled, ports, scope)
-    size = 8 if version < _NETWORK_VERSION else 16 if version < _SCOPE_VERSION else 24
-    ruleset = _call(_CREATE_RULESET, fields, ctypes.c_size_t(size), ctypes.c_uint32(0))
+    handled, *others = taken_away(version, network=network)
+    fields = struct.pack(f"Q{len(others)}Q", handled, *others)
+    ruleset = _call(_CREATE_RULESET, fields, ctypes.c_size_t(len(fields)), ctypes.c_uint32(0))
     _grant(ruleset, "/", handled & _READ_DIR)
     for path in readable:
         _grant(ruleset, path, handled & _READING)
     for path in (*writable, *_DEVICES):
         _grant(ruleset, path, handled)
     _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
-    os.close(ruleset)
+    _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))  # its descriptor is closed when the command starts
+
+
+def taken_away(version: int, *, network: bool) -> list[int]:
+    """The rights that are taken, as far as this version of Landlock knows them: over files, TCP and other processes."""
+    taken = [_RIGHTS_BY_VERSION.get(version, _ALL_RIGHTS)]
+    if version >= _NETWORK_VERSION:
+        taken.append(0 if network else _TCP)
+    if version >= _SCOPE_VERSION:
+        taken.append(_OTHER_PROCESSES)
+    return taken
 
 
 def _grant(ruleset: int, path: str, rights: int) -> None:
@@ -78,9 +84,9 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
 
 def drop_privileges() -> None:
     """Give up all capabilities, for this process and whatever it becomes: also root's. Raises OSError."""
-    for capability in range(64):
-        if _LIBC.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) and ctypes.get_errno() == errno.EINVAL:
-            break  # the kernel knows no further one
+    capability = 0
+    while _LIBC.prctl(_PR_CAPBSET_DROP, capability) == 0:  # until the kernel knows no further one, or this user may not
+        capability += 1
     header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
     if _LIBC.capset(ctypes.create_string_buffer(header), ctypes.create_string_buffer(24)):
         error = ctypes.get_errno()
@@ -92,7 +98,7 @@ def filter_calls(program: bytes) -> None:
     code = ctypes.create_string_buffer(program, len(program))
     whole = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
     if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or _LIBC.prctl(
-        _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.c_char_p(whole), 0, 0
+        _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.c_char_p(whole)
     ):
         error = ctypes.get_errno()
         raise OSError(error, f"no filter for system calls: {os.strerror(error)}")

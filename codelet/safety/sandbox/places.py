@@ -31,8 +31,8 @@ class Secrets:
     system for each folder.
     """
 
-    def __init__(self, root: str) -> None:
-        self._root = root
+    def __init__(self, root: str, most: int = SEARCHED_FOLDERS) -> None:
+        self._root, self._most = root, most
         self._known: dict[str, tuple[int, list[str], list[str]]] = {}
 
     def hidden_from(self, command: str, kind: SandboxKind) -> list[str]:
@@ -82,12 +82,12 @@ class Secrets:
     def of_workspace(self) -> list[str]:
         """The existing files of the workspace that a command may not read unasked."""
         found: list[str] = []
-        waiting, seen = [self._root], 0
-        while waiting and seen < SEARCHED_FOLDERS:
+        waiting, searched = [self._root], 0
+        while waiting and searched < self._most:
             inner, secrets = self._looked_at(waiting.pop(), self._root)
             waiting += inner
             found += secrets
-            seen += len(inner) + 1
+            searched += 1
         return sorted(found)
 
     def _looked_at(self, folder: str, base: str) -> tuple[list[str], list[str]]:

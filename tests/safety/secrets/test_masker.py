@@ -205,6 +205,12 @@ def test_a_shape_is_known_to_the_environment_the_masker_and_the_prefilter(servic
     assert f"it is {token}." not in Masker({"HARMLESS": token}).mask(f"it is {token}.")
 
 
+def test_the_prefilter_finds_a_password_in_an_address() -> None:
+    prefilter = SecretPrefilter()
+    assert prefilter(b'"see @me, then postgres://me:hunter2@host/x"')
+    assert not prefilter(b'"postgres://me@host/x, https://host/a:b@c"')
+
+
 def test_what_only_begins_like_a_token_stays_in_the_environment() -> None:
     variables = {"REGION": "ACCARA", "TITLE": "SG.", "TOOL": "npm", "NOTE": "tvly is a service", "HOST": "r8.example"}
     assert variables.items() <= child_environment(variables).items()

@@ -46,6 +46,21 @@ def test_commands_that_only_resemble_critical_ones_are_not_denied(workspace: Pat
     assert not {command: found.reason for command, found in judged.items() if found.action == "deny"}
 
 
+def test_a_word_known_at_run_time_is_only_text_where_the_operator_of_test_is_fixed(workspace: Path) -> None:
+    policy = Policy(workspace, "read-only")
+    text = ("test $() = y", "test x != $()", "test -n $()", "test -z $()")
+    more = ("test $()", "test -f $()", "test $() -nt a", "test -z $() $()", "test -n $() -a x", "test $() = y -a x")
+    for form in (*text, *more):
+        verdict = policy.judge("bash", [Touch("run", form.replace("$()", '"$(echo x)"'))])
+        assert (verdict.action == "allow") == (form in text), form
+
+
+def test_init_stops_the_machine_by_its_first_word(workspace: Path) -> None:
+    policy = Policy(workspace, "ask")
+    tiers = {words: policy.judge("bash", [Touch("run", words)]).tier for words in ("init 0 now", "init 6", "init q 0")}
+    assert tiers == {"init 0 now": "critical", "init 6": "critical", "init q 0": "execute"}
+
+
 @pytest.mark.parametrize("kind", ["shell", "path", "ansi"])
 def test_the_shared_cases(shared: Path, kind: str) -> None:
     cases = [case for case in read_cases(shared / "cases" / "safety.jsonl") if case.kind == kind]
