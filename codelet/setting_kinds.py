@@ -304,3 +304,11 @@ class ChosenValues:
         from codelet.system.text.spelling import nearest  # for mistakes only
 
         return nearest(name, self._table)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a file; a folder that may not be entered, such as another user's home, holds none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False

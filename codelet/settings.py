@@ -27,6 +27,7 @@ from codelet.setting_kinds import (
     count,
     count_or_zero,
     four_shares,
+    is_file,
     models,
     names,
     own_aliases,
@@ -41,6 +42,7 @@ from codelet.setting_kinds import (
 TYPE_CHECKING = False  # type checkers take it for True: nothing of this is imported to read a command line
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Literal
 
     from codelet.context.reminders import Placement
     from codelet.extensions.event_log import Level
@@ -262,19 +264,12 @@ class Settings(Record):
     own_profiles: tuple[Path, ...] = ()
     trusted_profiles: tuple[Path, ...] = ()
 
-    @property
-    def facts_file(self) -> Path | None:
-        """The file of facts, a ~ spelled out."""
+    def file_of(self, name: Literal["facts", "facts_model"]) -> Path | None:
+        """The file that this setting names, a ~ spelled out."""
         from pathlib import Path
 
-        return None if self.facts is None else Path(self.facts).expanduser()
-
-    @property
-    def facts_model_file(self) -> Path | None:
-        """The user's model for finding facts by meaning, a ~ spelled out."""
-        from pathlib import Path
-
-        return None if self.facts_model is None else Path(self.facts_model).expanduser()
+        named: str | None = getattr(self, name)
+        return None if named is None else Path(named).expanduser()
 
     def full_name(self, model: str) -> str:
         """The model's name for one that may be short; codelet's own short names have neither sign nor digit."""
@@ -322,26 +317,25 @@ def load_settings(
     chosen = ChosenValues(SETTINGS)
     user_file, project_file = user_settings_file(environment), project_settings_file(workspace)
     files: list[Path] = []
-    if user_file is not None and _is_file(user_file):
+    if user_file is not None and is_file(user_file):
         chosen.read_file(user_file, USER_FILE)
         files.append(user_file)
-    if trust and _is_file(project_file):
+    if trust and is_file(project_file):
         chosen.read_file(project_file, PROJECT_FILE)
         files.append(project_file)
     unknown = chosen.read_variables(environment, _NOT_SETTINGS)
     given = {name: value for name, value in flags.items() if value is not None}
     for name, value in given.items():
         chosen.take(name, value, SETTINGS[name].flag)
-    return _spelled_out(
-        Settings(
-            **chosen.values,
-            given=frozenset(given),
-            unknown_variables=unknown,
-            files=tuple(files),
-            own_profiles=_own_profiles(user_file, environment),
-            trusted_profiles=_there(project_profiles(workspace)) if trust else (),
-        )
+    settings = Settings(
+        **chosen.values,
+        given=frozenset(given),
+        unknown_variables=unknown,
+        files=tuple(files),
+        own_profiles=_own_profiles(user_file, environment),
+        trusted_profiles=_there(project_profiles(workspace)) if trust else (),
     )
+    return _spelled_out(settings)
 
 
 def settings_from(values: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:
@@ -381,9 +375,10 @@ def _own_profiles(user_file: Path | None, environment: Mapping[str, str]) -> tup
     """Where the user's profiles stand, in the same order; folders that are not there are left out."""
     from pathlib import Path
 
-    home = environment.get("HOME")
     folders = [] if user_file is None else [user_file.parent / "profiles"]
-    return _there((*folders, Path(home) / ".claude" / "agents") if home else folders)
+    if home := environment.get("HOME"):
+        folders.append(Path(home) / ".claude" / "agents")
+    return _there(folders)
 
 
 def _there(folders: Iterable[Path]) -> tuple[Path, ...]:
@@ -398,11 +393,3 @@ def user_settings_file(environment: Mapping[str, str] = os.environ) -> Path | No
         return Path(folder) / "codelet" / "config.toml"
     home = environment.get("HOME")
     return Path(home) / ".config" / "codelet" / "config.toml" if home else None
-
-
-def _is_file(path: Path) -> bool:
-    """Whether there is a file; a folder that may not be entered, such as another user's home, holds none."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False

@@ -125,7 +125,7 @@ def _facts(settings: Any, search: Find | None) -> Late:
         from codelet.extensions.memory.session_tool import session_tool
 
         tools = [] if search is None else [session_tool(search)]
-        return Facts(settings.facts_file, tools, model=settings.facts_model_file)
+        return Facts(settings.file_of("facts"), tools, model=settings.file_of("facts_model"))
 
     about = ("facts that are kept, or a change: add TEXT, edit N TEXT, forget N, promote N, find WORDS", "[CHANGE]")
     at_once = settings.facts is not None or search is not None
