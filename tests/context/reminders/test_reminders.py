@@ -137,7 +137,7 @@ async def test_a_git_that_hangs_is_waited_for_in_one_turn_and_asked_on_until_it_
     watched_git.release()
     while await status.text() == slow:
         await status.begin()
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # clock: between two turns that ask whether git has answered
     assert await status.text() == "Branch: main\nWorking tree: clean"
     await status.stop()
 
