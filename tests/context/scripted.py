@@ -209,3 +209,13 @@ async def cancelled_compaction(session: Session) -> None:
     except asyncio.CancelledError:
         return
     raise AssertionError("the compaction ended before it was cancelled")
+
+
+async def compact_five_times(session: Session) -> None:
+    """Turns of words, and after every four a compaction that was asked for."""
+    for number in range(5):
+        for _ in range(4):
+            await turn(session, f"turn {number}: " + "words to be compacted " * 200)
+        async for _ in session.compact():
+            pass
+    assert session.compactor.count == 5

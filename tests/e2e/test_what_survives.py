@@ -24,7 +24,7 @@ from codelet.messages import Message
 from codelet.record import Record
 from codelet.safety import Policy
 from codelet.settings import load_settings
-from tests.context.scripted import Answer, ScriptedProvider, turn
+from tests.context.scripted import Answer, ScriptedProvider, compact_five_times, turn
 from tests.e2e.conftest import KEYS, Codelet
 from tests.export.redis_server import PROGRAM, RedisServer
 from tests.support.program import processes_with, start
@@ -94,12 +94,7 @@ async def asked(session: Session, provider: ScriptedProvider) -> Told:
 
 async def five_compactions(sessions: InProcess) -> Told:
     session, provider = await sessions.begun()
-    for number in range(5):
-        for _ in range(4):
-            await turn(session, f"turn {number}: " + "words to be compacted " * 200)
-        async for _ in session.compact():
-            pass
-    assert session.compactor.count == 5
+    await compact_five_times(session)
     assert sum(map(estimate_message, session.messages)) < 15_000
     return await asked(session, provider)
 

@@ -21,7 +21,7 @@ from codelet.safety import Policy
 from codelet.safety.verdict import Answer as Said
 from codelet.safety.verdict import Mode, Question
 from codelet.tools import all_tools
-from tests.context.scripted import Answer, ScriptedProvider, turn
+from tests.context.scripted import Answer, ScriptedProvider, compact_five_times, turn
 from tests.extensions.profiles.conftest import WithProfile
 
 CALLS: list[tuple[str, dict[str, Any]]] = [
@@ -179,12 +179,7 @@ async def test_an_import_does_not_lift_the_profile_that_the_user_switched_to(wit
 async def test_it_survives_five_compactions_a_clear_and_another_model(with_profile: WithProfile):
     session, _ = with_profile("safe")
     before = (session.upkeep.system, [tool.name for tool in session.tools], session.meter.limits.max_turns)
-    for number in range(5):
-        for _ in range(4):
-            await turn(session, f"turn {number}: " + "words to be compacted " * 200)
-        async for _ in session.compact():
-            pass
-    assert session.compactor.count == 5
+    await compact_five_times(session)
     session.clear()
     other = ScriptedProvider(model="scripted/other")
     session.switch(other)
