@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -47,15 +49,50 @@ def commit(folder: Path, files: Mapping[str, str | bytes], message: str = "chang
 def unborn(folder: Path) -> Path:
     """A repository without a commit, on the branch main."""
     folder.mkdir(parents=True, exist_ok=True)
-    git(folder, "init", "-q", "-b", "main")
+    _lay_out(folder, _made(None))
     return folder
 
 
 def plain(folder: Path, files: Mapping[str, str | bytes] | None = None) -> Path:
-    """A repository with one commit."""
-    unborn(folder)
-    commit(folder, files or {"README.md": "# Example\n", "app.py": "print('hello')\n"}, "first")
+    """A repository with one commit, of these files alone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = files or {"README.md": "# Example\n", "app.py": "print('hello')\n"}
+    if any(folder.iterdir()):  # what lies there is committed too
+        unborn(folder)
+        commit(folder, wanted, "first")
+    else:
+        _lay_out(folder, _made(tuple(sorted(wanted.items()))))
     return folder
+
+
+_Tree = tuple[tuple[str, int, bytes | None], ...]
+"""Each path in a folder, its mode and its bytes; None for a folder."""
+
+
+@functools.lru_cache(maxsize=32)
+def _made(files: tuple[tuple[str, str | bytes], ...] | None) -> _Tree:
+    """What git leaves in an empty folder: made once and copied, as most tests want the same; without sample hooks."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        git(folder, "init", "-q", "-b", "main", "--template=")
+        for name in ("hooks", "info"):
+            (folder / ".git" / name).mkdir(exist_ok=True)
+        if files is not None:
+            commit(folder, dict(files), "first")
+        return tuple(
+            (str(path.relative_to(folder)), path.stat().st_mode & 0o777, None if path.is_dir() else path.read_bytes())
+            for path in sorted(folder.rglob("*"))
+        )
+
+
+def _lay_out(folder: Path, tree: _Tree) -> None:
+    for name, mode, content in tree:
+        if content is None:
+            os.makedirs(folder / name, exist_ok=True)
+            continue
+        made = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(made, "wb") as file:
+            file.write(content)
 
 
 def detached(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 import warnings
@@ -64,6 +65,9 @@ class Terminal:
         self.raw = b""
         self._screen = _Screen(columns, rows, self.child.send)
         self._stream = pyte.ByteStream(self._screen)
+        self._text: str | None = None  # as it stood when it was last looked at; None once something has come since
+        self._past: list[str] = []  # the rows above the screen, of which this was the first
+        self._first: object = None
 
     def __enter__(self) -> Self:
         return self
@@ -78,14 +82,19 @@ class Terminal:
     @property
     def text(self) -> str:
         """What stands on the screen, without blanks at the line ends."""
-        return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+        if self._text is None:
+            self._text = "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+        return self._text
 
     @property
     def scrollback(self) -> str:
         """What has left the screen at the top, and what stands on it."""
-        width = self._screen.columns
-        past = ["".join(line[x].data for x in range(width)).rstrip() for line in self._screen.history.top]
-        return "\n".join([*past, self.text])
+        width, top = self._screen.columns, self._screen.history.top
+        if not top or top[0] is not self._first:  # it was cleared, or has begun
+            self._past, self._first = [], top[0] if top else None
+        new = itertools.islice(top, len(self._past), None)
+        self._past += ["".join(line[x].data for x in range(width)).rstrip() for line in new]
+        return "\n".join([*self._past, self.text])
 
     def pump(self, seconds: float = 0.05) -> bool:
         """Take in what the program writes within so many seconds; False once it has closed the terminal."""
@@ -97,6 +106,7 @@ class Terminal:
             return False
         self.raw += data
         self._stream.feed(data)
+        self._text = None
         return True
 
     def drain(self) -> None:
@@ -158,6 +168,7 @@ class Terminal:
 
     def resize(self, columns: int, rows: int) -> None:
         self._screen.resize(rows, columns)
+        self._text, self._past = None, []
         self.child.setwinsize(rows, columns)
 
     def wait_exit(self) -> int:
