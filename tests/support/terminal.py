@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,9 @@ import pyte
 
 from tests.support.program import CODELET, environment
 from tests.support.waiting import PATIENCE, thread_states, until
+
+_HANG_UP = 3.0
+"""Seconds that a program has to end by itself once its terminal is gone."""
 
 KEYS = {
     "enter": "\r",
@@ -73,7 +77,22 @@ class Terminal:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.child.close(force=True)
+        """Hang up, and wait for the end of the program; what does not mind is killed.
+
+        pexpect's own way sleeps at least 0.1 s, and has no more time than that for the end of what it kills.
+        """
+        process = self.child.ptyproc
+        process.flag_eof = False  # with it, `isalive` waits for the end itself, however long
+        if not process.closed:
+            process.fileobj.close()
+            process.closed, process.fd = True, -1
+        end = time.monotonic() + _HANG_UP  # clock: for what minds no hang-up
+        while self.child.isalive() and time.monotonic() < end:  # clock: for what minds no hang-up
+            time.sleep(0.005)  # clock: between two looks
+        if self.child.isalive():
+            self.signal(signal.SIGKILL)
+        until(lambda: not self.child.isalive(), "the end of the program after its terminal was closed")
+        self.child.closed, self.child.child_fd = True, -1
 
     @property
     def pid(self) -> int:
