@@ -247,7 +247,8 @@ def test_nothing_that_a_repository_names_is_started(name: str, trap: Trap, home:
     for command in (["status"], ["diff"], ["diff", "HEAD"], ["log", "-p", "-1"], ["show"], ["blame", "app.py"]):
         asyncio.run(run_git(trap.start, *command))
         assert not trap.canary.exists(), command
-    for path in (trap.folder / "app.py", *trap.folder.glob("*.txt"), *trap.folder.glob("*/a.txt")):
+    kept = (trap.folder / "app.py", trap.folder / "README.md")
+    for path in (*kept, *trap.folder.glob("*.txt"), *trap.folder.glob("*/a.txt")):
         if path.exists():
             os.utime(path, (2, 2))  # whatever was refreshed meanwhile, plain git looks again
     clean = environment(home) | {"GIT_AUTHOR_NAME": "x", "GIT_COMMITTER_NAME": "x"}

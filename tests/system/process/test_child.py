@@ -17,6 +17,7 @@ import pytest
 from codelet.system.process import StartError, capture, child_environment, find_program, outside_path, run_child
 from codelet.system.process.start import start_supervised
 from codelet.system.process.tree import become_subreaper
+from tests.support.amount import amount
 from tests.support.waiting import Neighbour, happens
 
 PROMPT = 0.75
@@ -114,6 +115,7 @@ asyncio.run(main())
 
 
 @pytest.mark.needs("strace")
+@pytest.mark.long
 def test_a_child_that_is_traced_has_the_exit_code_that_it_ended_with(tmp_path: Path) -> None:
     """Its parent may ask how it ended only a moment after it did: codelet took that moment for a kill."""
     tracer = ["strace", "-f", "-qq", "-e", "trace=openat", "-e", "signal=none", "-o", "/dev/null", "--"]
@@ -137,18 +139,25 @@ async def test_head_and_tail_of_long_output(tmp_path: Path) -> None:
     assert sum(map(len, kept)) <= 1000
 
 
-@pytest.mark.parametrize("command", ["yes | head -c 200M", "head -c 300M /dev/zero", "yes | head -c 200M >&2"])
+@pytest.mark.parametrize("command", ["yes | head -c {}M", "head -c {}M /dev/zero", "yes | head -c {}M >&2"])
 def test_memory_stays_bounded(command: str, tmp_path: Path) -> None:
-    """In a process of its own, so that its peak is that of this command alone."""
+    """In a process of its own, so that its peak is that of this command alone.
+
+    What is shown meanwhile is at most 4 KiB each 50 ms, however long the machine takes.
+    """
+    size = amount(64, 300)
+    command = command.format(size)
     program = f"""
-import asyncio
+import asyncio, time
 from pathlib import Path
 from codelet.system.process import run_child
 pieces = []
-done = asyncio.run(run_child({command!r}, cwd=Path("."), timeout=100, output_limit=30000, on_output=pieces.append))
-assert done.dropped_bytes > 200_000_000, done.dropped_bytes
+begun = time.monotonic()
+done = asyncio.run(run_child({command!r}, cwd=Path("."), timeout=600, output_limit=30000, on_output=pieces.append))
+beats = (time.monotonic() - begun) / 0.05 + 2
+assert done.dropped_bytes > {size} * 1_000_000, done.dropped_bytes
 assert len(done.output) < 31000, len(done.output)
-assert sum(map(len, pieces)) < 400_000, sum(map(len, pieces))
+assert sum(map(len, pieces)) <= beats * 4100, (sum(map(len, pieces)), beats)
 print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
 """
     root = Path(__file__).resolve().parents[3]
@@ -326,6 +335,7 @@ async def test_children_of_others_live_on(tmp_path: Path, number: str) -> None:
     await library()
 
 
+@pytest.mark.long
 async def test_fifty_cancels_at_random_moments(tmp_path: Path, number: str) -> None:
     chance = random.Random(7)
     command = f"sleep {number} & setsid sleep {number} & (setsid sleep {number} &); sleep {number}"
