@@ -24,7 +24,7 @@ CASES: dict[str, tuple[int, str, list[Step], dict[str, Any]]] = {
     "a server that fails": (3, "", [HttpError(503)], {}),
     "one that fails later": (3, "Let me look.", [Reply("Let me look.", calls=[READ]), HttpError(503)], {}),
     "an answer that breaks off": (3, "Half", [Reply(["Half", " of", " it"], fault=Stop("cut", 2))], {}),
-    "one that breaks off, then is whole": (0, "Whole.", [BROKEN, BROKEN, Reply("Whole.")], {"retries": 2}),
+    "one that breaks off, then is whole": (0, "Whole.", [BROKEN, Reply("Whole.")], {"retries": 1}),
     "one that breaks off, then none": (3, "Half of it", [BROKEN, HttpError(400)], {"retries": 1}),
     "a limit": (4, "Let me look.", [Reply("Let me look.", calls=[READ]), Reply("never")], {"max_turns": 1}),
     "a time limit": (4, "slow", [Reply(["slow", "er"], fault=Stop("stall", 2))], {"timeout": 0.5}),
