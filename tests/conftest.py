@@ -33,13 +33,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Some tests bound the size of files: Python would keep byte code that was cut off, and fail on it ever after.
-    sys.dont_write_bytecode = True
     # What is ignored here, as under nohup, would be ignored by every program that a test starts; a handler is not.
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
     config.addinivalue_line("markers", "needs(*programs): skip where one of these programs is not installed")
+    config.addinivalue_line("markers", "long: begun first, so that no process is left alone with it at the end")
+
+
+def pytest_collection_finish() -> None:
+    # Some tests bound the size of files: Python would keep byte code that was cut off, and fail on it ever after.
+    # Until here it is kept: pytest's rewriting of assertions is most of what the collection costs.
+    sys.dont_write_bytecode = True
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +78,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     seed = config.getoption("--random-order")
     if seed is not None:
         random.Random(seed).shuffle(items)
+    else:
+        items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:
         for mark in item.iter_markers("needs"):
             missing = [name for name in mark.args if shutil.which(name) is None]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from codelet.context.compaction.parsing import normalise
 from codelet.messages import unpaired
 from scripts.bench.context.readers import read_all
@@ -11,6 +13,7 @@ from tests.context.conftest import Open
 from tests.context.scripted import compactions, fill
 
 
+@pytest.mark.long
 async def test_real_sessions_go_on_in_a_small_window(open_session: Open, shared: Path):
     transcripts = read_all(shared / "transcripts")
     assert transcripts

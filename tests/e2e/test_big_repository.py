@@ -20,6 +20,7 @@ from tests.support.waiting import Work
 
 @pytest.mark.needs("git")
 @pytest.mark.timeout(240)
+@pytest.mark.long
 def test_many_files(codelet: Codelet, tmp_path: Path):
     count = amount(10_000, 50_000)
     last = f"f{count - 1:05}"

@@ -224,6 +224,7 @@ async def test_cancel_after_so_many_events(session: tuple[Session, ModelServer],
     await assert_goes_on(subject, server, seen)
 
 
+@pytest.mark.long
 async def test_fifty_cancels_in_one_session(session: tuple[Session, ModelServer]):
     """One list, stopped again and again at another moment, stays valid throughout."""
     subject, server = session
@@ -331,6 +332,7 @@ KEYS_ON_WIRES = [("openai", "esc"), ("openai/responses", "ctrl-c"), ("anthropic"
     ("wire", "key"),
     [(wire, key) for wire, _ in KEYS_ON_WIRES for key in ("esc", "ctrl-c")] if FULL_SIZE else KEYS_ON_WIRES,
 )
+@pytest.mark.long
 def test_cancels_at_every_state_in_a_terminal(codelet: Codelet, wire: str, key: str):
     """Thirteen states on each wire, in the gate with one key, at full size with both; each has a turn after it."""
     codelet.wire = wire

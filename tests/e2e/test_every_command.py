@@ -103,6 +103,7 @@ def answer(terminal: Terminal, line: str, expected: str = "") -> str:
 
 @pytest.mark.timeout(900)
 @pytest.mark.needs("strace", "git")
+@pytest.mark.long
 def test_every_command_and_nothing_written_that_was_not_named(codelet: Codelet, tmp_path: Path) -> None:
     warm_up(codelet)
     command, trace = strace(tmp_path)

@@ -105,6 +105,7 @@ def test_a_redis_that_hangs_can_be_left(codelet: Codelet, redis: RedisServer, fo
         assert (result["result"], result["partial"], result["exit"]) == ("The answer.", False, 143)
 
 
+@pytest.mark.long
 def test_a_redis_that_hangs_does_not_hang_the_prompt(codelet: Codelet, redis: RedisServer):
     url = address(redis)
     codelet.server.script = lambda request: Reply(f"Answer {request.number + 1}.")

@@ -87,6 +87,7 @@ def test_failures_are_one_line_each(tmp_path: Path, model_server: ModelServer):
 
 
 @pytest.mark.needs("strace")
+@pytest.mark.long
 def test_nothing_is_printed_written_or_fetched(tmp_path: Path, model_server: ModelServer):
     model_server.script = [Reply("one"), Reply("two", usage=None), Reply("three"), Reply("four", usage=None)]
     trace = tmp_path / "trace"

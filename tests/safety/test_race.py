@@ -125,6 +125,7 @@ def test_the_built_in_walk_never_follows_a_swapped_link(swapped: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["ripgrep", "builtin"])
+@pytest.mark.long
 async def test_no_search_shows_what_stands_behind_a_swapped_link(swapped: Path, engine: str) -> None:
     program = find_program("rg", Path("/nowhere"))
     if engine == "ripgrep" and program is None:

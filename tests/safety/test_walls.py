@@ -15,6 +15,7 @@ _CASES = [SHARED / "cases" / f"{name}.jsonl" for name in ("safety", "safety2", "
 
 
 @pytest.mark.needs("bwrap", "unshare", "setpriv")
+@pytest.mark.long
 def test_each_wall_alone_stops_what_is_unsafe() -> None:
     """In the gate with some of the cases, drawn by a fixed seed; with `--full` all of them."""
     if not all(file.is_file() for file in _CASES):

@@ -111,6 +111,7 @@ def test_the_terminal_is_left_as_it_was(start: Start) -> None:
     assert local & termios.ISIG
 
 
+@pytest.mark.long
 def test_commands(start: Start, repo: Path) -> None:
     terminal = start(step("One.", reasoning="Thinking\nhard about it."), step("Two."), rows=60)
     terminal.wait_for(STATUS)
