@@ -144,3 +144,10 @@ def test_what_is_laid_down_comes_before_talk_and_what_many_share_goes_first():
     assert left_out == 0 and "The limit is 512 MB and never more." in lines
     assert all(name in " ".join(lines) for name in ("anna", "ben", "cleo", "dora"))
     assert " ".join(lines).count("importer") < 4
+
+
+def test_what_is_left_of_the_room_is_used_where_a_little_less_than_a_line_fits():
+    assert one_line_each(["bravado charlie"], 8) == (["bravado"], 0)
+    assert one_line_each(["bravado charlie"], 9) == (["bravado"], 0)
+    assert one_line_each(["bravado charlie"], 16) == (["bravado charlie"], 0)
+    assert one_line_each(["bravado charlie"], 5) == ([], 1)
