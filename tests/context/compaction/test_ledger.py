@@ -348,3 +348,14 @@ def test_the_newest_four_settled_errors_are_told_once_each_before_the_anchors():
     found = earlier(*(f"settled error: {text}" for text in [*settled, settled[0]]), "anchor: t1 decision: x")
     assert found.settled == settled
     assert found.lines(1_000) == [*(("settled error", settled[n]) for n in (5, 4, 3, 2)), ("anchor", "t1 decision: x")]
+
+
+def test_an_error_that_another_tool_begins_its_answer_with_is_one_unless_it_searches():
+    told = "Error: no such row"
+    assert [(error.line, error.origins) for error in after(call("apply", told, path="a")).errors] == [
+        (told, ("apply a",))
+    ]
+    for name in ("grep_files", "WebFetch", "list_rows"):
+        assert after(call(name, told, path="a")).errors == []
+    assert after(call("apply", "row\n" * 100 + told, path="a")).errors == [], "that is something it shows"
+    assert after(call("apply", "row\n" * 60 + told, path="a")).errors != []

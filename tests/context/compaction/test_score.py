@@ -198,3 +198,12 @@ def test_a_long_text_is_no_decision():
     for length, kinds in ((700, ["decision"]), (701, [])):
         readings = parse_messages([user(f"{decided} ".ljust(length, "x")), says("I see.")])
         assert [anchor.kind for anchor in find_anchors(readings, [])] == kinds
+
+
+def test_what_a_run_showed_is_told_from_what_was_only_said():
+    decided = [user("We decided that part 3 stays."), says("I see.")]
+    readings = parse_messages([*decided, user("go on"), *wrote(1), *ran(2, "pytest", PASSED), says("Done.")])
+    found = find_anchors(readings, History(readings).executions)
+    assert [(anchor.turn, anchor.kind, anchor.by_run) for anchor in found] == [
+        (1, "decision", False), (2, "task done", True)
+    ]  # fmt: skip
