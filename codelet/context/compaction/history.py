@@ -146,7 +146,7 @@ def _end_of(run: Run, passed: bool | None, output: str) -> bool | None:
     """How a run ended; None (nobody can tell) if it ran nothing or could not begin."""
     if passed and _NOTHING_RAN.search(output):
         return None
-    return None if passed is False and not run.tells(exit_code(output) or 0) else passed
+    return passed if run.tells(exit_code(output) or 0) else None
 
 
 def outcome_line(text: str) -> str:

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from codelet.context.compaction import compact
-from codelet.context.compaction.history import History
+from codelet.context.compaction.history import History, outcome_line
 from codelet.context.compaction.ledger import Ledger, NewLines, OpenError
 from codelet.context.compaction.parsing import normalise, parse_messages
 from codelet.context.compaction.score import TurnAnchor
@@ -273,6 +273,7 @@ def test_the_goal_is_the_first_request_that_says_something():
     by_programs = ("<log>Mend it.</log>", "[1] Mend it.", "/review now")
     assert told_by(*by_programs, "Mend   the\nimporter.").goal == (4, "Mend the importer.")
     assert told_by("word " * 100).goal == (1, "word " * 48)
+    assert told_by("ok ".ljust(119, "x")).goal[1] == "" and told_by("ok ".ljust(120, "x")).goal[0] == 1
     assert earlier("goal: t2 Mend it.", "goal: t9 Another.").goal == (2, "Mend it.")
     known = Ledger(goal=(3, "Mend it."))
     assert known.lines(200) == [("goal", "t3 Mend it.")] and known.lines(200, goal=False) == []
@@ -292,6 +293,7 @@ def test_orders_are_kept_as_they_were_given_and_when_they_were_given_last():
         "x.py:3: never touch legacy/ at all.",
     ):
         assert told_by(text).rules == {}
+    assert told_by("The donkeys are in src/donkeys.py as before.").rules == {}
     assert earlier("standing order: t4 Never touch legacy/.").rules == {"Never touch legacy/.": 4}
 
 
@@ -359,3 +361,9 @@ def test_an_error_that_another_tool_begins_its_answer_with_is_one_unless_it_sear
         assert after(call(name, told, path="a")).errors == []
     assert after(call("apply", "row\n" * 100 + told, path="a")).errors == [], "that is something it shows"
     assert after(call("apply", "row\n" * 60 + told, path="a")).errors != []
+
+
+def test_the_last_line_in_which_a_runner_says_how_it_went_is_told_up_to_its_bound():
+    assert outcome_line("2 failed\nwarned\n  3 passed in 1s  \nbye") == "3 passed in 1s"
+    assert outcome_line("3 passed " + "x" * 300) == ("3 passed " + "x" * 300)[:160]
+    assert outcome_line("nothing to tell") == outcome_line("3 passed\n" + "x" * 4_000) == ""
