@@ -40,28 +40,25 @@ def conversation_targets(
 ) -> list[int]:
     """Sizes for the conversation in estimated tokens, growing; reminders and the fixed part are beside it.
 
-    The first leaves the list at 0.35 H or, if what is beside the conversation is large, at as much of the rest;
-    a user who compacts `at` less than nine tenths of H gets four tenths of that.
-    None is larger than the budget; there are none if nothing is left for a conversation.
+    The first is 0.35 of what H leaves for the conversation; a user who compacts `at` less than nine tenths of H gets
+    four tenths of that share. None is larger than the budget; there are none if nothing is left for a conversation.
     After an overflow the budget was wrong: the size that did not fit counts in its place.
     """
     beside = window.beside(parts)
     estimated = beside + sum(map(window.estimate, parts.body))
     real = max(1, window.size(parts))
-    budget = window.budget
-    limit = budget.limit
     least = min(35, 4 * at // 10) if at is not None else 35
-    wanted = [min(budget.target, least * limit // 100), budget.enough, budget.hard_trigger - 1]
+    budget = window.budget
+    limit, first, last = budget.limit, 0, budget.hard_trigger - 1
     if overflow:
         limit = refused_limit(limit, real)
-        wanted = [min(budget.target // 2, 35 * limit // 100), 35 * limit // 100, 60 * limit // 100]
+        first, last = min(budget.target // 2, 35 * limit // 100), 0
     if real > estimated:  # the estimate is too low: aim lower by as much
-        wanted = [size * estimated // real for size in wanted]
-        limit = limit * estimated // real
+        limit, first, last = (size * estimated // real for size in (limit, first, last))
     room = limit - beside
     if room <= 0:
         return []
-    targets = [max(size - beside, room * percent // 100) for size, percent in zip(wanted, (least, 60, 85), strict=True)]
+    targets = [max(first - beside, room * least // 100), room * 60 // 100, max(last - beside, room * 85 // 100)]
     return [target for target in dict.fromkeys(targets) if target > 0]
 
 

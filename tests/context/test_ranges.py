@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codelet.context.inputs import (
@@ -52,6 +52,9 @@ def test_both_ends_fit_the_room(text: str, room: int):
 
 
 @given(TEXTS, st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=8))
+@example("ab", [(0, 2)])
+@example("ab", [(1, 2)])
+@example("ab", [(0, 1), (1, 2)])
 def test_what_is_covered_twice_counts_once(text: str, ranges: list[tuple[int, int]]):
     spans = Spans()
     places: set[int] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from codelet.context import ContextWindow
 from codelet.context.tokens.budget import Budget
+from codelet.context.window import Growth
 from codelet.loop.conversation import Conversation
 from codelet.messages import Message, assistant, user
 from codelet.usage import Usage
@@ -81,3 +82,10 @@ def test_a_cold_cache_saves_nothing():
     assert not window.cold and window.effective(messages) == 10_000 - 8_100
     now = 301.0
     assert window.cold and window.effective(messages) == 10_000
+
+
+def test_a_compaction_is_near_after_three_rising_requests_of_which_the_last_is_close_to_the_trigger():
+    sizes = {100: False, 790: False, 799: False, 800: True, 801: True, 1_200: True, 700: False, 900: False, 850: False}
+    growth = Growth()
+    assert {size: growth.nears(size, 1_000) for size in sizes} == sizes
+    assert not growth.nears(850, 1_000), "it does not rise"

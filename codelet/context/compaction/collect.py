@@ -37,7 +37,7 @@ def collect(transcript: Transcript, plan: CompactionPlan) -> Collected:
     """Walk over the messages once; return what the old ones hold."""
     found = Collected(LineCollector(len(transcript.messages)))
     sources: dict[str, int] = {}
-    results = {r.answers.call_id: r.text for r in transcript.readings if r.kind == "result" and r.answers is not None}
+    results = {r.answers.call_id: r.text for r in transcript.readings if r.answers is not None}
     block: OldBlock | None = None
     for index, reading in enumerate(transcript.readings):
         if index in plan.kept:
@@ -159,11 +159,8 @@ def _take(
             sources[action.call_id] = source
             collector.add_head(source, "assistant")
             _take_action(collector, source, action, results.get(action.call_id, ""))
-    elif reading.kind == "result" and reading.answers is not None:
-        source = sources.get(reading.answers.call_id, -1)
-        if source < 0:
-            source = collector.source((index, 0), reading.turn, "result", step=reading.step)
-        _take_result(collector, source, reading, reading.text)
+    elif reading.answers is not None:
+        _take_result(collector, sources[reading.answers.call_id], reading, reading.text)
     elif reading.text:
         _from_source(found, index, reading, "other", "other")
 

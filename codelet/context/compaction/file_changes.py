@@ -210,7 +210,7 @@ class StaleLines:
 
     def took(self, source: int, numbers: Iterable[int], texts: Iterable[str]) -> None:
         """Record that candidates came in, or came again: they are current."""
-        if source in self.files or source in self._of_source or source in self.wrote:
+        if source in self.files or source in self.wrote:
             self._of_source.setdefault(source, []).extend(numbers)
         if self.gone:
             self.gone.difference_update(texts)

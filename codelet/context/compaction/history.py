@@ -108,7 +108,7 @@ def command_endings(readings: Sequence[ParsedMessage]) -> Endings:
     found: Endings = {}
     for index, reading in enumerate(readings):
         action = reading.answers
-        if reading.kind == "result" and action is not None and action.kind == "command":
+        if action is not None and action.kind == "command":
             found[index] = endings(action.subject, exit_code(reading.text), reading.text)
     return found
 
@@ -117,7 +117,7 @@ def executions(readings: Sequence[ParsedMessage], ended: Endings) -> list[Execut
     """All commands and calls that changed or ran something, in order."""
     found: list[Execution] = []
     for index, reading in enumerate(readings):
-        if reading.kind != "result" or reading.answers is None:
+        if reading.answers is None:
             continue
         if index in ended:
             found += _of_commands(index, reading, ended[index])
@@ -146,7 +146,7 @@ def _end_of(run: Run, passed: bool | None, output: str) -> bool | None:
     """How a run ended; None (nobody can tell) if it ran nothing or could not begin."""
     if passed and _NOTHING_RAN.search(output):
         return None
-    return None if passed is False and not run.tells(exit_code(output) or 0) else passed
+    return passed if run.tells(exit_code(output) or 0) else None
 
 
 def outcome_line(text: str) -> str:

@@ -169,7 +169,7 @@ class Ledger:
         last = -1
         for index, reading in readings:
             action = reading.answers
-            if reading.kind != "result" or action is None:
+            if action is None:
                 continue
             if (
                 action.kind == "read"

@@ -127,7 +127,7 @@ class Transcript:
         """The segments that quote a line which a later edit removed."""
         found: set[int] = set()
         removed: set[str] = set()
-        answers = {r.answers.call_id: r.text for r in self.readings if r.kind == "result" and r.answers is not None}
+        answers = {r.answers.call_id: r.text for r in self.readings if r.answers is not None}
         for index in range(len(self.readings) - 1, -1, -1) if any(r.segment for r in self.readings) else ():
             reading = self.readings[index]
             if reading.segment is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codelet.context.compaction.candidates import FACTS_OF_ONE, LONGEST_LINE, LineCollector, pieces
+from codelet.context.compaction.candidates import FACTS_OF_ONE, LONGEST_LINE, SHORTEST_LINE, LineCollector, pieces
 from codelet.context.compaction.collect import Collected, factors
 from codelet.context.compaction.coverage import Candidates, Selection
 from codelet.context.compaction.score import Score
@@ -170,3 +170,10 @@ def test_a_selection_takes_no_more_than_its_budget_and_says_what_it_spent():
     assert len(chosen) == 40, "all of it fits"
     silent = Candidates(["a"], [(0,)], [0], [0], [0])
     assert Selection(silent, [0], [-1]).put([0], 100) == []
+
+
+def test_of_a_long_line_the_last_piece_counts_from_the_shortest_length_of_a_line():
+    for length, count in ((SHORTEST_LINE - 1, 2), (SHORTEST_LINE, 3)):
+        found = collector()
+        found.add(found.source((0, 0), 1, "read a.py"), "x" * 240 + "y" * 240 + "z" * length, "result")
+        assert len(found.candidates.text) == count

@@ -136,3 +136,10 @@ def test_the_report_counts_what_the_list_shows(target: int):
     assert sum(fate.before for fate in made.report.turns) <= made.report.before
     assert abs(sum(fate.after for fate in made.report.turns) - made.report.after) < made.report.after // 4
     assert set(made.report.removed) == {i for i, m in enumerate(messages) if not any(m is one for one in made.messages)}
+
+
+def test_a_name_in_company_stays_where_it_is():
+    lines = lines_of(("x" * 20, (0, 1)), ("y" * 15, (0, 2)))
+    choice = Selection(lines, [0], [-1])
+    choice.accompany(choice.take([0], [1_000, 1_000, 0], 500), [True] * 3, 1_000)
+    assert choice.chosen == [0]

@@ -98,6 +98,10 @@ CASES: dict[str, tuple[str, EditedText]] = {
         ("@@@ -1,2 -1,2 +1,2 @@@\n  same\n- mine\n -theirs\n++both\nafter\n-x"),
         EditedText(["same", "both", "after", "-x"], removed=[("", ["mine", "theirs"])]),
     ),
+    "another file behind a combined hunk": (
+        ("@@@ -1 -1 +1 @@@\n--old\n++new\n--- a/y.py\n+++ b/y.py\n-gone\n+here"),
+        EditedText(["new", "here"], removed=[("", ["old"]), ("y.py", ["gone"])], written=["y.py"]),
+    ),
     "plain": (
         ("3c3\n< old\n---\n> new\n\\ No newline\n5d4\n< five\nafter\n< not"),
         EditedText(["new", "after", "< not"], removed=[("", ["old", "five"])]),

@@ -7,8 +7,8 @@ from itertools import count
 import pytest
 
 from codelet.context.compaction import compact
-from codelet.context.compaction.history import History
-from codelet.context.compaction.ledger import Ledger, OpenError
+from codelet.context.compaction.history import History, outcome_line
+from codelet.context.compaction.ledger import Ledger, NewLines, OpenError
 from codelet.context.compaction.parsing import normalise, parse_messages
 from codelet.context.compaction.score import TurnAnchor
 from tests.context.compaction.lists import Message, calling, coding_session, result, says, segments_of, user
@@ -258,3 +258,112 @@ def test_a_summary_has_the_ledger_of_the_summaries_before_it():
     assert {"src/b.py (t1)", "src/c.py (t2)"} <= set(ledger["changed"].split(", "))
     assert ledger["deleted"] == "src/a.py (t2)" and ledger["narrative"] == "It began."
     assert ledger["open error"] == "t1 ValueError: x [make]"
+
+
+def told_by(*prompts: str) -> Ledger:
+    """The ledger after prompts that were answered in words."""
+    found = Ledger()
+    readings = parse_messages([message for text in prompts for message in (user(text), says("I see."))])
+    found.take_in(list(enumerate(readings)), History(readings), [])
+    return found
+
+
+def test_the_goal_is_the_first_request_that_says_something():
+    assert told_by("ok", "Mend the importer.", "Then the exporter.").goal == (2, "Mend the importer.")
+    by_programs = ("<log>Mend it.</log>", "[1] Mend it.", "/review now")
+    assert told_by(*by_programs, "Mend   the\nimporter.").goal == (4, "Mend the importer.")
+    assert told_by("word " * 100).goal == (1, "word " * 48)
+    assert told_by("ok ".ljust(119, "x")).goal[1] == "" and told_by("ok ".ljust(120, "x")).goal[0] == 1
+    assert earlier("goal: t2 Mend it.", "goal: t9 Another.").goal == (2, "Mend it.")
+    known = Ledger(goal=(3, "Mend it."))
+    assert known.lines(200) == [("goal", "t3 Mend it.")] and known.lines(200, goal=False) == []
+
+
+def test_orders_are_kept_as_they_were_given_and_when_they_were_given_last():
+    found = told_by("Never touch legacy/. Is it slow?", "Always run the linter first.", "Never touch legacy/.")
+    assert list(found.rules.items()) == [("Always run the linter first.", 2), ("Never touch legacy/.", 3)]
+    many = [f"Never rename column {n}." for n in range(9)]
+    assert list(told_by(" ".join(many)).rules) == many[:4], "of one prompt"
+    for length, kept in ((15, False), (16, True), (240, True), (241, False)):
+        order = "Never use ".ljust(length - 1, "x") + "."
+        assert (order in told_by(order).rules) is kept, length
+    for text in (
+        "Should we never touch legacy/?",
+        "`Never touch legacy/ here.`",
+        "x.py:3: never touch legacy/ at all.",
+    ):
+        assert told_by(text).rules == {}
+    assert told_by("The donkeys are in src/donkeys.py as before.").rules == {}
+    assert earlier("standing order: t4 Never touch legacy/.").rules == {"Never touch legacy/.": 4}
+
+
+def test_the_newest_orders_take_a_quarter_of_the_ledger():
+    found = Ledger(rules={f"Never rename column {n}.": n for n in range(5)})
+    cost = len("standing order") + len("t0 Never rename column 0.") + 3
+    for number in range(1, 6):
+        orders = [("standing order", f"t{n} Never rename column {n}.") for n in range(5)]
+        assert found.lines(4 * number * cost) == orders[-number:]
+        assert found.lines(4 * number * cost - 1) == orders[5 - number + 1 :]
+
+
+def changed(path: str, new: str, old: str = "y = 1") -> list[Message]:
+    return call("edit", "edited: 1 replacement", path=path, old=old, new=new)
+
+
+def test_of_a_change_the_first_new_lines_stand_that_say_something():
+    lines = ["import os", "", "a = 1234", "b = 123", "# why it is so", "stays = old", "rows = read(path)"]
+    found = after(changed("a.py", "\n".join([*lines, "size = count(rows)", "none = left"]), old="stays = old"))
+    assert found.changes == {"a.py": NewLines(1, 0, ("a = 1234", "rows = read(path)", "size = count(rows)"))}
+    for length, kept in ((120, True), (121, False)):
+        assert bool(after(changed("a.py", "x = ".ljust(length, "9"))).changes) is kept
+    anew = "import os\n\nLIMIT = 22\n\ndef load(path):\n    return read(path)\n\n\nclass Importer:\n    pass\n"
+    assert after(call("write", "created", path="a.py", content=anew)).changes["a.py"].lines == (
+        "def load(path):", "class Importer:"
+    )  # fmt: skip
+    again = after(changed("src/a.py", "limit = 22"), changed("./src/a.py", "# no more"))
+    assert again.changes == {}, "the newest change says nothing"
+    other = after(changed("src/a.py", "limit = 22"), changed("src/ba.py", "# no more"))
+    assert list(other.changes) == ["src/a.py"]
+    many = after(*(changed(f"src/{n}.py", f"limit = {n + 1000}") for n in range(61)))
+    assert list(many.changes) == [f"src/{n}.py" for n in range(1, 61)]
+    assert after(changed("a.py", "limit = 22"), ran("git checkout -- a.py")).changes == {}
+
+
+def test_changes_are_told_newest_first_and_their_files_are_not_listed_again():
+    changes = {"a.py": NewLines(1, 0, ("alpha = 1",)), "b.py": NewLines(2, 7, ("beta = 1", "gamma = 2"))}
+    found = Ledger(changed={"a.py": 1, "b.py": 2, "c.py": 3}, changes=changes)
+    newest, oldest = ("change", "b.py (t2.7): beta = 1 ⏎ gamma = 2"), ("change", "a.py (t1): alpha = 1")
+    assert found.lines(1_000) == [newest, oldest, ("changed", "c.py (t3)")]
+    assert found.lines(1_000, {"gamma = 2"}) == [oldest, ("changed", "c.py (t3), b.py (t2)")]
+    assert Ledger(changes=changes).lines(1_000) == [], "they are not changed any more"
+    back = earlier("change: b.py (t2.7): beta = 1 ⏎ gamma = 2", "change: a.py (t1): alpha = 1")
+    assert back.changes == changes and back.changed == {"a.py": 1, "b.py": 2}
+    steps = Ledger(
+        changed={"a.py": 2, "b.py": 2},
+        changes={p: NewLines(2, s, ("x = 1000",)) for p, s in (("a.py", 3), ("b.py", 9))},
+    )
+    assert [text[:4] for _, text in steps.lines(1_000)] == ["b.py", "a.py"]
+
+
+def test_the_newest_four_settled_errors_are_told_once_each_before_the_anchors():
+    settled = [f"t{n} boom; settled by make (t{n + 1})" for n in range(6)]
+    found = earlier(*(f"settled error: {text}" for text in [*settled, settled[0]]), "anchor: t1 decision: x")
+    assert found.settled == settled
+    assert found.lines(1_000) == [*(("settled error", settled[n]) for n in (5, 4, 3, 2)), ("anchor", "t1 decision: x")]
+
+
+def test_an_error_that_another_tool_begins_its_answer_with_is_one_unless_it_searches():
+    told = "Error: no such row"
+    assert [(error.line, error.origins) for error in after(call("apply", told, path="a")).errors] == [
+        (told, ("apply a",))
+    ]
+    for name in ("grep_files", "WebFetch", "list_rows"):
+        assert after(call(name, told, path="a")).errors == []
+    assert after(call("apply", "row\n" * 100 + told, path="a")).errors == [], "that is something it shows"
+    assert after(call("apply", "row\n" * 60 + told, path="a")).errors != []
+
+
+def test_the_last_line_in_which_a_runner_says_how_it_went_is_told_up_to_its_bound():
+    assert outcome_line("2 failed\nwarned\n  3 passed in 1s  \nbye") == "3 passed in 1s"
+    assert outcome_line("3 passed " + "x" * 300) == ("3 passed " + "x" * 300)[:160]
+    assert outcome_line("nothing to tell") == outcome_line("3 passed\n" + "x" * 4_000) == ""

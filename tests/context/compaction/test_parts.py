@@ -14,7 +14,15 @@ from codelet.context.compaction.identifiers import STEP, Lexicon
 from codelet.context.compaction.parsing import faults, parse_messages
 from codelet.context.compaction.reduction import cut, old_results
 from codelet.context.compaction.score import find_anchors, newest, scores, scoring_words
-from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, parse_segment, render
+from codelet.context.compaction.segments import (
+    FROM_USER,
+    REQUESTS,
+    ParsedSegment,
+    SegmentEntry,
+    last_step,
+    parse_segment,
+    render,
+)
 from codelet.context.tokens import estimate_message
 from codelet.messages import with_kinds
 from tests.context.compaction.lists import calling, coding_session, pairing_faults, reminder, result, says, user
@@ -265,3 +273,28 @@ def test_content_cannot_pose_as_a_line_of_the_ledger():
         back = parse_segment(render(segment, note=note))
         assert back.ledger == segment.ledger
         assert [[line.strip() for line in entry.lines] for entry in back.entries] == [said]
+
+
+def test_how_far_a_segment_goes_into_its_last_turn():
+    entries = [SegmentEntry(3, "", ["x"], 7), SegmentEntry(2, "", ["x"], 50)]
+    told = [("steps", "t2.40"), ("status", "t3.99"), ("steps", "t3.x"), ("steps", "t3.12")]
+    assert last_step(ParsedSegment(1, 3, told, entries)) == 12
+    assert last_step(ParsedSegment(1, 3, told[:3], entries)) == 7
+    assert last_step(ParsedSegment(1, 3)) == 0
+
+
+def test_segments_of_older_exports_are_read():
+    text = (
+        '<compacted turns="5-2">\nWhat these turns left, in their own lines; requests in them are already handled '
+        "unless open. More of it: `recall`.\n\nRead it.\n[t5 user, superseded] Mend it.\n[t5 requests]\nAnd that."
+    )
+    found = parse_segment(text)
+    assert (found.first, found.last, found.ledger) == (5, 5, [])
+    assert [(entry.turn, entry.lines) for entry in found.entries] == [
+        (5, ["Read it."]), (5, ["Mend it."]), (5, ["And that."])
+    ]  # fmt: skip
+    assert [(entry.is_user, entry.is_words) for entry in found.entries] == [(False, True), (True, True), (False, True)]
+    others = [SegmentEntry(1, label) for label in ("", FROM_USER, "read a.py")]
+    assert not any(entry.is_words for entry in others) and SegmentEntry(1, REQUESTS).is_words
+    nothing = parse_segment("no head at all")
+    assert (nothing.first, nothing.last) == (0, 0)

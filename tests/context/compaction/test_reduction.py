@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from codelet.context.compaction.archive import Archive
 from codelet.context.compaction.parsing import faults, normalise
-from codelet.context.compaction.reduction import cut, holds_as_much, old_results, reduction
+from codelet.context.compaction.reduction import cut, holds_as_much, old_results, reduction, shortened
 from codelet.context.tokens import estimate_message
 from tests.context.compaction.lists import BROKEN, calling, coding_session, result, says, sessions, user
 
@@ -77,7 +77,7 @@ def test_the_newest_line_that_holds_a_word_is_found_as_a_whole():
     assert [(role, turn) for role, turn, _ in found] == [("user", 1), ("tool", 2), ("tool", 2), ("assistant", 3)]
     lines = [line for _, _, line in found]
     assert lines[0] == "old_port of src/a.py directly." and lines[1] == "value_1 = 1"
-    assert "needle_7" in lines[2] and len(lines[2]) <= 400
+    assert len(lines[2]) == 400 and lines[2].index("needle_7") == 200
     assert lines[3] == "value_11 = new_port"
     assert archive.lines_with([]) == [] == archive.lines_with(["nothing_here"])
 
@@ -256,3 +256,29 @@ def test_a_huge_text_is_searched_for_errors_at_both_its_ends():
     found = cut(ends + filler.join(f"\nError: {place}\n" for place in places) + ends, 6_000)
     assert "Error: near the front" in found and "Error: near the end" in found
     assert "Error: in the middle" not in found
+
+
+def test_what_is_just_long_enough_to_be_reduced():
+    for length, reduced in ((750, False), (751, True)):
+        text = "\n".join("row of a log" for _ in range(80))[:length]
+        assert (first_result(("bash", {"command": "x"}, text)) != text) is reduced
+    frame = len(json.dumps({"path": "a.py", "content": ""}))
+    for length, reduced in ((600, False), (601, True)):
+        arguments = {"path": "a.py", "content": "x" * (length - frame)}
+        assert bool(old_results(turns(("write", arguments, "ok")), estimate_message, least=1).changed) is reduced
+    both = {"path": "a.py", "content": "x" * 700, "note": "n" * 250, "more": "m" * 251}
+    [call] = old_results(turns(("write", both, "ok")), estimate_message, least=1).messages[1]["tool_calls"]
+    left = json.loads(call["function"]["arguments"])
+    assert (left["note"], left["more"]) == ("n" * 250, "[251 characters]")
+
+
+def test_a_message_is_shortened_to_a_size_without_its_pictures_and_with_all_that_fits():
+    message = result("c1", numbered(200)) | {"images": [{"name": "a.png", "media_type": "image/png", "data": "A" * 9}]}
+    whole = estimate_message(result("c1", numbered(200)))
+    for tokens in (60, 100, 300, 900, whole - 1):
+        made = shortened(message, tokens, estimate_message)
+        assert "images" not in made and made["tool_call_id"] == "c1"
+        assert 0.8 * tokens - 20 <= estimate_message(made) <= tokens
+        assert made["content"].startswith("row 00000")
+    assert shortened(result("c1", "short"), 900, estimate_message) == result("c1", "short")
+    assert shortened(result("c1", numbered(200)), 1, estimate_message)["content"] == ""

@@ -183,3 +183,27 @@ def test_the_agents_last_words_of_a_turn_tell_what_came_of_it():
     assert anchors_of([*committed, says("Fixed. It is gone now.")]) == [(1, "error fixed"), (1, "checkpoint")]
     assert anchors_of([*wrote(1), says("Fixed. It is gone now.")]) == [(1, "error fixed")]
     assert anchors_of([says("Fixed. It is gone now.")]) == []
+
+
+def test_what_the_user_says_of_the_turn_before_is_a_vote_unless_more_is_said():
+    found = rated(talk("one", "That was it.", "No, that was not it.", "go on"))
+    assert [found[turn].feedback for turn in range(1, 5)] == [5, -5, 0, 0]
+    for length, vote in ((300, 5), (301, 0)):
+        assert rated(talk("one", "That was it. ".ljust(length, "x"), "go on"))[1].feedback == vote
+    assert rated(talk("one", "That was it."), feedback={1: -2})[1].feedback == -2, "what the user did counts more"
+
+
+def test_a_long_text_is_no_decision():
+    decided = "We decided that part 3 stays."
+    for length, kinds in ((700, ["decision"]), (701, [])):
+        readings = parse_messages([user(f"{decided} ".ljust(length, "x")), says("I see.")])
+        assert [anchor.kind for anchor in find_anchors(readings, [])] == kinds
+
+
+def test_what_a_run_showed_is_told_from_what_was_only_said():
+    decided = [user("We decided that part 3 stays."), says("I see.")]
+    readings = parse_messages([*decided, user("go on"), *wrote(1), *ran(2, "pytest", PASSED), says("Done.")])
+    found = find_anchors(readings, History(readings).executions)
+    assert [(anchor.turn, anchor.kind, anchor.by_run) for anchor in found] == [
+        (1, "decision", False), (2, "task done", True)
+    ]  # fmt: skip

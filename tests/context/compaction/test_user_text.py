@@ -144,3 +144,18 @@ def test_what_is_laid_down_comes_before_talk_and_what_many_share_goes_first():
     assert left_out == 0 and "The limit is 512 MB and never more." in lines
     assert all(name in " ".join(lines) for name in ("anna", "ben", "cleo", "dora"))
     assert " ".join(lines).count("importer") < 4
+
+
+def test_what_is_left_of_the_room_is_used_where_a_little_less_than_a_line_fits():
+    assert one_line_each(["bravado charlie"], 8) == (["bravado"], 0)
+    assert one_line_each(["bravado charlie"], 9) == (["bravado"], 0)
+    assert one_line_each(["bravado charlie"], 16) == (["bravado charlie"], 0)
+    assert one_line_each(["bravado charlie"], 5) == ([], 1)
+
+
+def test_a_prompt_that_just_fits_is_not_cut():
+    said = prompts("x" * 300, "y" * 1_000)
+    frame = sum(len(heading(one.turn, USER)) + 2 for one in said)
+    fitted = fit_prompts(said, frame + 600, frame + 600)
+    assert fitted.entries[0].lines == ["x" * 300]
+    assert [position for position, _ in fitted.cut] == [1]

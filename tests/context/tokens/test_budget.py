@@ -29,7 +29,8 @@ def test_the_acceptance_lists_numbers():
 
 
 def test_a_share_is_rounded_up_so_that_any_use_shows():
-    assert [percent_of(part, 200) for part in (-1, 0, 1, 2, 3, 100, 199, 200, 300)] == [
+    assert [percent_of(part, 200) for part in (-500, -1, 0, 1, 2, 3, 100, 199, 200, 300)] == [
+        0,
         0,
         0,
         1,

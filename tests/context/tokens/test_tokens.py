@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from codelet.context.tokens import Estimator, characters, estimate_message, estimate_text, exact
+from codelet.context.tokens import Estimator, characters, estimate_message, estimate_text, exact, picture_tokens
 
 
 def test_a_quarter_of_the_characters_and_four_more():
@@ -70,3 +70,15 @@ def test_loading_is_safe_from_many_threads():
 def test_the_encoding_for_a_model():
     assert exact.encoding_name("openai/gpt-4o-mini") == "o200k_base"
     assert exact.encoding_name("anthropic/claude-sonnet-4") == "cl100k_base"
+
+
+def test_a_picture_counts_by_its_size_up_to_what_vendors_make_of_a_large_one():
+    def tokens(*sizes: tuple[int, int]) -> int:
+        pictures = [
+            {"name": "a.png", "media_type": "image/png", "data": "", "width": width, "height": height}
+            for width, height in sizes
+        ]
+        return picture_tokens({"role": "user", "content": "", "images": pictures})
+
+    assert [tokens((75, 10)), tokens((75, 11)), tokens((75, 10), (150, 10))] == [1, 2, 3]
+    assert tokens((1_200, 1_000)) == tokens((90_000, 90_000)) == 1_600
