@@ -22,8 +22,11 @@ REMOVED = "red"
 MARGIN = 2
 """Columns by which details stand below their line."""
 
+TAB_COLUMNS = 4
+"""From one tab stop to the next in code."""
+
 TEXT_COLUMNS = 100
-"""RunningCall text is not set wider than this: longer lines are hard to read."""
+"""Running text is not set wider than this: longer lines are hard to read."""
 
 
 @dataclass(frozen=True)
