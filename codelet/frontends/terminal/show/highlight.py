@@ -84,9 +84,9 @@ class Highlighter:
         self._context = lines[start:]
 
 
-def _parts(lexer: _Lexer, code: str) -> list[Span]:
+def _parts(lexer: _Lexer, code: str) -> list[tuple[int, int, Style]]:
     """The parts of the code that have a style, in order; neighbours of one style are one part."""
-    parts: list[Span] = []
+    parts: list[tuple[int, int, Style]] = []
     begun, end, last = 0, 0, None
     for start, kind, text in lexer.get_tokens_unprocessed(code):
         style = _style_of(kind)
@@ -96,12 +96,12 @@ def _parts(lexer: _Lexer, code: str) -> list[Span]:
             end += len(text)
             continue
         if last is not None:
-            parts.append(Span(begun, end, last))
+            parts.append((begun, end, last))
         begun, end, last = start, start + len(text), style
-    return parts if last is None else [*parts, Span(begun, end, last)]
+    return parts if last is None else [*parts, (begun, end, last)]
 
 
-def _coloured(lines: list[str], parts: list[Span]) -> tuple[list[Text], set[int]]:
+def _coloured(lines: list[str], parts: list[tuple[int, int, Style]]) -> tuple[list[Text], set[int]]:
     """The lines with their styles, and the numbers of those whose end stands inside a string or a comment."""
     rows: list[Text] = []
     inside: set[int] = set()
@@ -109,7 +109,7 @@ def _coloured(lines: list[str], parts: list[Span]) -> tuple[list[Text], set[int]
     for number, line in enumerate(lines):
         end = begin + len(line)
         spans: list[Span] = []
-        while place < len(parts) and parts[place].start <= end:
+        while place < len(parts) and parts[place][0] <= end:
             start, stop, style = parts[place]
             if start < end and stop > begin:
                 spans.append(Span(max(start, begin) - begin, min(stop, end) - begin, style))

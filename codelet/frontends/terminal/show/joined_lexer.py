@@ -20,21 +20,26 @@ from pygments.util import ClassNotFound
 Token = tuple[int, tuple[str, ...], str]
 """Where it begins, its kind, its text."""
 
+_Match = Callable[[str, int], re.Match[str] | None]
+
 _FLAGS = re.compile(r"\(\?([aiLmsux]+)\)")
 _ALONE = re.compile(r"\\[1-9]|\(\?P|\(\?\(|\(\?[aiLmsux]+\)")
 """What counts or names groups, or sets flags for a whole pattern, would mean something else among others."""
+_GROUP = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|\((?!\?)", re.DOTALL)
+_VERBOSE = re.compile(r"\(\?[a-zA-Z]*x")
 
 
 class _Rule:
-    """What is done where a pattern matches. A kind that is computed is computed from the pattern's own match."""
+    """What is done where a pattern matches: a kind, or one that is computed from the pattern's own match."""
 
     def __init__(self, pattern: str, flags: int, action: Any, following: Any) -> None:
-        self.action = action
+        is_kind = type(action) is _TokenType
+        self.kind: tuple[str, ...] | None = action if is_kind else None
+        self.compute = None if is_kind else action
         self.following = following
-        self.computed = action is not None and type(action) is not _TokenType
         self._pattern = pattern
         self._flags = flags
-        self._match: Callable[[str, int], re.Match[str] | None] | None = None
+        self._match: _Match | None = None
 
     def match(self, text: str, at: int) -> re.Match[str] | None:
         """The match of this pattern alone."""
@@ -44,33 +49,38 @@ class _Rule:
 
 
 class _State:
-    """A state's rules: in `parts` a few patterns that are tried one after the other, nearly always one for all rules.
-
-    A part that stands for one rule has it beside it; for the others `rules` has it, by the name of the group.
-    """
+    """A state's rules by the name of the group that tells of each, and `match`, which finds the first that fits."""
 
     def __init__(self, rules: Sequence[tuple[Any, Any, Any]], flags: int) -> None:
         self.rules: dict[str | None, _Rule] = {}
-        self.parts: list[tuple[Callable[[str, int], re.Match[str] | None], _Rule | None]] = []
         self._flags = flags
-        joined: dict[str, str] = {}
+        self._parts: list[_Match] = []
+        joined: list[str] = []
         for number, (regex, action, following) in enumerate(rules):
             pattern = regex if isinstance(regex, str) else regex.__self__.pattern  # of what has no pattern of its own
-            rule = self.rules[f"r{number}"] = _Rule(pattern, flags, action, following)
+            self.rules[f"r{number}"] = _Rule(pattern, flags, action, following)
             scoped = _scoped(pattern)
-            if _ALONE.search(scoped):
+            alone = _ALONE.search(scoped) is not None
+            end = "\n)" if flags & re.VERBOSE else ")"  # there a comment ends with its line
+            told = f"(?:{scoped if alone or end != ')' else _uncounted(scoped)}{end}(?P<r{number}>)"
+            if alone:
                 self._join(joined)
-                joined = {}
-                self.parts.append((rule.match, rule))
+                self._join([told])
+                joined = []
             else:
-                joined[f"r{number}"] = scoped
+                joined.append(told)
         self._join(joined)
+        self.match: _Match = self._parts[0] if len(self._parts) == 1 else self._first
 
-    def _join(self, patterns: dict[str, str]) -> None:
+    def _join(self, patterns: list[str]) -> None:
         if patterns:
-            end = "\n)" if self._flags & re.VERBOSE else ")"  # there a comment ends with its line
-            whole = "|".join(f"(?:{pattern}{end}(?P<{name}>)" for name, pattern in patterns.items())
-            self.parts.append((re.compile(whole, self._flags).match, None))
+            self._parts.append(re.compile("|".join(patterns), self._flags).match)
+
+    def _first(self, text: str, at: int) -> re.Match[str] | None:
+        for part in self._parts:
+            if (found := part(text, at)) is not None:
+                return found
+        return None
 
 
 def _scoped(pattern: str) -> str:
@@ -81,32 +91,33 @@ def _scoped(pattern: str) -> str:
     return f"(?{flags[1]}:{pattern[flags.end() :]}" + ("\n)" if "x" in flags[1] else ")")
 
 
+def _uncounted(pattern: str) -> str:
+    """The pattern with groups that nobody asks for: those that are kept hide from `re` what a pattern begins with."""
+    return pattern if _VERBOSE.match(pattern) else _GROUP.sub(lambda found: found[1] or "(?:", pattern)
+
+
 def _tokens(lexer: Any, text: str, stack: Sequence[str] = ("root",)) -> list[Token]:
     """The tokens of a text; what `RegexLexer.get_tokens_unprocessed` gives one by one."""
     states, tokens, at = list(stack), list[Token](), 0
     state = lexer.joined_state(states[-1])
     while True:
-        for match, own in state.parts:
-            found = match(text, at)
-            if found is None:
-                continue
-            rule = own or state.rules[found.lastgroup]
-            if rule.computed:
-                tokens.extend(rule.action(lexer, rule.match(text, at)))
-            elif rule.action is not None:
-                tokens.append((at, rule.action, found.group()))
-            at = found.end()
-            if rule.following is not None:
-                states = _followed(states, rule.following)
-                state = lexer.joined_state(states[-1])
-            break
-        else:
+        if (found := state.match(text, at)) is None:
             if at >= len(text):
                 return tokens
             if text[at] == "\n":
                 state = lexer.joined_state((states := ["root"])[-1])
             tokens.append((at, Whitespace if text[at] == "\n" else Error, text[at]))
             at += 1
+            continue
+        rule, end = state.rules[found.lastgroup], found.end()
+        if rule.kind is not None:
+            tokens.append((at, rule.kind, text[at:end]))
+        elif rule.compute is not None:
+            tokens.extend(rule.compute(lexer, rule.match(text, at)))
+        at = end
+        if rule.following is not None:
+            states = _followed(states, rule.following)
+            state = lexer.joined_state(states[-1])
 
 
 def _followed(states: list[str], following: Any) -> list[str]:

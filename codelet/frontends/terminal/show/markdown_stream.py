@@ -199,8 +199,10 @@ def _code_rows(line: Text, indent: int, width: int) -> list[Text]:
         return [Text()]
     if "\t" in line.plain:
         line.expand_tabs(TAB_COLUMNS)
-    parts = hanging(line, max(width - indent, MARGIN))
-    return [Text(" " * indent + part.plain, spans=[span.move(indent) for span in part.spans]) for part in parts]
+    rows = hanging(line, max(width - indent, MARGIN))
+    for row in rows:
+        row.pad_left(indent)
+    return rows
 
 
 def _grammar(piece: MarkdownPiece) -> Grammar:
